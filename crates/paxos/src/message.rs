@@ -1,0 +1,100 @@
+//! What one engine tells another about one log.
+//!
+//! Messages may be lost, repeated and reordered. None carries a byte of client data: a content
+//! proposal's bytes travel beside it (the node's business).
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use crate::{AcceptedTerm, Digest, LogState, PromisedTerm, Slot, SlotRange, Term, Value};
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Message {
+    /// A candidate asks whether it should stand.
+    SeekVotes {
+        first_unchosen: Slot,
+        promised: PromisedTerm,
+        missing_bytes: bool,
+    },
+    /// "I have no leader; my promise is this."
+    OfferVote {
+        promised: PromisedTerm,
+        missing_bytes: bool,
+    },
+    /// "You are behind": the candidate asks for state instead.
+    OfferCatchUp {
+        first_unchosen: Slot,
+    },
+    RequestState {
+        first_unchosen: Slot,
+        streams_known: u64,
+    },
+    State(Arc<LogState>),
+    Prepare {
+        term: Term,
+    },
+    Promise(Promise),
+    /// To a prepare or a proposal below the promise.
+    Refuse {
+        refused: Term,
+        promised: PromisedTerm,
+    },
+    /// The proposal of one batch. `chosen_up_to` is what the leader knows.
+    Propose(Proposal),
+    /// The acceptance of one batch, durable, with the bytes' checksum as computed by the acceptor.
+    Accepted {
+        term: Term,
+        slots: SlotRange,
+        digest: Digest,
+    },
+    /// The leader's word per log, carried by the pair's heartbeat until the follower is level.
+    LeaderStatus {
+        term: Term,
+        proposed_up_to: Slot,
+        chosen_up_to: Slot,
+    },
+    /// The answer, carried likewise. `accepted_up_to`: all from `first_unchosen` to there is
+    /// durably accepted in `accepted_term`.
+    FollowerStatus {
+        promised: PromisedTerm,
+        accepted_term: AcceptedTerm,
+        accepted_up_to: Slot,
+        first_unchosen: Slot,
+        missing_bytes: u64,
+    },
+    /// Read barrier: "is no promise of yours above my term?"
+    Confirm {
+        term: Term,
+        round: u64,
+    },
+    Confirmed {
+        term: Term,
+        round: u64,
+    },
+}
+
+/// ⟨term, from, runs⟩. It frees what is not listed at or above `from` and says nothing below.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Promise {
+    pub term: Term,
+    /// The acceptor's first unchosen slot.
+    pub from: Slot,
+    pub runs: Vec<AcceptedRun>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AcceptedRun {
+    pub slots: SlotRange,
+    pub term: AcceptedTerm,
+    pub value: Value,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Proposal {
+    pub term: Term,
+    pub slots: SlotRange,
+    pub value: Value,
+    /// crc32c of the content bytes; of the encoded action for actions; 0 for no-ops.
+    pub digest: Digest,
+    pub chosen_up_to: Slot,
+}

@@ -1,0 +1,40 @@
+//! Who may propose, and since when.
+
+use core::fmt;
+
+/// A node's number in its cluster: given once, never reused. 0 is never a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub u32);
+
+/// How many reconfigurations were chosen before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Era(pub u32);
+
+/// A ballot. Ordered lexicographically; only its owner proposes in it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Term {
+    pub era: Era,
+    pub number: u32,
+    pub owner: NodeId,
+}
+
+/// We will accept nothing older. (Not an [`AcceptedTerm`]: mixing up the two un-committed data in
+/// another system, so they are different types.)
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PromisedTerm(pub Term);
+
+/// We did accept under this.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AcceptedTerm(pub Term);
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl fmt::Display for Term {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}.{}", self.era.0, self.number, self.owner.0)
+    }
+}

@@ -1,0 +1,99 @@
+//! What is agreed in a slot.
+
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::{Era, NodeId, Offset, Slot, SlotRange, StreamPosition, Term};
+
+/// The bytes of one writer. Never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamName {
+    pub owner: NodeId,
+    pub sequence: StreamSequence,
+}
+
+/// Ordered: a node's incarnation (which start of the node it was), then a counter within it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamSequence {
+    pub incarnation: u32,
+    pub counter: u32,
+}
+
+/// Printed and parsed as `owner.incarnation.counter`.
+impl fmt::Display for StreamName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}.{}.{}",
+            self.owner.0, self.sequence.incarnation, self.sequence.counter
+        )
+    }
+}
+
+/// What one slot holds. A content value is equal for consecutive bytes in consecutive slots, so a
+/// run of any length is one value; actions fill exactly one slot each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value {
+    NoOp,
+    Content { stream: StreamName, offset: Offset },
+    Action(Arc<Action>),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    GenerateNodeId,
+    /// Takes effect only in era `from`.
+    Reconfigure {
+        from: Era,
+        change: Change,
+    },
+    OpenStream(OpenStream),
+    /// A clean end. Takes effect only if `stream` is current and exactly `at` long.
+    CloseStream {
+        stream: StreamName,
+        at: StreamPosition,
+    },
+    /// Forgets all slots below the lesser of `before` and this action's own slot.
+    Trim {
+        before: Slot,
+    },
+}
+
+/// One legal step of a configuration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    Increment(NodeId),
+    Decrement(NodeId),
+    Multiply(u32),
+    Divide(u32),
+    MarkAuxiliary(NodeId),
+    UnmarkAuxiliary(NodeId),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenStream {
+    pub stream: StreamName,
+    pub label: String,
+    /// At most [`METADATA_BYTES_MAX`].
+    pub metadata: Vec<u8>,
+    /// Takes effect only if that stream's output is then exactly so long and nothing else
+    /// continued it.
+    pub continues: Option<(StreamName, StreamPosition)>,
+}
+
+pub const LABEL_BYTES_MAX: usize = 256;
+pub const METADATA_BYTES_MAX: usize = 4096;
+
+/// A maximal range of slots with equal term and value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Run {
+    pub slots: SlotRange,
+    pub term: Term,
+    pub value: Value,
+}
+
+/// crc32c over the payload of one batch. The engine compares it and never computes it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Digest(pub u32);
