@@ -13,4 +13,7 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+mod ids;
 pub mod op;
+
+pub use ids::*;

@@ -194,3 +194,24 @@ pub struct DirectoryEntry {
     pub is_directory: bool,
     pub length: u64,
 }
+
+/// What a kernel drives: a node, or anything else that speaks ops.
+///
+/// The loop, for every kernel:
+///
+/// ```text
+/// loop {
+///     while let Some(op) = machine.poll_op() { perform it }
+///     if machine.is_finished() { break }
+///     wait for a completion, at most until machine.deadline()
+///     machine.handle(now, completion) for each; then machine.on_time(now)
+/// }
+/// ```
+pub trait Machine {
+    fn handle(&mut self, now: Time, completion: Completion);
+    /// Called after every round of completions, and when the deadline has passed.
+    fn on_time(&mut self, now: Time);
+    fn poll_op(&mut self) -> Option<Op>;
+    fn deadline(&self) -> Option<Time>;
+    fn is_finished(&self) -> bool;
+}
