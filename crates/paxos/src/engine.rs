@@ -1,243 +1,453 @@
-//! One log's replica on one node: the contract with the node around it.
+//! One log's replica on one node: dispatch, and what every part of it shares.
 
+use alloc::collections::VecDeque;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
+use crate::acceptor::Acceptor;
+use crate::follower::Recent;
+use crate::leadership::Stage;
+use crate::learner::CatchUp;
+use crate::peers::Peers;
+use crate::random::Random;
 use crate::{
-    AcceptedRun, Action, Digest, LogState, Message, NodeId, Outcome, Promise, PromisedTerm,
-    Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value,
+    AcceptedTerm, Checkpoint, Digest, EngineConfig, Ignored, Input, LogState, Message, NodeId,
+    Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role, Slot, SlotRange, Term, Time,
+    Value, WritePermit,
 };
 
-/// Microseconds of a monotonic clock whose zero means nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time(pub u64);
-
-/// Counts what the engine has asked to persist, from 1. Records become durable in this order.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RecordNumber(pub u64);
-
-/// A batch of linearizable reads, numbered by the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ReadId(pub u64);
-
-#[derive(Clone, Debug)]
-pub struct EngineConfig {
-    pub node: NodeId,
-    /// For the random part of backoffs.
-    pub seed: u64,
-    /// W: the leader grants no slot beyond its first unchosen slot plus this.
-    pub unchosen_bytes_max: u64,
-    pub timing: Timing,
+/// The consensus engine of one log on one node.
+///
+/// ```text
+/// state.next = first unchosen <= proposed_up_to                 of the leader
+/// chosen <= durable somewhere;  own durable <= own accepted     not ordered against chosen
+/// ```
+pub struct Engine {
+    pub(crate) config: EngineConfig,
+    pub(crate) now: Time,
+    pub(crate) random: Random,
+    outputs: VecDeque<Output>,
+    /// All slots below its `next` are chosen. Shared with the messages that carry it.
+    pub(crate) state: Arc<LogState>,
+    pub(crate) acceptor: Acceptor,
+    pub(crate) peers: Peers,
+    pub(crate) stage: Stage,
+    /// The last role put out.
+    role: Role,
+    /// The latest term heard of, of an era that is known.
+    pub(crate) seen: Term,
+    /// Attempts at an election since the last progress.
+    pub(crate) attempts: u32,
+    /// Until then another node's phase 1 is given its chance.
+    pub(crate) patience: Time,
+    /// Was leader, and has not found another yet: its followers must hear of it.
+    pub(crate) deposed: bool,
+    pub(crate) last_phase1: Option<Time>,
+    pub(crate) missing_bytes: u64,
+    pub(crate) catch_up: CatchUp,
+    chosen_told: Slot,
+    pub(crate) permit: Option<WritePermit>,
+    /// The limit last put out.
+    pub(crate) permit_limit_told: Slot,
+    /// The last record put out.
+    polled: RecordNumber,
+    /// The last record asked for that holds a checkpoint.
+    last_checkpoint_record: RecordNumber,
+    /// Checkpoints as they were before an acceptance that follows a promise's or state's record
+    /// while that is not put out: a checkpoint must not claim bytes whose record comes later.
+    before: VecDeque<(RecordNumber, Checkpoint)>,
+    /// Where the permit's bound run ends, if it is bound.
+    pub(crate) permit_bound_end: Option<Slot>,
+    /// Acceptances announced to the leader.
+    pub(crate) recent: Recent,
+    // Kept for their memory alone.
+    pub(crate) scratch: Vec<(Slot, u64)>,
+    pub(crate) outcomes: Vec<(Slot, Outcome)>,
 }
 
-/// All in microseconds.
-#[derive(Clone, Copy, Debug)]
-pub struct Timing {
-    /// First backoff of a candidate is random below this; it doubles with each attempt.
-    pub candidate_backoff_first: u64,
-    pub candidate_backoff_max: u64,
-    /// An unanswered seek-votes, prepare, confirm or state request is repeated after this.
-    pub retry: u64,
-    /// A leader without answers from a quorum for this long steps down.
-    pub leader_timeout: u64,
-    /// At most one new phase 1 per this, when refusals show later terms.
-    pub phase_one_interval_min: u64,
-    /// A node missing bytes waits this much longer before it stands.
-    pub missing_bytes_handicap: u64,
-    /// An abdication without a sign of the successor is withdrawn after this.
-    pub abdication: u64,
-}
+impl Engine {
+    /// A replica as recovered. All peers count as silent until the node says otherwise.
+    pub fn new(config: EngineConfig, checkpoint: Checkpoint, now: Time) -> Engine {
+        let Checkpoint {
+            promised,
+            state,
+            accepted,
+        } = checkpoint;
+        let mut acceptor = Acceptor::new(promised, &accepted);
+        acceptor.forget_below(state.next);
+        let mut engine = Engine {
+            now,
+            random: Random::new(config.seed ^ (u64::from(config.node.0) << 32)),
+            outputs: VecDeque::new(),
+            acceptor,
+            peers: Peers::default(),
+            stage: Stage::default(),
+            role: Role::Candidate,
+            seen: promised.0,
+            attempts: 0,
+            patience: now,
+            deposed: false,
+            last_phase1: None,
+            missing_bytes: 0,
+            catch_up: CatchUp::default(),
+            chosen_told: state.next,
+            permit: None,
+            permit_limit_told: Slot(0),
+            polled: RecordNumber(0),
+            last_checkpoint_record: RecordNumber(0),
+            before: VecDeque::new(),
+            permit_bound_end: None,
+            recent: Recent::default(),
+            scratch: Vec::new(),
+            outcomes: Vec::new(),
+            state: Arc::new(state),
+            config,
+        };
+        engine.become_candidate(0);
+        if engine.is_alone() {
+            engine.start_phase1(Vec::new());
+        }
+        engine.settle();
+        engine
+    }
 
-impl Default for Timing {
-    fn default() -> Timing {
-        Timing {
-            candidate_backoff_first: 40_000,
-            candidate_backoff_max: 1_000_000,
-            retry: 100_000,
-            leader_timeout: 700_000,
-            phase_one_interval_min: 50_000,
-            missing_bytes_handicap: 400_000,
-            abdication: 300_000,
+    /// One input. Then drain [`Engine::poll_output`] before the next one.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        self.now = self.now.max(now);
+        match input {
+            Input::Message { from, message } => self.on_message(from, message),
+            Input::Durable { up_to } => self.on_durable(up_to),
+            Input::BytesWritten(written) => self.on_bytes_written(&written),
+            Input::PeerAlive(node) => self.on_peer_alive(node),
+            Input::PeerSilent(node) => self.on_peer_silent(node),
+            Input::MissingBytes(count) => self.missing_bytes = count,
+            Input::BytesUnavailable { term, holders } => self.on_bytes_unavailable(term, holders),
+            Input::Timer => self.on_timer(),
+            Input::Read(id) => self.on_read(id),
+            Input::Abdicate { to } => self.on_abdicate(to),
+            Input::StepDown => self.on_step_down(),
+        }
+        self.settle();
+    }
+
+    fn on_message(&mut self, from: NodeId, message: Message) {
+        if from == self.config.node || from == NodeId(0) {
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        match message {
+            Message::SeekVotes {
+                first_unchosen,
+                promised,
+                missing_bytes: _,
+            } => self.on_seek_votes(from, first_unchosen, promised),
+            Message::OfferVote {
+                promised,
+                missing_bytes,
+            } => self.on_offer_vote(from, promised, missing_bytes),
+            Message::OfferCatchUp { first_unchosen } => {
+                self.on_offer_catch_up(from, first_unchosen)
+            }
+            Message::RequestState { first_unchosen, .. } => {
+                self.on_request_state(from, first_unchosen);
+            }
+            Message::State(state) => self.on_state(from, state),
+            Message::Prepare { term } => self.on_prepare(from, term),
+            Message::Promise(promise) => self.on_promise(from, promise),
+            Message::Refuse { refused, promised } => self.on_refuse(from, refused, promised),
+            Message::Propose(proposal) => self.on_propose(from, proposal),
+            Message::Accepted {
+                term,
+                slots,
+                digest,
+            } => self.on_accepted(from, term, slots, digest),
+            Message::LeaderStatus {
+                term,
+                proposed_up_to: _,
+                chosen_up_to,
+            } => self.on_leader_status(from, term, chosen_up_to),
+            Message::FollowerStatus {
+                promised,
+                accepted_term,
+                accepted_up_to,
+                first_unchosen,
+                missing_bytes,
+            } => {
+                let peer = self.peers.entry(from);
+                peer.missing_bytes = Some(missing_bytes);
+                self.on_follower_status(
+                    from,
+                    promised,
+                    accepted_term,
+                    accepted_up_to,
+                    first_unchosen,
+                );
+            }
+            Message::Confirm { term, round } => self.on_confirm(from, term, round),
+            Message::Confirmed { term, round } => self.on_confirmed(from, term, round),
         }
     }
-}
 
-#[derive(Clone, Debug)]
-pub enum Input {
-    Message {
-        from: NodeId,
-        message: Message,
-    },
-    /// This record and all earlier ones are durable.
-    Durable {
-        up_to: RecordNumber,
-    },
-    /// The mover has given these bytes to disk and network under the open permit. It reports each
-    /// write before it hands the engine anything else, so that a promise made later knows it.
-    BytesWritten(BytesWritten),
-    /// The node's failure detector: heartbeats arrive (again), or have stopped.
-    PeerAlive(NodeId),
-    PeerSilent(NodeId),
-    /// How many bytes of the chosen output this node does not hold.
-    MissingBytes(u64),
-    /// The bytes of the bound permit now open could not be fetched from any of their holders in
-    /// time: redo phase 1 without counting `holders`.
-    BytesUnavailable {
-        term: Term,
-        holders: Vec<NodeId>,
-    },
-    /// `deadline()` has passed.
-    Timer,
-    /// A linearizable read arrived.
-    Read(ReadId),
-    /// Hand over to that node, or to the most suitable one.
-    Abdicate {
-        to: Option<NodeId>,
-    },
-    /// Stop leading without a successor (the own disk hangs).
-    StepDown,
-}
+    fn on_durable(&mut self, up_to: RecordNumber) {
+        self.acceptor.on_durable(up_to, self.state.next);
+        self.choose();
+        self.evaluate_phase1();
+    }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BytesWritten {
-    pub term: Term,
-    /// The permit's first slot not yet written.
-    pub first_slot: Slot,
-    /// Bytes, at least 1 and within the permit.
-    pub count: u64,
-    pub stream: StreamName,
-    pub position: StreamPosition,
-    pub digest: Digest,
-}
+    /// The next thing to do; perform them in order.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        let output = self.outputs.pop_front()?;
+        if let Output::Persist { record, .. } = &output {
+            self.polled = *record;
+            while let Some((first, _)) = self.before.front()
+                && first <= record
+            {
+                self.before.pop_front();
+            }
+        }
+        Some(output)
+    }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Output {
-    /// Make durable, in the order of their numbers, and report with `Input::Durable`.
-    Persist {
-        record: RecordNumber,
-        what: Persist,
-    },
-    /// Send once everything up to `after` is durable (0: at once).
-    Send {
-        to: NodeId,
-        message: Message,
-        after: RecordNumber,
-    },
-    /// Bring this proposal of ours (an action or no-ops; content is the mover's) to all replicas.
-    /// Its own acceptance is persisted by a `Persist` of its own.
-    Replicate(Proposal),
-    /// The slots that may be filled changed; `None` closes the permit.
-    Permit(Option<WritePermit>),
-    /// An action was chosen and applied.
-    Applied {
-        slot: Slot,
-        outcome: Outcome,
-    },
+    /// When `Input::Timer` is wanted. Replicas with nothing under way want none.
+    pub fn deadline(&self) -> Option<Time> {
+        earliest(self.stage_deadline(), self.catch_up_deadline())
+    }
+
+    /// What a record put out last must be able to restore: the promise, the state, and all
+    /// acceptances asked for up to that record.
+    pub fn checkpoint(&self) -> Checkpoint {
+        match self.before.front() {
+            Some((_, checkpoint)) => checkpoint.clone(),
+            None => self.checkpoint_now(),
+        }
+    }
+
+    fn checkpoint_now(&self) -> Checkpoint {
+        Checkpoint {
+            promised: self.acceptor.promised(),
+            state: (*self.state).clone(),
+            accepted: self.acceptor.runs(),
+        }
+    }
+
+    /// The state after all chosen slots known here.
+    pub fn state(&self) -> &LogState {
+        &self.state
+    }
+
+    pub fn role(&self) -> Role {
+        match &self.stage {
+            Stage::Following(following) => Role::Follower {
+                leader: following.leader,
+                term: following.term,
+            },
+            Stage::Leading(leading) => Role::Leader { term: leading.term },
+            _ => Role::Candidate,
+        }
+    }
+
+    /// The promise, durable or about to be.
+    pub fn promised(&self) -> PromisedTerm {
+        self.acceptor.promised()
+    }
+
+    /// The open permit with its present numbers.
+    pub fn permit(&self) -> Option<&WritePermit> {
+        self.permit.as_ref()
+    }
+
+    /// The leader this replica knows of, itself perhaps.
+    pub fn leader(&self) -> Option<(NodeId, Term)> {
+        match self.role() {
+            Role::Candidate => None,
+            Role::Follower { leader, term } => Some((leader, term)),
+            Role::Leader { term } => Some((self.config.node, term)),
+        }
+    }
+
     /// All slots below are chosen and applied.
-    Chosen {
-        up_to: Slot,
-    },
-    /// The state was replaced by a peer's; nothing in between was applied here.
-    StateInstalled,
-    Role(Role),
-    /// Every read up to and including this one may be served from the state as it is now.
-    ReadReady(ReadId),
-    /// This node cannot serve these reads any more: not leading.
-    ReadsFailed,
-    /// For the node's log of things off the normal path.
-    Note(Note),
-}
+    pub fn first_unchosen(&self) -> Slot {
+        self.state.next
+    }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Persist {
-    /// With the state at the first unchosen slot and all acceptances above: else a power loss
-    /// could leave all nodes unable to promise either era.
-    Promise { term: PromisedTerm },
-    /// Over bytes that are with the node (content) or in the value (everything else).
-    Accept {
+    /// The end of what this leader proposed; of a replica that does not lead, the first unchosen
+    /// slot.
+    pub fn proposed_up_to(&self) -> Slot {
+        match &self.stage {
+            Stage::Leading(leading) => leading.proposed_up_to.max(self.state.next),
+            _ => self.state.next,
+        }
+    }
+
+    /// The leader's word on this log, if it leads in a term it can speak for.
+    pub fn leader_status(&self) -> Option<Message> {
+        match &self.stage {
+            Stage::Leading(leading) if leading.again.is_none() && self.is_quorum_alive() => {
+                Some(Message::LeaderStatus {
+                    term: leading.term,
+                    proposed_up_to: leading.proposed_up_to.max(self.state.next),
+                    chosen_up_to: self.state.next,
+                })
+            }
+            _ => None,
+        }
+    }
+
+    /// The answer to a leader's status: only what is durable.
+    pub fn follower_status(&self) -> Message {
+        let term = match &self.stage {
+            Stage::Following(following) => following.term,
+            Stage::Leading(leading) => leading.term,
+            _ => self.acceptor.durable_promised().0,
+        };
+        Message::FollowerStatus {
+            promised: self.acceptor.durable_promised(),
+            accepted_term: AcceptedTerm(term),
+            accepted_up_to: self.acceptor.durable_end(term, self.state.next),
+            first_unchosen: self.state.next,
+            missing_bytes: self.missing_bytes,
+        }
+    }
+
+    /// How far that replica accepted without a hole in this leader's term, as the leader knows.
+    pub fn peer_accepted_up_to(&self, node: NodeId) -> Option<Slot> {
+        match &self.stage {
+            Stage::Leading(_) => self.peers.get(node)?.accepted_up_to,
+            _ => None,
+        }
+    }
+
+    /// How many bytes of the chosen output that replica does not hold, by its last status.
+    pub fn peer_missing_bytes(&self, node: NodeId) -> Option<u64> {
+        self.peers.get(node)?.missing_bytes
+    }
+
+    /// Whether the node's failure detector hears that replica.
+    pub fn is_peer_alive(&self, node: NodeId) -> bool {
+        self.peers.is_alive(node)
+    }
+
+    // What the parts share.
+
+    pub(crate) fn put(&mut self, output: Output) {
+        self.outputs.push_back(output);
+    }
+
+    pub(crate) fn note(&mut self, note: Note) {
+        self.put(Output::Note(note));
+    }
+
+    pub(crate) fn ignore(&mut self, from: NodeId, reason: Ignored) {
+        self.note(Note::Ignored { from, reason });
+    }
+
+    pub(crate) fn send(&mut self, to: NodeId, message: Message, after: RecordNumber) {
+        assert!(
+            to != self.config.node,
+            "a replica does not write to itself: {message:?}"
+        );
+        self.put(Output::Send { to, message, after });
+    }
+
+    /// To every other member of the current configuration.
+    pub(crate) fn send_to_members(&mut self, message: &Message) {
+        let state = Arc::clone(&self.state);
+        for member in state.configuration.members() {
+            if member.node != self.config.node {
+                self.send(member.node, message.clone(), RecordNumber(0));
+            }
+        }
+    }
+
+    /// Raising the promise closes every permit.
+    pub(crate) fn raise_promise(&mut self, term: Term) -> RecordNumber {
+        assert!(
+            term.era <= self.state.era,
+            "I7: {term} is promised before its era is known"
+        );
+        self.close_permit();
+        let record = self.acceptor.promise(term);
+        self.last_checkpoint_record = record;
+        self.see(term);
+        let what = Persist::Promise {
+            term: PromisedTerm(term),
+        };
+        self.put(Output::Persist { record, what });
+        record
+    }
+
+    /// Accepts and asks for its record. A term of a later era than the promise's is promised
+    /// first: that record holds the state in which the era is known.
+    pub(crate) fn accept(
+        &mut self,
         term: Term,
         slots: SlotRange,
         value: Value,
         digest: Digest,
-    },
-    /// The state jumped to a peer's.
-    State,
+    ) -> RecordNumber {
+        if term.era > self.acceptor.promised().0.era {
+            self.raise_promise(term);
+        }
+        let in_checkpoint = self.before.back().map_or(self.polled, |(first, _)| *first);
+        if self.last_checkpoint_record > in_checkpoint {
+            let record = RecordNumber(self.acceptor.last_record().0 + 1);
+            let checkpoint = self.checkpoint_now();
+            self.before.push_back((record, checkpoint));
+        }
+        let record = self
+            .acceptor
+            .accept(term, slots, value.clone(), self.state.next);
+        self.see(term);
+        let what = Persist::Accept {
+            term,
+            slots,
+            value,
+            digest,
+        };
+        self.put(Output::Persist { record, what });
+        record
+    }
+
+    pub(crate) fn persist_state(&mut self) {
+        let record = self.acceptor.next_record();
+        self.last_checkpoint_record = record;
+        let what = Persist::State;
+        self.put(Output::Persist { record, what });
+    }
+
+    /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say
+    /// nothing here: this replica cannot prepare in their neighbourhood before it catches up.
+    pub(crate) fn see(&mut self, term: Term) {
+        if term.era <= self.state.era {
+            self.seen = self.seen.max(term);
+        }
+    }
+
+    /// What follows from the input besides the answer to it, in the order the node needs it.
+    pub(crate) fn settle(&mut self) {
+        if self.chosen_told < self.state.next {
+            self.chosen_told = self.state.next;
+            self.attempts = 0;
+            self.put(Output::Chosen {
+                up_to: self.chosen_told,
+            });
+        }
+        if matches!(self.stage, Stage::Leading(_)) {
+            self.settle_leader();
+        }
+        let role = self.role();
+        if role != self.role {
+            self.role = role;
+            self.put(Output::Role(role));
+        }
+        self.update_permit();
+        self.settle_reads();
+    }
 }
 
-/// The slots `next..limit` may be filled in `term`. They keep their value for the term.
-///
-/// ```text
-/// first_unchosen <= next <= limit <= first_unchosen + W
-/// ```
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WritePermit {
-    pub term: Term,
-    pub next: Slot,
-    pub limit: Slot,
-    pub content: PermitContent,
+pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
 }
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PermitContent {
-    /// New bytes of any stream that this leader opened.
-    Free,
-    /// Exactly these bytes, which an earlier term proposed; `holders` reported them accepted.
-    Bound {
-        stream: StreamName,
-        position: StreamPosition,
-        holders: Vec<NodeId>,
-    },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    Candidate,
-    Follower {
-        leader: NodeId,
-        term: Term,
-    },
-    /// Phase 1 is done; permits follow.
-    Leader {
-        term: Term,
-    },
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Note {
-    StandingForElection { term: Term },
-    SteppedDown { term: Term, reason: StepDownReason },
-    PhaseOneAgain { term: Term },
-    Refused { by: NodeId, term: Term },
-    DigestMismatch { by: NodeId, slots: SlotRange },
-    Ignored { from: NodeId, reason: Ignored },
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StepDownReason {
-    LaterTerm,
-    NoQuorum,
-    Asked,
-}
-
-/// Why a message changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ignored {
-    OlderTerm,
-    AlreadyAcceptedInTerm,
-    EraNotKnown,
-    NotOwner,
-    HasLeader,
-    Stale,
-    Malformed,
-}
-
-/// What recovery found on disk, fed record by record in file order.
-#[derive(Clone, Debug)]
-pub struct Checkpoint {
-    pub promised: PromisedTerm,
-    pub state: LogState,
-    /// Every acceptance at or above `state.next`.
-    pub accepted: Vec<AcceptedRun>,
-}
-
-#[allow(unused)]
-fn silence(_: (Action, Promise)) {}

@@ -21,17 +21,34 @@
 
 extern crate alloc;
 
-mod configuration;
-mod engine;
-mod message;
 mod slot;
-mod state;
 mod term;
 mod value;
 
+mod configuration;
+mod contract;
+mod message;
+mod state;
+
+mod engine;
+mod follower;
+mod leadership;
+mod learner;
+mod proposer;
+mod reads;
+mod recovery;
+
+mod acceptor;
+mod peers;
+mod random;
+mod runs;
+mod safety;
+
 pub use configuration::*;
-pub use engine::*;
+pub use contract::*;
+pub use engine::Engine;
 pub use message::*;
+pub use recovery::{Recovery, RecoveryError};
 pub use slot::*;
 pub use state::*;
 pub use term::*;

@@ -1,0 +1,246 @@
+//! The contract with the node around an engine: what goes in, what comes out.
+
+use alloc::vec::Vec;
+
+use crate::{
+    AcceptedRun, Digest, LogState, Message, NodeId, Outcome, PromisedTerm, Proposal, Slot,
+    SlotRange, StreamName, StreamPosition, Term, Value,
+};
+
+/// Microseconds of a monotonic clock whose zero means nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Time(pub u64);
+
+/// Counts what the engine has asked to persist, from 1. Records become durable in this order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordNumber(pub u64);
+
+/// A batch of linearizable reads, numbered by the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReadId(pub u64);
+
+#[derive(Clone, Debug)]
+pub struct EngineConfig {
+    pub node: NodeId,
+    /// For the random part of backoffs.
+    pub seed: u64,
+    /// W: the leader grants no slot beyond its first unchosen slot plus this.
+    pub unchosen_bytes_max: u64,
+    pub timing: Timing,
+}
+
+/// All in microseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// First backoff of a candidate is random below this; it doubles with each attempt.
+    pub candidate_backoff_first: u64,
+    pub candidate_backoff_max: u64,
+    /// An unanswered seek-votes, prepare, confirm or state request is repeated after this.
+    pub retry: u64,
+    /// A leader without answers from a quorum for this long steps down.
+    pub leader_timeout: u64,
+    /// At most one new phase 1 per this, when refusals show later terms.
+    pub phase_one_interval_min: u64,
+    /// A node missing bytes waits this much longer before it stands.
+    pub missing_bytes_handicap: u64,
+    /// An abdication without a sign of the successor is withdrawn after this.
+    pub abdication: u64,
+}
+
+impl Default for Timing {
+    fn default() -> Timing {
+        Timing {
+            candidate_backoff_first: 40_000,
+            candidate_backoff_max: 1_000_000,
+            retry: 100_000,
+            leader_timeout: 700_000,
+            phase_one_interval_min: 50_000,
+            missing_bytes_handicap: 400_000,
+            abdication: 300_000,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub enum Input {
+    Message {
+        from: NodeId,
+        message: Message,
+    },
+    /// This record and all earlier ones are durable.
+    Durable {
+        up_to: RecordNumber,
+    },
+    /// The mover has given these bytes to disk and network under the open permit. It reports each
+    /// write before it hands the engine anything else, so that a promise made later knows it.
+    BytesWritten(BytesWritten),
+    /// The node's failure detector: heartbeats arrive (again), or have stopped.
+    PeerAlive(NodeId),
+    PeerSilent(NodeId),
+    /// How many bytes of the chosen output this node does not hold.
+    MissingBytes(u64),
+    /// The bytes of the bound permit now open could not be fetched from any of their holders in
+    /// time: redo phase 1 without counting `holders`.
+    BytesUnavailable {
+        term: Term,
+        holders: Vec<NodeId>,
+    },
+    /// `deadline()` has passed.
+    Timer,
+    /// A linearizable read arrived.
+    Read(ReadId),
+    /// Hand over to that node, or to the most suitable one.
+    Abdicate {
+        to: Option<NodeId>,
+    },
+    /// Stop leading without a successor (the own disk hangs).
+    StepDown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BytesWritten {
+    pub term: Term,
+    /// The permit's first slot not yet written.
+    pub first_slot: Slot,
+    /// Bytes, at least 1 and within the permit.
+    pub count: u64,
+    pub stream: StreamName,
+    pub position: StreamPosition,
+    pub digest: Digest,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// Make durable, in the order of their numbers, and report with `Input::Durable`.
+    Persist {
+        record: RecordNumber,
+        what: Persist,
+    },
+    /// Send once everything up to `after` is durable (0: at once).
+    Send {
+        to: NodeId,
+        message: Message,
+        after: RecordNumber,
+    },
+    /// Bring this proposal of ours (an action or no-ops; content is the mover's) to all replicas.
+    /// Its own acceptance is persisted by a `Persist` of its own.
+    Replicate(Proposal),
+    /// The slots that may be filled changed; `None` closes the permit.
+    Permit(Option<WritePermit>),
+    /// An action was chosen and applied.
+    Applied {
+        slot: Slot,
+        outcome: Outcome,
+    },
+    /// All slots below are chosen and applied.
+    Chosen {
+        up_to: Slot,
+    },
+    /// The state was replaced by a peer's; nothing in between was applied here.
+    StateInstalled,
+    Role(Role),
+    /// Every read up to and including this one may be served from the state as it is now.
+    ReadReady(ReadId),
+    /// This node cannot serve these reads any more: not leading.
+    ReadsFailed,
+    /// For the node's log of things off the normal path.
+    Note(Note),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Persist {
+    /// With the state at the first unchosen slot and all acceptances above: else a power loss
+    /// could leave all nodes unable to promise either era.
+    Promise { term: PromisedTerm },
+    /// Over bytes that are with the node (content) or in the value (everything else).
+    Accept {
+        term: Term,
+        slots: SlotRange,
+        value: Value,
+        digest: Digest,
+    },
+    /// The state jumped to a peer's.
+    State,
+}
+
+/// The slots `next..limit` may be filled in `term`. They keep their value for the term.
+///
+/// ```text
+/// first_unchosen <= next <= limit <= first_unchosen + W
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WritePermit {
+    pub term: Term,
+    pub next: Slot,
+    pub limit: Slot,
+    pub content: PermitContent,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PermitContent {
+    /// New bytes of any stream that this leader opened.
+    Free,
+    /// Exactly these bytes, which an earlier term proposed; `holders` reported them accepted.
+    Bound {
+        stream: StreamName,
+        position: StreamPosition,
+        holders: Vec<NodeId>,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Candidate,
+    Follower {
+        leader: NodeId,
+        term: Term,
+    },
+    /// Phase 1 is done; permits follow.
+    Leader {
+        term: Term,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Note {
+    StandingForElection { term: Term },
+    SteppedDown { term: Term, reason: StepDownReason },
+    PhaseOneAgain { term: Term },
+    Refused { by: NodeId, term: Term },
+    DigestMismatch { by: NodeId, slots: SlotRange },
+    Ignored { from: NodeId, reason: Ignored },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StepDownReason {
+    LaterTerm,
+    NoQuorum,
+    Asked,
+}
+
+/// Why a message changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ignored {
+    OlderTerm,
+    AlreadyAcceptedInTerm,
+    EraNotKnown,
+    NotOwner,
+    HasLeader,
+    Stale,
+    Malformed,
+}
+
+/// What recovery found on disk, fed record by record in file order.
+#[derive(Clone, Debug)]
+pub struct Checkpoint {
+    pub promised: PromisedTerm,
+    pub state: LogState,
+    /// Every acceptance at or above `state.next`.
+    pub accepted: Vec<AcceptedRun>,
+}
+
+/// An action can be proposed only by a leader whose permit is free; ask `leader`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NotLeading {
+    pub leader: Option<(NodeId, Term)>,
+}

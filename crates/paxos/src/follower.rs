@@ -1,0 +1,260 @@
+//! Answers to prepares and proposals: the acceptor's side of both phases.
+
+use alloc::collections::VecDeque;
+
+use crate::engine::Engine;
+use crate::leadership::Stage;
+use crate::safety::{is_credible, is_credible_term};
+use crate::{
+    Digest, Ignored, Message, NodeId, Promise, PromisedTerm, Proposal, RecordNumber, Slot,
+    SlotRange, Term, Time,
+};
+
+/// An acceptance announced and not known chosen: repeated until the leader shows that it heard.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Announced {
+    term: Term,
+    slots: SlotRange,
+    digest: Digest,
+    record: RecordNumber,
+    at: Time,
+}
+
+/// More are not kept: the leader repeats the proposals of what it does not know accepted.
+const ANNOUNCED_MAX: usize = 4096;
+
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    announced: VecDeque<Announced>,
+}
+
+impl Engine {
+    /// To a prepare, a proposal, a confirmation or a status below the promise.
+    pub(crate) fn refuse(&mut self, to: NodeId, refused: Term) {
+        let message = Message::Refuse {
+            refused,
+            promised: self.acceptor.promised(),
+        };
+        self.send(to, message, self.acceptor.promise_record());
+        self.ignore(to, Ignored::OlderTerm);
+    }
+
+    pub(crate) fn on_prepare(&mut self, from: NodeId, term: Term) {
+        if !is_credible_term(term) {
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        if term.era > self.state.era {
+            // It repeats the prepare; by then the slots before that era may be known here.
+            self.ignore(from, Ignored::EraNotKnown);
+            self.catch_up_from(from);
+            return;
+        }
+        if term.owner == self.config.node {
+            self.on_succession(from, term);
+            return;
+        }
+        let promised = self.acceptor.promised().0;
+        if term < promised {
+            self.refuse(term.owner, term);
+            return;
+        }
+        if term == promised {
+            if self.acceptor.has_accepted_in(term) {
+                self.ignore(from, Ignored::AlreadyAcceptedInTerm);
+                return;
+            }
+        } else {
+            self.yield_to(term.owner);
+            self.raise_promise(term);
+        }
+        self.send_promise(term);
+    }
+
+    /// ‡ The promise reports every acceptance asked for before it, and goes out after its record,
+    /// which follows theirs.
+    pub(crate) fn send_promise(&mut self, term: Term) {
+        let promise = Promise {
+            term,
+            from: self.state.next,
+            runs: self.acceptor.runs(),
+        };
+        let after = self.acceptor.last_record();
+        self.send(term.owner, Message::Promise(promise), after);
+    }
+
+    /// A leader that abdicates prepared a term of ours.
+    fn on_succession(&mut self, from: NodeId, term: Term) {
+        let current = term.era == self.state.era && term > self.acceptor.promised().0;
+        if current && self.may_stand() && !matches!(self.stage, Stage::Leading(_)) {
+            self.prepare(term, alloc::vec::Vec::new());
+        } else {
+            self.ignore(from, Ignored::Stale);
+        }
+    }
+
+    pub(crate) fn on_propose(&mut self, from: NodeId, proposal: Proposal) {
+        let Proposal {
+            term,
+            slots,
+            value,
+            digest,
+            chosen_up_to,
+        } = proposal;
+        if !is_credible_term(term) || !is_credible(slots, &value) {
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        if !self.heed_leader(from, term, chosen_up_to) {
+            return;
+        }
+        let first_unchosen = self.state.next;
+        if slots.end <= first_unchosen {
+            // Chosen long ago. If the proposer does not know that, it must catch up.
+            if chosen_up_to < slots.end {
+                self.offer_catch_up(from);
+            }
+            self.ignore(from, Ignored::Stale);
+            return;
+        }
+        let open = SlotRange::new(slots.start.max(first_unchosen), slots.end);
+        let accepted = self.acceptor.accepted();
+        let conflicts = accepted
+            .over(open)
+            .any(|(_, acceptance)| acceptance.term.0 == term && acceptance.value != value);
+        let known = accepted.covers(open, |acceptance| acceptance.term.0 == term);
+        if conflicts {
+            // I3 is broken by the proposer; this replica keeps to the first value.
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        let record = if known {
+            self.announced_record(slots)
+        } else {
+            let record = self.accept(term, slots, value, digest);
+            self.remember(Announced {
+                term,
+                slots,
+                digest,
+                record,
+                at: self.now,
+            });
+            record
+        };
+        let message = Message::Accepted {
+            term,
+            slots,
+            digest,
+        };
+        self.send(from, message, record);
+        self.learn();
+    }
+
+    /// Whether `from` leads in `term` as far as this replica knows, and may be answered.
+    fn heed_leader(&mut self, from: NodeId, term: Term, chosen_up_to: Slot) -> bool {
+        if term.owner != from {
+            self.ignore(from, Ignored::NotOwner);
+            return false;
+        }
+        if term < self.acceptor.promised().0 {
+            self.refuse(from, term);
+            return false;
+        }
+        if self.followed_term().is_some_and(|followed| term < followed) {
+            self.ignore(from, Ignored::OlderTerm);
+            return false;
+        }
+        self.follow(from, term);
+        self.heard_first_unchosen(from, chosen_up_to);
+        self.catch_up.on_told(term, chosen_up_to);
+        if term.era > self.state.era {
+            self.ignore(from, Ignored::EraNotKnown);
+            self.catch_up_from(from);
+            return false;
+        }
+        true
+    }
+
+    pub(crate) fn on_leader_status(&mut self, from: NodeId, term: Term, chosen_up_to: Slot) {
+        if !is_credible_term(term) {
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        if self.heed_leader(from, term, chosen_up_to) {
+            self.learn();
+            self.announce_again(term, chosen_up_to);
+        }
+    }
+
+    fn remember(&mut self, announced: Announced) {
+        let recent = &mut self.recent.announced;
+        if recent
+            .back()
+            .is_some_and(|last| last.term != announced.term)
+        {
+            recent.clear();
+        }
+        if recent.len() == ANNOUNCED_MAX {
+            recent.pop_front();
+        }
+        recent.push_back(announced);
+    }
+
+    /// The record that holds an acceptance made before.
+    fn announced_record(&self, slots: SlotRange) -> RecordNumber {
+        let last = self.acceptor.last_record();
+        let mut recent = self.recent.announced.iter();
+        recent
+            .find(|announced| announced.slots == slots)
+            .map_or(last, |announced| announced.record)
+    }
+
+    /// The leader does not know these to be chosen: perhaps the announcement was lost.
+    fn announce_again(&mut self, term: Term, chosen_up_to: Slot) {
+        let retry = self.config.timing.retry;
+        for at in 0..self.recent.announced.len() {
+            let announced = &mut self.recent.announced[at];
+            if announced.term != term
+                || announced.slots.end <= chosen_up_to
+                || self.now.0 < announced.at.0.saturating_add(retry)
+            {
+                continue;
+            }
+            announced.at = self.now;
+            let record = announced.record;
+            let message = Message::Accepted {
+                term,
+                slots: announced.slots,
+                digest: announced.digest,
+            };
+            self.send(term.owner, message, record);
+        }
+    }
+
+    pub(crate) fn forget_recent(&mut self) {
+        let first_unchosen = self.state.next;
+        while let Some(first) = self.recent.announced.front()
+            && first.slots.end <= first_unchosen
+        {
+            self.recent.announced.pop_front();
+        }
+    }
+
+    pub(crate) fn on_refuse(&mut self, from: NodeId, refused: Term, promised: PromisedTerm) {
+        self.see(promised.0);
+        self.note(crate::Note::Refused {
+            by: from,
+            term: promised.0,
+        });
+        match &self.stage {
+            Stage::Preparing(phase) if phase.term == refused && promised.0 > phase.term => {
+                self.become_candidate(0);
+                if promised.0.era > self.state.era {
+                    self.catch_up_from(from);
+                }
+            }
+            Stage::Leading(_) => self.redo_above(from, promised.0),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! What is chosen, and how a replica that missed something hears of it.
+//!
+//! The leader counts acceptances. A follower needs no message for what it accepted itself: the
+//! leader's first unchosen slot, carried by every proposal and status of a term, says that all
+//! below is chosen, and what this replica accepted *in that term* below it is what was chosen. What
+//! it did not accept so, it takes from a peer's state: values, not bytes.
+
+use alloc::sync::Arc;
+
+use crate::engine::Engine;
+use crate::leadership::Stage;
+use crate::safety::may_choose;
+use crate::{
+    Ignored, LogState, Message, NodeId, Outcome, Output, RecordNumber, Slot, SlotRange, Term, Time,
+};
+
+#[derive(Debug, Default)]
+pub(crate) struct CatchUp {
+    /// What the leader of this term said is chosen.
+    told: (Term, Slot),
+    /// The first unchosen slot is known to be chosen, and since when nothing has filled it.
+    gap: Option<(Slot, Time)>,
+    last_request: Option<Time>,
+    last_asked: NodeId,
+}
+
+impl CatchUp {
+    pub(crate) fn on_new_term(&mut self, term: Term) {
+        if self.told.0 != term {
+            self.told = (term, Slot(0));
+            self.gap = None;
+        }
+    }
+
+    pub(crate) fn on_told(&mut self, term: Term, chosen_up_to: Slot) {
+        self.on_new_term(term);
+        self.told.1 = self.told.1.max(chosen_up_to);
+    }
+}
+
+impl Engine {
+    /// The leader: extends what is chosen while a quorum accepted in its term. Every slot is judged
+    /// by its own era, which is known because all slots before it are chosen.
+    pub(crate) fn choose(&mut self) {
+        loop {
+            let Stage::Leading(leading) = &self.stage else {
+                return;
+            };
+            let term = leading.term;
+            let (first, proposed_up_to) = (self.state.next, leading.proposed_up_to);
+            if first >= proposed_up_to || !may_choose(term, self.state.era) {
+                return;
+            }
+            let end = self.quorum_end(term, first).min(proposed_up_to);
+            if end <= first {
+                return;
+            }
+            let era = self.state.era;
+            self.apply_chosen(term, SlotRange::new(first, end), true);
+            if self.state.era == era {
+                return;
+            }
+            self.check_quorum();
+        }
+    }
+
+    /// Up to where, from `first` on, a quorum of the current era accepted without a hole.
+    fn quorum_end(&mut self, term: Term, first: Slot) -> Slot {
+        self.scratch.clear();
+        for member in self.state.configuration.members() {
+            let end = if member.node == self.config.node {
+                self.acceptor.durable_end(term, first)
+            } else {
+                match self.peers.get(member.node) {
+                    Some(peer) => peer.accepted.prefix_end(first, |()| true),
+                    None => first,
+                }
+            };
+            if end > first {
+                self.scratch.push((end, u64::from(member.weight)));
+            }
+        }
+        self.scratch.sort_unstable_by(|a, b| b.cmp(a));
+        let mut weight = 0;
+        for (end, more) in &self.scratch {
+            weight += more;
+            if self.state.configuration.is_majority(weight) {
+                return *end;
+            }
+        }
+        first
+    }
+
+    /// Applies the values of `slots`, all accepted here in `term`. A leader stops after a
+    /// reconfiguration: the slots behind it have other quorums.
+    fn apply_chosen(&mut self, term: Term, slots: SlotRange, leads: bool) {
+        let state = Arc::make_mut(&mut self.state);
+        let accepted = self.acceptor.accepted();
+        let mut outcomes = core::mem::take(&mut self.outcomes);
+        for (slots, acceptance) in accepted.over(slots) {
+            assert!(
+                acceptance.term.0 == term && slots.start == state.next,
+                "I1: {slots} is chosen in {term}, and accepted in {} after {}",
+                acceptance.term.0,
+                state.next
+            );
+            if let Some(outcome) = state.apply(slots, &acceptance.value) {
+                let new_era = matches!(outcome, Outcome::Reconfigured { .. });
+                outcomes.push((slots.start, outcome));
+                if new_era && leads {
+                    break;
+                }
+            }
+        }
+        let next = state.next;
+        for (slot, outcome) in outcomes.drain(..) {
+            self.put(Output::Applied { slot, outcome });
+        }
+        self.outcomes = outcomes;
+        self.acceptor.forget_below(next);
+    }
+
+    /// The follower: learns from what its leader told.
+    pub(crate) fn learn(&mut self) {
+        let Some(term) = self.followed_term() else {
+            return;
+        };
+        let (told_in, chosen) = self.catch_up.told;
+        let first = self.state.next;
+        if told_in != term || chosen <= first {
+            self.catch_up.gap = None;
+            return;
+        }
+        let accepted = self.acceptor.accepted();
+        let end = accepted
+            .prefix_end(first, |acceptance| acceptance.term.0 == term)
+            .min(chosen);
+        if end > first {
+            self.apply_chosen(term, SlotRange::new(first, end), false);
+            self.forget_recent();
+        }
+        self.check_gap(term, chosen);
+    }
+
+    /// A slot that is chosen and that nothing fills must be asked for: its leader proposes it no
+    /// more. While proposals are merely under way the gap moves, and nothing is asked.
+    fn check_gap(&mut self, term: Term, chosen: Slot) {
+        let first = self.state.next;
+        if chosen <= first {
+            self.catch_up.gap = None;
+            return;
+        }
+        match self.catch_up.gap {
+            Some((slot, _)) if slot == first => {}
+            _ => self.catch_up.gap = Some((first, self.now)),
+        }
+        let accepted_above = self.acceptor.accepted().iter().last();
+        if accepted_above.is_some_and(|(_, acceptance)| acceptance.term.0 == term) {
+            self.catch_up_from(term.owner);
+        }
+    }
+
+    pub(crate) fn catch_up_deadline(&self) -> Option<Time> {
+        let (_, since) = self.catch_up.gap?;
+        Some(Time(since.0.saturating_add(self.config.timing.retry)))
+    }
+
+    pub(crate) fn on_catch_up_timer(&mut self) {
+        if self.catch_up_deadline().is_some_and(|due| due <= self.now)
+            && let Some((slot, _)) = self.catch_up.gap
+        {
+            self.catch_up.gap = Some((slot, self.now));
+            let (term, _) = self.catch_up.told;
+            self.catch_up_from(term.owner);
+        }
+    }
+
+    pub(crate) fn heard_first_unchosen(&mut self, from: NodeId, slot: Slot) {
+        let peer = self.peers.entry(from);
+        peer.first_unchosen = peer.first_unchosen.max(slot);
+    }
+
+    /// Asks for state: `first` at first, then others that told of more. At most once per
+    /// `timing.retry`.
+    pub(crate) fn catch_up_from(&mut self, first: NodeId) {
+        let retry = self.config.timing.retry;
+        if let Some(last) = self.catch_up.last_request
+            && self.now.0 < last.0.saturating_add(retry)
+        {
+            return;
+        }
+        let mut to = first;
+        if to == self.catch_up.last_asked || to == self.config.node {
+            let next = self.state.next;
+            let other = |peer: &&crate::peers::Peer| {
+                peer.alive && peer.node != first && peer.first_unchosen > next
+            };
+            if let Some(peer) = self.peers.iter().find(other) {
+                to = peer.node;
+            }
+        }
+        if to == self.config.node {
+            return;
+        }
+        self.catch_up.last_request = Some(self.now);
+        self.catch_up.last_asked = to;
+        let message = Message::RequestState {
+            first_unchosen: self.state.next,
+            streams_known: 0,
+        };
+        self.send(to, message, RecordNumber(0));
+    }
+
+    pub(crate) fn on_request_state(&mut self, from: NodeId, first_unchosen: Slot) {
+        self.heard_first_unchosen(from, first_unchosen);
+        if first_unchosen < self.state.next {
+            let state = Arc::clone(&self.state);
+            self.send(from, Message::State(state), RecordNumber(0));
+        } else {
+            self.ignore(from, Ignored::Stale);
+        }
+    }
+
+    /// A state is a statement of what is chosen. A leader past phase 1 takes none: what it tells
+    /// its followers to be chosen must be what they accepted in its term.
+    pub(crate) fn on_state(&mut self, from: NodeId, state: Arc<LogState>) {
+        self.heard_first_unchosen(from, state.next);
+        if state.next <= self.state.next {
+            self.ignore(from, Ignored::Stale);
+            return;
+        }
+        if state.era < self.state.era || !state.is_sound() {
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        if let Stage::Leading(leading) = &mut self.stage {
+            if leading.again.is_none() {
+                self.redo_phase1();
+                return;
+            }
+            self.fall_back_to_preparing();
+        }
+        let new_era = state.era != self.state.era;
+        self.state = state;
+        self.acceptor.forget_below(self.state.next);
+        self.forget_recent();
+        self.catch_up.gap = None;
+        self.catch_up.last_request = None;
+        self.persist_state();
+        self.put(Output::StateInstalled);
+        self.attempts = 0;
+        if new_era {
+            self.on_new_era();
+        }
+        self.wake_within(0);
+        self.learn();
+        self.evaluate_phase1();
+    }
+}

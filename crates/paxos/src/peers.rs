@@ -1,0 +1,100 @@
+//! What this replica knows of each other one.
+
+use alloc::vec::Vec;
+
+use crate::runs::Runs;
+use crate::{NodeId, Slot, SlotRange, Term};
+
+#[derive(Clone, Debug)]
+pub(crate) struct Peer {
+    pub node: NodeId,
+    /// The node's failure detector hears its heartbeats.
+    pub alive: bool,
+    /// The greatest first unchosen slot it told of.
+    pub first_unchosen: Slot,
+    /// Accepted in this leader's term, digest checked; at or above the first unchosen slot.
+    pub accepted: Runs<()>,
+    /// Without a hole, in this leader's term.
+    pub accepted_up_to: Option<Slot>,
+    /// Its last status, if that told of this leader's term.
+    pub status: Option<PeerStatus>,
+    pub missing_bytes: Option<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerStatus {
+    pub promised: Term,
+    pub first_unchosen: Slot,
+}
+
+/// Ordered by node. Whoever speaks gets an entry, member or not: an acceptance is kept until the
+/// era of its slots is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Peers {
+    peers: Vec<Peer>,
+}
+
+impl Peers {
+    pub(crate) fn get(&self, node: NodeId) -> Option<&Peer> {
+        let at = self.peers.binary_search_by_key(&node, |p| p.node).ok()?;
+        Some(&self.peers[at])
+    }
+
+    pub(crate) fn entry(&mut self, node: NodeId) -> &mut Peer {
+        let at = match self.peers.binary_search_by_key(&node, |p| p.node) {
+            Ok(at) => at,
+            Err(at) => {
+                let peer = Peer {
+                    node,
+                    alive: false,
+                    first_unchosen: Slot(0),
+                    accepted: Runs::new(),
+                    accepted_up_to: None,
+                    status: None,
+                    missing_bytes: None,
+                };
+                self.peers.insert(at, peer);
+                at
+            }
+        };
+        &mut self.peers[at]
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {
+        self.peers.iter()
+    }
+
+    pub(crate) fn is_alive(&self, node: NodeId) -> bool {
+        self.get(node).is_some_and(|peer| peer.alive)
+    }
+
+    pub(crate) fn any_alive(&self) -> bool {
+        self.peers.iter().any(|peer| peer.alive)
+    }
+
+    /// A new term of this leader begins: what was accepted before is another term's.
+    pub(crate) fn forget_acceptances(&mut self) {
+        for peer in &mut self.peers {
+            peer.accepted.clear();
+            peer.accepted_up_to = None;
+            peer.status = None;
+        }
+    }
+}
+
+impl Peer {
+    pub(crate) fn on_accepted(&mut self, slots: SlotRange, first_unchosen: Slot) {
+        self.accepted.assign(slots, ());
+        self.accepted.remove_below(first_unchosen);
+        self.extend(slots);
+    }
+
+    /// `accepted_up_to` grows by a batch that begins at or below it.
+    pub(crate) fn extend(&mut self, slots: SlotRange) {
+        if let Some(up_to) = &mut self.accepted_up_to
+            && slots.start <= *up_to
+        {
+            *up_to = slots.end.max(*up_to);
+        }
+    }
+}
