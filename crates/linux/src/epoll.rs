@@ -2,6 +2,7 @@
 //! with the connection until the kernel says EAGAIN.
 
 use std::io;
+use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
 use node::op::{ConnId, Time};
@@ -23,6 +24,7 @@ pub(crate) enum Source {
     Signals,
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Event {
     pub source: Source,
     pub flags: EventFlags,
@@ -30,7 +32,7 @@ pub(crate) struct Event {
 
 pub(crate) struct Epoll {
     epoll: OwnedFd,
-    events: Vec<epoll::Event>,
+    events: Vec<Event>,
 }
 
 impl Epoll {
@@ -63,24 +65,23 @@ impl Epoll {
                 tv_nsec: (millis % 1_000 * 1_000_000) as i64,
             }
         });
+        let mut raw = [const { MaybeUninit::uninit() }; EVENTS_PER_WAIT];
+        let reported = match epoll::wait(&self.epoll, &mut raw, timeout.as_ref()) {
+            Ok((reported, _)) => reported,
+            Err(rustix::io::Errno::INTR) => &mut [],
+            Err(error) => return Err(error.into()),
+        };
         self.events.clear();
-        match epoll::wait(
-            &self.epoll,
-            rustix::buffer::spare_capacity(&mut self.events),
-            timeout.as_ref(),
-        ) {
-            Ok(_) => Ok(()),
-            Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
+        self.events.extend(reported.iter().map(|event| Event {
+            source: Source::from_token(event.data.u64()),
+            flags: event.flags,
+        }));
+        Ok(())
     }
 
     /// What the last wait reported.
-    pub fn events(&self) -> impl Iterator<Item = Event> + '_ {
-        self.events.iter().map(|event| Event {
-            source: Source::from_token(event.data.u64()),
-            flags: event.flags,
-        })
+    pub fn events(&self) -> &[Event] {
+        &self.events
     }
 }
 

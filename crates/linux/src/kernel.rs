@@ -4,7 +4,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use node::op::{Completion, ConnId, Machine, Op, Time};
+use node::op::{Completion, Machine, Op, Time};
 
 use crate::clock;
 use crate::config::KernelConfig;
@@ -31,7 +31,6 @@ pub struct Kernel {
     /// Known and not yet handed out.
     completions: Vec<Completion>,
     replies: Vec<Reply>,
-    sources: Vec<(ConnId, rustix::event::epoll::EventFlags)>,
 }
 
 /// Asks a kernel's machine to stop, from any thread: it is handed `StopRequested`.
@@ -66,7 +65,6 @@ impl Kernel {
             listener: None,
             completions: Vec::new(),
             replies: Vec::new(),
-            sources: Vec::new(),
         })
     }
 
@@ -221,22 +219,21 @@ impl Kernel {
     }
 
     fn on_events(&mut self) {
-        let mut stop = false;
         for event in self.epoll.events() {
             match event.source {
-                Source::Connection(conn) => self.sources.push((conn, event.flags)),
+                Source::Connection(conn) => {
+                    self.network
+                        .on_event(&self.epoll, conn, event.flags, &mut self.completions);
+                }
                 Source::Listener(index) => self.network.on_listener(index),
-                // The inbox is looked at in every round.
+                // It is looked at in every round.
                 Source::Inbox => {}
-                Source::Signals => stop = true,
+                Source::Signals => {
+                    if self.signals.as_mut().is_some_and(Signals::take) {
+                        self.completions.push(Completion::StopRequested);
+                    }
+                }
             }
-        }
-        if stop && self.signals.as_mut().is_some_and(Signals::take) {
-            self.completions.push(Completion::StopRequested);
-        }
-        for (conn, flags) in self.sources.drain(..) {
-            self.network
-                .on_event(&self.epoll, conn, flags, &mut self.completions);
         }
     }
 
