@@ -30,6 +30,8 @@ pub(crate) struct Connection {
     /// The kernel reports an error once; we report it for all later ops of the direction.
     receive_failure: Option<Errno>,
     send_failure: Option<Errno>,
+    /// Our end of the stream is said; later sends fail, and that is no failure of the connection.
+    shut: bool,
     /// Stands in the network's list of connections that may be able to move bytes.
     pub has_turn: bool,
     /// Bytes moved since the last look at a closing connection.
@@ -99,6 +101,7 @@ impl Connection {
             sends: VecDeque::new(),
             receive_failure: None,
             send_failure: None,
+            shut: false,
             has_turn: false,
             moved: false,
         }
@@ -233,8 +236,13 @@ impl Connection {
                 Some(Sending::Shutdown) => {
                     // Fails only on a connection that is gone, and then nobody waits for our end.
                     let _ = shutdown(socket, Shutdown::Write);
+                    self.shut = true;
                     self.sends.pop_front();
                     continue;
+                }
+                Some(Sending::Bytes { .. }) if self.shut => {
+                    self.fail_sends(&|| Errno::PIPE.into(), completions);
+                    return false;
                 }
                 Some(Sending::Bytes { slices, first, .. }) if *first == slices.len() => {
                     self.sends.pop_front();

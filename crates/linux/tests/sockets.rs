@@ -96,12 +96,17 @@ fn the_end_of_stream_cuts_a_whole_receive_short() {
 }
 
 #[test]
-fn a_send_after_the_end_of_the_stream_fails() {
+fn a_send_after_our_own_end_fails_and_harms_nothing_else() {
     let mut h = Harness::new();
-    let (near, _far) = h.pair();
+    let (near, far) = h.pair();
     h.kernel.submit(Op::ShutdownWrite { conn: near });
     h.send(near, b"too late");
     assert_eq!(h.sent(near).unwrap_err().kind(), ErrorKind::BrokenPipe);
+    h.send(far, b"answer");
+    h.kernel.submit(Op::ShutdownWrite { conn: far });
+    assert_eq!(h.receive(near, 6, true).0, b"answer");
+    let end = h.receive(near, 1, false).1.unwrap();
+    assert!(end.end, "an end of stream, and not a reset");
 }
 
 #[test]
