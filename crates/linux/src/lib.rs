@@ -1,1 +1,61 @@
-//! Written next.
+//! Performs the node's [`Op`](node::op::Op)s with the Linux kernel. It knows no terms, slots or
+//! streams.
+//!
+//! ```text
+//!            submit(op)                                  wait(deadline) -> completions
+//!                │                                                ▲
+//!  ┌─────────────▼────────────────── one thread ─────────────────┴──────────────┐
+//!  │ network: connections, listeners      files: what is open, what waits        │
+//!  │   recv/sendmsg tried at once,          │               ▲                    │
+//!  │   parked until epoll says so           │               │ inbox (eventfd)    │
+//!  └────────────────────────────────────────┼───────────────┼────────────────────┘
+//!                 writers (one file, one thread) · reader · chores · name lookups
+//! ```
+//!
+//! [`Kernel::run`] is the loop of [`node::op::Machine`]; [`Kernel::submit`] and [`Kernel::wait`] are
+//! its pieces:
+//!
+//! ```
+//! use linux::{Kernel, KernelConfig};
+//! use node::op::{Completion, Op, Token};
+//!
+//! let mut kernel = Kernel::new(KernelConfig { signals: false, ..KernelConfig::default() })?;
+//! kernel.submit(Op::FreeSpace { token: Token(1), path: "/".into() });
+//! let mut completions = Vec::new();
+//! while completions.is_empty() {
+//!     kernel.wait(None, &mut completions)?;
+//! }
+//! assert!(matches!(completions[0], Completion::Space { token: Token(1), result: Ok(_) }));
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Absent here: process globals (but for signal handlers, when asked for), unbounded work for one
+//! connection in a round, retries of a failed write, and `unsafe`.
+
+#![forbid(unsafe_code)]
+
+mod config;
+mod kernel;
+
+mod connection;
+mod epoll;
+mod listener;
+mod network;
+
+mod disk_file;
+mod disk_thread;
+mod files;
+
+mod directory;
+mod disk;
+
+mod clock;
+mod inbox;
+mod process;
+mod signals;
+
+pub use clock::now;
+pub use config::{Faults, KernelConfig};
+pub use disk::LinuxDisk;
+pub use kernel::{Kernel, Stopper};
+pub use process::{die_with_parent, raise_file_limit};

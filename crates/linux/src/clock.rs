@@ -1,0 +1,10 @@
+//! Time, as the node is told it.
+
+use node::op::Time;
+use rustix::time::{ClockId, clock_gettime};
+
+/// Microseconds of CLOCK_MONOTONIC: the same for all processes of a machine, never set back.
+pub fn now() -> Time {
+    let time = clock_gettime(ClockId::Monotonic);
+    Time(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000)
+}

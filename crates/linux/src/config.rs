@@ -1,0 +1,51 @@
+//! What a kernel can be told before it starts.
+
+use std::time::Duration;
+
+#[derive(Clone, Debug)]
+pub struct KernelConfig {
+    /// Replaces the system's congestion control on our sockets where that one paces (bbr): between
+    /// machines of one site, and on loopback, pacing costs throughput and latency. Best effort.
+    /// `None` leaves the system's.
+    pub congestion: Option<String>,
+    /// SO_SNDBUF and SO_RCVBUF in bytes. `None` leaves them to the system, which adapts them; a
+    /// fixed size ends that.
+    pub send_buffer: Option<usize>,
+    pub receive_buffer: Option<usize>,
+    /// The most one connection moves in one direction before the others have had their turn.
+    pub round_bytes_max: usize,
+    /// Threads for durable writes. Each file belongs to one of them.
+    pub write_threads: usize,
+    /// The most that queued contiguous writes are merged to.
+    pub merged_bytes_max: usize,
+    /// Turn SIGTERM and SIGINT into `StopRequested`. Handlers belong to the process: at most one
+    /// kernel of a process should ask for this.
+    pub signals: bool,
+    pub faults: Faults,
+}
+
+/// Faults for tests. None by default.
+#[derive(Clone, Debug, Default)]
+pub struct Faults {
+    /// Every durable write takes this much longer.
+    pub write_delay: Duration,
+    /// So many durable writes (after merging) succeed; later ones fail with EIO, unwritten.
+    pub fail_write_after: Option<u64>,
+    /// As if the file system refused O_DIRECT with EINVAL at the first write.
+    pub refuse_direct: bool,
+}
+
+impl Default for KernelConfig {
+    fn default() -> KernelConfig {
+        KernelConfig {
+            congestion: Some("cubic".to_string()),
+            send_buffer: None,
+            receive_buffer: None,
+            round_bytes_max: 1 << 20,
+            write_threads: 2,
+            merged_bytes_max: 4 << 20,
+            signals: true,
+            faults: Faults::default(),
+        }
+    }
+}

@@ -1,0 +1,505 @@
+//! One connection: what it still has to receive and to send, and how far it got.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
+use std::ops::Range;
+use std::os::fd::OwnedFd;
+
+use node::buffer::{Buffer, Slice};
+use node::op::{Completion, ConnId, Received, Time};
+use rustix::io::Errno;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+
+use crate::epoll::EventFlags;
+
+/// UIO_MAXIOV: the most slices one sendmsg or pwritev takes.
+pub(crate) const SLICES_MAX: usize = 1024;
+
+pub(crate) struct Connection {
+    pub id: ConnId,
+    pub phase: Phase,
+    /// What epoll last said and no EAGAIN has contradicted.
+    readable: bool,
+    writable: bool,
+    /// The other side sends no more, or the connection is broken: an incomplete receive no longer
+    /// means that the socket is empty.
+    hung_up: bool,
+    receives: VecDeque<Receiving>,
+    sends: VecDeque<Sending>,
+    /// The kernel reports an error once; we report it for all later ops of the direction.
+    receive_failure: Option<Errno>,
+    send_failure: Option<Errno>,
+    /// Our end of the stream is said; later sends fail, and that is no failure of the connection.
+    shut: bool,
+    /// Stands in the network's list of connections that may be able to move bytes.
+    pub has_turn: bool,
+    /// Bytes moved since the last look at a closing connection.
+    moved: bool,
+}
+
+pub(crate) enum Phase {
+    /// Its name is being looked up.
+    Resolving,
+    Connecting {
+        socket: OwnedFd,
+        /// Addresses of the same name that were not tried yet.
+        others: VecDeque<SocketAddr>,
+    },
+    Open(OwnedFd),
+    /// Closed by the node with `flush`: the sends given before still go out.
+    Flushing(OwnedFd),
+    /// All is sent and our end is shut. What the other side still sends is read and thrown away:
+    /// closing with unread bytes resets the connection, and a reset overtakes what we sent last.
+    Lingering {
+        socket: OwnedFd,
+        until: Time,
+    },
+}
+
+struct Receiving {
+    buffer: Buffer,
+    range: Range<usize>,
+    count: usize,
+    whole: bool,
+}
+
+enum Sending {
+    /// Everything before byte `offset` of slice `first` is with the kernel.
+    Bytes {
+        slices: Vec<Slice>,
+        first: usize,
+        offset: usize,
+    },
+    Shutdown,
+}
+
+/// What a connection says after its turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Epoll will say when there is more to do.
+    Wait,
+    /// It could do more, but others come first.
+    Again,
+    /// All is sent and the connection was to be closed.
+    Flushed,
+    Gone,
+}
+
+impl Connection {
+    pub fn new(id: ConnId, phase: Phase) -> Connection {
+        // A fresh connection can be written, and often the first line has come with it; while
+        // connecting neither is true.
+        let open = matches!(phase, Phase::Open(_));
+        Connection {
+            id,
+            phase,
+            readable: open,
+            writable: open,
+            hung_up: false,
+            receives: VecDeque::new(),
+            sends: VecDeque::new(),
+            receive_failure: None,
+            send_failure: None,
+            shut: false,
+            has_turn: false,
+            moved: false,
+        }
+    }
+
+    pub fn on_event(&mut self, flags: EventFlags) {
+        let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
+        self.hung_up |= broken || flags.contains(EventFlags::RDHUP);
+        self.readable |= broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP);
+        self.writable |= broken || flags.contains(EventFlags::OUT);
+    }
+
+    /// The socket of a connection attempt became the connection.
+    pub fn open(&mut self) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Resolving);
+        if let Phase::Connecting { socket, .. } = phase {
+            self.phase = Phase::Open(socket);
+            self.readable = true;
+            self.writable = true;
+        }
+    }
+
+    pub fn is_connecting(&self) -> bool {
+        matches!(self.phase, Phase::Resolving | Phase::Connecting { .. })
+    }
+
+    pub fn is_closing(&self) -> bool {
+        matches!(self.phase, Phase::Flushing(_) | Phase::Lingering { .. })
+    }
+
+    /// Whether bytes moved since the last call.
+    pub fn take_moved(&mut self) -> bool {
+        std::mem::take(&mut self.moved)
+    }
+
+    pub fn push_receive(&mut self, buffer: Buffer, range: Range<usize>, whole: bool) {
+        self.receives.push_back(Receiving {
+            buffer,
+            range,
+            count: 0,
+            whole,
+        });
+    }
+
+    pub fn push_send(&mut self, slices: Vec<Slice>) {
+        self.sends.push_back(Sending::Bytes {
+            slices,
+            first: 0,
+            offset: 0,
+        });
+    }
+
+    pub fn push_shutdown(&mut self) {
+        self.sends.push_back(Sending::Shutdown);
+    }
+
+    /// Closed by the node, with sends still to go out.
+    pub fn flush(&mut self, completions: &mut Vec<Completion>) {
+        self.fail_receives(&closed_here, completions);
+        self.push_shutdown();
+        self.moved = true;
+        let phase = std::mem::replace(&mut self.phase, Phase::Resolving);
+        if let Phase::Open(socket) = phase {
+            self.phase = Phase::Flushing(socket);
+        }
+    }
+
+    pub fn linger(&mut self, until: Time) {
+        let phase = std::mem::replace(&mut self.phase, Phase::Resolving);
+        if let Phase::Flushing(socket) = phase {
+            self.phase = Phase::Lingering { socket, until };
+        }
+    }
+
+    /// Completes everything outstanding with an error.
+    pub fn fail(&mut self, error: &dyn Fn() -> io::Error, completions: &mut Vec<Completion>) {
+        if self.is_connecting() {
+            completions.push(Completion::Connected {
+                conn: self.id,
+                result: Err(error()),
+            });
+        }
+        self.fail_receives(error, completions);
+        self.fail_sends(error, completions);
+    }
+
+    /// Moves what can be moved now, at most `bytes_max` in each direction.
+    pub fn take_turn(
+        &mut self,
+        bytes_max: usize,
+        scratch: &mut [u8],
+        completions: &mut Vec<Completion>,
+    ) -> After {
+        match &self.phase {
+            Phase::Resolving | Phase::Connecting { .. } => After::Wait,
+            Phase::Open(_) => {
+                let send_more = self.send(bytes_max, completions);
+                let receive_more = self.receive(bytes_max, completions);
+                match send_more || receive_more {
+                    true => After::Again,
+                    false => After::Wait,
+                }
+            }
+            Phase::Flushing(_) => match self.send(bytes_max, completions) {
+                true => After::Again,
+                false if self.send_failure.is_some() => After::Gone,
+                false if self.sends.is_empty() => After::Flushed,
+                false => After::Wait,
+            },
+            Phase::Lingering { .. } => self.discard(bytes_max, scratch),
+        }
+    }
+
+    /// Sends what is queued, several ops in one call.
+    ///
+    /// Shape:  slices -> socket.
+    /// Units:  at most `bytes_max` bytes; true when that, and not the socket, was the limit.
+    /// Errors: fail all queued and later sends of the connection; MSG_NOSIGNAL, so no SIGPIPE.
+    /// Source: sendmsg(2); epoll(7) on partial writes of stream sockets.
+    fn send(&mut self, bytes_max: usize, completions: &mut Vec<Completion>) -> bool {
+        let mut left = bytes_max;
+        loop {
+            if let Some(errno) = self.send_failure {
+                self.fail_sends(&|| errno.into(), completions);
+                return false;
+            }
+            let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
+                return false;
+            };
+            match self.sends.front() {
+                None => return false,
+                Some(Sending::Shutdown) => {
+                    // Fails only on a connection that is gone, and then nobody waits for our end.
+                    let _ = shutdown(socket, Shutdown::Write);
+                    self.shut = true;
+                    self.sends.pop_front();
+                    continue;
+                }
+                Some(Sending::Bytes { .. }) if self.shut => {
+                    self.fail_sends(&|| Errno::PIPE.into(), completions);
+                    return false;
+                }
+                Some(Sending::Bytes { slices, first, .. }) if *first == slices.len() => {
+                    self.sends.pop_front();
+                    completions.push(Completion::Sent {
+                        conn: self.id,
+                        result: Ok(()),
+                    });
+                    continue;
+                }
+                Some(Sending::Bytes { .. }) => {}
+            }
+            if !self.writable {
+                return false;
+            }
+            if left == 0 {
+                return true;
+            }
+            let (slices, length) = gather(&self.sends, left);
+            let sent = if length == 0 {
+                Ok(0)
+            } else {
+                sendmsg(
+                    socket,
+                    &slices,
+                    &mut SendAncillaryBuffer::default(),
+                    SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
+                )
+            };
+            match sent {
+                Ok(count) => {
+                    drop(slices);
+                    left -= count;
+                    self.moved = true;
+                    self.writable = count == length;
+                    self.on_sent(count);
+                }
+                Err(Errno::AGAIN) => self.writable = false,
+                Err(Errno::INTR) => {}
+                Err(errno) => self.send_failure = Some(errno),
+            }
+        }
+    }
+
+    /// Moves the mark over `count` bytes, and over empty slices behind them.
+    fn on_sent(&mut self, mut count: usize) {
+        for sending in &mut self.sends {
+            let Sending::Bytes {
+                slices,
+                first,
+                offset,
+            } = sending
+            else {
+                break;
+            };
+            while let Some(slice) = slices.get(*first) {
+                let step = count.min(slice.len() - *offset);
+                count -= step;
+                *offset += step;
+                if *offset < slice.len() {
+                    return;
+                }
+                *first += 1;
+                *offset = 0;
+            }
+        }
+    }
+
+    /// Receives for the ops queued.
+    ///
+    /// Shape:  socket -> buffer, the one copy of a payload.
+    /// Units:  at most `bytes_max` bytes; true when that, and not the socket, was the limit.
+    /// Errors: fail all queued and later receives of the connection. An end of stream after a failed
+    ///         send is a reset: the kernel told the send, and tells the receive nothing.
+    /// Source: recv(2); epoll(7) on partial reads of stream sockets.
+    fn receive(&mut self, bytes_max: usize, completions: &mut Vec<Completion>) -> bool {
+        let mut left = bytes_max;
+        loop {
+            if let Some(errno) = self.receive_failure {
+                self.fail_receives(&|| errno.into(), completions);
+                return false;
+            }
+            let Phase::Open(socket) = &self.phase else {
+                return false;
+            };
+            let Some(receiving) = self.receives.front_mut() else {
+                return false;
+            };
+            let rest = receiving.range.start + receiving.count..receiving.range.end;
+            if rest.is_empty() {
+                self.complete_receive(false, completions);
+                continue;
+            }
+            if !self.readable {
+                return false;
+            }
+            if left == 0 {
+                return true;
+            }
+            let wanted = rest.len().min(left);
+            let into = &mut receiving.buffer[rest.start..rest.start + wanted];
+            match recv(socket, into, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) if self.send_failure.is_some() => {
+                    self.receive_failure = Some(Errno::CONNRESET);
+                }
+                Ok((_, 0)) => self.complete_receive(true, completions),
+                Ok((_, count)) => {
+                    left -= count;
+                    self.moved = true;
+                    receiving.count += count;
+                    self.readable = count == wanted || self.hung_up;
+                    if !receiving.whole || receiving.count == receiving.range.len() {
+                        self.complete_receive(false, completions);
+                    }
+                }
+                Err(Errno::AGAIN) => self.readable = false,
+                Err(Errno::INTR) => {}
+                Err(errno) => self.receive_failure = Some(errno),
+            }
+        }
+    }
+
+    fn discard(&mut self, bytes_max: usize, scratch: &mut [u8]) -> After {
+        let Phase::Lingering { socket, .. } = &self.phase else {
+            return After::Gone;
+        };
+        let mut left = bytes_max;
+        while self.readable {
+            if left == 0 {
+                return After::Again;
+            }
+            match recv(socket, &mut *scratch, RecvFlags::DONTWAIT) {
+                Ok((_, 0)) => return After::Gone,
+                Ok((_, count)) => {
+                    left = left.saturating_sub(count);
+                    self.readable = count == scratch.len() || self.hung_up;
+                }
+                Err(Errno::AGAIN) => self.readable = false,
+                Err(Errno::INTR) => {}
+                Err(_) => return After::Gone,
+            }
+        }
+        After::Wait
+    }
+
+    fn complete_receive(&mut self, end: bool, completions: &mut Vec<Completion>) {
+        if let Some(done) = self.receives.pop_front() {
+            completions.push(Completion::Received {
+                conn: self.id,
+                buffer: done.buffer,
+                range: done.range,
+                result: Ok(Received {
+                    count: done.count,
+                    end,
+                }),
+            });
+        }
+    }
+
+    fn fail_receives(&mut self, error: &dyn Fn() -> io::Error, completions: &mut Vec<Completion>) {
+        for receiving in self.receives.drain(..) {
+            completions.push(Completion::Received {
+                conn: self.id,
+                buffer: receiving.buffer,
+                range: receiving.range,
+                result: Err(error()),
+            });
+        }
+    }
+
+    fn fail_sends(&mut self, error: &dyn Fn() -> io::Error, completions: &mut Vec<Completion>) {
+        for sending in self.sends.drain(..) {
+            if let Sending::Bytes { .. } = sending {
+                completions.push(Completion::Sent {
+                    conn: self.id,
+                    result: Err(error()),
+                });
+            }
+        }
+    }
+}
+
+pub(crate) fn closed_here() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "the connection was closed on this side",
+    )
+}
+
+/// The unsent bytes of the queue up to `bytes_max` and up to the next shutdown, and their number.
+fn gather(sends: &VecDeque<Sending>, bytes_max: usize) -> (Vec<IoSlice<'_>>, usize) {
+    let mut gathered = Vec::with_capacity(16);
+    let mut length = 0;
+    for sending in sends {
+        let Sending::Bytes {
+            slices,
+            first,
+            offset,
+        } = sending
+        else {
+            break;
+        };
+        let mut skip = *offset;
+        for slice in &slices[*first..] {
+            let bytes = &slice[skip..];
+            skip = 0;
+            let bytes = &bytes[..bytes.len().min(bytes_max - length)];
+            if !bytes.is_empty() {
+                gathered.push(IoSlice::new(bytes));
+                length += bytes.len();
+            }
+            if length == bytes_max || gathered.len() == SLICES_MAX {
+                return (gathered, length);
+            }
+        }
+    }
+    (gathered, length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sends(lengths: &[&[usize]]) -> VecDeque<Sending> {
+        lengths
+            .iter()
+            .map(|lengths| Sending::Bytes {
+                slices: lengths
+                    .iter()
+                    .map(|length| Slice::copied_from(&vec![1; *length]))
+                    .collect(),
+                first: 0,
+                offset: 0,
+            })
+            .collect()
+    }
+
+    #[test]
+    fn several_sends_go_out_in_one_call_up_to_the_limit() {
+        let mut queue = sends(&[&[10, 0, 20], &[30]]);
+        assert_eq!(gather(&queue, 1000).1, 60);
+        assert_eq!(
+            gather(&queue, 1000).0.len(),
+            3,
+            "the empty slice is left out"
+        );
+        assert_eq!(gather(&queue, 35).1, 35);
+        queue.insert(1, Sending::Shutdown);
+        assert_eq!(gather(&queue, 1000).1, 30, "nothing overtakes a shutdown");
+    }
+
+    #[test]
+    fn partial_sends_are_continued_where_they_stopped() {
+        for first in 0..=60 {
+            let mut connection = Connection::new(ConnId(0), Phase::Resolving);
+            connection.sends = sends(&[&[10, 0, 20], &[], &[30]]);
+            connection.on_sent(first);
+            assert_eq!(gather(&connection.sends, 1000).1, 60 - first);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Durable changes of names: each is on the disk when its function returns.
+//!
+//! A file's own fsync says nothing about its name; the directory that holds the name is synced for
+//! that.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Mode, OFlags};
+
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let directory = rustix::fs::open(directory, flags, Mode::empty())?;
+    rustix::fs::fsync(&directory)?;
+    Ok(())
+}
+
+/// The directory that holds the name of `path`.
+pub(crate) fn parent_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+/// Makes `path` and what is missing above it, each with mode 0700. One that exists keeps its mode.
+pub(crate) fn create(path: &Path) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let parent = parent_of(path);
+    if !parent.is_dir() {
+        create(parent)?;
+    }
+    match rustix::fs::mkdir(path, Mode::RWXU) {
+        Ok(()) => {}
+        Err(rustix::io::Errno::EXIST) if path.is_dir() => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    sync_directory(parent)
+}
+
+/// Replaces a file: after a crash its old or its new contents are there, never a mixture.
+pub(crate) fn write_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    let aside = aside_of(path)?;
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let mut file = File::from(rustix::fs::open(&aside, flags, Mode::RUSR | Mode::WUSR)?);
+    let written = file.write_all(contents).and_then(|()| file.sync_all());
+    if let Err(error) = written.and_then(|()| std::fs::rename(&aside, path)) {
+        // What stands aside is ours alone; the next attempt would replace it anyway.
+        let _ = std::fs::remove_file(&aside);
+        return Err(error);
+    }
+    sync_directory(parent_of(path))
+}
+
+pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    std::fs::rename(from, to)?;
+    sync_directory(parent_of(to))?;
+    if parent_of(from) != parent_of(to) {
+        sync_directory(parent_of(from))?;
+    }
+    Ok(())
+}
+
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
+    std::fs::remove_file(path)?;
+    sync_directory(parent_of(path))
+}
+
+/// Bytes that an unprivileged process may still use.
+pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
+    let space = rustix::fs::statvfs(path)?;
+    Ok(space.f_bavail.saturating_mul(space.f_frsize))
+}
+
+/// `directory/.name.new`, in the same directory so that the rename stays in one file system.
+fn aside_of(path: &Path) -> io::Result<PathBuf> {
+    let Some(name) = path.file_name() else {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            format!("{} does not name a file", path.display()),
+        ));
+    };
+    let mut aside = std::ffi::OsString::from(".");
+    aside.push(name);
+    aside.push(".new");
+    Ok(parent_of(path).join(aside))
+}

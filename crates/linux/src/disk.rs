@@ -1,0 +1,86 @@
+//! The disk for start-up and offline checks: the same durable changes, one after the other.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use node::op::{DirectoryEntry, Disk};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::rand::{GetRandomFlags, getrandom};
+
+use crate::{directory, disk_file};
+
+#[derive(Debug, Default)]
+pub struct LinuxDisk {
+    /// Locks last as long as their descriptors.
+    locks: Vec<OwnedFd>,
+}
+
+impl LinuxDisk {
+    pub fn new() -> LinuxDisk {
+        LinuxDisk::default()
+    }
+}
+
+impl Disk for LinuxDisk {
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        let mut entries = Vec::new();
+        for entry in std::fs::read_dir(directory)? {
+            let entry = entry?;
+            let about = match entry.metadata() {
+                Ok(about) => about,
+                // Removed since the listing.
+                Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+                Err(error) => return Err(error),
+            };
+            entries.push(DirectoryEntry {
+                // Our own names are ASCII; of others' it only matters that they are not ours.
+                name: entry.file_name().to_string_lossy().into_owned(),
+                is_directory: about.is_dir(),
+                length: about.len(),
+            });
+        }
+        entries.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(entries)
+    }
+
+    fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let file = disk_file::DiskFile::open(path, node::op::OpenMode::Read)?;
+        file.read(offset, into)
+    }
+
+    fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
+        directory::write_file(path, contents)
+    }
+
+    fn create_directory(&mut self, path: &Path) -> io::Result<()> {
+        directory::create(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        directory::rename(from, to)
+    }
+
+    fn lock(&mut self, path: &Path) -> io::Result<()> {
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC;
+        let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
+        rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)?;
+        self.locks.push(file);
+        Ok(())
+    }
+
+    fn free_space(&mut self, path: &Path) -> io::Result<u64> {
+        directory::free_space(path)
+    }
+
+    fn random(&mut self) -> io::Result<[u8; 16]> {
+        let mut bytes = [0; 16];
+        // Up to 256 bytes are never interrupted nor cut short, getrandom(2).
+        getrandom(&mut bytes, GetRandomFlags::empty())?;
+        Ok(bytes)
+    }
+
+    fn write_path(&mut self, directory: &Path) -> String {
+        disk_file::write_path(directory)
+    }
+}

@@ -1,0 +1,224 @@
+//! An open file: durable writes past the page cache where the file system allows, reads through it.
+//!
+//! Writes grow the file; nothing is preallocated (docs/decisions/0003-segment-growth.md).
+
+use std::io::{self, IoSlice};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use node::op::{BLOCK, OpenMode};
+use rustix::fs::{Advice, Mode, OFlags, fadvise, fcntl_setfl, fdatasync, fstatfs};
+use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
+
+use crate::directory;
+
+pub(crate) struct DiskFile {
+    file: OwnedFd,
+    /// Set while O_DIRECT is; only the file's one writer changes it.
+    direct: AtomicBool,
+    sync: Sync,
+    /// A second descriptor, opened at the first read: O_DIRECT belongs to the description.
+    reads: OnceLock<OwnedFd>,
+    /// What the first failed write said. All later ones fail: what the failed one left behind is
+    /// unknown, and the kernel may drop the pages of a failed fsync and report success at the next.
+    failure: OnceLock<String>,
+}
+
+/// How a direct write becomes durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Sync {
+    /// RWF_DSYNC: as cheap as fdatasync on a growing file, and one call less; on a recycled one it
+    /// is 10 % cheaper. Only where the file system is known to honour it.
+    WithWrite,
+    Fdatasync,
+}
+
+impl DiskFile {
+    pub fn open(path: &Path, mode: OpenMode) -> io::Result<DiskFile> {
+        let flags = match mode {
+            OpenMode::Create { .. } => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
+            OpenMode::ReadWrite => OFlags::RDWR,
+            OpenMode::Read => OFlags::RDONLY,
+        };
+        let permissions = Mode::RUSR | Mode::WUSR;
+        let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, permissions)?;
+        let mut direct = false;
+        let mut sync = Sync::Fdatasync;
+        if mode != OpenMode::Read {
+            // Asked for afterwards: open(2) with O_CREAT and O_DIRECT leaves a file behind where
+            // only the latter is refused.
+            direct = fcntl_setfl(&file, OFlags::DIRECT).is_ok();
+            sync = sync_of(file.as_fd());
+        }
+        if let OpenMode::Create { .. } = mode {
+            directory::sync_directory(directory::parent_of(path))?;
+        }
+        Ok(DiskFile {
+            file,
+            direct: AtomicBool::new(direct),
+            sync,
+            reads: OnceLock::new(),
+            failure: OnceLock::new(),
+        })
+    }
+
+    /// Writes at `offset`, durable on return.
+    ///
+    /// Shape:  buffers -> device (O_DIRECT), or -> page cache -> device.
+    /// Units:  the slices begin and end at blocks, in memory and in the file.
+    /// Errors: this and every later write of the file fail; nothing is retried. EINVAL from a first
+    ///         O_DIRECT write is no error of the disk but a refusal that wrote nothing: from then on
+    ///         the file is written through the page cache.
+    /// Source: open(2) on O_DIRECT; Rebello et al., USENIX ATC 2020, on fsync failure.
+    pub fn write(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()> {
+        self.check()?;
+        self.write_all(offset, slices, refuse)
+            .inspect_err(|error| self.fail(error))
+    }
+
+    /// All later writes fail with this.
+    pub fn fail(&self, error: &io::Error) {
+        let _ = self.failure.set(error.to_string());
+    }
+
+    fn check(&self) -> io::Result<()> {
+        match self.failure.get() {
+            None => Ok(()),
+            Some(first) => Err(io::Error::other(format!(
+                "an earlier write to this file failed: {first}"
+            ))),
+        }
+    }
+
+    fn write_all(
+        &self,
+        mut offset: u64,
+        mut slices: &mut [IoSlice<'_>],
+        refuse: bool,
+    ) -> io::Result<()> {
+        let mut direct = self.direct.load(Ordering::Relaxed);
+        while !slices.is_empty() {
+            let flags = match direct && self.sync == Sync::WithWrite {
+                true => ReadWriteFlags::DSYNC,
+                false => ReadWriteFlags::empty(),
+            };
+            let written = match direct && refuse {
+                true => Err(Errno::INVAL),
+                false => pwritev2(&self.file, slices, offset, flags),
+            };
+            match written {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    offset += count as u64;
+                    IoSlice::advance_slices(&mut slices, count);
+                }
+                Err(Errno::INTR) => {}
+                Err(Errno::INVAL) if direct => {
+                    tracing::warn!("O_DIRECT was refused at a write; going through the page cache");
+                    fcntl_setfl(&self.file, OFlags::empty())?;
+                    self.direct.store(false, Ordering::Relaxed);
+                    direct = false;
+                }
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        if !direct || self.sync == Sync::Fdatasync {
+            fdatasync(&self.file)?;
+        }
+        Ok(())
+    }
+
+    /// Reads at `offset`; fewer bytes than asked mean end of file.
+    ///
+    /// Shape:  device -> page cache, with read-ahead -> buffer.
+    /// Errors: what pread says.
+    /// Source: pread(2). Through the page cache because ext4 lets an O_DIRECT read and a growing
+    ///         O_DIRECT write of one file wait for each other. What was read is dropped from the
+    ///         cache again: history is read once per follower, and the cache is not ours to fill.
+    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let fd = self.read_fd();
+        let mut count = 0;
+        while count < into.len() {
+            match pread(fd, &mut into[count..], offset + count as u64) {
+                Ok(0) => break,
+                Ok(more) => {
+                    count += more;
+                    // Only the end of the file cuts a block, and O_DIRECT cannot ask behind it.
+                    if !count.is_multiple_of(BLOCK) {
+                        break;
+                    }
+                }
+                Err(Errno::INTR) => {}
+                Err(errno) => return Err(errno.into()),
+            }
+        }
+        if let Some(length) = std::num::NonZeroU64::new(count as u64) {
+            // Advice; that it was not taken changes nothing.
+            let _ = fadvise(fd, offset, Some(length), Advice::DontNeed);
+        }
+        Ok(count)
+    }
+
+    fn read_fd(&self) -> BorrowedFd<'_> {
+        if !self.direct.load(Ordering::Relaxed) {
+            return self.file.as_fd();
+        }
+        if let Some(reads) = self.reads.get() {
+            return reads.as_fd();
+        }
+        // By the descriptor and not by name, which may have changed. Without /proc the direct one
+        // serves: the op's rules are those of O_DIRECT.
+        let again = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::open(again, flags, Mode::empty()) {
+            Ok(reads) => self.reads.get_or_init(|| reads).as_fd(),
+            Err(_) => self.file.as_fd(),
+        }
+    }
+}
+
+const EXT4: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
+const BTRFS: u64 = 0x9123_683E;
+const TMPFS: u64 = 0x0102_1994;
+const RAMFS: u64 = 0x8584_58F6;
+
+fn sync_of(file: BorrowedFd<'_>) -> Sync {
+    match fstatfs(file).map(|file_system| file_system.f_type as u64) {
+        Ok(EXT4 | XFS | BTRFS) => Sync::WithWrite,
+        _ => Sync::Fdatasync,
+    }
+}
+
+/// "O_DIRECT" or "buffered: <why>", found out with a file of its own in `directory`.
+pub(crate) fn write_path(directory: &Path) -> String {
+    match probe(directory) {
+        Ok(answer) => answer,
+        Err(error) => format!("buffered: cannot try O_DIRECT here ({error})"),
+    }
+}
+
+fn probe(directory: &Path) -> io::Result<String> {
+    let path = directory.join(format!(".write-path-{}", std::process::id()));
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
+    let file = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?;
+    std::fs::remove_file(&path)?;
+    if let TMPFS | RAMFS = fstatfs(&file)?.f_type as u64 {
+        return Ok(
+            "buffered: the directory is in memory (tmpfs), nothing survives a power loss".into(),
+        );
+    }
+    if fcntl_setfl(&file, OFlags::DIRECT).is_err() {
+        return Ok("buffered: the file system has no O_DIRECT".into());
+    }
+    let block = node::buffer::Buffer::new(BLOCK);
+    match rustix::io::pwrite(&file, &block, 0) {
+        Ok(_) => Ok("O_DIRECT".into()),
+        Err(Errno::INVAL) => Ok(format!(
+            "buffered: the file system refuses O_DIRECT writes of {BLOCK} bytes"
+        )),
+        Err(errno) => Err(errno.into()),
+    }
+}

@@ -1,0 +1,312 @@
+//! Threads that wait for the disk, so that the loop does not.
+//!
+//! A writer takes the oldest write, adds the queued ones that continue it, and performs them as one:
+//! while one write is in flight the next batch grows by itself. Reads and changes of names have
+//! threads of their own, so that a cold read or a new segment never delays a durable write.
+
+use std::collections::VecDeque;
+use std::io::{self, IoSlice};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::thread::JoinHandle;
+
+use node::buffer::Slice;
+use node::op::{Completion, FileId, Token};
+use rustix::io::Errno;
+
+use crate::config::{Faults, KernelConfig};
+use crate::connection::SLICES_MAX;
+use crate::disk_file::DiskFile;
+use crate::inbox::{Inbox, Reply};
+use crate::network::copy_of;
+
+/// A queue that one thread serves. Dropping the owner lets the thread finish what is queued.
+struct Queue<T> {
+    state: Mutex<(VecDeque<T>, bool)>,
+    changed: Condvar,
+}
+
+pub(crate) struct WriteTask {
+    pub token: Token,
+    pub id: FileId,
+    pub file: Arc<DiskFile>,
+    pub offset: u64,
+    pub slices: Vec<Slice>,
+}
+
+/// Durable writes, in order for each file.
+pub(crate) struct Writer {
+    queue: Arc<Queue<WriteTask>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+type Job = Box<dyn FnOnce() -> Reply + Send>;
+
+/// Anything else, one after the other.
+pub(crate) struct Worker {
+    queue: Arc<Queue<Job>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub fn start(
+        name: String,
+        config: &KernelConfig,
+        inbox: Arc<Inbox>,
+        writes: Arc<AtomicU64>,
+    ) -> io::Result<Writer> {
+        let queue = Arc::new(Queue::new());
+        let mut thread = WriterThread {
+            queue: queue.clone(),
+            inbox,
+            faults: config.faults.clone(),
+            merged_bytes_max: config.merged_bytes_max,
+            writes,
+        };
+        let thread = std::thread::Builder::new()
+            .name(name)
+            .spawn(move || thread.run())?;
+        Ok(Writer {
+            queue,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn put(&self, task: WriteTask) {
+        self.queue.put(task);
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.queue.end();
+        join(&mut self.thread);
+    }
+}
+
+impl Worker {
+    pub fn start(name: String, inbox: Arc<Inbox>) -> io::Result<Worker> {
+        let queue: Arc<Queue<Job>> = Arc::new(Queue::new());
+        let jobs = queue.clone();
+        let run = move || {
+            while let Some(job) = jobs.take(|queue| queue.pop_front()) {
+                inbox.put(job());
+            }
+        };
+        let thread = std::thread::Builder::new().name(name).spawn(run)?;
+        Ok(Worker {
+            queue,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn put(&self, job: impl FnOnce() -> Reply + Send + 'static) {
+        self.queue.put(Box::new(job));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.queue.end();
+        join(&mut self.thread);
+    }
+}
+
+fn join(thread: &mut Option<JoinHandle<()>>) {
+    if let Some(thread) = thread.take() {
+        // It panicked; the panic was reported where it happened.
+        let _ = thread.join();
+    }
+}
+
+struct WriterThread {
+    queue: Arc<Queue<WriteTask>>,
+    inbox: Arc<Inbox>,
+    faults: Faults,
+    merged_bytes_max: usize,
+    /// Of all writers of the kernel, for `Faults::fail_write_after`.
+    writes: Arc<AtomicU64>,
+}
+
+impl WriterThread {
+    fn run(&mut self) {
+        while let Some(batch) = self
+            .queue
+            .take(|queue| take_batch(queue, self.merged_bytes_max))
+        {
+            let result = self.write(&batch);
+            self.inbox.put_all(batch.into_iter().map(|task| {
+                let result = match &result {
+                    Ok(()) => Ok(()),
+                    Err(error) => Err(copy_of(error)),
+                };
+                let completion = Completion::Done {
+                    token: task.token,
+                    result,
+                };
+                Reply::FileOp(task.id, completion)
+            }));
+        }
+    }
+
+    fn write(&self, batch: &[WriteTask]) -> io::Result<()> {
+        let first = &batch[0];
+        if !self.faults.write_delay.is_zero() {
+            std::thread::sleep(self.faults.write_delay);
+        }
+        if let Some(limit) = self.faults.fail_write_after
+            && self.writes.fetch_add(1, Ordering::Relaxed) >= limit
+        {
+            let error = Errno::IO.into();
+            first.file.fail(&error);
+            return Err(error);
+        }
+        let mut slices = Vec::with_capacity(batch.iter().map(|task| task.slices.len()).sum());
+        for task in batch {
+            slices.extend(task.slices.iter().map(|slice| IoSlice::new(slice)));
+        }
+        slices.retain(|slice| !slice.is_empty());
+        // One op alone may have more slices than a call takes; each call is durable by itself.
+        let mut offset = first.offset;
+        for part in slices.chunks_mut(SLICES_MAX) {
+            let length: usize = part.iter().map(|slice| slice.len()).sum();
+            first.file.write(offset, part, self.faults.refuse_direct)?;
+            offset += length as u64;
+        }
+        Ok(())
+    }
+}
+
+/// The oldest write and those that continue it, oldest first. Writes of other files stay; a write of
+/// the same file that does not continue ends the batch, because they happen in order.
+fn take_batch(queue: &mut VecDeque<WriteTask>, bytes_max: usize) -> Option<Vec<WriteTask>> {
+    let mut batch = vec![queue.pop_front()?];
+    let mut slices = batch[0].slices.len();
+    let mut bytes = batch[0].length();
+    let mut at = 0;
+    while let Some(next) = queue.get(at) {
+        if next.id != batch[0].id {
+            at += 1;
+            continue;
+        }
+        slices += next.slices.len();
+        bytes += next.length();
+        let continues = next.offset == batch[0].offset + (bytes - next.length()) as u64;
+        if !continues || slices > SLICES_MAX || bytes > bytes_max {
+            break;
+        }
+        batch.extend(queue.remove(at));
+    }
+    Some(batch)
+}
+
+impl WriteTask {
+    fn length(&self) -> usize {
+        self.slices.iter().map(|slice| slice.len()).sum()
+    }
+}
+
+impl<T> Queue<T> {
+    fn new() -> Queue<T> {
+        Queue {
+            state: Mutex::new((VecDeque::new(), false)),
+            changed: Condvar::new(),
+        }
+    }
+
+    fn put(&self, task: T) {
+        let was_empty = {
+            let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+            let was_empty = state.0.is_empty();
+            state.0.push_back(task);
+            was_empty
+        };
+        if was_empty {
+            self.changed.notify_one();
+        }
+    }
+
+    fn end(&self) {
+        self.state.lock().unwrap_or_else(|e| e.into_inner()).1 = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits until `pick` finds something; `None` when all is done and the owner is gone.
+    fn take<R>(&self, pick: impl Fn(&mut VecDeque<T>) -> Option<R>) -> Option<R> {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        loop {
+            if let Some(picked) = pick(&mut state.0) {
+                return Some(picked);
+            }
+            if state.1 {
+                return None;
+            }
+            state = self.changed.wait(state).unwrap_or_else(|e| e.into_inner());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use node::op::{BLOCK, OpenMode};
+
+    fn task(file: &Arc<DiskFile>, id: u64, block: u64, blocks: usize) -> WriteTask {
+        WriteTask {
+            token: Token(block),
+            id: FileId(id),
+            file: file.clone(),
+            offset: block * BLOCK as u64,
+            slices: vec![
+                node::buffer::Buffer::new(blocks * BLOCK)
+                    .freeze()
+                    .slice(0..blocks * BLOCK),
+            ],
+        }
+    }
+
+    fn tokens(batch: Option<Vec<WriteTask>>) -> Vec<u64> {
+        batch
+            .into_iter()
+            .flatten()
+            .map(|task| task.token.0)
+            .collect()
+    }
+
+    #[test]
+    fn a_batch_is_what_continues_the_oldest_write() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        let file = Arc::new(DiskFile::open(&path, OpenMode::Create { size_hint: 0 }).unwrap());
+        let mut queue: VecDeque<_> = [
+            task(&file, 1, 0, 2),
+            task(&file, 2, 0, 1),
+            task(&file, 1, 2, 1),
+            task(&file, 1, 9, 1),
+            task(&file, 1, 3, 1),
+        ]
+        .into();
+        assert_eq!(
+            tokens(take_batch(&mut queue, 1 << 20)),
+            [0, 2],
+            "9 leaves a gap"
+        );
+        assert_eq!(
+            tokens(take_batch(&mut queue, 1 << 20)),
+            [0],
+            "the other file"
+        );
+        assert_eq!(tokens(take_batch(&mut queue, 1 << 20)), [9]);
+        assert_eq!(
+            tokens(take_batch(&mut queue, 1 << 20)),
+            [3],
+            "3 did not overtake 9"
+        );
+        let mut queue: VecDeque<_> = (0..5).map(|block| task(&file, 1, block, 1)).collect();
+        assert_eq!(
+            tokens(take_batch(&mut queue, 2 * BLOCK)),
+            [0, 1],
+            "the limit"
+        );
+    }
+}

@@ -1,0 +1,130 @@
+//! Readiness of sockets, edge-triggered: each is registered once, and what epoll reports is kept
+//! with the connection until the kernel says EAGAIN.
+
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, OwnedFd};
+
+use node::op::{ConnId, Time};
+pub(crate) use rustix::event::epoll::EventFlags;
+use rustix::event::{Timespec, epoll};
+
+use crate::clock;
+
+const EVENTS_PER_WAIT: usize = 256;
+
+/// Tokens with this bit are the kernel's own; the others are connections.
+const OWN: u64 = 1 << 63;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Connection(ConnId),
+    Listener(usize),
+    Inbox,
+    Signals,
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Event {
+    pub source: Source,
+    pub flags: EventFlags,
+}
+
+pub(crate) struct Epoll {
+    epoll: OwnedFd,
+    events: Vec<Event>,
+}
+
+impl Epoll {
+    pub fn new() -> io::Result<Epoll> {
+        Ok(Epoll {
+            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            events: Vec::with_capacity(EVENTS_PER_WAIT),
+        })
+    }
+
+    /// For the life of `fd`: closing it is what removes it.
+    pub fn add(&self, source: Source, fd: impl AsFd) -> io::Result<()> {
+        let interest = match source {
+            Source::Connection(_) => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
+            Source::Listener(_) | Source::Inbox | Source::Signals => EventFlags::IN,
+        };
+        let data = epoll::EventData::new_u64(source.token());
+        epoll::add(&self.epoll, fd, data, interest | EventFlags::ET)?;
+        Ok(())
+    }
+
+    /// Waits for an event until `deadline`, or without end; an interrupted wait reports none.
+    pub fn wait(&mut self, deadline: Option<Time>) -> io::Result<()> {
+        let timeout = deadline.map(|deadline| {
+            let micros = deadline.0.saturating_sub(clock::now().0);
+            // Rounded up: who wakes before the deadline only has to wait again.
+            let millis = micros.div_ceil(1_000).min(3_600_000);
+            Timespec {
+                tv_sec: (millis / 1_000) as i64,
+                tv_nsec: (millis % 1_000 * 1_000_000) as i64,
+            }
+        });
+        let mut raw = [const { MaybeUninit::uninit() }; EVENTS_PER_WAIT];
+        let reported = match epoll::wait(&self.epoll, &mut raw, timeout.as_ref()) {
+            Ok((reported, _)) => reported,
+            Err(rustix::io::Errno::INTR) => &mut [],
+            Err(error) => return Err(error.into()),
+        };
+        self.events.clear();
+        self.events.extend(reported.iter().map(|event| Event {
+            source: Source::from_token(event.data.u64()),
+            flags: event.flags,
+        }));
+        Ok(())
+    }
+
+    /// What the last wait reported.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+}
+
+impl Source {
+    fn token(self) -> u64 {
+        match self {
+            Source::Connection(conn) => {
+                assert!(conn.0 & OWN == 0, "connection ids have 63 bits");
+                conn.0
+            }
+            Source::Inbox => OWN,
+            Source::Signals => OWN | 1,
+            Source::Listener(index) => OWN | (2 + index as u64),
+        }
+    }
+
+    fn from_token(token: u64) -> Source {
+        match token {
+            token if token & OWN == 0 => Source::Connection(ConnId(token)),
+            OWN => Source::Inbox,
+            token => match token & !OWN {
+                1 => Source::Signals,
+                index => Source::Listener(index as usize - 2),
+            },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sources_survive_the_way_through_the_kernel() {
+        for source in [
+            Source::Connection(ConnId(0)),
+            Source::Connection(ConnId(u64::MAX >> 1)),
+            Source::Listener(0),
+            Source::Listener(7),
+            Source::Inbox,
+            Source::Signals,
+        ] {
+            assert_eq!(Source::from_token(source.token()), source);
+        }
+    }
+}

@@ -1,0 +1,321 @@
+//! What is open, and which thread does what to it. Runs on the loop; knows how many ops each file
+//! still has outstanding.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use node::buffer::{Buffer, Slice};
+use node::op::{BLOCK, Completion, FileId, OpenMode, Token};
+
+use crate::config::KernelConfig;
+use crate::directory;
+use crate::disk_file::DiskFile;
+use crate::disk_thread::{Worker, WriteTask, Writer};
+use crate::inbox::{Inbox, Reply};
+use crate::network::copy_of;
+
+pub(crate) struct Files {
+    open: HashMap<FileId, Entry>,
+    /// How many files were given to a writer, to take turns.
+    assigned: usize,
+    writers: Vec<Writer>,
+    reader: Worker,
+    chores: Worker,
+}
+
+struct Entry {
+    state: State,
+    writer: usize,
+    /// Given to a thread and not answered.
+    outstanding: usize,
+    closing: Option<Token>,
+}
+
+enum State {
+    /// With what was asked of it meanwhile.
+    Opening(Vec<Parked>),
+    Open(Arc<DiskFile>),
+}
+
+enum Parked {
+    Write(Token, u64, Vec<Slice>),
+    Read(Token, u64, Buffer, Range<usize>),
+}
+
+impl Files {
+    pub fn new(config: &KernelConfig, inbox: Arc<Inbox>) -> io::Result<Files> {
+        let writes = Arc::new(AtomicU64::new(0));
+        let writers = (0..config.write_threads.max(1))
+            .map(|n| {
+                Writer::start(
+                    format!("disk-write-{n}"),
+                    config,
+                    inbox.clone(),
+                    writes.clone(),
+                )
+            })
+            .collect::<io::Result<_>>()?;
+        Ok(Files {
+            open: HashMap::new(),
+            assigned: 0,
+            writers,
+            reader: Worker::start("disk-read".to_string(), inbox.clone())?,
+            chores: Worker::start("disk-names".to_string(), inbox)?,
+        })
+    }
+
+    pub fn open(
+        &mut self,
+        token: Token,
+        file: FileId,
+        path: PathBuf,
+        mode: OpenMode,
+        completions: &mut Vec<Completion>,
+    ) {
+        if self.open.contains_key(&file) {
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, "the file id is in use");
+            completions.push(done(token, Err(error)));
+            return;
+        }
+        self.assigned += 1;
+        let entry = Entry {
+            state: State::Opening(Vec::new()),
+            writer: self.assigned % self.writers.len(),
+            outstanding: 0,
+            closing: None,
+        };
+        self.open.insert(file, entry);
+        self.chores.put(move || Reply::Opened {
+            token,
+            file,
+            result: DiskFile::open(&path, mode).map(Arc::new),
+        });
+    }
+
+    pub fn on_opened(
+        &mut self,
+        token: Token,
+        file: FileId,
+        result: io::Result<Arc<DiskFile>>,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Some(entry) = self.open.get_mut(&file) else {
+            completions.push(done(token, result.map(drop)));
+            return;
+        };
+        match result {
+            Ok(opened) => {
+                completions.push(done(token, Ok(())));
+                let before = std::mem::replace(&mut entry.state, State::Open(opened));
+                if let State::Opening(parked) = before {
+                    for op in parked {
+                        self.perform(file, op);
+                    }
+                }
+                self.close_if_idle(file);
+            }
+            Err(error) => {
+                let closing = entry.closing;
+                let entry = self.open.remove(&file);
+                completions.push(done(token, Err(copy_of(&error))));
+                if let Some(State::Opening(parked)) = entry.map(|entry| entry.state) {
+                    completions.extend(parked.into_iter().map(|op| op.fail(copy_of(&error))));
+                }
+                completions.extend(closing.map(|token| done(token, Ok(()))));
+            }
+        }
+    }
+
+    pub fn write(
+        &mut self,
+        token: Token,
+        file: FileId,
+        offset: u64,
+        slices: Vec<Slice>,
+        completions: &mut Vec<Completion>,
+    ) {
+        match check_write(offset, &slices) {
+            Ok(()) => self.submit(file, Parked::Write(token, offset, slices), completions),
+            Err(error) => completions.push(done(token, Err(error))),
+        }
+    }
+
+    pub fn read(
+        &mut self,
+        token: Token,
+        file: FileId,
+        offset: u64,
+        buffer: Buffer,
+        range: Range<usize>,
+        completions: &mut Vec<Completion>,
+    ) {
+        let checked = check_read(offset, &buffer, &range);
+        let op = Parked::Read(token, offset, buffer, range);
+        match checked {
+            Ok(()) => self.submit(file, op, completions),
+            Err(error) => completions.push(op.fail(error)),
+        }
+    }
+
+    fn submit(&mut self, file: FileId, op: Parked, completions: &mut Vec<Completion>) {
+        match self.open.get_mut(&file) {
+            Some(entry) if entry.closing.is_none() => match &mut entry.state {
+                State::Opening(parked) => parked.push(op),
+                State::Open(_) => self.perform(file, op),
+            },
+            _ => completions.push(op.fail(not_open())),
+        }
+    }
+
+    /// Hands an op to its thread; only for open files.
+    fn perform(&mut self, id: FileId, op: Parked) {
+        let Some(entry) = self.open.get_mut(&id) else {
+            return;
+        };
+        let State::Open(file) = &entry.state else {
+            return;
+        };
+        let file = file.clone();
+        entry.outstanding += 1;
+        match op {
+            Parked::Write(token, offset, slices) => self.writers[entry.writer].put(WriteTask {
+                token,
+                id,
+                file,
+                offset,
+                slices,
+            }),
+            Parked::Read(token, offset, mut buffer, range) => self.reader.put(move || {
+                let result = file.read(offset, &mut buffer[range.clone()]);
+                let completion = Completion::Read {
+                    token,
+                    buffer,
+                    range,
+                    result,
+                };
+                Reply::FileOp(id, completion)
+            }),
+        }
+    }
+
+    /// A thread has answered an op of the file.
+    pub fn on_file_op(&mut self, file: FileId) {
+        if let Some(entry) = self.open.get_mut(&file) {
+            entry.outstanding -= 1;
+            self.close_if_idle(file);
+        }
+    }
+
+    pub fn close(&mut self, token: Token, file: FileId, completions: &mut Vec<Completion>) {
+        match self.open.get_mut(&file) {
+            Some(entry) if entry.closing.is_none() => {
+                entry.closing = Some(token);
+                self.close_if_idle(file);
+            }
+            _ => completions.push(done(token, Err(not_open()))),
+        }
+    }
+
+    fn close_if_idle(&mut self, file: FileId) {
+        let Some(entry) = self.open.get(&file) else {
+            return;
+        };
+        let (State::Open(_), Some(token), 0) = (&entry.state, entry.closing, entry.outstanding)
+        else {
+            return;
+        };
+        let entry = self.open.remove(&file);
+        // Not here: closing the last descriptor of a removed file frees its blocks.
+        self.chores.put(move || {
+            drop(entry);
+            Reply::Completed(done(token, Ok(())))
+        });
+    }
+
+    pub fn create_directory(&mut self, token: Token, path: PathBuf) {
+        self.chore(token, move || directory::create(&path));
+    }
+
+    pub fn write_file(&mut self, token: Token, path: PathBuf, contents: Vec<u8>) {
+        self.chore(token, move || directory::write_file(&path, &contents));
+    }
+
+    pub fn rename(&mut self, token: Token, from: PathBuf, to: PathBuf) {
+        self.chore(token, move || directory::rename(&from, &to));
+    }
+
+    pub fn remove(&mut self, token: Token, path: PathBuf) {
+        self.chore(token, move || directory::remove(&path));
+    }
+
+    pub fn free_space(&mut self, token: Token, path: PathBuf) {
+        self.chores.put(move || {
+            let result = directory::free_space(&path);
+            Reply::Completed(Completion::Space { token, result })
+        });
+    }
+
+    fn chore(&mut self, token: Token, chore: impl FnOnce() -> io::Result<()> + Send + 'static) {
+        self.chores
+            .put(move || Reply::Completed(done(token, chore())));
+    }
+}
+
+impl Parked {
+    fn fail(self, error: io::Error) -> Completion {
+        match self {
+            Parked::Write(token, ..) => done(token, Err(error)),
+            Parked::Read(token, _, buffer, range) => Completion::Read {
+                token,
+                buffer,
+                range,
+                result: Err(error),
+            },
+        }
+    }
+}
+
+fn done(token: Token, result: io::Result<()>) -> Completion {
+    Completion::Done { token, result }
+}
+
+fn not_open() -> io::Error {
+    io::Error::new(io::ErrorKind::NotFound, "no such file is open")
+}
+
+/// The rules of O_DIRECT hold for all files, so that a test in memory finds what a disk would.
+fn check_write(offset: u64, slices: &[Slice]) -> io::Result<()> {
+    let aligned = slices.iter().all(|slice| {
+        slice.len().is_multiple_of(BLOCK)
+            && (slice.is_empty() || slice.as_ptr().addr().is_multiple_of(BLOCK))
+    });
+    if !aligned || !offset.is_multiple_of(BLOCK as u64) {
+        return Err(unaligned("write"));
+    }
+    Ok(())
+}
+
+fn check_read(offset: u64, buffer: &Buffer, range: &Range<usize>) -> io::Result<()> {
+    if range.start > range.end || range.end > buffer.len() {
+        let text = "the range is not within the buffer";
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+    }
+    let aligned = offset.is_multiple_of(BLOCK as u64)
+        && range.start.is_multiple_of(BLOCK)
+        && range.len().is_multiple_of(BLOCK);
+    match aligned {
+        true => Ok(()),
+        false => Err(unaligned("read")),
+    }
+}
+
+fn unaligned(what: &str) -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidInput,
+        format!("a {what} must begin and end at multiples of {BLOCK}, in memory and in the file"),
+    )
+}

@@ -1,0 +1,278 @@
+//! The loop, and its pieces.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use node::op::{Completion, Machine, Op, Time};
+
+use crate::clock;
+use crate::config::KernelConfig;
+use crate::connection::closed_here;
+use crate::epoll::{Epoll, Source};
+use crate::files::Files;
+use crate::inbox::{Inbox, Reply};
+use crate::network::Network;
+use crate::signals::Signals;
+
+/// How long the last words of a finished machine may take to reach the kernel's socket buffers.
+const FAREWELL_MICROS: u64 = 1_000_000;
+
+/// Performs ops on one thread, with others for the disk. Dropping it closes all connections, and
+/// waits until the disk has finished what it was given.
+pub struct Kernel {
+    epoll: Epoll,
+    inbox: Arc<Inbox>,
+    network: Network,
+    files: Files,
+    signals: Option<Signals>,
+    /// The listener first bound.
+    listener: Option<usize>,
+    /// Known and not yet handed out.
+    completions: Vec<Completion>,
+    replies: Vec<Reply>,
+}
+
+/// Asks a kernel's machine to stop, from any thread: it is handed `StopRequested`.
+#[derive(Clone)]
+pub struct Stopper {
+    inbox: Arc<Inbox>,
+}
+
+impl Stopper {
+    pub fn stop(&self) {
+        self.inbox.put(Reply::Completed(Completion::StopRequested));
+    }
+}
+
+impl Kernel {
+    pub fn new(config: KernelConfig) -> io::Result<Kernel> {
+        let epoll = Epoll::new()?;
+        let inbox = Arc::new(Inbox::new()?);
+        epoll.add(Source::Inbox, inbox.wake_fd())?;
+        let mut signals = None;
+        if config.signals {
+            let registered = Signals::new()?;
+            epoll.add(Source::Signals, registered.fd())?;
+            signals = Some(registered);
+        }
+        Ok(Kernel {
+            files: Files::new(&config, inbox.clone())?,
+            network: Network::new(config, inbox.clone()),
+            epoll,
+            inbox,
+            signals,
+            listener: None,
+            completions: Vec::new(),
+            replies: Vec::new(),
+        })
+    }
+
+    /// Takes an address before there is a machine, so that a port in use is found out first.
+    /// Connections wait until `Op::Listen` names the same address, or the one returned here.
+    pub fn bind(&mut self, address: &str) -> io::Result<SocketAddr> {
+        let index = self.network.bind(address)?;
+        let listener = *self.listener.get_or_insert(index);
+        debug_assert!(listener <= index);
+        self.network
+            .local_addr(index)
+            .ok_or_else(|| io::ErrorKind::AddrNotAvailable.into())
+    }
+
+    /// Where the first listener listens; names the port that the system chose for port 0.
+    pub fn local_addr(&self) -> Option<SocketAddr> {
+        self.network.local_addr(self.listener.unwrap_or(0))
+    }
+
+    pub fn stopper(&self) -> Stopper {
+        Stopper {
+            inbox: self.inbox.clone(),
+        }
+    }
+
+    /// Drives a machine until it is finished.
+    pub fn run(&mut self, machine: &mut dyn Machine) -> io::Result<()> {
+        let mut completions = Vec::new();
+        loop {
+            while let Some(op) = machine.poll_op() {
+                self.submit(op);
+            }
+            if machine.is_finished() {
+                break;
+            }
+            self.wait(machine.deadline(), &mut completions)?;
+            let now = clock::now();
+            for completion in completions.drain(..) {
+                machine.handle(now, completion);
+            }
+            machine.on_time(now);
+        }
+        self.say_farewell()
+    }
+
+    /// Begins an op. What comes of it is handed out by `wait`.
+    pub fn submit(&mut self, op: Op) {
+        let completions = &mut self.completions;
+        match op {
+            Op::Listen { address } => self.network.listen(&self.epoll, address, completions),
+            Op::Connect { conn, address } => {
+                self.network
+                    .connect(&self.epoll, conn, address, completions);
+            }
+            Op::Receive {
+                conn,
+                buffer,
+                range,
+                whole,
+            } => {
+                let fits = range.start <= range.end && range.end <= buffer.len();
+                match self.network.open_connection(conn) {
+                    Some(connection) if fits => connection.push_receive(buffer, range, whole),
+                    found => completions.push(Completion::Received {
+                        conn,
+                        buffer,
+                        range,
+                        result: Err(match found {
+                            Some(_) => io::ErrorKind::InvalidInput.into(),
+                            None => closed_here(),
+                        }),
+                    }),
+                }
+            }
+            Op::Send { conn, slices } => match self.network.open_connection(conn) {
+                Some(connection) => connection.push_send(slices),
+                None => completions.push(Completion::Sent {
+                    conn,
+                    result: Err(closed_here()),
+                }),
+            },
+            Op::ShutdownWrite { conn } => {
+                if let Some(connection) = self.network.open_connection(conn) {
+                    connection.push_shutdown();
+                }
+            }
+            Op::Close { conn, flush } => {
+                self.network.close(conn, flush, clock::now(), completions);
+            }
+            Op::Open {
+                token,
+                file,
+                path,
+                mode,
+            } => self.files.open(token, file, path, mode, completions),
+            Op::CloseFile { token, file } => self.files.close(token, file, completions),
+            Op::Write {
+                token,
+                file,
+                offset,
+                slices,
+            } => self.files.write(token, file, offset, slices, completions),
+            Op::Read {
+                token,
+                file,
+                offset,
+                buffer,
+                range,
+            } => self
+                .files
+                .read(token, file, offset, buffer, range, completions),
+            Op::CreateDirectory { token, path } => self.files.create_directory(token, path),
+            Op::WriteFile {
+                token,
+                path,
+                contents,
+            } => self.files.write_file(token, path, contents),
+            Op::Rename { token, from, to } => self.files.rename(token, from, to),
+            Op::Remove { token, path } => self.files.remove(token, path),
+            Op::FreeSpace { token, path } => self.files.free_space(token, path),
+        }
+    }
+
+    /// Moves bytes, and waits for completions until `deadline`, or without end. Appends them; there
+    /// may be none, also before the deadline.
+    pub fn wait(
+        &mut self,
+        deadline: Option<Time>,
+        completions: &mut Vec<Completion>,
+    ) -> io::Result<()> {
+        // What was submitted since: sends go out here, several of a connection in one call.
+        self.take_turns();
+        let until = match self.completions.is_empty() && !self.network.has_turns() {
+            true => [deadline, self.network.deadline()]
+                .into_iter()
+                .flatten()
+                .min(),
+            // Only a look: others must not starve while these have work.
+            false => Some(Time(0)),
+        };
+        self.epoll.wait(until)?;
+        self.on_events();
+        self.on_replies();
+        self.take_turns();
+        completions.append(&mut self.completions);
+        Ok(())
+    }
+
+    fn take_turns(&mut self) {
+        self.network
+            .take_turns(&self.epoll, clock::now(), &mut self.completions);
+    }
+
+    fn on_events(&mut self) {
+        for event in self.epoll.events() {
+            match event.source {
+                Source::Connection(conn) => {
+                    self.network
+                        .on_event(&self.epoll, conn, event.flags, &mut self.completions);
+                }
+                Source::Listener(index) => self.network.on_listener(index),
+                // It is looked at in every round.
+                Source::Inbox => {}
+                Source::Signals => {
+                    if self.signals.as_mut().is_some_and(Signals::take) {
+                        self.completions.push(Completion::StopRequested);
+                    }
+                }
+            }
+        }
+    }
+
+    fn on_replies(&mut self) {
+        self.inbox.take(&mut self.replies);
+        for reply in self.replies.drain(..) {
+            match reply {
+                Reply::Completed(completion) => self.completions.push(completion),
+                Reply::FileOp(file, completion) => {
+                    self.completions.push(completion);
+                    self.files.on_file_op(file);
+                }
+                Reply::Opened {
+                    token,
+                    file,
+                    result,
+                } => self
+                    .files
+                    .on_opened(token, file, result, &mut self.completions),
+                Reply::Resolved { conn, result } => {
+                    self.network
+                        .on_resolved(&self.epoll, conn, result, &mut self.completions);
+                }
+            }
+        }
+    }
+
+    /// Lets connections closed with `flush` send what they still have; the machine is gone, so
+    /// nobody is told.
+    fn say_farewell(&mut self) -> io::Result<()> {
+        let until = Time(clock::now().0 + FAREWELL_MICROS);
+        let mut nobody = Vec::new();
+        loop {
+            self.take_turns();
+            if !self.network.is_flushing() || clock::now() >= until {
+                return Ok(());
+            }
+            self.wait(Some(until), &mut nobody)?;
+            nobody.clear();
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! All connections of a kernel: who may move bytes now, who waits, who is on the way out.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+use node::op::{Completion, ConnId, Time};
+use rustix::io::Errno;
+use rustix::net::sockopt;
+
+use crate::config::KernelConfig;
+use crate::connection::{After, Connection, Phase, closed_here};
+use crate::epoll::{Epoll, EventFlags, Source};
+use crate::inbox::{Inbox, Reply};
+use crate::listener::{Accept, Listener, new_socket, no_address};
+
+/// Accepted from one listener before the connections have their turn.
+const ACCEPTS_PER_ROUND: usize = 64;
+
+/// A connection that is being flushed is given up when nothing moved for so long.
+const FLUSH_MICROS: u64 = 5_000_000;
+
+/// How long the other side may take to notice our end of stream.
+const LINGER_MICROS: u64 = 1_000_000;
+
+pub(crate) struct Network {
+    config: KernelConfig,
+    inbox: Arc<Inbox>,
+    connections: HashMap<ConnId, Connection>,
+    listeners: Vec<Listener>,
+    /// Connections that may be able to move bytes, in the order in which they became so.
+    turns: Vec<ConnId>,
+    turns_before: Vec<ConnId>,
+    /// When to look at a closing connection again.
+    closing: BinaryHeap<Reverse<(Time, ConnId)>>,
+    accepted: u64,
+    scratch: Vec<u8>,
+}
+
+impl Network {
+    pub fn new(config: KernelConfig, inbox: Arc<Inbox>) -> Network {
+        Network {
+            config,
+            inbox,
+            connections: HashMap::new(),
+            listeners: Vec::new(),
+            turns: Vec::new(),
+            turns_before: Vec::new(),
+            closing: BinaryHeap::new(),
+            accepted: 0,
+            scratch: vec![0; 64 << 10],
+        }
+    }
+
+    pub fn bind(&mut self, address: &str) -> io::Result<usize> {
+        if let Some(index) = self.listeners.iter().position(|l| l.is_for(address)) {
+            return Ok(index);
+        }
+        self.listeners.push(Listener::bind(address, &self.config)?);
+        Ok(self.listeners.len() - 1)
+    }
+
+    pub fn local_addr(&self, index: usize) -> Option<SocketAddr> {
+        self.listeners.get(index).map(|listener| listener.address)
+    }
+
+    pub fn listen(&mut self, epoll: &Epoll, address: String, completions: &mut Vec<Completion>) {
+        let result = self.bind(&address).and_then(|index| {
+            let listener = &mut self.listeners[index];
+            if !listener.accepting {
+                epoll.add(Source::Listener(index), &listener.socket)?;
+                listener.accepting = true;
+            }
+            Ok(())
+        });
+        if let Err(error) = result {
+            completions.push(Completion::ListenFailed { address, error });
+        }
+    }
+
+    pub fn connect(
+        &mut self,
+        epoll: &Epoll,
+        conn: ConnId,
+        address: String,
+        completions: &mut Vec<Completion>,
+    ) {
+        if self.connections.contains_key(&conn) {
+            let error = io::Error::new(io::ErrorKind::AlreadyExists, "the id is in use");
+            completions.push(Completion::Connected {
+                conn,
+                result: Err(error),
+            });
+            return;
+        }
+        self.connections
+            .insert(conn, Connection::new(conn, Phase::Resolving));
+        match address.parse::<SocketAddr>() {
+            Ok(address) => self.try_addresses(epoll, conn, VecDeque::from([address]), completions),
+            Err(_) => self.look_up(conn, address),
+        }
+    }
+
+    /// Asks for the addresses of a name on a thread of its own: that may take seconds, and one dead
+    /// name must not delay another.
+    fn look_up(&mut self, conn: ConnId, address: String) {
+        let inbox = self.inbox.clone();
+        let lookup = move || {
+            let result = address.to_socket_addrs().map(Iterator::collect);
+            inbox.put(Reply::Resolved { conn, result });
+        };
+        if let Err(error) = std::thread::Builder::new()
+            .name("name-lookup".to_string())
+            .spawn(lookup)
+        {
+            self.inbox.put(Reply::Resolved {
+                conn,
+                result: Err(error),
+            });
+        }
+    }
+
+    pub fn on_resolved(
+        &mut self,
+        epoll: &Epoll,
+        conn: ConnId,
+        result: io::Result<Vec<SocketAddr>>,
+        completions: &mut Vec<Completion>,
+    ) {
+        // It may have been closed meanwhile.
+        if !self.connections.contains_key(&conn) {
+            return;
+        }
+        match result {
+            Ok(addresses) => self.try_addresses(epoll, conn, addresses.into(), completions),
+            Err(error) => self.on_unreachable(conn, error, completions),
+        }
+    }
+
+    /// Starts to connect to the first address that can be tried at all.
+    fn try_addresses(
+        &mut self,
+        epoll: &Epoll,
+        conn: ConnId,
+        mut addresses: VecDeque<SocketAddr>,
+        completions: &mut Vec<Completion>,
+    ) {
+        let mut last = no_address("the name");
+        while let Some(address) = addresses.pop_front() {
+            match start_connect(epoll, conn, &address, &self.config) {
+                Ok(socket) => {
+                    if let Some(connection) = self.connections.get_mut(&conn) {
+                        connection.phase = Phase::Connecting {
+                            socket,
+                            others: addresses,
+                        };
+                    }
+                    return;
+                }
+                Err(error) => last = error,
+            }
+        }
+        self.on_unreachable(conn, last, completions);
+    }
+
+    /// No address is left; the id means nothing from here on.
+    fn on_unreachable(
+        &mut self,
+        conn: ConnId,
+        error: io::Error,
+        completions: &mut Vec<Completion>,
+    ) {
+        if let Some(mut connection) = self.connections.remove(&conn) {
+            connection.fail(&|| copy_of(&error), completions);
+        }
+    }
+
+    /// The connection if the node may still use it.
+    pub fn open_connection(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        let connection = self.connections.get_mut(&conn)?;
+        if connection.is_closing() {
+            return None;
+        }
+        if !connection.has_turn {
+            connection.has_turn = true;
+            self.turns.push(conn);
+        }
+        Some(connection)
+    }
+
+    pub fn close(
+        &mut self,
+        conn: ConnId,
+        flush: bool,
+        now: Time,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Some(connection) = self.open_connection(conn) else {
+            return;
+        };
+        if flush && !connection.is_connecting() {
+            connection.flush(completions);
+            self.look_again(now.0 + FLUSH_MICROS, conn);
+        } else {
+            connection.fail(&closed_here, completions);
+            self.connections.remove(&conn);
+        }
+    }
+
+    pub fn on_event(
+        &mut self,
+        epoll: &Epoll,
+        conn: ConnId,
+        flags: EventFlags,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        if connection.is_connecting() {
+            self.on_connecting(epoll, conn, completions);
+        } else {
+            connection.on_event(flags);
+            if !connection.has_turn {
+                connection.has_turn = true;
+                self.turns.push(conn);
+            }
+        }
+    }
+
+    fn on_connecting(&mut self, epoll: &Epoll, conn: ConnId, completions: &mut Vec<Completion>) {
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        let Phase::Connecting { socket, others } = &mut connection.phase else {
+            return;
+        };
+        let failure = match connect_result(socket) {
+            Ok(true) => {
+                connection.open();
+                completions.push(Completion::Connected {
+                    conn,
+                    result: Ok(()),
+                });
+                // For the ops that were given before.
+                self.open_connection(conn);
+                return;
+            }
+            Ok(false) => return,
+            Err(error) => error,
+        };
+        let others = std::mem::take(others);
+        if others.is_empty() {
+            self.on_unreachable(conn, failure, completions);
+        } else {
+            self.try_addresses(epoll, conn, others, completions);
+        }
+    }
+
+    pub fn on_listener(&mut self, index: usize) {
+        if let Some(listener) = self.listeners.get_mut(index) {
+            listener.readable = true;
+        }
+    }
+
+    /// Gives every connection that may be able to move bytes its turn.
+    pub fn take_turns(&mut self, epoll: &Epoll, now: Time, completions: &mut Vec<Completion>) {
+        self.accept(epoll, now, completions);
+        std::mem::swap(&mut self.turns, &mut self.turns_before);
+        for conn in self.turns_before.drain(..) {
+            let Some(connection) = self.connections.get_mut(&conn) else {
+                continue;
+            };
+            connection.has_turn = false;
+            let mut after =
+                connection.take_turn(self.config.round_bytes_max, &mut self.scratch, completions);
+            if after == After::Flushed {
+                let until = Time(now.0 + LINGER_MICROS);
+                connection.linger(until);
+                self.closing.push(Reverse((until, conn)));
+                after = After::Again;
+            }
+            match after {
+                After::Wait | After::Flushed => {}
+                After::Again => {
+                    connection.has_turn = true;
+                    self.turns.push(conn);
+                }
+                After::Gone => {
+                    connection.fail(&closed_here, completions);
+                    self.connections.remove(&conn);
+                }
+            }
+        }
+        self.end_closing(now, completions);
+    }
+
+    fn accept(&mut self, epoll: &Epoll, now: Time, completions: &mut Vec<Completion>) {
+        for listener in &mut self.listeners {
+            if listener.paused_until.is_some_and(|until| now < until) || !listener.accepting {
+                continue;
+            }
+            listener.paused_until = None;
+            for _ in 0..ACCEPTS_PER_ROUND {
+                if !listener.readable {
+                    break;
+                }
+                let Accept::Connection(socket, peer) = listener.accept(now) else {
+                    break;
+                };
+                let conn = ConnId(self.accepted * 2 + 1);
+                self.accepted += 1;
+                if let Err(error) = epoll.add(Source::Connection(conn), &socket) {
+                    tracing::warn!(%peer, %error, "connection dropped: epoll cannot watch it");
+                    continue;
+                }
+                self.connections
+                    .insert(conn, Connection::new(conn, Phase::Open(socket)));
+                completions.push(Completion::Accepted { conn, peer });
+            }
+        }
+    }
+
+    /// Drops closing connections whose time is over.
+    fn end_closing(&mut self, now: Time, completions: &mut Vec<Completion>) {
+        while let Some(Reverse((at, conn))) = self.closing.peek().copied() {
+            if now < at {
+                break;
+            }
+            self.closing.pop();
+            let Some(connection) = self.connections.get_mut(&conn) else {
+                continue;
+            };
+            let give_up = match &connection.phase {
+                Phase::Lingering { until, .. } => *until <= now,
+                _ => !connection.take_moved(),
+            };
+            if give_up {
+                connection.fail(&closed_here, completions);
+                self.connections.remove(&conn);
+            } else if !matches!(connection.phase, Phase::Lingering { .. }) {
+                self.look_again(now.0 + FLUSH_MICROS, conn);
+            }
+        }
+    }
+
+    fn look_again(&mut self, at_micros: u64, conn: ConnId) {
+        self.closing.push(Reverse((Time(at_micros), conn)));
+    }
+
+    /// Somebody has something to do at once.
+    pub fn has_turns(&self) -> bool {
+        !self.turns.is_empty()
+            || self
+                .listeners
+                .iter()
+                .any(|l| l.accepting && l.readable && l.paused_until.is_none())
+    }
+
+    /// When something has to be done without an event.
+    pub fn deadline(&self) -> Option<Time> {
+        let pauses = self.listeners.iter().filter_map(|l| l.paused_until);
+        let closing = self.closing.peek().map(|Reverse((at, _))| *at);
+        pauses.chain(closing).min()
+    }
+
+    /// A connection closed by the node still has bytes that are not with the kernel.
+    pub fn is_flushing(&self) -> bool {
+        self.connections
+            .values()
+            .any(|connection| matches!(connection.phase, Phase::Flushing(_)))
+    }
+}
+
+fn start_connect(
+    epoll: &Epoll,
+    conn: ConnId,
+    address: &SocketAddr,
+    config: &KernelConfig,
+) -> io::Result<OwnedFd> {
+    let socket = new_socket(address, config)?;
+    match rustix::net::connect(&socket, address) {
+        Ok(()) | Err(Errno::INPROGRESS) => {}
+        Err(errno) => return Err(errno.into()),
+    }
+    // Registered after the attempt began: a socket that was never connected reports a hang-up.
+    epoll.add(Source::Connection(conn), &socket)?;
+    Ok(socket)
+}
+
+/// Whether the attempt succeeded; false while it is still going on.
+fn connect_result(socket: &OwnedFd) -> io::Result<bool> {
+    sockopt::socket_error(socket)??;
+    let peer = match rustix::net::getpeername(socket) {
+        Ok(peer) => peer,
+        Err(Errno::NOTCONN) => return Ok(false),
+        Err(errno) => return Err(errno.into()),
+    };
+    // Connecting to a free local port of the ephemeral range can meet itself (simultaneous open).
+    if peer.is_some() && rustix::net::getsockname(socket).ok() == peer {
+        return Err(Errno::CONNREFUSED.into());
+    }
+    Ok(true)
+}
+
+/// io::Error cannot be cloned; one failure answers several ops.
+pub(crate) fn copy_of(error: &io::Error) -> io::Error {
+    match error.raw_os_error() {
+        Some(code) => io::Error::from_raw_os_error(code),
+        None => io::Error::new(error.kind(), error.to_string()),
+    }
+}
