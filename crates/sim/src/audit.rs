@@ -1,0 +1,135 @@
+//! Watches the contract of ops and completions from between a machine and its kernel.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+
+use node::op::{Completion, ConnId, Machine, Op, Time, Token};
+
+/// A machine whose every op must complete exactly once, in order where the contract says so.
+pub struct Audited<M> {
+    pub machine: M,
+    connects: BTreeMap<ConnId, usize>,
+    receives: BTreeMap<ConnId, VecDeque<(Range<usize>, bool)>>,
+    sends: BTreeMap<ConnId, usize>,
+    disk: BTreeMap<Token, usize>,
+    completed: u64,
+}
+
+impl<M: Machine> Audited<M> {
+    pub fn new(machine: M) -> Audited<M> {
+        Audited {
+            machine,
+            connects: BTreeMap::new(),
+            receives: BTreeMap::new(),
+            sends: BTreeMap::new(),
+            disk: BTreeMap::new(),
+            completed: 0,
+        }
+    }
+
+    /// Ops that have not completed yet.
+    pub fn outstanding(&self) -> usize {
+        let counted = [self.connects.values(), self.sends.values()];
+        let counted: usize = counted.into_iter().flatten().sum();
+        let receives: usize = self.receives.values().map(VecDeque::len).sum();
+        counted + receives + self.disk.values().sum::<usize>()
+    }
+
+    pub fn completed(&self) -> u64 {
+        self.completed
+    }
+
+    fn given(&mut self, op: &Op) {
+        match op {
+            Op::Connect { conn, .. } => *self.connects.entry(*conn).or_default() += 1,
+            Op::Receive {
+                conn, range, whole, ..
+            } => {
+                let receives = self.receives.entry(*conn).or_default();
+                receives.push_back((range.clone(), *whole));
+            }
+            Op::Send { conn, .. } => *self.sends.entry(*conn).or_default() += 1,
+            Op::Listen { .. } | Op::ShutdownWrite { .. } | Op::Close { .. } => {}
+            Op::Open { token, .. }
+            | Op::CloseFile { token, .. }
+            | Op::Write { token, .. }
+            | Op::Read { token, .. }
+            | Op::CreateDirectory { token, .. }
+            | Op::WriteFile { token, .. }
+            | Op::Rename { token, .. }
+            | Op::Remove { token, .. }
+            | Op::FreeSpace { token, .. } => *self.disk.entry(*token).or_default() += 1,
+        }
+    }
+
+    fn done(&mut self, completion: &Completion) {
+        self.completed += 1;
+        match completion {
+            Completion::Connected { conn, .. } => one_less(&mut self.connects, *conn),
+            Completion::Sent { conn, .. } => one_less(&mut self.sends, *conn),
+            Completion::Received {
+                conn,
+                range,
+                result,
+                ..
+            } => {
+                let given = self.receives.get_mut(conn).and_then(VecDeque::pop_front);
+                let (asked, whole) = given.expect("a receive completes once");
+                assert_eq!(asked, *range, "receives complete in order");
+                let Ok(received) = result else { return };
+                assert!(received.count <= range.len());
+                let complete = received.count == range.len();
+                let some = received.count > 0 && !whole;
+                assert!(
+                    complete || some || received.end,
+                    "{received:?} of {range:?}"
+                );
+                assert!(
+                    !(complete && received.end),
+                    "the end comes with fewer bytes"
+                );
+            }
+            Completion::Read { token, .. }
+            | Completion::Done { token, .. }
+            | Completion::Space { token, .. } => one_less(&mut self.disk, *token),
+            Completion::Accepted { .. }
+            | Completion::ListenFailed { .. }
+            | Completion::StopRequested => {}
+        }
+    }
+}
+
+fn one_less<K: Ord + std::fmt::Debug>(counts: &mut BTreeMap<K, usize>, key: K) {
+    match counts.get_mut(&key) {
+        Some(1) => {
+            counts.remove(&key);
+        }
+        Some(count) if *count > 1 => *count -= 1,
+        _ => panic!("a completion of {key:?} that nobody waits for"),
+    }
+}
+
+impl<M: Machine> Machine for Audited<M> {
+    fn handle(&mut self, now: Time, completion: Completion) {
+        self.done(&completion);
+        self.machine.handle(now, completion);
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.machine.on_time(now);
+    }
+
+    fn poll_op(&mut self) -> Option<Op> {
+        let op = self.machine.poll_op()?;
+        self.given(&op);
+        Some(op)
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.machine.deadline()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.machine.is_finished()
+    }
+}

@@ -1,0 +1,511 @@
+//! A disk that takes its time, forgets what it was not done with, and can be told to fail.
+//!
+//! An op changes the media at the moment it completes. What is in flight when the process dies is
+//! decided then: a name is there or not, a write is torn block by block.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use node::buffer::Buffer;
+use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Time, Token};
+
+use crate::media::{self, Contents, Media, TornBlocks};
+use crate::random::{PerMillion, Random};
+
+/// What kind of disk it is.
+#[derive(Clone, Debug)]
+pub struct DiskModel {
+    pub write_us: Range<u64>,
+    pub read_us: Range<u64>,
+    /// Creates, renames, removes.
+    pub names_us: Range<u64>,
+    pub bytes_per_us: u64,
+    pub torn: TornBlocks,
+    /// A new file has (a part of) its hinted length at once, in zeros.
+    pub preallocates: bool,
+}
+
+/// What is wrong with it now.
+#[derive(Clone, Debug)]
+pub struct DiskFaults {
+    /// Per op that changes something: it fails once.
+    pub write_errors: PerMillion,
+    pub read_errors: PerMillion,
+    /// Every change fails, until this is taken back.
+    pub broken: bool,
+    pub slow_factor: u64,
+    pub capacity_bytes: u64,
+    /// Nothing completes (see `World::hang_disk`).
+    pub(crate) hung: bool,
+}
+
+pub struct SimDisk {
+    pub model: DiskModel,
+    pub faults: DiskFaults,
+    pub(crate) media: Media,
+    pub(crate) locks: BTreeSet<PathBuf>,
+    open: BTreeMap<FileId, OpenFile>,
+    in_flight: BTreeMap<u64, Op>,
+    /// Over, but the disk hangs.
+    held: Vec<u64>,
+    ops: u64,
+    /// Changes that failed since the process started.
+    failed_changes: u64,
+}
+
+struct OpenFile {
+    /// None until it was opened, and if that failed.
+    contents: Option<Contents>,
+    writable: bool,
+    /// A write failed: later ones fail too.
+    failed: bool,
+    /// When the open and the writes given so far will be over.
+    writes_until: Time,
+    all_until: Time,
+}
+
+const EIO: i32 = 5;
+const EBADF: i32 = 9;
+const ENOSPC: i32 = 28;
+const PREALLOCATED_BYTES_MAX: u64 = 1 << 20;
+
+impl Default for DiskModel {
+    fn default() -> DiskModel {
+        DiskModel {
+            write_us: 50..1500,
+            read_us: 20..300,
+            names_us: 100..3000,
+            bytes_per_us: 1000,
+            torn: TornBlocks::LoseBlocks,
+            preallocates: false,
+        }
+    }
+}
+
+impl Default for DiskFaults {
+    fn default() -> DiskFaults {
+        DiskFaults {
+            write_errors: PerMillion(0),
+            read_errors: PerMillion(0),
+            broken: false,
+            slow_factor: 1,
+            capacity_bytes: 1 << 40,
+            hung: false,
+        }
+    }
+}
+
+impl SimDisk {
+    pub(crate) fn new() -> SimDisk {
+        SimDisk {
+            model: DiskModel::default(),
+            faults: DiskFaults::default(),
+            media: Media::default(),
+            locks: BTreeSet::new(),
+            open: BTreeMap::new(),
+            in_flight: BTreeMap::new(),
+            held: Vec::new(),
+            ops: 0,
+            failed_changes: 0,
+        }
+    }
+
+    /// What is durable at this path.
+    pub fn contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
+        let contents = self.media.file(path.as_ref()).ok()?;
+        let bytes = contents.borrow().clone();
+        Some(bytes)
+    }
+
+    /// Paths and lengths of all files.
+    pub fn files(&self) -> Vec<(PathBuf, u64)> {
+        let files = self.media.files();
+        files
+            .map(|(path, contents)| (path.to_owned(), contents.borrow().len() as u64))
+            .collect()
+    }
+
+    pub fn used_bytes(&self) -> u64 {
+        self.media.used_bytes()
+    }
+
+    pub fn free_bytes(&self) -> u64 {
+        self.faults.capacity_bytes.saturating_sub(self.used_bytes())
+    }
+
+    /// Writes, creates and renames that were answered with an error since the process started.
+    pub fn failed_changes(&self) -> u64 {
+        self.failed_changes
+    }
+
+    pub fn ops_in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Flips a bit at rest. False if there is no such byte.
+    pub(crate) fn flip(&mut self, path: &Path, offset: u64, bit: u8) -> bool {
+        let Ok(contents) = self.media.file(path) else {
+            return false;
+        };
+        match contents.borrow_mut().get_mut(offset as usize) {
+            Some(byte) => *byte ^= 1 << (bit % 8),
+            None => return false,
+        }
+        true
+    }
+
+    /// A new, empty disk in the same machine.
+    pub(crate) fn lose_everything(&mut self) {
+        self.media = Media::default();
+    }
+
+    /// Takes an op and says when it will be over, and under which number.
+    pub(crate) fn submit(&mut self, now: Time, op: Op, random: &mut Random) -> (Time, u64) {
+        let model = &self.model;
+        let (latency, bytes) = match &op {
+            Op::Write { slices, .. } => (&model.write_us, media::length_of(slices)),
+            Op::Read { range, .. } => (&model.read_us, range.len()),
+            _ => (&model.names_us, 0),
+        };
+        let takes_us = random.within(latency) + bytes as u64 / model.bytes_per_us;
+        let mut at = Time(now.0 + takes_us * self.faults.slow_factor);
+        match &op {
+            Op::Open { file, mode, .. } => {
+                let opened = OpenFile {
+                    contents: None,
+                    writable: *mode != OpenMode::Read,
+                    failed: false,
+                    writes_until: at,
+                    all_until: at,
+                };
+                let before = self.open.insert(*file, opened);
+                assert!(before.is_none(), "{file:?} was used before");
+            }
+            Op::Write { file, .. } => {
+                if let Some(open) = self.open.get_mut(file) {
+                    at = at.max(open.writes_until);
+                    open.writes_until = at;
+                    open.all_until = open.all_until.max(at);
+                }
+            }
+            Op::Read { file, .. } => {
+                if let Some(open) = self.open.get_mut(file) {
+                    at = at.max(open.writes_until);
+                    open.all_until = open.all_until.max(at);
+                }
+            }
+            Op::CloseFile { file, .. } => {
+                if let Some(open) = self.open.get(file) {
+                    at = at.max(open.all_until);
+                }
+            }
+            _ => {}
+        }
+        check_shape(&op);
+        self.ops += 1;
+        self.in_flight.insert(self.ops, op);
+        (at, self.ops)
+    }
+
+    /// What the op came to; None if it is held by a hanging disk or died with its process.
+    pub(crate) fn complete(&mut self, number: u64, random: &mut Random) -> Option<Completion> {
+        if !self.in_flight.contains_key(&number) {
+            return None;
+        }
+        if self.faults.hung {
+            self.held.push(number);
+            return None;
+        }
+        let op = self.in_flight.remove(&number)?;
+        Some(self.perform(op, random))
+    }
+
+    /// The ops that are over and wait to be completed again.
+    pub(crate) fn take_held(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.held)
+    }
+
+    /// The process died. Every op in flight has happened, or not, or in part.
+    pub(crate) fn crash(&mut self, random: &mut Random) {
+        for (_, op) in std::mem::take(&mut self.in_flight) {
+            self.perform_perhaps(op, random);
+        }
+        self.held.clear();
+        self.open.clear();
+        self.locks.clear();
+        self.failed_changes = 0;
+    }
+
+    fn perform(&mut self, op: Op, random: &mut Random) -> Completion {
+        match op {
+            Op::Read {
+                token,
+                file,
+                offset,
+                mut buffer,
+                range,
+            } => {
+                let result = self.read(file, offset, &mut buffer[range.clone()], random);
+                Completion::Read {
+                    token,
+                    buffer,
+                    range,
+                    result,
+                }
+            }
+            Op::FreeSpace { token, path } => {
+                let result = self.free_space(&path);
+                Completion::Space { token, result }
+            }
+            op => {
+                let token = token_of(&op);
+                let result = self.change(op, random);
+                Completion::Done { token, result }
+            }
+        }
+    }
+
+    fn change(&mut self, op: Op, random: &mut Random) -> io::Result<()> {
+        if let Op::CloseFile { file, .. } = op {
+            return match self.open.remove(&file) {
+                Some(_) => Ok(()),
+                None => Err(io::Error::from_raw_os_error(EBADF)),
+            };
+        }
+        let changes = !matches!(
+            op,
+            Op::Open {
+                mode: OpenMode::Read | OpenMode::ReadWrite,
+                ..
+            }
+        );
+        let result = match self.strike(changes, random) {
+            Ok(()) => self.change_now(&op),
+            Err(error) => Err(error),
+        };
+        if result.is_err() && changes {
+            self.failed_changes += 1;
+            self.fail(op, random);
+        }
+        result
+    }
+
+    /// An error out of the blue, if it is time for one.
+    pub(crate) fn strike(&mut self, changes: bool, random: &mut Random) -> io::Result<()> {
+        if changes && (self.faults.broken || random.chance(self.faults.write_errors)) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        Ok(())
+    }
+
+    fn change_now(&mut self, op: &Op) -> io::Result<()> {
+        match op {
+            Op::Open {
+                file, path, mode, ..
+            } => self.open(*file, path, *mode),
+            Op::Write {
+                file,
+                offset,
+                slices,
+                ..
+            } => {
+                let contents = self.writable(*file)?;
+                let mut contents = contents.borrow_mut();
+                let end = *offset + media::length_of(slices) as u64;
+                let more = end.saturating_sub(contents.len().next_multiple_of(BLOCK) as u64);
+                if more > 0 {
+                    drop(contents);
+                    self.has_room(more)?;
+                    contents = self.writable(*file)?.borrow_mut();
+                }
+                media::write(&mut contents, *offset, slices);
+                Ok(())
+            }
+            Op::CreateDirectory { path, .. } => self.media.create_directory(path),
+            Op::WriteFile { path, contents, .. } => self.replace(path, contents),
+            Op::Rename { from, to, .. } => self.media.rename(from, to),
+            Op::Remove { path, .. } => self.media.remove(path),
+            op => unreachable!("not a change of a disk: {op:?}"),
+        }
+    }
+
+    /// What a change that was answered with an error leaves: anything between nothing and all.
+    fn fail(&mut self, op: Op, random: &mut Random) {
+        if let Op::Write { file, .. } = &op
+            && let Some(open) = self.open.get_mut(file)
+        {
+            let first = !open.failed;
+            open.failed = true;
+            if !first || !open.writable {
+                return;
+            }
+        }
+        if !matches!(op, Op::Open { .. }) {
+            self.perform_perhaps(op, random);
+        }
+    }
+
+    /// Errors are not interesting: nobody hears of them.
+    fn perform_perhaps(&mut self, op: Op, random: &mut Random) {
+        match op {
+            Op::Write {
+                file,
+                offset,
+                slices,
+                ..
+            } => {
+                let Some(open) = self.open.get(&file) else {
+                    return;
+                };
+                let Some(contents) = open.contents.clone().filter(|_| open.writable) else {
+                    return;
+                };
+                let end = offset + media::length_of(&slices) as u64;
+                let more = end.saturating_sub(contents.borrow().len() as u64);
+                if self.has_room(more).is_ok() {
+                    let mut contents = contents.borrow_mut();
+                    media::tear(&mut contents, offset, &slices, self.model.torn, random);
+                }
+            }
+            Op::WriteFile { path, contents, .. } => match random.below(3) {
+                0 => {}
+                1 => {
+                    // What was written aside was not renamed yet, and not all of it is there.
+                    let mut aside = path.into_os_string();
+                    aside.push(".tmp");
+                    let written = random.below(contents.len() as u64 + 1) as usize;
+                    let _ = self.replace(Path::new(&aside), &contents[..written]);
+                }
+                _ => {
+                    let _ = self.replace(&path, &contents);
+                }
+            },
+            Op::Read { .. } | Op::FreeSpace { .. } | Op::CloseFile { .. } => {}
+            op => {
+                if random.coin() {
+                    let _ = self.change_now(&op);
+                }
+            }
+        }
+    }
+
+    fn open(&mut self, file: FileId, path: &Path, mode: OpenMode) -> io::Result<()> {
+        let contents = match mode {
+            OpenMode::Create { size_hint } => {
+                let contents = self.media.create(path)?;
+                if self.model.preallocates {
+                    let length = size_hint.min(PREALLOCATED_BYTES_MAX).min(self.free_bytes());
+                    let length = length as usize / BLOCK * BLOCK;
+                    contents.borrow_mut().resize(length, 0);
+                }
+                contents
+            }
+            OpenMode::ReadWrite | OpenMode::Read => self.media.file(path)?,
+        };
+        if let Some(open) = self.open.get_mut(&file) {
+            open.contents = Some(contents);
+        }
+        Ok(())
+    }
+
+    fn writable(&self, file: FileId) -> io::Result<&Contents> {
+        match self.open.get(&file) {
+            Some(open) if open.failed => Err(io::Error::from_raw_os_error(EIO)),
+            Some(OpenFile {
+                contents: Some(contents),
+                writable: true,
+                ..
+            }) => Ok(contents),
+            _ => Err(io::Error::from_raw_os_error(EBADF)),
+        }
+    }
+
+    fn read(
+        &mut self,
+        file: FileId,
+        offset: u64,
+        into: &mut [u8],
+        random: &mut Random,
+    ) -> io::Result<usize> {
+        if random.chance(self.faults.read_errors) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
+        match self.open.get(&file).and_then(|open| open.contents.as_ref()) {
+            Some(contents) => Ok(read_at(&contents.borrow(), offset, into)),
+            None => Err(io::Error::from_raw_os_error(EBADF)),
+        }
+    }
+
+    pub(crate) fn free_space(&self, _path: &Path) -> io::Result<u64> {
+        Ok(self.free_bytes())
+    }
+
+    fn has_room(&self, more: u64) -> io::Result<()> {
+        if more > 0 && self.free_bytes() < more {
+            return Err(io::Error::from_raw_os_error(ENOSPC));
+        }
+        Ok(())
+    }
+
+    /// The old contents are there until the new ones are: room for both is needed.
+    pub(crate) fn replace(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
+        self.has_room(contents.len().next_multiple_of(BLOCK) as u64)?;
+        self.media.replace(path, contents)
+    }
+}
+
+pub(crate) fn read_at(contents: &[u8], offset: u64, into: &mut [u8]) -> usize {
+    let from = contents.len().min(offset as usize);
+    let count = into.len().min(contents.len() - from);
+    into[..count].copy_from_slice(&contents[from..from + count]);
+    count
+}
+
+fn token_of(op: &Op) -> Token {
+    match op {
+        Op::Open { token, .. }
+        | Op::CloseFile { token, .. }
+        | Op::Write { token, .. }
+        | Op::Read { token, .. }
+        | Op::CreateDirectory { token, .. }
+        | Op::WriteFile { token, .. }
+        | Op::Rename { token, .. }
+        | Op::Remove { token, .. }
+        | Op::FreeSpace { token, .. } => *token,
+        op => unreachable!("not an op of a disk: {op:?}"),
+    }
+}
+
+/// Asserts what the contract asks of whoever gives the op.
+fn check_shape(op: &Op) {
+    match op {
+        Op::Write { offset, slices, .. } => {
+            let length = media::length_of(slices);
+            assert!(length > 0, "a write writes something");
+            assert!(offset.is_multiple_of(BLOCK as u64), "offset {offset}");
+            assert!(length.is_multiple_of(BLOCK), "length {length}");
+            for (i, slice) in slices.iter().enumerate() {
+                let aligned = slice.as_ptr().addr().is_multiple_of(BLOCK);
+                assert!(aligned, "slice {i} starts at a block of its buffer");
+                let whole = slice.len().is_multiple_of(BLOCK) || i + 1 == slices.len();
+                assert!(whole, "slice {i} is {} bytes long", slice.len());
+            }
+        }
+        Op::Read {
+            offset,
+            buffer,
+            range,
+            ..
+        } => check_read(*offset, buffer, range),
+        _ => {}
+    }
+}
+
+fn check_read(offset: u64, buffer: &Buffer, range: &Range<usize>) {
+    assert!(offset.is_multiple_of(BLOCK as u64), "offset {offset}");
+    assert!(range.start.is_multiple_of(BLOCK), "range {range:?}");
+    assert!(range.len().is_multiple_of(BLOCK), "range {range:?}");
+    assert!(range.end <= buffer.len(), "range {range:?} of {buffer:?}");
+}

@@ -1,0 +1,133 @@
+//! A machine in the world: its process, its clock, and how it was started.
+
+use std::any::Any;
+use std::io;
+
+use node::op::{Disk, Machine, Time};
+
+use crate::random::Random;
+
+/// In the order in which they were added.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostId(pub u32);
+
+/// A machine that tests can look into (`World::machine`). Every machine without borrows is one.
+pub trait Process: Machine + Any {}
+
+impl<T: Machine + Any> Process for T {}
+
+/// Makes a host's process from what is on its disk, at every start.
+pub type Start = Box<dyn FnMut(&mut dyn Disk, Time) -> io::Result<Box<dyn Process>>>;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    NeverStarted,
+    Running,
+    /// It said that it is finished.
+    Finished,
+    /// Killed, by whomever.
+    Crashed,
+    /// The start returned an error (a broken or full disk, mostly).
+    FailedToStart,
+}
+
+pub(crate) struct Host {
+    pub name: String,
+    pub process: Option<Box<dyn Process>>,
+    pub start: Option<Start>,
+    pub status: Status,
+    pub clock: HostClock,
+    pub paused_until: Time,
+    /// The timer that is set, in the world's time.
+    pub timer: Option<Time>,
+    /// Die after this many more ops: between any two of one round.
+    pub dies_after_ops: Option<u64>,
+    pub starts: u64,
+}
+
+/// A monotonic clock that began anywhere and runs a little fast or slow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostClock {
+    offset_us: u64,
+    /// How many µs it gains in a million; negative if it is slow.
+    pub gains_ppm: i64,
+}
+
+impl HostId {
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl Host {
+    pub fn new(name: &str, random: &mut Random) -> Host {
+        Host {
+            name: name.to_owned(),
+            process: None,
+            start: None,
+            status: Status::NeverStarted,
+            clock: HostClock {
+                offset_us: random.below(1 << 40),
+                gains_ppm: 0,
+            },
+            paused_until: Time(0),
+            timer: None,
+            dies_after_ops: None,
+            starts: 0,
+        }
+    }
+}
+
+impl HostClock {
+    pub fn shows(&self, now: Time) -> Time {
+        let gained = now.0 as i128 * i128::from(self.gains_ppm) / 1_000_000;
+        Time((i128::from(self.offset_us) + now.0 as i128 + gained) as u64)
+    }
+
+    /// The first moment at which it shows `time` or more.
+    pub fn when_it_shows(&self, time: Time) -> Time {
+        let since = i128::from(time.0) - i128::from(self.offset_us);
+        let estimate = since * 1_000_000 / i128::from(1_000_000 + self.gains_ppm);
+        let mut at = Time((estimate - 2).clamp(0, i128::from(u64::MAX / 2)) as u64);
+        while self.shows(at) < time && at.0 < u64::MAX / 2 {
+            at.0 += 1;
+        }
+        at
+    }
+
+    pub fn jump(&mut self, forward_us: u64) {
+        self.offset_us += forward_us;
+    }
+
+    /// Changes the rate without a step at `now`.
+    pub fn drift(&mut self, now: Time, gains_ppm: i64) {
+        assert!(gains_ppm.abs() < 500_000, "no clock is that bad");
+        let before = self.shows(now);
+        self.gains_ppm = gains_ppm;
+        let gained = now.0 as i128 * i128::from(gains_ppm) / 1_000_000;
+        let offset = i128::from(before.0) - now.0 as i128 - gained;
+        self.offset_us = offset.max(0) as u64;
+        let step = before.0.saturating_sub(self.shows(now).0);
+        self.offset_us += step;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_clock_is_never_early_and_never_goes_back() {
+        let mut random = Random::new(3);
+        for gains_ppm in [0, 200, -200, 50_000, -50_000] {
+            let mut clock = Host::new("h", &mut random).clock;
+            let before = clock.shows(Time(1_000_000));
+            clock.drift(Time(1_000_000), gains_ppm);
+            assert!(clock.shows(Time(1_000_000)) >= before);
+            let deadline = Time(before.0 + 12_345);
+            let at = clock.when_it_shows(deadline);
+            assert!(clock.shows(at) >= deadline);
+            assert!(clock.shows(Time(at.0 - 1)) < deadline);
+        }
+    }
+}

@@ -1,0 +1,553 @@
+//! Connections: what processes ask of the network, and how connections begin and end.
+//!
+//! A connection has two ends (0 opened it, 1 accepted it) and two streams; stream `s` carries the
+//! bytes that end `s` sends. How bytes travel is in `traffic`.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::ops::Range;
+
+use node::buffer::{Buffer, Slice};
+use node::op::{Completion, ConnId, Received, Time};
+
+use crate::HostId;
+use crate::clockwork::{Clockwork, Event};
+use crate::random::PerMillion;
+use crate::stream::{Segment, Stream};
+
+pub(crate) type ConnectionId = u32;
+pub(crate) type Side = u8;
+
+/// What kind of network it is.
+#[derive(Clone, Debug)]
+pub struct NetworkModel {
+    /// One way.
+    pub latency_us: Range<u64>,
+    /// Of each host's outgoing line.
+    pub bytes_per_us: u64,
+    pub send_buffer_bytes: u64,
+    pub receive_buffer_bytes: u64,
+    pub segment_bytes_max: u64,
+    /// How long the first lost segment is waited for, and then twice that.
+    pub retransmit_us: Range<u64>,
+    /// How long an end waits for an acknowledgement before the connection fails.
+    pub give_up_us: u64,
+    pub connect_timeout_us: u64,
+    /// Per segment.
+    pub losses: PerMillion,
+    pub resets: PerMillion,
+}
+
+pub(crate) struct Connection {
+    pub ends: [End; 2],
+    pub streams: [Stream; 2],
+    /// Where the opener wants to go.
+    port: Option<u16>,
+    connect_until: Time,
+}
+
+pub(crate) struct End {
+    pub host: HostId,
+    pub conn: ConnId,
+    pub state: State,
+    pub receives: VecDeque<PendingReceive>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Not yet connected, or not yet accepted.
+    Opening,
+    Open,
+    /// Every op fails with this until the process closes the connection.
+    Failed(io::ErrorKind),
+    /// Closed by the process as soon as the sends are with the kernel.
+    Flushing,
+    /// The process is done with it. The kernel may still deliver what it was given.
+    Gone,
+}
+
+pub(crate) struct PendingReceive {
+    pub buffer: Buffer,
+    pub range: Range<usize>,
+    pub whole: bool,
+    pub filled: usize,
+}
+
+pub struct Network {
+    pub model: NetworkModel,
+    pub(crate) connections: Vec<Option<Box<Connection>>>,
+    /// By host: what its process calls each of its connections.
+    pub(crate) conns: Vec<BTreeMap<ConnId, (ConnectionId, Side)>>,
+    accepted: Vec<u64>,
+    pub(crate) line_free_at: Vec<Time>,
+    names: Vec<String>,
+    listeners: BTreeMap<(HostId, u16), ()>,
+    /// Nothing gets from the first to the second.
+    pub(crate) cuts: BTreeSet<(HostId, HostId)>,
+    /// Machines that vanished: their kernels answer nothing.
+    pub(crate) vanished: BTreeSet<HostId>,
+}
+
+impl Default for NetworkModel {
+    fn default() -> NetworkModel {
+        NetworkModel {
+            latency_us: 30..300,
+            bytes_per_us: 1000,
+            send_buffer_bytes: 256 << 10,
+            receive_buffer_bytes: 256 << 10,
+            segment_bytes_max: 64 << 10,
+            retransmit_us: 5_000..200_000,
+            give_up_us: 15_000_000,
+            connect_timeout_us: 5_000_000,
+            losses: PerMillion(0),
+            resets: PerMillion(0),
+        }
+    }
+}
+
+impl Network {
+    pub(crate) fn new() -> Network {
+        Network {
+            model: NetworkModel::default(),
+            connections: Vec::new(),
+            conns: Vec::new(),
+            accepted: Vec::new(),
+            line_free_at: Vec::new(),
+            names: Vec::new(),
+            listeners: BTreeMap::new(),
+            cuts: BTreeSet::new(),
+            vanished: BTreeSet::new(),
+        }
+    }
+
+    pub(crate) fn add_host(&mut self, name: &str) {
+        assert!(!self.names.iter().any(|n| n == name), "{name} exists");
+        self.names.push(name.to_owned());
+        self.conns.push(BTreeMap::new());
+        self.accepted.push(0);
+        self.line_free_at.push(Time(0));
+    }
+
+    /// Connections that the host's process has not closed.
+    pub fn open_connections(&self, host: HostId) -> usize {
+        self.conns[host.index()].len()
+    }
+
+    pub(crate) fn listen(&mut self, clock: &mut Clockwork, host: HostId, address: String) {
+        let error = match self.listening_port(host, &address) {
+            None => io::ErrorKind::AddrNotAvailable,
+            Some(port) => match self.listeners.insert((host, port), ()) {
+                None => return,
+                Some(()) => io::ErrorKind::AddrInUse,
+            },
+        };
+        let error = error.into();
+        clock.deliver(host, Completion::ListenFailed { address, error });
+    }
+
+    fn listening_port(&self, host: HostId, address: &str) -> Option<u16> {
+        let (name, port) = address.rsplit_once(':')?;
+        let here = name == self.names[host.index()] || is_any(name) || is_local(name);
+        port.parse().ok().filter(|_| here)
+    }
+
+    pub(crate) fn connect(
+        &mut self,
+        clock: &mut Clockwork,
+        host: HostId,
+        conn: ConnId,
+        address: &str,
+    ) {
+        assert!(conn.0.is_multiple_of(2), "{conn:?} is not the process's");
+        let (name, port) = match address.rsplit_once(':') {
+            Some((name, port)) => (name, port.parse().ok()),
+            None => (address, None),
+        };
+        let to = match is_local(name) {
+            true => Some(host.index()),
+            false => self.names.iter().position(|n| n == name),
+        };
+        let end = |host, conn| End {
+            host,
+            conn,
+            state: State::Opening,
+            receives: VecDeque::new(),
+        };
+        let to = to.map(|index| HostId(index as u32));
+        let mut connection = Connection {
+            // A name that nobody has is refused at home.
+            ends: [end(host, conn), end(to.unwrap_or(host), ConnId(0))],
+            streams: [Stream::default(), Stream::default()],
+            port: port.filter(|_| to.is_some()),
+            connect_until: Time(clock.now.0 + self.model.connect_timeout_us),
+        };
+        for stream in &mut connection.streams {
+            stream.window = self.model.receive_buffer_bytes;
+        }
+        let id = self.connections.len() as ConnectionId;
+        self.connections.push(Some(Box::new(connection)));
+        let before = self.conns[host.index()].insert(conn, (id, 0));
+        assert!(before.is_none(), "{conn:?} is in use");
+        let latency_us = clock.random.within(&self.model.latency_us);
+        clock.after(latency_us, Event::Syn { connection: id });
+    }
+
+    pub(crate) fn on_syn(&mut self, clock: &mut Clockwork, id: ConnectionId) {
+        let Some(connection) = &self.connections[id as usize] else {
+            return;
+        };
+        let [from, to] = [connection.ends[0].host, connection.ends[1].host];
+        let until = connection.connect_until;
+        if self.is_blocked(from, to) || self.is_blocked(to, from) {
+            if clock.now >= until {
+                return self.fail_end(clock, id, 0, io::ErrorKind::TimedOut);
+            }
+            let again = Time(clock.now.0 + 1_000_000).min(until);
+            return clock.schedule(again, Event::Syn { connection: id });
+        }
+        let port = connection.port;
+        let accepted = port.is_some_and(|port| self.listeners.contains_key(&(to, port)));
+        let latency_us = clock.random.within(&self.model.latency_us);
+        let connection = id;
+        clock.after(
+            latency_us,
+            Event::SynAnswer {
+                connection,
+                accepted,
+            },
+        );
+    }
+
+    pub(crate) fn on_syn_answer(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        accepted: bool,
+    ) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let [from, to] = [connection.ends[0].host, connection.ends[1].host];
+        if self.is_blocked(to, from) {
+            return self.on_syn(clock, id);
+        }
+        if !accepted {
+            return self.fail_end(clock, id, 0, io::ErrorKind::ConnectionRefused);
+        }
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        connection.ends[0].state = State::Open;
+        let conn = connection.ends[0].conn;
+        clock.deliver(
+            from,
+            Completion::Connected {
+                conn,
+                result: Ok(()),
+            },
+        );
+        // The answer to the answer: an empty first segment, at which the other side accepts.
+        self.put_in_flight(clock, id, 0, 0, false);
+        self.pump(clock, id, 0);
+    }
+
+    /// The opener's first segment has arrived. False if nobody listens any more.
+    pub(crate) fn accept(&mut self, clock: &mut Clockwork, id: ConnectionId) -> bool {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return false;
+        };
+        let host = connection.ends[1].host;
+        let listens = connection
+            .port
+            .is_some_and(|port| self.listeners.contains_key(&(host, port)));
+        if !listens {
+            connection.ends[1].state = State::Gone;
+            return false;
+        }
+        let accepted = &mut self.accepted[host.index()];
+        let conn = ConnId(*accepted * 2 + 1);
+        *accepted += 1;
+        connection.ends[1].conn = conn;
+        connection.ends[1].state = State::Open;
+        self.conns[host.index()].insert(conn, (id, 1));
+        let from = connection.ends[0].host;
+        let peer = format!("{}:{}", self.names[from.index()], 32768 + id % 28000);
+        clock.deliver(host, Completion::Accepted { conn, peer });
+        true
+    }
+
+    pub(crate) fn receive(
+        &mut self,
+        clock: &mut Clockwork,
+        host: HostId,
+        conn: ConnId,
+        receive: PendingReceive,
+    ) {
+        let range = &receive.range;
+        assert!(!range.is_empty(), "a receive receives something");
+        assert!(range.end <= receive.buffer.len(), "{range:?}");
+        let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
+            let error = io::ErrorKind::NotConnected.into();
+            return clock.deliver(host, received(conn, receive, Err(error)));
+        };
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("a process's connection exists");
+        connection.ends[usize::from(side)]
+            .receives
+            .push_back(receive);
+        self.serve(clock, id, side);
+    }
+
+    pub(crate) fn send(
+        &mut self,
+        clock: &mut Clockwork,
+        host: HostId,
+        conn: ConnId,
+        slices: Vec<Slice>,
+    ) {
+        let refused = |kind: io::ErrorKind| Completion::Sent {
+            conn,
+            result: Err(kind.into()),
+        };
+        let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
+            return clock.deliver(host, refused(io::ErrorKind::NotConnected));
+        };
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("a process's connection exists");
+        match connection.ends[usize::from(side)].state {
+            State::Open | State::Opening => {}
+            State::Failed(kind) => return clock.deliver(host, refused(kind)),
+            State::Flushing | State::Gone => {
+                return clock.deliver(host, refused(io::ErrorKind::NotConnected));
+            }
+        }
+        let stream = &mut connection.streams[usize::from(side)];
+        if stream.shut {
+            return clock.deliver(host, refused(io::ErrorKind::BrokenPipe));
+        }
+        stream.push(slices);
+        self.pump(clock, id, side);
+    }
+
+    pub(crate) fn shutdown_write(&mut self, clock: &mut Clockwork, host: HostId, conn: ConnId) {
+        let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
+            return;
+        };
+        if let Some(connection) = &mut self.connections[id as usize] {
+            connection.streams[usize::from(side)].shut = true;
+        }
+        self.pump(clock, id, side);
+    }
+
+    pub(crate) fn close(&mut self, clock: &mut Clockwork, host: HostId, conn: ConnId, flush: bool) {
+        let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
+            return;
+        };
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("a process's connection exists");
+        let s = usize::from(side);
+        for receive in std::mem::take(&mut connection.ends[s].receives) {
+            let error = io::ErrorKind::ConnectionAborted.into();
+            clock.deliver(host, received(conn, receive, Err(error)));
+        }
+        if connection.ends[s].state == State::Opening {
+            clock.deliver(
+                host,
+                Completion::Connected {
+                    conn,
+                    result: Err(io::ErrorKind::ConnectionAborted.into()),
+                },
+            );
+        }
+        let open = connection.ends[s].state == State::Open;
+        let stream = &mut connection.streams[s];
+        if flush && open && !stream.sends.is_empty() {
+            connection.ends[s].state = State::Flushing;
+            return;
+        }
+        for _ in std::mem::take(&mut stream.sends) {
+            clock.deliver(
+                host,
+                Completion::Sent {
+                    conn,
+                    result: Err(io::ErrorKind::ConnectionAborted.into()),
+                },
+            );
+        }
+        stream.forget_ungiven();
+        self.end_is_gone(clock, id, side);
+    }
+
+    /// The process is done with its end. With bytes unread that is a reset, as TCP has it.
+    pub(crate) fn end_is_gone(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("the end of a connection that exists");
+        let s = usize::from(side);
+        let end = &mut connection.ends[s];
+        let (host, conn) = (end.host, end.conn);
+        let before = std::mem::replace(&mut end.state, State::Gone);
+        self.conns[host.index()].remove(&conn);
+        match before {
+            State::Opening => self.connections[id as usize] = None,
+            State::Failed(_) | State::Gone => self.remove_if_over(id),
+            State::Open | State::Flushing => {
+                let incoming = &mut connection.streams[1 - s];
+                let unread = incoming.unread() > 0;
+                if unread {
+                    incoming.discard_unread();
+                    self.send_reset(clock, id, side);
+                } else {
+                    connection.streams[s].shut = true;
+                    self.pump(clock, id, side);
+                }
+            }
+        }
+    }
+
+    /// From the end at `side`, behind what it has sent so far.
+    pub(crate) fn send_reset(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let latency_us = clock.random.within(&self.model.latency_us);
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let outgoing = &mut connection.streams[usize::from(side)];
+        outgoing.forget_unsent();
+        outgoing.end_sent = true;
+        let at = Time(clock.now.0 + latency_us).max(outgoing.last_arrival);
+        let (connection, to) = (id, 1 - side);
+        clock.schedule(at, Event::Reset { connection, to });
+    }
+
+    pub(crate) fn on_reset(&mut self, clock: &mut Clockwork, id: ConnectionId, to: Side) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        connection.streams[usize::from(1 - to)].die();
+        let [from, to_host] = [1 - to, to].map(|side| connection.ends[usize::from(side)].host);
+        if self.is_blocked(from, to_host) {
+            // Nobody repeats a reset: whoever it was for finds out when it next sends.
+            return self.remove_if_over(id);
+        }
+        self.fail_end(clock, id, to, io::ErrorKind::ConnectionReset);
+    }
+
+    /// All that the process asked of this end fails, now and until it closes.
+    pub(crate) fn fail_end(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        side: Side,
+        kind: io::ErrorKind,
+    ) {
+        let s = usize::from(side);
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("the end of a connection that exists");
+        let end = &mut connection.ends[s];
+        let (host, conn) = (end.host, end.conn);
+        let before = end.state;
+        if !matches!(before, State::Gone | State::Failed(_)) {
+            end.state = State::Failed(kind);
+        }
+        let sends = std::mem::take(&mut connection.streams[s].sends);
+        connection.streams[s].die();
+        if clock.random.coin() {
+            // What had arrived is not always still read.
+            connection.streams[1 - s].discard_unread();
+        }
+        if before == State::Opening {
+            let result = Err(kind.into());
+            clock.deliver(host, Completion::Connected { conn, result });
+        }
+        for _ in sends {
+            let result = Err(kind.into());
+            clock.deliver(host, Completion::Sent { conn, result });
+        }
+        match before {
+            State::Flushing => self.end_is_gone(clock, id, side),
+            _ => self.serve(clock, id, side),
+        }
+        self.remove_if_over(id);
+    }
+
+    /// Both processes are done, and so are their kernels.
+    pub(crate) fn remove_if_over(&mut self, id: ConnectionId) {
+        let Some(connection) = &self.connections[id as usize] else {
+            return;
+        };
+        let gone = |end: &End| end.state == State::Gone;
+        if connection.ends.iter().all(gone) && connection.streams.iter().all(Stream::is_over) {
+            self.connections[id as usize] = None;
+        }
+    }
+
+    /// The process died, and its kernel closes what it had open.
+    pub(crate) fn process_died(&mut self, clock: &mut Clockwork, host: HostId) {
+        self.listeners.retain(|(listener, _), ()| *listener != host);
+        let conns: Vec<ConnId> = self.conns[host.index()].keys().copied().collect();
+        for conn in conns {
+            let (id, side) = self.conns[host.index()][&conn];
+            self.close(clock, host, conn, false);
+            let open = self.connections[id as usize].is_some();
+            if open && clock.random.coin() {
+                self.send_reset(clock, id, side);
+            }
+        }
+    }
+
+    /// The machine is gone, without a word to anybody.
+    pub(crate) fn machine_vanished(&mut self, host: HostId) {
+        self.vanished.insert(host);
+        self.listeners.retain(|(listener, _), ()| *listener != host);
+        for (_, (id, side)) in std::mem::take(&mut self.conns[host.index()]) {
+            let connection = self.connections[id as usize].as_mut();
+            let connection = connection.expect("a process's connection exists");
+            if connection.ends[usize::from(side)].state == State::Opening {
+                self.connections[id as usize] = None;
+                continue;
+            }
+            connection.ends[usize::from(side)].state = State::Gone;
+            connection.ends[usize::from(side)].receives.clear();
+            connection.streams[usize::from(side)].die();
+            self.remove_if_over(id);
+        }
+        for connection in self.connections.iter_mut().flatten() {
+            let end = &mut connection.ends[1];
+            if end.host == host && end.state == State::Opening && connection.port.is_some() {
+                // Nobody will remember the handshake: its last segment will be refused.
+                connection.port = None;
+            }
+        }
+    }
+
+    pub(crate) fn is_blocked(&self, from: HostId, to: HostId) -> bool {
+        (!self.cuts.is_empty() && self.cuts.contains(&(from, to)))
+            || (!self.vanished.is_empty() && self.vanished.contains(&to))
+    }
+}
+
+pub(crate) fn received(
+    conn: ConnId,
+    receive: PendingReceive,
+    result: io::Result<Received>,
+) -> Completion {
+    Completion::Received {
+        conn,
+        buffer: receive.buffer,
+        range: receive.range,
+        result,
+    }
+}
+
+impl Segment {
+    pub(crate) fn new(end: u64, last: bool) -> Segment {
+        Segment { end, last }
+    }
+}
+
+fn is_any(name: &str) -> bool {
+    ["", "*", "0.0.0.0", "[::]"].contains(&name)
+}
+
+fn is_local(name: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+}

@@ -1,0 +1,67 @@
+//! The same files for a process that starts: synchronous, and over before it runs.
+
+use std::io;
+use std::path::Path;
+
+use node::op::{DirectoryEntry, Disk};
+
+use crate::disk::{self, SimDisk};
+use crate::random::Random;
+
+/// Takes no time. Fails where the disk is broken or full, as ops do.
+pub(crate) struct StartUp<'a> {
+    pub disk: &'a mut SimDisk,
+    pub random: &'a mut Random,
+}
+
+impl Disk for StartUp<'_> {
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        self.disk.media.list(directory)
+    }
+
+    fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let contents = self.disk.media.file(path)?;
+        let count = disk::read_at(&contents.borrow(), offset, into);
+        Ok(count)
+    }
+
+    fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
+        self.disk.strike(true, self.random)?;
+        self.disk.replace(path, contents)
+    }
+
+    fn create_directory(&mut self, path: &Path) -> io::Result<()> {
+        self.disk.strike(true, self.random)?;
+        self.disk.media.create_directory(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.strike(true, self.random)?;
+        self.disk.media.rename(from, to)
+    }
+
+    fn lock(&mut self, path: &Path) -> io::Result<()> {
+        if self.disk.locks.contains(path) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if !self.disk.media.exists(path) {
+            self.disk.media.create(path)?;
+        }
+        self.disk.locks.insert(path.to_owned());
+        Ok(())
+    }
+
+    fn free_space(&mut self, path: &Path) -> io::Result<u64> {
+        self.disk.free_space(path)
+    }
+
+    fn random(&mut self) -> io::Result<[u8; 16]> {
+        let mut bytes = [0; 16];
+        self.random.fill(&mut bytes);
+        Ok(bytes)
+    }
+
+    fn write_path(&mut self, _directory: &Path) -> String {
+        "simulated".to_owned()
+    }
+}

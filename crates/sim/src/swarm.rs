@@ -1,0 +1,156 @@
+//! Which faults a run has, and how hard: drawn per seed, so that most runs lack most faults.
+//!
+//! Faults that are always on hide what only shows without them (Groce et al., Swarm Testing,
+//! ISSTA 2012): a run that is reset every second never fills a window.
+
+use std::ops::Range;
+
+use crate::disk::DiskModel;
+use crate::media::TornBlocks;
+use crate::net::NetworkModel;
+use crate::random::{PerMillion, Random};
+
+#[derive(Clone, Debug)]
+pub struct Swarm {
+    /// How long the nemesis rests between two acts.
+    pub rest_us: Range<u64>,
+    /// How long what it does lasts, mostly.
+    pub lasts_us: Range<u64>,
+    /// At most so many hosts are dead, cut off or without a working disk at once.
+    pub victims_max: usize,
+    /// What it does, and how often compared with the others.
+    pub acts: Vec<(Act, u32)>,
+    pub network: NetworkModel,
+    pub disk: DiskModel,
+    pub write_errors: PerMillion,
+    pub clock_drift_ppm_max: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// kill -9 and a restart.
+    Kill,
+    /// The same between two ops of one round.
+    KillBetweenOps,
+    /// Power loss: nobody is told.
+    Vanish,
+    /// SIGTERM and a restart.
+    Stop,
+    /// Every node at once, and back.
+    KillAll,
+    Pause,
+    /// From one to another, one way.
+    CutOneWay,
+    CutPair,
+    /// One host hears or is heard by nobody, or both.
+    Isolate,
+    SlowDisk,
+    HangDisk,
+    /// All writes fail; a restart follows the repair.
+    BreakDisk,
+    /// The disk has little room left; so much later it has room again.
+    FillDisk,
+    JumpClock,
+    /// One connection of a node.
+    Reset,
+}
+
+const ACTS: [Act; 15] = [
+    Act::Kill,
+    Act::KillBetweenOps,
+    Act::Vanish,
+    Act::Stop,
+    Act::KillAll,
+    Act::Pause,
+    Act::CutOneWay,
+    Act::CutPair,
+    Act::Isolate,
+    Act::SlowDisk,
+    Act::HangDisk,
+    Act::BreakDisk,
+    Act::FillDisk,
+    Act::JumpClock,
+    Act::Reset,
+];
+
+impl Swarm {
+    /// No fault at all.
+    pub fn calm() -> Swarm {
+        Swarm {
+            rest_us: 1_000_000..2_000_000,
+            lasts_us: 100_000..1_000_000,
+            victims_max: 0,
+            acts: Vec::new(),
+            network: NetworkModel::default(),
+            disk: DiskModel::default(),
+            write_errors: PerMillion(0),
+            clock_drift_ppm_max: 0,
+        }
+    }
+
+    /// Any mixture; `nodes` is how many there are.
+    pub fn draw(seed: u64, nodes: usize) -> Swarm {
+        let random = &mut Random::new(seed ^ 0x5a5a);
+        let mut swarm = Swarm::calm();
+        let rest_us = 10_u64.pow(4 + random.below(3) as u32);
+        swarm.rest_us = rest_us / 2..rest_us * 3;
+        let lasts_us = 10_u64.pow(4 + random.below(4) as u32);
+        swarm.lasts_us = lasts_us / 2..lasts_us * 2;
+        swarm.victims_max = match random.below(3) {
+            0 => nodes,
+            _ => nodes.saturating_sub(1) / 2,
+        };
+        for act in ACTS {
+            if random.below(3) == 0 {
+                swarm.acts.push((act, 1 + random.below(8) as u32));
+            }
+        }
+        swarm.draw_network(random);
+        swarm.draw_disk(random);
+        if random.below(4) == 0 {
+            swarm.clock_drift_ppm_max = 10_u64.pow(2 + random.below(4) as u32);
+        }
+        swarm
+    }
+
+    /// Without these, whatever was drawn.
+    pub fn without(mut self, acts: &[Act]) -> Swarm {
+        self.acts.retain(|(act, _)| !acts.contains(act));
+        self
+    }
+
+    fn draw_network(&mut self, random: &mut Random) {
+        let network = &mut self.network;
+        let latency_us = 10_u64.pow(1 + random.below(4) as u32);
+        let spread = 1 + random.below(20);
+        network.latency_us = latency_us..latency_us * (1 + spread);
+        network.bytes_per_us = 10_u64.pow(random.below(4) as u32);
+        network.send_buffer_bytes = 1 << (10 + random.below(10));
+        network.receive_buffer_bytes = 1 << (10 + random.below(10));
+        network.segment_bytes_max = 1 << (7 + random.below(10));
+        network.give_up_us = 10_u64.pow(6 + random.below(2) as u32);
+        if random.below(4) == 0 {
+            network.losses = PerMillion(10_u32.pow(2 + random.below(3) as u32));
+        }
+        if random.below(4) == 0 {
+            network.resets = PerMillion(10_u32.pow(1 + random.below(3) as u32));
+        }
+    }
+
+    fn draw_disk(&mut self, random: &mut Random) {
+        let disk = &mut self.disk;
+        let write_us = 10_u64.pow(1 + random.below(4) as u32);
+        disk.write_us = write_us / 2..write_us * (1 + random.below(20));
+        disk.read_us = 10..write_us;
+        disk.names_us = write_us / 2..write_us * 4;
+        disk.bytes_per_us = 10_u64.pow(1 + random.below(3) as u32);
+        disk.torn = match random.coin() {
+            true => TornBlocks::KeepSectors,
+            false => TornBlocks::LoseBlocks,
+        };
+        disk.preallocates = random.coin();
+        if random.below(8) == 0 {
+            self.write_errors = PerMillion(10_u32.pow(1 + random.below(3) as u32));
+        }
+    }
+}

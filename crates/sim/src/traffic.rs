@@ -1,0 +1,318 @@
+//! How bytes travel: segments with latency, buffers that fill, paths that are cut and heal.
+
+use node::op::{Completion, Received, Time};
+
+use crate::HostId;
+use crate::clockwork::{Clockwork, Event};
+use crate::net::{ConnectionId, Network, Side, State, received};
+use crate::stream::Segment;
+
+impl Network {
+    /// Moves what can move at the sender: ops to its kernel buffer, the buffer to the wire.
+    pub(crate) fn pump(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let end = &connection.ends[usize::from(side)];
+        let (state, host, conn) = (end.state, end.host, end.conn);
+        let stream = &mut connection.streams[usize::from(side)];
+        if stream.dead || matches!(state, State::Opening | State::Failed(_)) {
+            return;
+        }
+        let room_until = stream.acknowledged + self.model.send_buffer_bytes;
+        stream.given = stream.given.max(stream.asked.min(room_until));
+        while stream.sends.front().is_some_and(|end| *end <= stream.given) {
+            stream.sends.pop_front();
+            let result = Ok(());
+            clock.deliver(host, Completion::Sent { conn, result });
+        }
+        if state == State::Flushing && stream.sends.is_empty() {
+            return self.end_is_gone(clock, id, side);
+        }
+        let limit = stream.given.min(stream.window);
+        let mut sent = stream.sent;
+        let last = stream.shut && !stream.end_sent && limit == stream.asked;
+        stream.end_sent |= last;
+        while sent < limit {
+            let mut count = self.model.segment_bytes_max.min(limit - sent);
+            if count > 1 && clock.random.below(8) == 0 {
+                count = 1 + clock.random.below(count);
+            }
+            self.put_in_flight(clock, id, side, count, false);
+            sent += count;
+        }
+        if last {
+            self.put_in_flight(clock, id, side, 0, true);
+        }
+    }
+
+    pub(crate) fn put_in_flight(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        side: Side,
+        count: u64,
+        last: bool,
+    ) {
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("who sends has a connection");
+        let line_free_at = &mut self.line_free_at[connection.ends[usize::from(side)].host.index()];
+        let leaves = clock.now.max(*line_free_at).0 + count / self.model.bytes_per_us;
+        *line_free_at = Time(leaves);
+        let stream = &mut connection.streams[usize::from(side)];
+        let latency_us = clock.random.within(&self.model.latency_us);
+        let at = Time(leaves + latency_us).max(stream.last_arrival);
+        stream.last_arrival = at;
+        stream.sent += count;
+        stream.in_flight.push_back(Segment::new(stream.sent, last));
+        let sending = stream.sending;
+        let arrive = Event::Arrive {
+            connection: id,
+            from: side,
+            sending,
+        };
+        clock.schedule(at, arrive);
+    }
+
+    pub(crate) fn on_arrive(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        from: Side,
+        sending: u32,
+    ) {
+        let Some(connection) = &self.connections[id as usize] else {
+            return;
+        };
+        let (s, r) = (usize::from(from), usize::from(1 - from));
+        if connection.streams[s].sending != sending {
+            return;
+        }
+        let hosts = [s, r].map(|end| connection.ends[end].host);
+        if self.is_blocked(hosts[0], hosts[1]) {
+            if let Some(connection) = &mut self.connections[id as usize] {
+                connection.streams[s].stuck = true;
+            }
+            return self.stall(clock, id, from);
+        }
+        if clock.random.chance(self.model.losses) {
+            return self.send_again(clock, id, from);
+        }
+        if clock.random.chance(self.model.resets) {
+            return self.reset_both(clock, id);
+        }
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let stream = &mut connection.streams[s];
+        let Some(segment) = stream.in_flight.pop_front() else {
+            return;
+        };
+        stream.arrived = segment.end;
+        stream.end_arrived |= segment.last;
+        stream.check();
+        if connection.ends[r].state == State::Opening && !self.accept(clock, id) {
+            return self.send_reset(clock, id, 1 - from);
+        }
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        match connection.ends[r].state {
+            State::Open => self.serve(clock, id, 1 - from),
+            State::Opening | State::Flushing => {}
+            State::Gone | State::Failed(_) => {
+                let stream = &mut connection.streams[s];
+                let refused = stream.unread() > 0;
+                stream.discard_unread();
+                if refused {
+                    self.send_reset(clock, id, 1 - from);
+                }
+            }
+        }
+        self.feed_back(clock, id, from);
+        self.remove_if_over(id);
+    }
+
+    /// Moves what arrived at `side` into its receive ops.
+    pub(crate) fn serve(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let end = &mut connection.ends[usize::from(side)];
+        let incoming = &mut connection.streams[usize::from(1 - side)];
+        let failed = match end.state {
+            State::Open => None,
+            State::Failed(kind) => Some(kind),
+            State::Opening | State::Flushing | State::Gone => return,
+        };
+        let taken_before = incoming.taken;
+        while let Some(receive) = end.receives.front_mut() {
+            let space = receive.range.len() - receive.filled;
+            let mut count = space.min(incoming.unread() as usize);
+            if !receive.whole && count > 1 && clock.random.below(4) == 0 {
+                count = 1 + clock.random.below(count as u64) as usize;
+            }
+            let at = receive.range.start + receive.filled;
+            incoming.take(&mut receive.buffer[at..at + count]);
+            receive.filled += count;
+
+            let count = receive.filled;
+            let ended = incoming.end_arrived && incoming.unread() == 0 && failed.is_none();
+            let result = if count == receive.range.len() {
+                Ok(Received { count, end: false })
+            } else if count > 0 && !receive.whole {
+                // A kernel may tell of the end together with the last bytes, or after them.
+                let end = ended && clock.random.coin();
+                Ok(Received { count, end })
+            } else if let Some(kind) = failed {
+                Err(kind.into())
+            } else if ended {
+                Ok(Received { count, end: true })
+            } else {
+                break;
+            };
+            let receive = end.receives.pop_front().expect("it was at the front");
+            clock.deliver(end.host, received(end.conn, receive, result));
+        }
+        if incoming.taken > taken_before {
+            self.feed_back(clock, id, 1 - side);
+        }
+    }
+
+    /// The sender at `side` learns what arrived and how much room there is, if it can.
+    fn feed_back(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let blocked = self.is_blocked_between(id, 1 - side);
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let stream = &mut connection.streams[usize::from(side)];
+        if blocked {
+            if stream.acknowledged < stream.arrived {
+                self.stall(clock, id, side);
+            }
+            return;
+        }
+        stream.acknowledged = stream.arrived;
+        stream.window = stream.taken + self.model.receive_buffer_bytes;
+        if !stream.stuck {
+            stream.stalled_since = None;
+        }
+        self.pump(clock, id, side);
+    }
+
+    fn stall(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let stream = &mut connection.streams[usize::from(side)];
+        if stream.dead || stream.stalled_since.is_some() {
+            return;
+        }
+        stream.stalled_since = Some(clock.now);
+        let give_up = Event::GiveUp {
+            connection: id,
+            from: side,
+            since: clock.now,
+        };
+        clock.after(self.model.give_up_us, give_up);
+    }
+
+    pub(crate) fn on_give_up(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        side: Side,
+        since: Time,
+    ) {
+        let Some(connection) = &self.connections[id as usize] else {
+            return;
+        };
+        if connection.streams[usize::from(side)].stalled_since == Some(since) {
+            self.fail_end(clock, id, side, std::io::ErrorKind::TimedOut);
+        }
+    }
+
+    /// All that is in flight comes later, as after a loss.
+    fn send_again(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let stream = &mut connection.streams[usize::from(side)];
+        stream.sending += 1;
+        let wait_us = clock.random.within(&self.model.retransmit_us);
+        let at = Time(clock.now.0 + wait_us).max(stream.last_arrival);
+        stream.last_arrival = at;
+        for _ in 0..stream.in_flight.len() {
+            let arrive = Event::Arrive {
+                connection: id,
+                from: side,
+                sending: stream.sending,
+            };
+            clock.schedule(at, arrive);
+        }
+    }
+
+    /// Something between the two resets the connection.
+    pub(crate) fn reset_both(&mut self, clock: &mut Clockwork, id: ConnectionId) {
+        for side in [0, 1] {
+            let Some(connection) = &mut self.connections[id as usize] else {
+                return;
+            };
+            if connection.ends[usize::from(side)].state == State::Opening {
+                // Never accepted: nobody to tell.
+                connection.ends[usize::from(side)].state = State::Gone;
+                connection.streams[usize::from(side)].die();
+                continue;
+            }
+            self.fail_end(clock, id, side, std::io::ErrorKind::ConnectionReset);
+        }
+        self.remove_if_over(id);
+    }
+
+    pub(crate) fn cut(&mut self, from: HostId, to: HostId) {
+        self.cuts.insert((from, to));
+    }
+
+    pub(crate) fn mend(&mut self, clock: &mut Clockwork, from: HostId, to: HostId) {
+        if self.cuts.remove(&(from, to)) {
+            self.resume(clock);
+        }
+    }
+
+    pub(crate) fn machine_is_back(&mut self, clock: &mut Clockwork, host: HostId) {
+        if self.vanished.remove(&host) {
+            self.resume(clock);
+        }
+    }
+
+    /// A path may be free again: what waited for it is sent again.
+    fn resume(&mut self, clock: &mut Clockwork) {
+        for id in 0..self.connections.len() as ConnectionId {
+            for side in [0, 1] {
+                let Some(connection) = &self.connections[id as usize] else {
+                    continue;
+                };
+                let stream = &connection.streams[usize::from(side)];
+                let stuck = stream.stuck;
+                if stuck && !self.is_blocked_between(id, side) {
+                    if let Some(connection) = &mut self.connections[id as usize] {
+                        connection.streams[usize::from(side)].stuck = false;
+                    }
+                    self.send_again(clock, id, side);
+                }
+                self.feed_back(clock, id, side);
+            }
+        }
+    }
+
+    /// From the end at `side` to the other.
+    fn is_blocked_between(&self, id: ConnectionId, side: Side) -> bool {
+        match &self.connections[id as usize] {
+            Some(connection) => {
+                let host = |side: Side| connection.ends[usize::from(side)].host;
+                self.is_blocked(host(side), host(1 - side))
+            }
+            None => false,
+        }
+    }
+}

@@ -1,0 +1,549 @@
+//! The world: hosts, what happens next, and who looks on.
+
+use std::any::Any;
+use std::io;
+use std::path::Path;
+
+use node::op::{Completion, ConnId, Disk, Machine, Op, Time};
+
+use crate::clockwork::{Clockwork, Event};
+use crate::disk::SimDisk;
+use crate::host::{Host, HostId, Process, Status};
+use crate::nemesis::Nemesis;
+use crate::net::{Network, PendingReceive};
+use crate::startup::StartUp;
+use crate::trace::Trace;
+
+/// Where a run ends at the latest.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    pub until: Time,
+    pub steps_max: u64,
+}
+
+/// Why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// What was waited for is so.
+    Reached,
+    TimeUp,
+    OutOfSteps,
+    /// Nothing will ever happen again, and some process is not finished.
+    Stuck,
+    /// Nothing will ever happen again: every process that was started is finished or dead.
+    Idle,
+}
+
+type Check = Box<dyn FnMut(&World)>;
+
+pub struct World {
+    pub(crate) clock: Clockwork,
+    pub(crate) net: Network,
+    pub(crate) disks: Vec<SimDisk>,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) nemesis: Option<Box<Nemesis>>,
+    checks: Vec<Check>,
+    /// Something that a check could see has changed.
+    changed: bool,
+    seed: u64,
+    steps: u64,
+}
+
+impl World {
+    pub fn new(seed: u64) -> World {
+        World {
+            clock: Clockwork::new(seed),
+            net: Network::new(),
+            disks: Vec::new(),
+            hosts: Vec::new(),
+            nemesis: None,
+            checks: Vec::new(),
+            changed: false,
+            seed,
+            steps: 0,
+        }
+    }
+
+    /// A machine with an empty disk. Other hosts reach it as `NAME:PORT`.
+    pub fn add_host(&mut self, name: &str) -> HostId {
+        let host = HostId(self.hosts.len() as u32);
+        self.hosts.push(Host::new(name, &mut self.clock.random));
+        self.disks.push(SimDisk::new());
+        self.clock.add_mailbox();
+        self.net.add_host(name);
+        host
+    }
+
+    /// Starts a process, now and at every restart.
+    pub fn start(
+        &mut self,
+        host: HostId,
+        start: impl FnMut(&mut dyn Disk, Time) -> io::Result<Box<dyn Process>> + 'static,
+    ) -> io::Result<()> {
+        self.hosts[host.index()].start = Some(Box::new(start));
+        self.restart(host)
+    }
+
+    /// As `start`, with what it was last started with.
+    pub fn restart(&mut self, host: HostId) -> io::Result<()> {
+        assert!(
+            self.hosts[host.index()].process.is_none(),
+            "{} runs already",
+            self.name(host)
+        );
+        self.line(format_args!("start {}", self.name(host)));
+        self.net.machine_is_back(&mut self.clock, host);
+        let state = &mut self.hosts[host.index()];
+        let mut start = state.start.take().expect("it was started before");
+        let disk = &mut self.disks[host.index()];
+        let random = &mut self.clock.random;
+        let now = state.clock.shows(self.clock.now);
+        let process = start(&mut StartUp { disk, random }, now);
+        state.start = Some(start);
+        state.starts += 1;
+        state.paused_until = Time(0);
+        state.timer = None;
+        state.dies_after_ops = None;
+        self.changed = true;
+        match process {
+            Ok(process) => {
+                state.process = Some(process);
+                state.status = Status::Running;
+                self.clock.open_mailbox(host);
+                self.perform_ops(host);
+                Ok(())
+            }
+            Err(error) => {
+                state.status = Status::FailedToStart;
+                self.disks[host.index()].crash(&mut self.clock.random);
+                self.line(format_args!("{} does not start: {error}", self.name(host)));
+                Err(error)
+            }
+        }
+    }
+
+    /// Kills the process (`kill -9`). Its kernel closes what it had open.
+    pub fn crash(&mut self, host: HostId) {
+        self.line(format_args!("crash {}", self.name(host)));
+        self.end_process(host, Status::Crashed);
+    }
+
+    /// The machine loses power: nobody is told, and it answers nothing until it starts again.
+    pub fn crash_silently(&mut self, host: HostId) {
+        self.line(format_args!("vanish {}", self.name(host)));
+        self.net.machine_vanished(host);
+        self.end_process(host, Status::Crashed);
+    }
+
+    /// The process dies between two of its next ops.
+    pub fn crash_after_ops(&mut self, host: HostId, ops: u64) {
+        self.hosts[host.index()].dies_after_ops = Some(ops);
+    }
+
+    fn end_process(&mut self, host: HostId, status: Status) {
+        let state = &mut self.hosts[host.index()];
+        if state.process.take().is_none() && state.status != Status::Running {
+            return;
+        }
+        state.status = status;
+        state.timer = None;
+        state.dies_after_ops = None;
+        self.clock.close_mailbox(host);
+        self.net.process_died(&mut self.clock, host);
+        self.disks[host.index()].crash(&mut self.clock.random);
+        self.changed = true;
+    }
+
+    /// Asks the process to stop (SIGTERM).
+    pub fn stop(&mut self, host: HostId) {
+        self.line(format_args!("stop {}", self.name(host)));
+        self.clock.deliver(host, Completion::StopRequested);
+    }
+
+    /// The process stands still (SIGSTOP) for so long; its kernel goes on.
+    pub fn pause(&mut self, host: HostId, pause_us: u64) {
+        self.line(format_args!("pause {} for {pause_us}", self.name(host)));
+        let until = Time(self.clock.now.0 + pause_us);
+        let state = &mut self.hosts[host.index()];
+        state.paused_until = state.paused_until.max(until);
+    }
+
+    /// One event. False if there is none.
+    pub fn step(&mut self) -> bool {
+        let Some(event) = self.clock.next() else {
+            return false;
+        };
+        self.steps += 1;
+        self.happen(event);
+        if std::mem::take(&mut self.changed) && !self.checks.is_empty() {
+            let mut checks = std::mem::take(&mut self.checks);
+            for check in &mut checks {
+                check(self);
+            }
+            checks.append(&mut self.checks);
+            self.checks = checks;
+        }
+        true
+    }
+
+    /// Runs until the predicate holds; it is asked after every step.
+    pub fn run_until(
+        &mut self,
+        limits: Limits,
+        mut reached: impl FnMut(&World) -> bool,
+    ) -> Outcome {
+        let steps_end = self.steps.saturating_add(limits.steps_max);
+        loop {
+            if reached(self) {
+                return Outcome::Reached;
+            }
+            if self.steps >= steps_end {
+                return Outcome::OutOfSteps;
+            }
+            match self.clock.next_at() {
+                None if self.hosts.iter().any(|host| host.process.is_some()) => {
+                    return Outcome::Stuck;
+                }
+                None => return Outcome::Idle,
+                Some(at) if at > limits.until => {
+                    self.clock.now = limits.until.max(self.clock.now);
+                    return Outcome::TimeUp;
+                }
+                Some(_) => self.step(),
+            };
+        }
+    }
+
+    pub fn run_for(&mut self, duration_us: u64, steps_max: u64) -> Outcome {
+        let until = Time(self.clock.now.0 + duration_us);
+        self.run_until(Limits { until, steps_max }, |_| false)
+    }
+
+    /// Called after every step in which a process ran, began or ended.
+    pub fn after_step(&mut self, check: impl FnMut(&World) + 'static) {
+        self.checks.push(Box::new(check));
+    }
+
+    /// Does something at a moment.
+    pub fn at(&mut self, at: Time, action: impl FnOnce(&mut World) + 'static) {
+        self.clock.schedule(at, Event::Action(Box::new(action)));
+    }
+
+    fn happen(&mut self, event: Event) {
+        let World { clock, net, .. } = self;
+        match event {
+            Event::Wake { host } => self.wake(host),
+            Event::Timer { host, at } => {
+                if self.hosts[host.index()].timer == Some(at) {
+                    self.hosts[host.index()].timer = None;
+                    self.wake(host);
+                }
+            }
+            Event::DiskDone { host, number } => {
+                let disk = &mut self.disks[host.index()];
+                if let Some(completion) = disk.complete(number, &mut clock.random) {
+                    clock.deliver(host, completion);
+                }
+            }
+            Event::Syn { connection } => net.on_syn(clock, connection),
+            Event::SynAnswer {
+                connection,
+                accepted,
+            } => net.on_syn_answer(clock, connection, accepted),
+            Event::Arrive {
+                connection,
+                from,
+                sending,
+            } => net.on_arrive(clock, connection, from, sending),
+            Event::Reset { connection, to } => net.on_reset(clock, connection, to),
+            Event::GiveUp {
+                connection,
+                from,
+                since,
+            } => net.on_give_up(clock, connection, from, since),
+            Event::Nemesis => {
+                if let Some(mut nemesis) = self.nemesis.take() {
+                    nemesis.act(self);
+                    self.nemesis = Some(nemesis);
+                }
+            }
+            Event::Action(action) => action(self),
+        }
+    }
+
+    /// One round of the kernel's loop.
+    fn wake(&mut self, host: HostId) {
+        let state = &mut self.hosts[host.index()];
+        if state.paused_until > self.clock.now {
+            return self.clock.wake_at(host, state.paused_until);
+        }
+        let round = self.clock.round(host);
+        let Some(process) = &mut state.process else {
+            return;
+        };
+        self.changed = true;
+        let now = state.clock.shows(self.clock.now);
+        self.clock.trace.number(u64::from(host.0));
+        for completion in round {
+            self.clock.trace.completion(&completion);
+            self.clock.trace.line(
+                self.clock.now,
+                format_args!("{} <- {completion:?}", state.name),
+            );
+            process.handle(now, completion);
+        }
+        process.on_time(now);
+        self.perform_ops(host);
+    }
+
+    fn perform_ops(&mut self, host: HostId) {
+        let state = &mut self.hosts[host.index()];
+        let Some(mut process) = state.process.take() else {
+            return;
+        };
+        while let Some(op) = process.poll_op() {
+            if let Some(ops) = &mut self.hosts[host.index()].dies_after_ops {
+                if *ops == 0 {
+                    drop(process);
+                    self.line(format_args!("crash {} between ops", self.name(host)));
+                    return self.end_process(host, Status::Crashed);
+                }
+                *ops -= 1;
+            }
+            self.line(format_args!("{} -> {op:?}", self.name(host)));
+            self.perform(host, op);
+        }
+        if process.is_finished() {
+            drop(process);
+            self.line(format_args!("{} is finished", self.name(host)));
+            return self.end_process(host, Status::Finished);
+        }
+        self.set_timer(host, process.as_ref());
+        self.hosts[host.index()].process = Some(process);
+    }
+
+    fn set_timer(&mut self, host: HostId, process: &dyn Machine) {
+        let Some(deadline) = process.deadline() else {
+            return;
+        };
+        let state = &mut self.hosts[host.index()];
+        // A deadline that has passed is looked at again, but time must go on.
+        let at = state.clock.when_it_shows(deadline);
+        let at = at.max(Time(self.clock.now.0 + 1));
+        if state.timer.is_none_or(|timer| at < timer) {
+            state.timer = Some(at);
+            self.clock.schedule(at, Event::Timer { host, at });
+        }
+    }
+
+    fn perform(&mut self, host: HostId, op: Op) {
+        let World { clock, net, .. } = self;
+        clock.trace.op(&op);
+        match op {
+            Op::Listen { address } => net.listen(clock, host, address),
+            Op::Connect { conn, address } => net.connect(clock, host, conn, &address),
+            Op::Receive {
+                conn,
+                buffer,
+                range,
+                whole,
+            } => {
+                let receive = PendingReceive {
+                    buffer,
+                    range,
+                    whole,
+                    filled: 0,
+                };
+                net.receive(clock, host, conn, receive);
+            }
+            Op::Send { conn, slices } => net.send(clock, host, conn, slices),
+            Op::ShutdownWrite { conn } => net.shutdown_write(clock, host, conn),
+            Op::Close { conn, flush } => net.close(clock, host, conn, flush),
+            op => {
+                let disk = &mut self.disks[host.index()];
+                let (at, number) = disk.submit(clock.now, op, &mut clock.random);
+                clock.schedule(at, Event::DiskDone { host, number });
+            }
+        }
+    }
+
+    // What can be looked at.
+
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+
+    pub fn now(&self) -> Time {
+        self.clock.now
+    }
+
+    pub fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    pub fn trace(&mut self) -> &mut Trace {
+        &mut self.clock.trace
+    }
+
+    pub fn trace_hash(&self) -> u64 {
+        self.clock.trace.hash()
+    }
+
+    pub fn name(&self, host: HostId) -> &str {
+        &self.hosts[host.index()].name
+    }
+
+    pub fn status(&self, host: HostId) -> Status {
+        self.hosts[host.index()].status
+    }
+
+    pub fn is_running(&self, host: HostId) -> bool {
+        self.status(host) == Status::Running
+    }
+
+    /// How often it was started, with and without success.
+    pub fn starts(&self, host: HostId) -> u64 {
+        self.hosts[host.index()].starts
+    }
+
+    /// The host's process, if it runs and is a `T`.
+    pub fn machine<T: Machine + Any>(&self, host: HostId) -> Option<&T> {
+        let process: &dyn Any = self.hosts[host.index()].process.as_deref()?;
+        process.downcast_ref()
+    }
+
+    pub fn disk(&self, host: HostId) -> &SimDisk {
+        &self.disks[host.index()]
+    }
+
+    pub fn disk_mut(&mut self, host: HostId) -> &mut SimDisk {
+        &mut self.disks[host.index()]
+    }
+
+    /// The host's files as a process would see them at start-up: for offline checks.
+    pub fn with_disk<R>(&mut self, host: HostId, look: impl FnOnce(&mut dyn Disk) -> R) -> R {
+        let disk = &mut self.disks[host.index()];
+        let random = &mut self.clock.random;
+        look(&mut StartUp { disk, random })
+    }
+
+    pub fn network(&mut self) -> &mut Network {
+        &mut self.net
+    }
+
+    pub fn open_connections(&self, host: HostId) -> usize {
+        self.net.open_connections(host)
+    }
+
+    /// Lets the process run a round although nothing completed: for tests that hand it ops.
+    pub fn poke(&mut self, host: HostId) {
+        self.clock.wake_soon(host);
+    }
+
+    /// The longest time from a process's first completion of a round to its waking.
+    pub fn set_wake_us_max(&mut self, wake_us_max: u64) {
+        self.clock.wake_us_max = wake_us_max;
+    }
+
+    pub(crate) fn line(&self, line: std::fmt::Arguments<'_>) {
+        self.clock.trace.line(self.clock.now, line);
+    }
+}
+
+// What can go wrong, one at a time. `nemesis` does it by chance.
+impl World {
+    /// Nothing gets from one host to the other, until `heal`.
+    pub fn cut(&mut self, from: HostId, to: HostId) {
+        self.line(format_args!("cut {} -> {}", self.name(from), self.name(to)));
+        self.net.cut(from, to);
+    }
+
+    pub fn cut_both(&mut self, a: HostId, b: HostId) {
+        self.cut(a, b);
+        self.cut(b, a);
+    }
+
+    pub fn heal(&mut self, from: HostId, to: HostId) {
+        self.line(format_args!(
+            "heal {} -> {}",
+            self.name(from),
+            self.name(to)
+        ));
+        self.net.mend(&mut self.clock, from, to);
+    }
+
+    pub fn heal_all(&mut self) {
+        for (from, to) in self.net.cuts.clone() {
+            self.heal(from, to);
+        }
+    }
+
+    /// Resets the connection behind a process's `conn`, for both sides.
+    pub fn reset(&mut self, host: HostId, conn: ConnId) {
+        if let Some(&(id, _)) = self.net.conns[host.index()].get(&conn) {
+            self.net.reset_both(&mut self.clock, id);
+        }
+    }
+
+    /// Disk ops are taken and never complete, until `release_disk`.
+    pub fn hang_disk(&mut self, host: HostId) {
+        self.line(format_args!("disk of {} hangs", self.name(host)));
+        self.disks[host.index()].faults.hung = true;
+    }
+
+    pub fn release_disk(&mut self, host: HostId) {
+        let disk = &mut self.disks[host.index()];
+        disk.faults.hung = false;
+        for number in disk.take_held() {
+            self.clock.after(0, Event::DiskDone { host, number });
+        }
+    }
+
+    /// Flips a bit at rest. False if there is no such byte.
+    pub fn corrupt(&mut self, host: HostId, path: impl AsRef<Path>, offset: u64) -> bool {
+        let path = path.as_ref();
+        let name = self.name(host);
+        self.line(format_args!("flip {name} {} at {offset}", path.display()));
+        let bit = self.clock.random.below(8) as u8;
+        self.disks[host.index()].flip(path, offset, bit)
+    }
+
+    /// Its machine comes back with an empty disk. The process must not be running.
+    pub fn lose_disk(&mut self, host: HostId) {
+        assert!(!self.is_running(host), "crash it first");
+        self.line(format_args!("{} loses its disk", self.name(host)));
+        self.disks[host.index()].lose_everything();
+    }
+
+    /// The host's clock gains so much at once. (Monotonic clocks do not jump back.)
+    pub fn jump_clock(&mut self, host: HostId, forward_us: u64) {
+        self.hosts[host.index()].clock.jump(forward_us);
+        self.hosts[host.index()].timer = None;
+        self.clock.wake_soon(host);
+    }
+
+    pub fn drift_clock(&mut self, host: HostId, gains_ppm: i64) {
+        let now = self.clock.now;
+        let state = &mut self.hosts[host.index()];
+        state.clock.drift(now, gains_ppm);
+        state.timer = None;
+        self.clock.wake_soon(host);
+    }
+
+    /// Every rate at zero, every path whole, every disk working: from here on all must end well.
+    /// Processes are not restarted.
+    pub fn calm(&mut self) {
+        self.line(format_args!("calm"));
+        self.heal_all();
+        self.net.model.losses.0 = 0;
+        self.net.model.resets.0 = 0;
+        for index in 0..self.hosts.len() {
+            let host = HostId(index as u32);
+            self.disks[index].faults = Default::default();
+            self.release_disk(host);
+            self.hosts[index].paused_until = Time(0);
+            self.hosts[index].dies_after_ops = None;
+            self.clock.wake_at(host, self.clock.now);
+        }
+    }
+}
