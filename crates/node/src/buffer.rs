@@ -149,6 +149,21 @@ impl Slice {
         buffer.freeze().slice(0..bytes.len())
     }
 
+    /// How much memory this slice keeps from being reused.
+    pub fn pinned_bytes(&self) -> usize {
+        self.buffer.0.memory.len()
+    }
+
+    /// That part of it.
+    pub fn within(&self, range: Range<usize>) -> Slice {
+        assert!(range.start <= range.end && range.end <= self.len());
+        Slice {
+            buffer: self.buffer.clone(),
+            start: self.start + range.start,
+            end: self.start + range.end,
+        }
+    }
+
     /// The part of it from `from` on.
     pub fn after(&self, from: usize) -> Slice {
         assert!(from <= self.len());

@@ -9,11 +9,38 @@
 //! A node is a state machine around the engines of its logs: [`op::Completion`]s go in,
 //! [`op::Op`]s come out. It makes no system call, reads no clock and draws no randomness, so that a
 //! simulated kernel can stand in for the real one, and many nodes live in one process.
+//!
+//! The modules stand in the order in which bytes flow.
 
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod config;
+mod env;
+pub mod format;
 mod ids;
 pub mod op;
+pub mod store;
+
+mod catch_up;
+mod feed;
+mod follow;
+mod greeting;
+mod ingest;
+mod line;
+mod log;
+mod read;
+mod replicate;
+mod ring;
+
+mod commands;
+pub mod directory;
+mod join;
+mod node;
+mod peers;
+mod start;
+mod status;
 
 pub use ids::*;
+pub use node::Node;
+pub use start::StartError;

@@ -1,0 +1,217 @@
+//! `logberg node`: one node of a cluster, in the foreground.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use linux::{Kernel, KernelConfig, LinuxDisk};
+use node::Node;
+use node::config::{Limits, NodeConfig, Start};
+use serde::{Deserialize, Serialize};
+
+use crate::arguments::Global;
+use crate::exit::{Failure, Kind};
+use crate::{quantity, show};
+
+const HELP: &str = "\
+The first node makes the cluster, the others join it; each keeps its directory for ever:
+
+Example: three nodes on one machine
+  logberg node --data d1 --listen 127.0.0.1:7117 --bootstrap
+  logberg node --data d2 --listen 127.0.0.1:7118 --join 127.0.0.1:7117
+  logberg node --data d3 --listen 127.0.0.1:7119 --join 127.0.0.1:7117
+Start one again with the same words: --bootstrap and --join change nothing in a directory that
+holds a node.
+
+Settings may also stand in a file (--config), under the names that --print-config shows, and in
+the environment, as LOGBERG_DATA, LOGBERG_LISTEN and so on. An argument wins over the environment,
+the environment over the file.
+
+SIGTERM hands leadership over, flushes, and ends with 0; a second one ends at once.
+There is no authentication yet: listen on addresses that only friends can reach.";
+
+/// Run one node of a cluster
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    /// Directory of this node's data, made if it does not exist
+    #[arg(long, value_name = "DIR", env = "LOGBERG_DATA", hide_env_values = true)]
+    data: Option<PathBuf>,
+    /// Address to listen on for clients and peers
+    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_LISTEN", hide_env_values = true)]
+    listen: Option<String>,
+    /// Address that others are told, if it is not the one we listen on
+    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADVERTISE", hide_env_values = true)]
+    advertise: Option<String>,
+    /// Make a new cluster, if the directory is empty
+    #[arg(long, conflicts_with = "join", env = "LOGBERG_BOOTSTRAP", hide_env_values = true)]
+    bootstrap: bool,
+    /// With --bootstrap: so many nodes get a vote, as they join
+    #[arg(long, value_name = "N", env = "LOGBERG_VOTERS", hide_env_values = true)]
+    voters: Option<u32>,
+    /// Join the cluster of these nodes, if the directory is empty
+    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "LOGBERG_JOIN", hide_env_values = true)]
+    join: Vec<String>,
+    /// Bytes a second at which this node fetches what it missed
+    #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_CATCH_UP_RATE", hide_env_values = true)]
+    catch_up_rate: Option<u64>,
+    /// Refuse appends when less than this is free on the disk
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes, env = "LOGBERG_DISK_RESERVE", hide_env_values = true)]
+    disk_reserve: Option<u64>,
+    /// Read settings from a TOML file
+    #[arg(long, value_name = "FILE", env = "LOGBERG_CONFIG", hide_env_values = true)]
+    config: Option<PathBuf>,
+    /// Print the settings in effect as TOML, and end
+    #[arg(long)]
+    print_config: bool,
+    /// End when the process that started us ends
+    #[arg(long, hide = true)]
+    die_with_parent: bool,
+}
+
+/// The file, and what `--print-config` prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+struct Settings {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    data: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advertise: Option<String>,
+    #[serde(default)]
+    bootstrap: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    voters: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    join: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    catch_up_rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    disk_reserve: Option<u64>,
+}
+
+impl Arguments {
+    pub fn run(self, _global: &Global) -> Result<()> {
+        let print = self.print_config;
+        if self.die_with_parent {
+            linux::die_with_parent().context("cannot be tied to the starting process")?;
+        }
+        let settings = self.settings()?;
+        if print {
+            return show::print(toml::to_string_pretty(&settings.effective())?.trim_end());
+        }
+        serve(settings.node_config()?)
+    }
+
+    fn settings(self) -> Result<Settings> {
+        let file = match &self.config {
+            Some(path) => read_file(path)?,
+            None => Settings::default(),
+        };
+        let joined = !self.join.is_empty() || self.bootstrap;
+        Ok(Settings {
+            data: self.data.or(file.data),
+            listen: self.listen.or(file.listen),
+            advertise: self.advertise.or(file.advertise),
+            bootstrap: self.bootstrap || (!joined && file.bootstrap),
+            voters: self.voters.or(file.voters),
+            join: if joined { self.join } else { file.join },
+            catch_up_rate: self.catch_up_rate.or(file.catch_up_rate),
+            disk_reserve: self.disk_reserve.or(file.disk_reserve),
+        })
+    }
+}
+
+fn read_file(path: &Path) -> Result<Settings> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error.to_string();
+        Failure::usage(format!("{}: {}", path.display(), line.trim())).into()
+    })
+}
+
+impl Settings {
+    fn effective(&self) -> Settings {
+        let limits = Limits::default();
+        let listen = self.listen.clone().unwrap_or_else(|| DEFAULT_LISTEN.to_string());
+        Settings {
+            data: self.data.clone(),
+            advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
+            listen: Some(listen),
+            bootstrap: self.bootstrap,
+            voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
+            join: self.join.clone(),
+            catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
+            disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
+        }
+    }
+
+    fn node_config(&self) -> Result<NodeConfig> {
+        let all = self.effective();
+        let Some(directory) = all.data else {
+            return Err(Failure::usage("no directory given: say where this node keeps its data with --data DIR").into());
+        };
+        if self.bootstrap && !self.join.is_empty() {
+            return Err(Failure::usage("choose one of --bootstrap and --join").into());
+        }
+        let voters = all.voters.unwrap_or(DEFAULT_VOTERS);
+        if voters == 0 || voters > 31 {
+            return Err(Failure::usage("--voters is from 1 to 31").into());
+        }
+        let mut limits = Limits::default();
+        limits.catch_up_rate = all.catch_up_rate.unwrap_or(limits.catch_up_rate).max(1);
+        limits.disk_reserve_bytes = all.disk_reserve.unwrap_or(limits.disk_reserve_bytes);
+        let listen = all.listen.unwrap_or_default();
+        Ok(NodeConfig {
+            directory,
+            advertise: all.advertise.unwrap_or_else(|| listen.clone()),
+            listen,
+            start: match (self.bootstrap, self.join.is_empty()) {
+                (true, _) => Start::Bootstrap { voters },
+                (false, false) => Start::Join { servers: self.join.clone() },
+                (false, true) => Start::Again,
+            },
+            limits,
+            version: env!("CARGO_PKG_VERSION"),
+        })
+    }
+}
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
+const DEFAULT_VOTERS: u32 = 3;
+
+fn serve(mut config: NodeConfig) -> Result<()> {
+    let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
+    if files.is_some_and(|limit| limit < 256) {
+        tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
+    }
+    let mut kernel = Kernel::new(KernelConfig::default()).context("cannot set up the event loop")?;
+    let bound = kernel.bind(&config.listen).map_err(|error| {
+        let sentence = match error.kind() {
+            std::io::ErrorKind::AddrInUse => format!(
+                "{} is in use by another process: stop that one, or choose another address with --listen",
+                config.listen
+            ),
+            _ => format!("cannot listen on {}: {error}; choose another address with --listen", config.listen),
+        };
+        Failure::new(Kind::Failure, sentence)
+    })?;
+    if !bound.ip().is_loopback() {
+        tracing::warn!(
+            address = %bound,
+            "there is no authentication: whoever reaches this address can read and append"
+        );
+    }
+    if config.advertise == config.listen {
+        config.advertise = bound.to_string();
+        if bound.ip().is_unspecified() {
+            return Err(Failure::usage(format!("others cannot reach us at {bound}: say where with --advertise HOST:PORT")).into());
+        }
+    }
+    let mut disk = LinuxDisk::new();
+    let mut node = Node::start(config, &mut disk, linux::now())
+        .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
+    kernel.run(&mut node).context("the event loop failed")?;
+    Ok(())
+}

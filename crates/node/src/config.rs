@@ -1,0 +1,100 @@
+//! What an operator sets, and every bound of a node in one place.
+
+use std::path::PathBuf;
+
+use paxos::Timing;
+
+#[derive(Clone, Debug)]
+pub struct NodeConfig {
+    pub directory: PathBuf,
+    /// HOST:PORT to bind.
+    pub listen: String,
+    /// HOST:PORT that peers and clients are told.
+    pub advertise: String,
+    pub start: Start,
+    pub limits: Limits,
+    /// "O_DIRECT" or why not; for status.
+    pub version: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// A directory that exists already.
+    Again,
+    /// Make a new cluster of one; it grows by itself to so many voters as nodes join.
+    Bootstrap { voters: u32 },
+    /// Ask these for an id, in turn.
+    Join { servers: Vec<String> },
+}
+
+/// Times are microseconds, sizes bytes, rates bytes per second. docs/limits.md lists them.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub heartbeat_interval: u64,
+    /// A peer unheard for so long is silent.
+    pub peer_timeout: u64,
+    /// After its connection broke, a peer has this long to come back before it is silent.
+    pub peer_reconnect_grace: u64,
+    pub connect_timeout: u64,
+    pub reconnect_delay: u64,
+    /// W: unchosen bytes of one log.
+    pub unchosen_bytes_max: u64,
+    /// What a leader keeps in memory of one log: the unchosen, and chosen for slower followers.
+    pub ring_bytes_max: u64,
+    /// Chosen bytes kept at the tail of an idle log for this long.
+    pub ring_idle: u64,
+    /// Bytes in one send to a follower.
+    pub send_bytes_max: usize,
+    /// A follower stops receiving proposals while so much waits for its disk.
+    pub store_queue_bytes_max: u64,
+    pub read_buffers_max: usize,
+    pub catch_up_rate: u64,
+    /// One request for missing bytes.
+    pub fetch_bytes_max: u64,
+    pub fetch_timeout: u64,
+    /// New bytes are refused below this much free space, and taken again above twice this.
+    pub disk_reserve_bytes: u64,
+    /// A disk write outstanding so long makes a leader hand over.
+    pub disk_stall: u64,
+    /// A connection that has not said its first line by then is closed.
+    pub greeting_timeout: u64,
+    /// How long a request may wait for an election to settle before it is told `no-quorum`.
+    pub leader_wait: u64,
+    pub connections_max: usize,
+    pub segment_bytes_first: u64,
+    pub segment_bytes_max: u64,
+    pub write_bytes_max: usize,
+    pub writes_in_flight_max: usize,
+    pub timing: Timing,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            heartbeat_interval: 50_000,
+            peer_timeout: 500_000,
+            peer_reconnect_grace: 120_000,
+            connect_timeout: 1_000_000,
+            reconnect_delay: 50_000,
+            unchosen_bytes_max: 32 << 20,
+            ring_bytes_max: 48 << 20,
+            ring_idle: 1_000_000,
+            send_bytes_max: 1 << 20,
+            store_queue_bytes_max: 32 << 20,
+            read_buffers_max: 64,
+            catch_up_rate: 100_000_000,
+            fetch_bytes_max: 4 << 20,
+            fetch_timeout: 2_000_000,
+            disk_reserve_bytes: 256 << 20,
+            disk_stall: 1_500_000,
+            greeting_timeout: 10_000_000,
+            leader_wait: 2_000_000,
+            connections_max: 4096,
+            segment_bytes_first: 1 << 20,
+            segment_bytes_max: 128 << 20,
+            write_bytes_max: 4 << 20,
+            writes_in_flight_max: 1,
+            timing: Timing::default(),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! Log 0: the cluster's directory of nodes and logs, a state machine of framed commands.
+
+use std::collections::BTreeMap;
+
+use paxos::{ChangeRefused, Configuration, Member, NodeId};
+use serde::{Deserialize, Serialize};
+
+use crate::LogId;
+
+pub const DIRECTORY: LogId = LogId(0);
+pub const DIRECTORY_NAME: &str = "directory";
+
+/// Applying one twice is the same as once: whoever asked may ask again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "command")]
+pub enum Command {
+    /// How many nodes are given weight, as they join.
+    SetVoters { voters: u32 },
+    /// A node, or its new address. `disk` tells a node that lost its directory from itself.
+    AddNode {
+        id: u32,
+        address: String,
+        disk: String,
+    },
+    CreateLog {
+        name: String,
+        members: Vec<(u32, u32)>,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directory {
+    pub voters: u32,
+    pub nodes: BTreeMap<NodeId, NodeEntry>,
+    pub logs: BTreeMap<LogId, LogEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeEntry {
+    pub address: String,
+    /// In hexadecimal.
+    pub disk: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogEntry {
+    pub name: String,
+    /// The configuration it began with.
+    pub members: Vec<(u32, u32)>,
+}
+
+impl Directory {
+    pub fn apply(&mut self, command: &Command) {
+        match command {
+            Command::SetVoters { voters } => self.voters = *voters,
+            Command::AddNode { id, address, disk } => {
+                let entry = NodeEntry {
+                    address: address.clone(),
+                    disk: disk.clone(),
+                };
+                match self.nodes.get_mut(&NodeId(*id)) {
+                    Some(known) if known.disk != *disk => {}
+                    Some(known) => *known = entry,
+                    None => {
+                        self.nodes.insert(NodeId(*id), entry);
+                    }
+                }
+            }
+            Command::CreateLog { name, members } => {
+                if self.log_by_name(name).is_none() && name != DIRECTORY_NAME {
+                    let id = LogId(self.logs.keys().next_back().map_or(1, |l| l.0 + 1));
+                    self.logs.insert(
+                        id,
+                        LogEntry {
+                            name: name.clone(),
+                            members: members.clone(),
+                        },
+                    );
+                }
+            }
+        }
+    }
+
+    pub fn log_by_name(&self, name: &str) -> Option<LogId> {
+        self.logs
+            .iter()
+            .find(|(_, entry)| entry.name == name)
+            .map(|(id, _)| *id)
+    }
+
+    pub fn node_by_disk(&self, disk: &str) -> Option<NodeId> {
+        self.nodes
+            .iter()
+            .find(|(_, entry)| entry.disk == disk)
+            .map(|(id, _)| *id)
+    }
+}
+
+pub fn configuration(members: &[(u32, u32)]) -> Result<Configuration, ChangeRefused> {
+    Configuration::new(members.iter().map(|(node, weight)| Member {
+        node: NodeId(*node),
+        weight: *weight,
+        auxiliary: false,
+    }))
+}
+
+/// What a log may be called: it stands in lines, tables and file names.
+pub fn check_log_name(name: &str) -> Result<(), String> {
+    let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.len() > 64 || !name.chars().all(ok) || name.starts_with('.') {
+        return Err(
+            "a log's name is 1 to 64 letters, digits, '-', '_' or '.', and does not begin with '.'"
+                .into(),
+        );
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_applied_twice_change_nothing_more() {
+        let commands = [
+            Command::SetVoters { voters: 3 },
+            Command::AddNode {
+                id: 1,
+                address: "a:1".into(),
+                disk: "d1".into(),
+            },
+            Command::CreateLog {
+                name: "main".into(),
+                members: vec![(1, 1)],
+            },
+        ];
+        let mut once = Directory::default();
+        commands.iter().for_each(|c| once.apply(c));
+        let mut twice = once.clone();
+        commands.iter().for_each(|c| twice.apply(c));
+        assert_eq!(once, twice);
+        assert_eq!(once.log_by_name("main"), Some(LogId(1)));
+    }
+
+    #[test]
+    fn a_node_keeps_its_disk_for_ever() {
+        let mut directory = Directory::default();
+        directory.apply(&Command::AddNode {
+            id: 1,
+            address: "a:1".into(),
+            disk: "d1".into(),
+        });
+        directory.apply(&Command::AddNode {
+            id: 1,
+            address: "b:1".into(),
+            disk: "d2".into(),
+        });
+        assert_eq!(directory.nodes[&NodeId(1)].address, "a:1");
+    }
+}

@@ -1,0 +1,198 @@
+//! What the parts of a node share: the clock of this round, the ops they ask for, the peers'
+//! addresses, and where each connection belongs.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use paxos::{Message, NodeId, Outcome, Slot, Time};
+
+use crate::buffer::{Buffer, Pool, Slice};
+use crate::config::Limits;
+use crate::format::frame::FetchBytes;
+use crate::format::{BATCH_BUFFER, Frame};
+use crate::line::{Refusal, Request};
+use crate::op::{ConnId, Op};
+use crate::{Identity, LogId};
+
+/// Whose business a connection is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// It has not said its first line.
+    Greeting,
+    /// It gets a last answer and is closed.
+    Parting,
+    ControlIn(NodeId),
+    ControlOut(NodeId),
+    DataIn(LogId, NodeId),
+    /// Proposals of a leader.
+    DataOut(LogId, NodeId),
+    /// Bytes for a peer that catches up.
+    FeedOut(LogId, NodeId),
+    Writer(LogId),
+    Reader(LogId),
+    /// A client that waits for the outcome of an action.
+    Request(LogId),
+    /// Our own request for an id.
+    JoinOut,
+}
+
+/// What a log tells the node around it.
+#[derive(Debug)]
+pub enum LogEvent {
+    /// An action that was not a client's was applied.
+    Applied {
+        log: LogId,
+        slot: Slot,
+        outcome: Outcome,
+    },
+    /// Chosen bytes for the subscriber inside the process.
+    Chunk {
+        log: LogId,
+        stream: paxos::StreamName,
+        bytes: Vec<u8>,
+    },
+    /// The subscriber's current stream ended here; a torn frame at its end is dropped.
+    StreamEnded {
+        log: LogId,
+    },
+    /// All chosen so far was handed to the subscriber.
+    CaughtUp {
+        log: LogId,
+    },
+    Role {
+        log: LogId,
+    },
+    /// Its disk failed; the replica no longer takes part.
+    Stopped {
+        log: LogId,
+        why: String,
+    },
+}
+
+pub struct Env {
+    pub now: Time,
+    pub ops: VecDeque<Op>,
+    /// Control frames for peers, in order.
+    pub outbox: VecDeque<(NodeId, Frame)>,
+    pub events: VecDeque<LogEvent>,
+    pub conns: BTreeMap<ConnId, Place>,
+    pub limits: Limits,
+    pub identity: Identity,
+    pub incarnation: u32,
+    /// Drawn at this start of the process.
+    pub nonce: u64,
+    pub advertise: String,
+    /// Every node of the cluster that is not this one.
+    pub addresses: BTreeMap<NodeId, String>,
+    /// Batches on their way to disk and followers.
+    pub batches: Pool,
+    /// Least free space that any live voter reported, our own included.
+    pub disk_is_full: bool,
+    pub stopping: bool,
+    pub reads_in_flight: usize,
+    next_conn: u64,
+}
+
+impl Env {
+    pub fn new(
+        limits: Limits,
+        identity: Identity,
+        incarnation: u32,
+        nonce: u64,
+        advertise: String,
+    ) -> Env {
+        let idle = (limits.ring_bytes_max as usize / BATCH_BUFFER) + 16;
+        Env {
+            now: Time(0),
+            ops: VecDeque::new(),
+            outbox: VecDeque::new(),
+            events: VecDeque::new(),
+            conns: BTreeMap::new(),
+            limits,
+            identity,
+            incarnation,
+            nonce,
+            advertise,
+            addresses: BTreeMap::new(),
+            batches: Pool::new(BATCH_BUFFER, idle),
+            disk_is_full: false,
+            stopping: false,
+            reads_in_flight: 0,
+            next_conn: 2,
+        }
+    }
+
+    pub fn connect(&mut self, address: String, place: Place) -> ConnId {
+        let conn = ConnId(self.next_conn);
+        self.next_conn += 2;
+        self.conns.insert(conn, place);
+        self.ops.push_back(Op::Connect { conn, address });
+        conn
+    }
+
+    pub fn receive(
+        &mut self,
+        conn: ConnId,
+        buffer: Buffer,
+        range: std::ops::Range<usize>,
+        whole: bool,
+    ) {
+        self.ops.push_back(Op::Receive {
+            conn,
+            buffer,
+            range,
+            whole,
+        });
+    }
+
+    pub fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
+        self.ops.push_back(Op::Send { conn, slices });
+    }
+
+    pub fn send_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
+        self.send(conn, vec![Slice::copied_from(bytes)]);
+    }
+
+    /// At once, whatever is still to be sent.
+    pub fn close(&mut self, conn: ConnId) {
+        if self.conns.remove(&conn).is_some() {
+            self.ops.push_back(Op::Close { conn, flush: false });
+        }
+    }
+
+    /// Says a last thing and closes.
+    pub fn part(&mut self, conn: ConnId, last: &[u8]) {
+        if self.conns.remove(&conn).is_some() {
+            if !last.is_empty() {
+                self.send_bytes(conn, last);
+            }
+            self.ops.push_back(Op::Close { conn, flush: true });
+        }
+    }
+
+    pub fn refuse(&mut self, conn: ConnId, refusal: Refusal) {
+        self.part(conn, &refusal.encode());
+    }
+
+    pub fn send_message(&mut self, to: NodeId, log: LogId, message: Message) {
+        self.outbox.push_back((to, Frame::Engine { log, message }));
+    }
+
+    pub fn send_fetch(&mut self, to: NodeId, fetch: FetchBytes) {
+        self.outbox.push_back((to, Frame::FetchBytes(fetch)));
+    }
+
+    /// The first line of a connection to a peer.
+    pub fn hello(&self, to: NodeId, kind: &str, log: LogId) -> Vec<u8> {
+        Request::new("peer")
+            .key("kind", kind)
+            .key("log", log)
+            .key("cluster", crate::line::uuid(&self.identity.cluster.0))
+            .key("from", self.identity.node)
+            .key("to", to)
+            .key("disk", crate::line::hex(&self.identity.disk.0))
+            .key("incarnation", self.incarnation)
+            .key("nonce", self.nonce)
+            .key("address", &self.advertise)
+            .encode()
+    }
+}

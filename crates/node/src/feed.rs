@@ -1,0 +1,201 @@
+//! Serves bytes to a peer that catches up: from disk, one chunk at a time, over a connection of its
+//! own, so that it never stands in the way of proposals.
+
+use std::collections::VecDeque;
+
+use paxos::{NodeId, StreamPosition, Time};
+
+use crate::buffer::{Buffer, Slice};
+use crate::env::{Env, Place};
+use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
+use crate::format::{DataHeader, Frame};
+use crate::log::{Log, Ticket};
+use crate::op::{BLOCK, ConnId};
+use crate::replicate::Link;
+use crate::store::{ReadBytes, ReadFailure};
+
+pub struct Feeder {
+    link: Link,
+    requests: VecDeque<FetchBytes>,
+    /// A chunk is being read or sent.
+    busy: bool,
+}
+
+const REQUESTS_MAX: usize = 16;
+
+impl Log {
+    pub(crate) fn on_fetch_request(&mut self, env: &mut Env, peer: NodeId, fetch: FetchBytes) {
+        if fetch.from >= fetch.to || self.stopped.is_some() {
+            return;
+        }
+        let feeder = self.feeders.entry(peer).or_insert_with(|| Feeder {
+            link: Link::Down { retry_at: Time(0) },
+            requests: VecDeque::new(),
+            busy: false,
+        });
+        // A newer request replaces older ones: the peer gave up on those.
+        if feeder.requests.len() >= REQUESTS_MAX {
+            feeder.requests.pop_front();
+        }
+        feeder.requests.push_back(fetch);
+        self.pump_feeders(env);
+    }
+
+    pub(crate) fn pump_feeders(&mut self, env: &mut Env) {
+        let peers: Vec<NodeId> = self.feeders.keys().copied().collect();
+        for peer in peers {
+            let Some(feeder) = self.feeders.get_mut(&peer) else {
+                continue;
+            };
+            if feeder.busy || feeder.requests.is_empty() {
+                continue;
+            }
+            match feeder.link {
+                Link::Down { retry_at } if retry_at <= env.now => {
+                    if let Some(address) = env.addresses.get(&peer).cloned() {
+                        feeder.link =
+                            Link::Connecting(env.connect(address, Place::FeedOut(self.id, peer)));
+                    }
+                }
+                Link::Up(_) => {
+                    let fetch = &feeder.requests[0];
+                    let (stream, position) = (fetch.stream, fetch.from.0);
+                    feeder.busy = true;
+                    let buffer = env.batches.take();
+                    self.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
+                    self.drain(env);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    pub(crate) fn on_feeder_bytes(
+        &mut self,
+        env: &mut Env,
+        peer: NodeId,
+        buffer: Buffer,
+        result: Result<ReadBytes, ReadFailure>,
+    ) {
+        let Some(feeder) = self.feeders.get_mut(&peer) else {
+            return;
+        };
+        feeder.busy = false;
+        let Some(fetch) = feeder.requests.front_mut() else {
+            return;
+        };
+        let Link::Up(conn) = feeder.link else { return };
+        let Ok(bytes) = result else {
+            let (request, stream, from) = (fetch.request, fetch.stream, fetch.from);
+            feeder.requests.pop_front();
+            env.outbox.push_back((
+                peer,
+                Frame::BytesNotHere(BytesNotHere {
+                    log: self.id,
+                    request,
+                    stream,
+                    from,
+                }),
+            ));
+            return self.pump_feeders(env);
+        };
+        if bytes.position != fetch.from {
+            return; // The request changed meanwhile; the next pump reads again.
+        }
+        let count = (bytes.payload.len() as u64).min(fetch.to.0 - fetch.from.0) as usize;
+        let payload = buffer
+            .freeze()
+            .slice(bytes.payload.start..bytes.payload.start + count);
+        let header = DataHeader::Bytes(BytesHeader {
+            log: self.id,
+            request: fetch.request,
+            stream: fetch.stream,
+            position: fetch.from,
+            digest: crate::format::digest(&payload),
+            payload_length: count as u32,
+        });
+        fetch.from = StreamPosition(fetch.from.0 + count as u64);
+        if fetch.from >= fetch.to {
+            feeder.requests.pop_front();
+        }
+        feeder.busy = true;
+        env.send(conn, vec![Slice::copied_from(&header.encode()), payload]);
+    }
+
+    pub(crate) fn on_feed_connected(
+        &mut self,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        ok: bool,
+    ) {
+        let Some(feeder) = self
+            .feeders
+            .get_mut(&peer)
+            .filter(|f| f.link.conn() == Some(conn))
+        else {
+            return env.close(conn);
+        };
+        if !ok {
+            return self.on_feed_broken(env, peer, conn);
+        }
+        feeder.link = Link::Greeting(conn);
+        let hello = env.hello(peer, "data", self.id);
+        env.send_bytes(conn, &hello);
+        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+    }
+
+    pub(crate) fn on_feed_received(
+        &mut self,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        buffer: Buffer,
+        bytes: &[u8],
+    ) {
+        let Some(feeder) = self
+            .feeders
+            .get_mut(&peer)
+            .filter(|f| f.link.conn() == Some(conn))
+        else {
+            return;
+        };
+        if matches!(feeder.link, Link::Greeting(_)) && bytes.starts_with(b"ok") {
+            feeder.link = Link::Up(conn);
+            feeder.busy = false;
+            env.receive(conn, buffer, 0..BLOCK, false);
+            self.pump_feeders(env);
+        } else {
+            self.on_feed_broken(env, peer, conn);
+        }
+    }
+
+    pub(crate) fn on_feed_sent(&mut self, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
+        let Some(feeder) = self
+            .feeders
+            .get_mut(&peer)
+            .filter(|f| f.link.conn() == Some(conn))
+        else {
+            return;
+        };
+        if !ok {
+            return self.on_feed_broken(env, peer, conn);
+        }
+        if feeder.link.is_up() {
+            feeder.busy = false;
+            self.pump_feeders(env);
+        }
+    }
+
+    /// The peer asks again for what it still lacks.
+    pub(crate) fn on_feed_broken(&mut self, env: &mut Env, peer: NodeId, conn: ConnId) {
+        env.close(conn);
+        if self
+            .feeders
+            .get(&peer)
+            .is_some_and(|f| f.link.conn() == Some(conn))
+        {
+            self.feeders.remove(&peer);
+        }
+    }
+}

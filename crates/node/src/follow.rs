@@ -1,0 +1,158 @@
+//! A follower's side of a data connection: headers and bytes as a peer sends them.
+//!
+//! Shape:  socket -> header -> buffer, checked -> engine and store.
+//! Units:  one header of `DATA_HEADER` bytes, then as many bytes as it says.
+//! Errors: a malformed header or wrong checksum closes the connection; the peer sends again.
+
+use paxos::{NodeId, Value};
+
+use crate::buffer::Buffer;
+use crate::env::Env;
+use crate::format::{DATA_HEADER, DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+use crate::log::{Log, batch_for};
+use crate::op::{BLOCK, ConnId, Received};
+
+pub struct Source {
+    peer: NodeId,
+    state: State,
+    /// Reused for every header.
+    header: Option<Buffer>,
+}
+
+enum State {
+    /// Nothing is being received: the disk is behind.
+    Held,
+    Header,
+    Payload(DataHeader),
+}
+
+impl Log {
+    pub(crate) fn add_source(&mut self, env: &mut Env, conn: ConnId, peer: NodeId) {
+        env.send_bytes(conn, b"ok\n");
+        let source = Source {
+            peer,
+            state: State::Held,
+            header: Some(Buffer::new(BLOCK)),
+        };
+        self.sources.insert(conn, source);
+        self.pump_sources(env);
+    }
+
+    /// Receives from everybody again once our disk has kept up.
+    pub(crate) fn pump_sources(&mut self, env: &mut Env) {
+        if self.store.queued_bytes() as u64 > env.limits.store_queue_bytes_max {
+            return;
+        }
+        for (conn, source) in &mut self.sources {
+            if matches!(source.state, State::Held)
+                && let Some(header) = source.header.take()
+            {
+                source.state = State::Header;
+                env.receive(*conn, header, 0..DATA_HEADER, true);
+            }
+        }
+    }
+
+    pub(crate) fn on_source_received(
+        &mut self,
+        env: &mut Env,
+        conn: ConnId,
+        buffer: Buffer,
+        result: std::io::Result<Received>,
+    ) {
+        let Some(source) = self.sources.get_mut(&conn) else {
+            return;
+        };
+        let whole = match &source.state {
+            State::Payload(header) => header.payload_length(),
+            _ => DATA_HEADER,
+        };
+        if !matches!(result, Ok(received) if received.count == whole) {
+            return self.close_source(env, conn, None);
+        }
+        match std::mem::replace(&mut source.state, State::Held) {
+            State::Held => self.close_source(env, conn, Some("bytes nobody asked for")),
+            State::Header => {
+                let header = match DataHeader::decode(&buffer[..DATA_HEADER]) {
+                    Ok(header) if header.log() == self.id => header,
+                    Ok(_) => return self.close_source(env, conn, Some("a header of another log")),
+                    Err(e) => return self.close_source(env, conn, Some(&e.to_string())),
+                };
+                source.header = Some(buffer);
+                let length = header.payload_length();
+                if length > PAYLOAD_BYTES_MAX {
+                    return self.close_source(env, conn, Some("a payload longer than allowed"));
+                }
+                if length == 0 {
+                    self.on_data(env, conn, header, None);
+                } else {
+                    let batch = batch_for(env, length);
+                    env.receive(conn, batch, RECORD_HEADER..RECORD_HEADER + length, true);
+                    if let Some(source) = self.sources.get_mut(&conn) {
+                        source.state = State::Payload(header);
+                    }
+                    return;
+                }
+            }
+            State::Payload(header) => self.on_data(env, conn, header, Some(buffer)),
+        }
+        self.pump_sources(env);
+    }
+
+    fn on_data(&mut self, env: &mut Env, conn: ConnId, header: DataHeader, bytes: Option<Buffer>) {
+        let Some(peer) = self.sources.get(&conn).map(|s| s.peer) else {
+            return;
+        };
+        let length = header.payload_length();
+        let payload = bytes
+            .as_ref()
+            .map_or(&[][..], |b| &b[RECORD_HEADER..RECORD_HEADER + length]);
+        if !header.payload_is_right(payload) {
+            return self.close_source(env, conn, Some("bytes that do not match their checksum"));
+        }
+        match header {
+            DataHeader::Propose(header) => {
+                let proposal = match header.proposal(payload) {
+                    Ok(proposal) => proposal,
+                    Err(e) => return self.close_source(env, conn, Some(&e.to_string())),
+                };
+                let is_content = matches!(proposal.value, Value::Content { .. });
+                if is_content && proposal.slots.len() != length as u64 {
+                    return self.close_source(
+                        env,
+                        conn,
+                        Some("a proposal of another length than its bytes"),
+                    );
+                }
+                self.on_proposal(env, peer, proposal, bytes.filter(|_| is_content));
+            }
+            DataHeader::Bytes(header) => {
+                if let Some(buffer) = bytes {
+                    self.on_fetched(
+                        env,
+                        peer,
+                        header.request,
+                        header.stream,
+                        header.position,
+                        buffer,
+                        length,
+                    );
+                }
+            }
+        }
+    }
+
+    pub(crate) fn close_source(&mut self, env: &mut Env, conn: ConnId, why: Option<&str>) {
+        if let Some(source) = self.sources.remove(&conn)
+            && let Some(why) = why
+        {
+            tracing::warn!(
+                log = self.id.0,
+                peer = source.peer.0,
+                why,
+                "a peer's data connection is closed"
+            );
+        }
+        env.close(conn);
+    }
+}

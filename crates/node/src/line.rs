@@ -1,0 +1,339 @@
+//! The text lines that clients and peers begin with (docs/wire.md).
+
+use std::fmt::{self, Write};
+
+/// Longest request line, with its line feed.
+pub const LINE_BYTES_MAX: usize = 8192;
+
+pub const PROTOCOL: &str = "logberg/1";
+
+/// `logberg/1 verb word… key=value…`, decoded.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Request {
+    pub verb: String,
+    pub words: Vec<String>,
+    keys: Vec<(String, String)>,
+}
+
+/// Why a line is no request. Its text is the sentence that the sender gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LineError {
+    NotText,
+    OtherProtocol,
+    OtherVersion(String),
+    NoVerb,
+    BadEncoding(String),
+    UnknownKey(String),
+    BadValue { key: String, value: String },
+    Missing(&'static str),
+    TooManyWords,
+}
+
+impl fmt::Display for LineError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LineError::NotText => write!(f, "the request line is not UTF-8 text"),
+            LineError::OtherProtocol => {
+                write!(
+                    f,
+                    "this is a Logberg node; a request line begins with {PROTOCOL}, see docs/wire.md"
+                )
+            }
+            LineError::OtherVersion(v) => {
+                write!(
+                    f,
+                    "the other side speaks {v}, this node speaks {PROTOCOL}; upgrade the older one"
+                )
+            }
+            LineError::NoVerb => write!(f, "the request line names no verb, see docs/wire.md"),
+            LineError::BadEncoding(word) => write!(f, "{word:?} is not percent-encoded text"),
+            LineError::UnknownKey(key) => write!(f, "unknown key {key:?}"),
+            LineError::BadValue { key, value } => write!(f, "{value:?} is no value for {key}"),
+            LineError::Missing(what) => write!(f, "the request lacks {what}"),
+            LineError::TooManyWords => write!(f, "the request has too many words"),
+        }
+    }
+}
+
+impl Request {
+    /// `line` without its line feed.
+    pub fn parse(line: &[u8]) -> Result<Request, LineError> {
+        let text = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
+        let mut parts = text
+            .trim_end_matches('\r')
+            .split(' ')
+            .filter(|p| !p.is_empty());
+        match parts.next() {
+            Some(PROTOCOL) => {}
+            Some(other) if other.starts_with("logberg/") && other.len() < 32 => {
+                return Err(LineError::OtherVersion(other.to_string()));
+            }
+            _ => return Err(LineError::OtherProtocol),
+        }
+        let mut request = Request {
+            verb: parts.next().ok_or(LineError::NoVerb)?.to_string(),
+            ..Request::default()
+        };
+        for part in parts {
+            match part.split_once('=') {
+                Some((key, value)) => request.keys.push((key.to_string(), decode(value)?)),
+                None => request.words.push(decode(part)?),
+            }
+        }
+        Ok(request)
+    }
+
+    pub fn new(verb: &str) -> Request {
+        Request {
+            verb: verb.to_string(),
+            ..Request::default()
+        }
+    }
+
+    pub fn key(mut self, key: &str, value: impl fmt::Display) -> Request {
+        self.keys.push((key.to_string(), value.to_string()));
+        self
+    }
+
+    /// With its line feed.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut line = format!("{PROTOCOL} {}", self.verb);
+        for word in &self.words {
+            line.push(' ');
+            line.push_str(&encode(word));
+        }
+        for (key, value) in &self.keys {
+            let _ = write!(line, " {key}={}", encode(value));
+        }
+        line.push('\n');
+        line.into_bytes()
+    }
+
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.keys
+            .iter()
+            .find(|(k, _)| k == key)
+            .map(|(_, v)| v.as_str())
+    }
+
+    pub fn require(&self, key: &'static str) -> Result<&str, LineError> {
+        self.get(key).ok_or(LineError::Missing(key))
+    }
+
+    /// The value parsed, if the key is there.
+    pub fn parsed<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, LineError> {
+        match self.get(key) {
+            None => Ok(None),
+            Some(value) => match value.parse() {
+                Ok(parsed) => Ok(Some(parsed)),
+                Err(_) => Err(LineError::BadValue {
+                    key: key.to_string(),
+                    value: value.to_string(),
+                }),
+            },
+        }
+    }
+
+    pub fn flag(&self, key: &str) -> Result<bool, LineError> {
+        match self.get(key) {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(other) => Err(LineError::BadValue {
+                key: key.to_string(),
+                value: other.to_string(),
+            }),
+        }
+    }
+
+    /// Refuses keys that this verb does not know, and more than `words_max` words.
+    pub fn allow(&self, words_max: usize, keys: &[&str]) -> Result<(), LineError> {
+        if self.words.len() > words_max {
+            return Err(LineError::TooManyWords);
+        }
+        match self.keys.iter().find(|(k, _)| !keys.contains(&k.as_str())) {
+            Some((key, _)) => Err(LineError::UnknownKey(key.clone())),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Percent-encodes a word or value.
+pub fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for &b in text.as_bytes() {
+        if b <= b' ' || b == b'%' || b >= 0x7f {
+            let _ = write!(out, "%{b:02X}");
+        } else {
+            out.push(b as char);
+        }
+    }
+    out
+}
+
+fn decode(text: &str) -> Result<String, LineError> {
+    if !text.contains('%') {
+        return Ok(text.to_string());
+    }
+    let bad = || LineError::BadEncoding(text.to_string());
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&b, after)) = rest.split_first() {
+        if b != b'%' {
+            bytes.push(b);
+            rest = after;
+            continue;
+        }
+        let hex = after
+            .get(..2)
+            .and_then(|h| std::str::from_utf8(h).ok())
+            .ok_or_else(bad)?;
+        bytes.push(u8::from_str_radix(hex, 16).map_err(|_| bad())?);
+        rest = &after[2..];
+    }
+    String::from_utf8(bytes).map_err(|_| bad())
+}
+
+/// One `error` line: a code, keys, and a sentence that names the remedy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub code: &'static str,
+    pub keys: Vec<(&'static str, String)>,
+    pub sentence: String,
+}
+
+impl Refusal {
+    pub fn new(code: &'static str, sentence: impl Into<String>) -> Refusal {
+        Refusal {
+            code,
+            keys: Vec::new(),
+            sentence: sentence.into(),
+        }
+    }
+
+    pub fn key(mut self, key: &'static str, value: impl fmt::Display) -> Refusal {
+        self.keys.push((key, value.to_string()));
+        self
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let mut line = format!("error {}", self.code);
+        for (key, value) in &self.keys {
+            let _ = write!(line, " {key}={}", encode(value));
+        }
+        let _ = writeln!(line, ": {}", self.sentence.replace('\n', " "));
+        line.into_bytes()
+    }
+}
+
+impl From<LineError> for Refusal {
+    fn from(error: LineError) -> Refusal {
+        match error {
+            LineError::OtherVersion(_) => {
+                Refusal::new("version", error.to_string()).key("speaks", 1)
+            }
+            _ => Refusal::new("bad-request", error.to_string()),
+        }
+    }
+}
+
+/// `owner.incarnation.counter`
+pub fn parse_stream(text: &str) -> Option<paxos::StreamName> {
+    let mut parts = text.split('.');
+    let mut next = || parts.next()?.parse::<u32>().ok();
+    let (owner, incarnation, counter) = (next()?, next()?, next()?);
+    if parts.next().is_some() {
+        return None;
+    }
+    Some(paxos::StreamName {
+        owner: paxos::NodeId(owner),
+        sequence: paxos::StreamSequence {
+            incarnation,
+            counter,
+        },
+    })
+}
+
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut s, b| {
+        let _ = write!(s, "{b:02x}");
+        s
+    })
+}
+
+pub fn parse_hex16(text: &str) -> Option<[u8; 16]> {
+    let text: String = text.chars().filter(|c| *c != '-').collect();
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    let mut out = [0; 16];
+    for (i, byte) in out.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * i..2 * i + 2], 16).ok()?;
+    }
+    Some(out)
+}
+
+/// The usual form of a UUID: 8-4-4-4-12.
+pub fn uuid(bytes: &[u8; 16]) -> String {
+    let h = hex(bytes);
+    format!(
+        "{}-{}-{}-{}-{}",
+        &h[..8],
+        &h[8..12],
+        &h[12..16],
+        &h[16..20],
+        &h[20..]
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_request_line_reads_as_documented() {
+        let r = Request::parse(b"logberg/1 append main label=a%20b continues=1.2.3@77").unwrap();
+        assert_eq!(
+            (r.verb.as_str(), r.words.as_slice()),
+            ("append", &["main".to_string()][..])
+        );
+        assert_eq!(r.get("label"), Some("a b"));
+        assert_eq!(r.allow(1, &["label", "continues"]), Ok(()));
+        assert_eq!(
+            r.allow(1, &["label"]),
+            Err(LineError::UnknownKey("continues".into()))
+        );
+    }
+
+    #[test]
+    fn strangers_and_other_versions_get_different_answers() {
+        assert_eq!(
+            Request::parse(b"GET / HTTP/1.1"),
+            Err(LineError::OtherProtocol)
+        );
+        assert_eq!(
+            Request::parse(b"logberg/2 status"),
+            Err(LineError::OtherVersion("logberg/2".into()))
+        );
+        assert_eq!(Request::parse(b"logberg/1"), Err(LineError::NoVerb));
+        assert_eq!(Request::parse(b"\xff\xfe"), Err(LineError::NotText));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_survives_encoding(word in "\\PC+", value in "\\PC*") {
+            prop_assume!(!word.contains('='));
+            let mut r = Request::new("verb").key("k", &value);
+            r.words.push(word);
+            let line = r.encode();
+            prop_assert_eq!(Request::parse(&line[..line.len() - 1]).unwrap(), r);
+        }
+
+        #[test]
+        fn any_bytes_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            if let Err(e) = Request::parse(&bytes) {
+                prop_assert!(!Refusal::from(e).encode()[..].is_empty());
+            }
+        }
+    }
+}

@@ -1,0 +1,697 @@
+//! One log's replica on this node: its engine, its records on disk, and everybody who writes to it,
+//! follows it or reads it.
+//!
+//! Positions, in slots:
+//!
+//! ```text
+//! acknowledged <= chosen <= proposed <= written <= received
+//!                            durable <= written
+//! `durable` and `chosen` are not ordered: followers alone may be a quorum.
+//! ```
+//!
+//! Every entry point hands the engine one input and then calls [`Log::drain`], which performs all
+//! that the engine and the store ask for. What may be possible now but was asked for by nobody
+//! (sending, acknowledging, reading on) happens in [`Log::settle`], once per round.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use paxos::{
+    BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Note, Outcome, Output,
+    PermitContent, Persist, Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition, Term,
+    Value,
+};
+
+use crate::LogId;
+use crate::buffer::{Buffer, Shared, Slice};
+use crate::catch_up::CatchUp;
+use crate::env::{Env, LogEvent};
+use crate::feed::Feeder;
+use crate::follow::Source;
+use crate::format::{PAYLOAD_BYTES_MAX, RECORD_HEADER, codec};
+use crate::ingest::Ingest;
+use crate::op::{Completion, ConnId};
+use crate::read::Readers;
+use crate::replicate::Follower;
+use crate::ring::{Entry, Ring};
+use crate::store::{NewRecord, ReadFailure, RecordContext, Store, StoreEvent};
+
+pub struct Log {
+    pub id: LogId,
+    pub name: String,
+    pub(crate) engine: Engine,
+    pub(crate) store: Store,
+    pub(crate) ring: Ring,
+    pub(crate) followers: BTreeMap<NodeId, Follower>,
+    pub(crate) sources: BTreeMap<ConnId, Source>,
+    pub(crate) feeders: BTreeMap<NodeId, Feeder>,
+    pub(crate) ingest: Ingest,
+    pub(crate) readers: Readers,
+    pub(crate) catch_up: CatchUp,
+    pub(crate) alive: BTreeSet<NodeId>,
+    own: NodeId,
+    role: Role,
+    /// The bytes of the batch that the engine is being told of, until it asks to persist them.
+    at_hand: Option<Buffer>,
+    /// Messages that wait for a record, in the order of the records.
+    awaiting_durable: VecDeque<(RecordNumber, NodeId, Message)>,
+    durable: RecordNumber,
+    pub(crate) persisted: RecordNumber,
+    /// A bound run's bytes on their way from our own disk.
+    rebind: Option<Rebind>,
+    pub(crate) stopped: Option<String>,
+    last_chosen_at: paxos::Time,
+}
+
+struct Rebind {
+    term: Term,
+    stream: StreamName,
+    position: StreamPosition,
+    count: u64,
+    since: paxos::Time,
+    reading: bool,
+}
+
+/// Who asked the store to read; packed into its ticket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ticket {
+    Rebind,
+    Reader(ConnId),
+    Feeder(NodeId),
+    Local,
+}
+
+impl Ticket {
+    fn pack(self) -> u64 {
+        match self {
+            Ticket::Rebind => 0,
+            Ticket::Local => 1,
+            Ticket::Reader(conn) => conn.0 << 2 | 2,
+            Ticket::Feeder(node) => u64::from(node.0) << 2 | 3,
+        }
+    }
+
+    fn unpack(packed: u64) -> Ticket {
+        match packed & 3 {
+            0 => Ticket::Rebind,
+            1 => Ticket::Local,
+            2 => Ticket::Reader(ConnId(packed >> 2)),
+            _ => Ticket::Feeder(NodeId((packed >> 2) as u32)),
+        }
+    }
+}
+
+impl Log {
+    pub fn new(env: &Env, id: LogId, name: String, store: Store, checkpoint: Checkpoint) -> Log {
+        let config = EngineConfig {
+            node: env.identity.node,
+            seed: env.nonce ^ u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            unchosen_bytes_max: env.limits.unchosen_bytes_max,
+            timing: env.limits.timing,
+        };
+        let engine = Engine::new(config, checkpoint, env.now);
+        let mut log = Log {
+            id,
+            name,
+            own: env.identity.node,
+            role: engine.role(),
+            engine,
+            store,
+            ring: Ring::default(),
+            followers: BTreeMap::new(),
+            sources: BTreeMap::new(),
+            feeders: BTreeMap::new(),
+            ingest: Ingest::default(),
+            readers: Readers::default(),
+            catch_up: CatchUp::default(),
+            alive: BTreeSet::new(),
+            at_hand: None,
+            awaiting_durable: VecDeque::new(),
+            durable: RecordNumber(0),
+            persisted: RecordNumber(0),
+            rebind: None,
+            stopped: None,
+            last_chosen_at: env.now,
+        };
+        log.catch_up.recount(&log.engine, &log.store);
+        log.engine
+            .handle(env.now, Input::MissingBytes(log.catch_up.missing_bytes()));
+        log
+    }
+
+    pub fn is_leading(&self) -> bool {
+        matches!(self.role, Role::Leader { .. }) && self.stopped.is_none()
+    }
+
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Leading, and free to propose something new.
+    pub(crate) fn can_propose(&self) -> bool {
+        self.is_leading()
+            && self
+                .engine
+                .permit()
+                .is_some_and(|p| p.content == PermitContent::Free && p.next < p.limit)
+    }
+
+    pub(crate) fn context(&self) -> RecordContext {
+        RecordContext {
+            promised: self.engine.promised(),
+            first_unchosen: self.engine.first_unchosen(),
+        }
+    }
+
+    /// Hands the engine one input and performs all that follows.
+    pub(crate) fn input(&mut self, env: &mut Env, input: Input) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.engine.handle(env.now, input);
+        self.drain(env);
+    }
+
+    pub(crate) fn drain(&mut self, env: &mut Env) {
+        self.store.set_time(env.now);
+        loop {
+            while let Some(output) = self.engine.poll_output() {
+                self.perform(env, output);
+            }
+            while let Some(op) = self.store.poll_op() {
+                env.ops.push_back(op);
+            }
+            match self.store.poll_event() {
+                Some(event) => self.on_store_event(env, event),
+                None => break,
+            }
+        }
+        if self.store.wants_roll() && self.stopped.is_none() {
+            let context = self.context();
+            self.store.roll(&self.engine.checkpoint(), context);
+            while let Some(op) = self.store.poll_op() {
+                env.ops.push_back(op);
+            }
+        }
+    }
+
+    fn perform(&mut self, env: &mut Env, output: Output) {
+        match output {
+            Output::Persist { record, what } => self.persist(record, what),
+            Output::Send { to, message, after } => {
+                if after <= self.durable {
+                    env.send_message(to, self.id, message);
+                } else {
+                    self.awaiting_durable.push_back((after, to, message));
+                }
+            }
+            Output::Replicate(mut proposal) => {
+                let payload = match &proposal.value {
+                    Value::Action(action) => {
+                        let encoded = codec::encode(action.as_ref());
+                        proposal.digest = crate::format::digest(&encoded);
+                        Some(Slice::copied_from(&encoded))
+                    }
+                    _ => None,
+                };
+                self.ring.push(Entry { proposal, payload });
+            }
+            Output::Permit(_) => {}
+            Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
+            Output::Chosen { .. } => self.last_chosen_at = env.now,
+            Output::StateInstalled => {
+                tracing::info!(
+                    log = self.id.0,
+                    slot = self.engine.first_unchosen().0,
+                    "caught up by state"
+                );
+                self.recount_missing(env);
+            }
+            Output::Role(role) => self.on_role(env, role),
+            Output::ReadReady(read) => self.readers.on_ready(read),
+            Output::ReadsFailed => self.fail_barriers(env),
+            Output::Note(note) => self.note(note),
+        }
+    }
+
+    fn persist(&mut self, record: RecordNumber, what: Persist) {
+        let context = self.context();
+        self.persisted = record;
+        match what {
+            Persist::Promise { .. } => {
+                self.store.append(
+                    NewRecord::Promise(self.engine.checkpoint()),
+                    context,
+                    record.0,
+                );
+            }
+            Persist::State => {
+                self.store.append(
+                    NewRecord::State(self.engine.checkpoint()),
+                    context,
+                    record.0,
+                );
+            }
+            Persist::Accept {
+                term,
+                slots,
+                value,
+                digest,
+            } => {
+                let is_content = matches!(value, Value::Content { .. });
+                let buffer = if is_content {
+                    Some(
+                        self.at_hand
+                            .take()
+                            .expect("content is proposed and accepted with its bytes at hand"),
+                    )
+                } else {
+                    None
+                };
+                let frozen = self.store.append(
+                    NewRecord::Accept {
+                        term,
+                        slots,
+                        value: value.clone(),
+                        digest,
+                        payload: buffer,
+                    },
+                    context,
+                    record.0,
+                );
+                if let (true, Some(frozen)) = (is_content && term.owner == self.own, frozen) {
+                    let payload = payload_of(&frozen, slots.len() as usize);
+                    let chosen_up_to = self.engine.first_unchosen();
+                    self.ring.push(Entry {
+                        proposal: Proposal {
+                            term,
+                            slots,
+                            value,
+                            digest,
+                            chosen_up_to,
+                        },
+                        payload: Some(payload),
+                    });
+                }
+            }
+        }
+    }
+
+    fn on_store_event(&mut self, env: &mut Env, event: StoreEvent) {
+        match event {
+            StoreEvent::Durable { tag } => {
+                let up_to = RecordNumber(tag);
+                if up_to <= self.durable || self.stopped.is_some() {
+                    return;
+                }
+                self.durable = up_to;
+                self.engine.handle(env.now, Input::Durable { up_to });
+                while self
+                    .awaiting_durable
+                    .front()
+                    .is_some_and(|(after, _, _)| *after <= up_to)
+                {
+                    let (_, to, message) =
+                        self.awaiting_durable.pop_front().expect("there is a front");
+                    env.send_message(to, self.id, message);
+                }
+            }
+            StoreEvent::Read {
+                ticket,
+                buffer,
+                result,
+            } => match Ticket::unpack(ticket) {
+                Ticket::Rebind => self.on_rebind_read(env, buffer, result.map(|r| r.payload)),
+                Ticket::Reader(conn) => self.on_reader_bytes(env, conn, buffer, result),
+                Ticket::Feeder(peer) => self.on_feeder_bytes(env, peer, buffer, result),
+                Ticket::Local => self.on_local_bytes(env, buffer, result),
+            },
+            StoreEvent::Lost { stream, range } => {
+                tracing::error!(
+                    log = self.id.0,
+                    %stream,
+                    from = range.start.0,
+                    to = range.end.0,
+                    "a record on disk is corrupt; it is quarantined and will be fetched from a peer"
+                );
+                self.recount_missing(env);
+            }
+            StoreEvent::Failed(error) => self.stop(env, format!("the disk failed: {error}")),
+        }
+    }
+
+    pub(crate) fn recount_missing(&mut self, env: &mut Env) {
+        self.catch_up.recount(&self.engine, &self.store);
+        self.engine
+            .handle(env.now, Input::MissingBytes(self.catch_up.missing_bytes()));
+    }
+
+    /// After a disk error this replica takes no part until an operator restarts it.
+    fn stop(&mut self, env: &mut Env, why: String) {
+        if self.stopped.is_some() {
+            return;
+        }
+        tracing::error!(
+            log = self.id.0,
+            why,
+            "this log's replica stops; repair the disk and restart the node"
+        );
+        self.end_replication(env);
+        self.stop_clients(
+            env,
+            "shutting-down",
+            "this replica stopped because its disk failed; ask another node",
+        );
+        self.stopped = Some(why.clone());
+        env.events
+            .push_back(LogEvent::Stopped { log: self.id, why });
+    }
+
+    fn on_role(&mut self, env: &mut Env, role: Role) {
+        let led = matches!(self.role, Role::Leader { .. });
+        self.role = role;
+        tracing::info!(log = self.id.0, name = self.name, ?role, "role");
+        match role {
+            Role::Leader { .. } => self.begin_replication(env),
+            Role::Follower { .. } | Role::Candidate => {
+                if led {
+                    self.end_replication(env);
+                    self.rebind = None;
+                    self.refuse_writers_not_leading(env);
+                }
+            }
+        }
+        env.events.push_back(LogEvent::Role { log: self.id });
+    }
+
+    fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
+        match &outcome {
+            Outcome::Opened(stream) => self.on_opened(env, *stream),
+            Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
+            Outcome::Closed { stream, at } => self.on_closed(env, *stream, Some(*at)),
+            Outcome::NotClosed { stream } => self.on_closed(env, *stream, None),
+            Outcome::NodeId(_)
+            | Outcome::Reconfigured { .. }
+            | Outcome::NotReconfigured(_)
+            | Outcome::Trimmed { .. } => {
+                env.events.push_back(LogEvent::Applied {
+                    log: self.id,
+                    slot,
+                    outcome,
+                });
+            }
+        }
+    }
+
+    fn note(&self, note: Note) {
+        match note {
+            Note::Ignored { from, reason } => {
+                tracing::debug!(log = self.id.0, from = from.0, ?reason, "message ignored");
+            }
+            Note::DigestMismatch { by, slots } => tracing::error!(
+                log = self.id.0,
+                by = by.0,
+                %slots,
+                "a follower accepted other bytes than were sent; its acceptance does not count"
+            ),
+            note => tracing::info!(log = self.id.0, name = self.name, ?note, "engine"),
+        }
+    }
+
+    /// Gives bytes that stand in `buffer[RECORD_HEADER..][..count]` to disk and network. The open
+    /// permit must have room for them.
+    pub(crate) fn propose_bytes(
+        &mut self,
+        env: &mut Env,
+        stream: StreamName,
+        position: u64,
+        buffer: Buffer,
+        count: usize,
+    ) {
+        let permit = self.engine.permit().expect("only under an open permit");
+        let (term, first_slot) = (permit.term, permit.next);
+        let digest = crate::format::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
+        self.at_hand = Some(buffer);
+        self.engine.handle(
+            env.now,
+            Input::BytesWritten(BytesWritten {
+                term,
+                first_slot,
+                count: count as u64,
+                stream,
+                position: StreamPosition(position),
+                digest,
+            }),
+        );
+        self.drain(env);
+        assert!(
+            self.at_hand.is_none(),
+            "what was written under a permit is persisted"
+        );
+    }
+
+    /// A proposal arrived with its bytes, checked against its digest.
+    pub(crate) fn on_proposal(
+        &mut self,
+        env: &mut Env,
+        from: NodeId,
+        proposal: Proposal,
+        bytes: Option<Buffer>,
+    ) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.at_hand = bytes;
+        self.engine.handle(
+            env.now,
+            Input::Message {
+                from,
+                message: Message::Propose(proposal),
+            },
+        );
+        self.drain(env);
+        self.at_hand = None;
+    }
+
+    pub(crate) fn on_message(&mut self, env: &mut Env, from: NodeId, message: Message) {
+        if matches!(message, Message::Propose(_)) {
+            return; // Proposals travel with their bytes only.
+        }
+        self.input(env, Input::Message { from, message });
+    }
+
+    pub(crate) fn on_disk(&mut self, env: &mut Env, completion: Completion) {
+        self.store.on_completion(env.now, completion);
+        self.drain(env);
+    }
+
+    pub(crate) fn set_alive(&mut self, env: &mut Env, peer: NodeId, alive: bool) {
+        if alive {
+            self.alive.insert(peer);
+            self.resend_to(peer);
+            self.input(env, Input::PeerAlive(peer));
+        } else {
+            self.alive.remove(&peer);
+            self.input(env, Input::PeerSilent(peer));
+        }
+    }
+
+    /// Does whatever has become possible.
+    pub(crate) fn settle(&mut self, env: &mut Env) {
+        if self.stopped.is_some() {
+            return;
+        }
+        if self.engine.deadline().is_some_and(|d| d <= env.now) {
+            self.engine.handle(env.now, Input::Timer);
+        }
+        self.store.on_time(env.now);
+        if self.is_leading()
+            && self
+                .store
+                .oldest_write_since()
+                .is_some_and(|t| env.now.0 > t.0 + env.limits.disk_stall)
+        {
+            tracing::error!(
+                log = self.id.0,
+                "this leader's disk hangs; another node takes over"
+            );
+            self.engine.handle(env.now, Input::StepDown);
+        }
+        self.drain(env);
+        self.rebind(env);
+        self.ingest(env);
+        self.replicate(env);
+        self.acknowledge(env);
+        self.pump_sources(env);
+        self.pump_readers(env);
+        self.pump_catch_up(env);
+        self.pump_feeders(env);
+        if env.now.0 > self.last_chosen_at.0 + env.limits.ring_idle {
+            let end = self.ring.end();
+            self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
+        }
+        self.drain(env);
+    }
+
+    pub(crate) fn deadline(&self, env: &Env) -> Option<paxos::Time> {
+        if self.stopped.is_some() {
+            return None;
+        }
+        [
+            self.engine.deadline(),
+            self.store.deadline(),
+            self.busy_deadline(env),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        self.is_busy()
+            .then_some(paxos::Time(env.now.0 + BUSY_ROUND))
+    }
+
+    /// Something is under way that nobody else would wake us for.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.stopped.is_none()
+            && (self.rebind.is_some()
+                || self.catch_up.is_busy()
+                || self.ingest.is_waiting()
+                || self.readers.are_retrying()
+                || self.ring.bytes() > 0
+                || (self.is_leading()
+                    && self.engine.first_unchosen() < self.engine.proposed_up_to()))
+    }
+
+    /// Proposes again, in our term, the bytes that earlier terms left accepted but not chosen.
+    fn rebind(&mut self, env: &mut Env) {
+        let Some(permit) = self.engine.permit() else {
+            return;
+        };
+        let PermitContent::Bound {
+            stream,
+            position,
+            holders,
+        } = &permit.content
+        else {
+            self.rebind = None;
+            return;
+        };
+        let (term, stream, position, holders) = (permit.term, *stream, *position, holders.clone());
+        let count = (permit.limit.0 - permit.next.0).min(PAYLOAD_BYTES_MAX as u64);
+        if count == 0 {
+            return;
+        }
+        let same = self
+            .rebind
+            .as_ref()
+            .is_some_and(|r| r.term == term && r.stream == stream && r.position == position);
+        if !same {
+            let reading = self.rebind.as_ref().is_some_and(|r| r.reading);
+            self.rebind = Some(Rebind {
+                term,
+                stream,
+                position,
+                count,
+                since: env.now,
+                reading,
+            });
+        }
+        let rebind = self.rebind.as_mut().expect("it was set just now");
+        if rebind.reading {
+            return;
+        }
+        let end = StreamPosition(position.0 + count);
+        if self
+            .store
+            .holdings()
+            .holds(stream, position..StreamPosition(position.0 + 1))
+        {
+            rebind.reading = true;
+            self.store
+                .read(Ticket::Rebind.pack(), stream, position, env.batches.take());
+            self.drain(env);
+            return;
+        }
+        let own = holders.contains(&env.identity.node);
+        if own && self.store.queued_bytes() > 0 {
+            return; // Still on its way to our own disk.
+        }
+        if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
+            tracing::warn!(log = self.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
+            rebind.since = env.now;
+            self.input(env, Input::BytesUnavailable { term, holders });
+            return;
+        }
+        self.catch_up.want(stream, position..end, &holders);
+    }
+
+    fn on_rebind_read(
+        &mut self,
+        env: &mut Env,
+        buffer: Buffer,
+        result: Result<std::ops::Range<usize>, ReadFailure>,
+    ) {
+        let Some(rebind) = self.rebind.as_mut() else {
+            return;
+        };
+        rebind.reading = false;
+        let Ok(payload) = result else { return };
+        let (term, stream, position) = (rebind.term, rebind.stream, rebind.position);
+        let fits = self.engine.permit().is_some_and(|p| {
+            p.term == term
+                && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)
+        });
+        if !fits {
+            return;
+        }
+        let count = payload.len().min(rebind.count as usize);
+        self.rebind = None;
+        let batch = batch_of(env, &buffer[payload.start..payload.start + count]);
+        self.propose_bytes(env, stream, position.0, batch, count);
+        self.rebind(env);
+    }
+
+    pub(crate) fn read_from_store(
+        &mut self,
+        ticket: Ticket,
+        stream: StreamName,
+        position: u64,
+        buffer: Buffer,
+    ) {
+        self.store
+            .read(ticket.pack(), stream, StreamPosition(position), buffer);
+    }
+
+    /// Hands over if we lead, so that a stopping node costs its clients no timeout.
+    pub(crate) fn abdicate(&mut self, env: &mut Env) {
+        if self.is_leading() {
+            self.input(env, Input::Abdicate { to: None });
+        }
+    }
+}
+
+fn payload_of(frozen: &Shared, count: usize) -> Slice {
+    frozen.slice(RECORD_HEADER..RECORD_HEADER + count)
+}
+
+/// A batch buffer with these bytes where a record's payload stands; a small one for few bytes, so
+/// that waiting small batches do not pin large buffers.
+pub(crate) fn batch_of(env: &Env, bytes: &[u8]) -> Buffer {
+    let mut batch = batch_for(env, bytes.len());
+    batch[RECORD_HEADER..RECORD_HEADER + bytes.len()].copy_from_slice(bytes);
+    batch
+}
+
+pub(crate) fn batch_for(env: &Env, count: usize) -> Buffer {
+    if count <= SMALL_BATCH {
+        Buffer::new((RECORD_HEADER + count).next_multiple_of(crate::op::BLOCK))
+    } else {
+        env.batches.take()
+    }
+}
+
+/// How often a log with something under way is settled when nothing else wakes it.
+const BUSY_ROUND: u64 = 20_000;
+
+pub(crate) const SMALL_BATCH: usize = 64 << 10;

@@ -1,0 +1,560 @@
+//! Readers: chosen bytes to whoever asks, from memory while they are young, from disk afterwards.
+//!
+//! Shape:  ring or segment -> socket (or the state machine inside this process).
+//! Units:  positions count the bytes of a chain of continued streams, or of all outputs in order.
+//! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
+//!
+//! A reader has at most one chunk in memory, and all readers together at most
+//! `read_buffers_max`: one that does not read costs its chunk and nothing else.
+
+use std::collections::BTreeMap;
+
+use paxos::{Input, LogState, ReadId, StreamEnd, StreamName, Time};
+
+use crate::buffer::{Buffer, Slice};
+use crate::env::{Env, LogEvent, Place};
+use crate::line::{Refusal, Request};
+use crate::log::{Log, Ticket};
+use crate::op::ConnId;
+use crate::store::{ReadBytes, ReadFailure};
+
+#[derive(Default)]
+pub(crate) struct Readers {
+    readers: BTreeMap<ConnId, Reader>,
+    last_read: u64,
+    local: Option<Local>,
+}
+
+struct Reader {
+    cursor: Cursor,
+    /// Exclusive; for reads that do not follow at most what was chosen when they began.
+    to: Option<u64>,
+    asked_to: Option<u64>,
+    follow: bool,
+    stale: bool,
+    framed: bool,
+    barrier: Barrier,
+    began: bool,
+    /// A chunk is being read or sent.
+    busy: bool,
+    missing_since: Option<Time>,
+    retry_at: Time,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Barrier {
+    Waiting(ReadId),
+    Passed,
+}
+
+/// The state machine inside this process reads everything from the beginning.
+struct Local {
+    cursor: Cursor,
+    busy: bool,
+    caught_up: bool,
+    retry_at: Time,
+}
+
+/// A place in a chain of streams.
+#[derive(Clone, Debug)]
+struct Cursor {
+    target: Target,
+    at: u64,
+    /// The stream that `at` is in, and where that stream begins.
+    stream: Option<StreamName>,
+    base: u64,
+    /// Its index among all streams of the log, trimmed ones included.
+    index: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Target {
+    Everything,
+    Chain(StreamName),
+}
+
+/// What the cursor points at.
+struct Spot {
+    stream: StreamName,
+    position: u64,
+    /// Chosen bytes from there to the stream's end.
+    available: u64,
+    trimmed: u64,
+    end: StreamEnd,
+    /// A later stream of the chain was entered to get here.
+    moved: bool,
+}
+
+const MISSING_WAIT: u64 = 10_000_000;
+const RETRY: u64 = 20_000;
+
+impl Cursor {
+    fn new(target: Target, at: u64) -> Cursor {
+        Cursor {
+            target,
+            at,
+            stream: None,
+            base: 0,
+            index: 0,
+        }
+    }
+
+    /// `None` while there is nothing at all, or the chain's first stream is unknown.
+    fn spot(&mut self, state: &LogState) -> Option<Spot> {
+        let mut moved = false;
+        loop {
+            let stream = match (self.target, self.stream) {
+                (Target::Chain(first), None) => state.stream(first)?,
+                (Target::Chain(_), Some(name)) => state.stream(name)?,
+                (Target::Everything, _) => {
+                    self.index = self.index.max(state.streams_trimmed);
+                    state
+                        .streams
+                        .get((self.index - state.streams_trimmed) as usize)?
+                }
+            };
+            self.stream = Some(stream.name);
+            let length = stream.length.0;
+            if self.at >= self.base + length && stream.end != StreamEnd::Open {
+                let next = match self.target {
+                    Target::Chain(_) => stream.continued_by,
+                    Target::Everything => state
+                        .streams
+                        .get((self.index + 1 - state.streams_trimmed) as usize)
+                        .map(|s| s.name),
+                };
+                if let Some(next) = next {
+                    self.base += length;
+                    self.index += 1;
+                    self.stream = Some(next);
+                    moved = true;
+                    continue;
+                }
+            }
+            let position = self.at.saturating_sub(self.base);
+            return Some(Spot {
+                stream: stream.name,
+                position,
+                available: length.saturating_sub(position),
+                trimmed: stream.trimmed.0,
+                end: stream.end,
+                moved,
+            });
+        }
+    }
+
+    /// Chosen bytes from the chain's beginning to its end so far.
+    fn length(&self, state: &LogState) -> Option<u64> {
+        match self.target {
+            Target::Everything => Some(state.streams.iter().map(|s| s.length.0).sum()),
+            Target::Chain(first) => {
+                let mut length = 0;
+                let mut name = Some(first);
+                while let Some(n) = name {
+                    let stream = state.stream(n)?;
+                    length += stream.length.0;
+                    name = stream.continued_by;
+                }
+                Some(length)
+            }
+        }
+    }
+}
+
+impl Readers {
+    pub(crate) fn are_retrying(&self) -> bool {
+        self.readers
+            .values()
+            .any(|r| r.missing_since.is_some() || matches!(r.barrier, Barrier::Waiting(_)))
+            || self.local.as_ref().is_some_and(|l| !l.caught_up)
+    }
+
+    pub(crate) fn on_ready(&mut self, up_to: ReadId) {
+        for reader in self.readers.values_mut() {
+            if matches!(reader.barrier, Barrier::Waiting(id) if id <= up_to) {
+                reader.barrier = Barrier::Passed;
+            }
+        }
+    }
+}
+
+impl Log {
+    /// `read LOG …`
+    pub(crate) fn on_read_request(&mut self, env: &mut Env, conn: ConnId, request: &Request) {
+        let mut reader = match self.parse_read(request) {
+            Ok(reader) => reader,
+            Err(refusal) => return env.refuse(conn, refusal),
+        };
+        if let Some(why) = &self.stopped {
+            let refusal = Refusal::new("not-here", format!("this node's replica stopped: {why}"));
+            return env.refuse(conn, refusal);
+        }
+        let mut barrier = None;
+        if !reader.stale {
+            if let Err(refusal) = self.check_leading(env) {
+                return env.refuse(conn, refusal);
+            }
+            self.readers.last_read += 1;
+            let id = ReadId(self.readers.last_read);
+            reader.barrier = Barrier::Waiting(id);
+            barrier = Some(id);
+        }
+        self.readers.readers.insert(conn, reader);
+        if let Some(id) = barrier {
+            self.input(env, Input::Read(id));
+        }
+        self.pump_readers(env);
+    }
+
+    fn parse_read(&self, request: &Request) -> Result<Reader, Refusal> {
+        request.allow(1, &["stream", "from", "to", "follow", "stale", "format"])?;
+        let bad = |what: &str| Refusal::new("bad-request", what.to_string());
+        let target = match request.get("stream") {
+            None => Target::Everything,
+            Some(name) => Target::Chain(
+                crate::line::parse_stream(name)
+                    .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?,
+            ),
+        };
+        let from = request.parsed::<u64>("from")?.unwrap_or(0);
+        let to = request.parsed::<u64>("to")?;
+        if to.is_some_and(|to| to < from) {
+            return Err(bad("the range ends before it begins: choose from <= to"));
+        }
+        let framed = match request.get("format") {
+            None | Some("raw") => false,
+            Some("framed") => true,
+            Some(_) => return Err(bad("format is raw or framed")),
+        };
+        Ok(Reader {
+            cursor: Cursor::new(target, from),
+            to,
+            asked_to: to,
+            follow: request.flag("follow")?,
+            stale: request.flag("stale")?,
+            framed,
+            barrier: Barrier::Passed,
+            began: false,
+            busy: false,
+            missing_since: None,
+            retry_at: Time(0),
+        })
+    }
+
+    /// We stopped leading before the barrier was passed.
+    pub(crate) fn fail_barriers(&mut self, env: &mut Env) {
+        let refusal = self.not_leader(env);
+        let failed: Vec<ConnId> = self
+            .readers
+            .readers
+            .iter()
+            .filter(|(_, r)| !r.stale && (r.follow || matches!(r.barrier, Barrier::Waiting(_))))
+            .map(|(conn, _)| *conn)
+            .collect();
+        for conn in failed {
+            self.end_reader(env, conn, Err(refusal.clone()));
+        }
+    }
+
+    pub(crate) fn stop_readers(&mut self, env: &mut Env, code: &'static str, sentence: &str) {
+        let conns: Vec<ConnId> = self.readers.readers.keys().copied().collect();
+        for conn in conns {
+            self.end_reader(env, conn, Err(Refusal::new(code, sentence)));
+        }
+    }
+
+    pub(crate) fn pump_readers(&mut self, env: &mut Env) {
+        let conns: Vec<ConnId> = self
+            .readers
+            .readers
+            .iter()
+            .filter(|(_, r)| !r.busy)
+            .map(|(c, _)| *c)
+            .collect();
+        for conn in conns {
+            self.pump_reader(env, conn);
+        }
+        self.pump_local(env);
+    }
+
+    fn pump_reader(&mut self, env: &mut Env, conn: ConnId) {
+        let state = self.engine.state();
+        let Some(reader) = self.readers.readers.get_mut(&conn) else {
+            return;
+        };
+        if reader.busy || reader.barrier != Barrier::Passed || reader.retry_at > env.now {
+            return;
+        }
+        if !reader.began {
+            let Some(length) = reader.cursor.length(state) else {
+                let refusal = Refusal::new(
+                    "unknown-stream",
+                    format!("{} has no such stream", self.name),
+                );
+                return self.end_reader(env, conn, Err(refusal));
+            };
+            if reader.cursor.at > length && !reader.follow {
+                let refusal =
+                    Refusal::new("past-end", format!("only {length} bytes are chosen so far"));
+                return self.end_reader(env, conn, Err(refusal.key("length", length)));
+            }
+            if !reader.follow {
+                reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
+            }
+            reader.began = true;
+            if reader.framed {
+                let line = format!(
+                    "reading from={} length={length} stale={}\n",
+                    reader.cursor.at,
+                    u8::from(reader.stale)
+                );
+                env.send_bytes(conn, line.as_bytes());
+                reader.busy = true;
+                return;
+            }
+        }
+        let at = reader.cursor.at;
+        let spot = reader.cursor.spot(state);
+        let reached = reader.to.is_some_and(|to| at >= to);
+        let Some(spot) = spot else {
+            // Nothing was ever opened.
+            if reached || !reader.follow {
+                self.end_reader(env, conn, Ok("open"));
+            }
+            return;
+        };
+        if reached {
+            let status = if reader.asked_to.is_some_and(|to| at >= to) {
+                "to"
+            } else {
+                match spot.end {
+                    _ if spot.available > 0 => "open",
+                    StreamEnd::Closed => "closed",
+                    StreamEnd::Cut => "cut",
+                    StreamEnd::Open => "open",
+                }
+            };
+            return self.end_reader(env, conn, Ok(status));
+        }
+        if spot.available == 0 {
+            if spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything {
+                self.end_reader(env, conn, Ok("closed"));
+            }
+            return; // Following: more may come.
+        }
+        if spot.position < spot.trimmed {
+            let from = at + (spot.trimmed - spot.position);
+            let refusal = Refusal::new("trimmed", format!("bytes before {from} were trimmed"))
+                .key("from", from);
+            return self.end_reader(env, conn, Err(refusal));
+        }
+        let wanted = spot.available.min(reader.to.map_or(u64::MAX, |to| to - at));
+        if let Some(slice) = self
+            .ring
+            .find(spot.stream, paxos::StreamPosition(spot.position))
+        {
+            let count = (slice.len() as u64).min(wanted) as usize;
+            return self.send_chunk(env, conn, slice.within(0..count));
+        }
+        if env.reads_in_flight >= env.limits.read_buffers_max {
+            reader.retry_at = Time(env.now.0 + RETRY);
+            reader.missing_since.get_or_insert(env.now);
+            return;
+        }
+        reader.busy = true;
+        env.reads_in_flight += 1;
+        let buffer = env.batches.take();
+        self.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
+        self.drain(env);
+    }
+
+    pub(crate) fn on_reader_bytes(
+        &mut self,
+        env: &mut Env,
+        conn: ConnId,
+        buffer: Buffer,
+        result: Result<ReadBytes, ReadFailure>,
+    ) {
+        env.reads_in_flight = env.reads_in_flight.saturating_sub(1);
+        let state = self.engine.state();
+        let Some(reader) = self.readers.readers.get_mut(&conn) else {
+            return;
+        };
+        reader.busy = false;
+        match result {
+            Ok(bytes) => {
+                reader.missing_since = None;
+                let Some(spot) = reader.cursor.spot(state) else {
+                    return;
+                };
+                let wanted = spot.available.min(
+                    reader
+                        .to
+                        .map_or(u64::MAX, |to| to.saturating_sub(reader.cursor.at)),
+                );
+                let count = (bytes.payload.len() as u64).min(wanted) as usize;
+                if count == 0 || bytes.position.0 != spot.position {
+                    return;
+                }
+                let slice = buffer
+                    .freeze()
+                    .slice(bytes.payload.start..bytes.payload.start + count);
+                self.send_chunk(env, conn, slice);
+            }
+            Err(_) => {
+                let since = *reader.missing_since.get_or_insert(env.now);
+                reader.retry_at = Time(env.now.0 + RETRY);
+                if env.now.0 > since.0 + MISSING_WAIT {
+                    let at = reader.cursor.at;
+                    let refusal = Refusal::new(
+                        "not-here",
+                        "this node does not hold these bytes yet; ask another or later",
+                    );
+                    self.end_reader(env, conn, Err(refusal.key("position", at)));
+                }
+            }
+        }
+    }
+
+    fn send_chunk(&mut self, env: &mut Env, conn: ConnId, slice: Slice) {
+        let Some(reader) = self.readers.readers.get_mut(&conn) else {
+            return;
+        };
+        let mut slices = Vec::with_capacity(2);
+        if reader.framed {
+            let digest = crc32c::crc32c(&slice);
+            let line = format!("data {} {} {digest:08x}\n", reader.cursor.at, slice.len());
+            slices.push(Slice::copied_from(line.as_bytes()));
+        }
+        reader.cursor.at += slice.len() as u64;
+        slices.push(slice);
+        reader.busy = true;
+        env.send(conn, slices);
+    }
+
+    pub(crate) fn on_reader_sent(&mut self, env: &mut Env, conn: ConnId, ok: bool) {
+        if !ok {
+            self.readers.readers.remove(&conn);
+            return env.close(conn);
+        }
+        if let Some(reader) = self.readers.readers.get_mut(&conn) {
+            reader.busy = false;
+            self.pump_reader(env, conn);
+        }
+    }
+
+    pub(crate) fn on_reader_broken(&mut self, env: &mut Env, conn: ConnId) {
+        self.readers.readers.remove(&conn);
+        env.close(conn);
+    }
+
+    fn end_reader(&mut self, env: &mut Env, conn: ConnId, end: Result<&str, Refusal>) {
+        let Some(reader) = self.readers.readers.remove(&conn) else {
+            return;
+        };
+        if env.conns.get(&conn) != Some(&Place::Reader(self.id)) {
+            return;
+        }
+        match end {
+            Ok(status) if reader.framed => {
+                env.part(
+                    conn,
+                    format!("end {} {status}\n", reader.cursor.at).as_bytes(),
+                );
+            }
+            Ok(_) => env.part(conn, b""),
+            // In a raw answer a line after bytes would be taken for bytes: break the connection.
+            Err(refusal) if reader.framed || !reader.began || reader.cursor.at == 0 => {
+                env.refuse(conn, refusal)
+            }
+            Err(_) => env.close(conn),
+        }
+    }
+
+    /// The state machine inside this process follows this log from its beginning.
+    pub fn subscribe_local(&mut self) {
+        let cursor = Cursor::new(Target::Everything, 0);
+        self.readers.local = Some(Local {
+            cursor,
+            busy: false,
+            caught_up: false,
+            retry_at: Time(0),
+        });
+    }
+
+    fn pump_local(&mut self, env: &mut Env) {
+        loop {
+            let state = self.engine.state();
+            let Some(local) = &mut self.readers.local else {
+                return;
+            };
+            if local.busy || local.retry_at > env.now {
+                return;
+            }
+            let spot = local.cursor.spot(state);
+            if spot.as_ref().is_some_and(|s| s.moved) {
+                env.events.push_back(LogEvent::StreamEnded { log: self.id });
+            }
+            let Some(spot) = spot.filter(|s| s.available > 0) else {
+                if !local.caught_up {
+                    local.caught_up = true;
+                    env.events.push_back(LogEvent::CaughtUp { log: self.id });
+                }
+                return;
+            };
+            local.caught_up = false;
+            if let Some(slice) = self
+                .ring
+                .find(spot.stream, paxos::StreamPosition(spot.position))
+            {
+                let count = (slice.len() as u64).min(spot.available) as usize;
+                local.cursor.at += count as u64;
+                let bytes = slice[..count].to_vec();
+                env.events.push_back(LogEvent::Chunk {
+                    log: self.id,
+                    stream: spot.stream,
+                    bytes,
+                });
+                continue;
+            }
+            local.busy = true;
+            let buffer = env.batches.take();
+            self.read_from_store(Ticket::Local, spot.stream, spot.position, buffer);
+            self.drain(env);
+            return;
+        }
+    }
+
+    pub(crate) fn on_local_bytes(
+        &mut self,
+        env: &mut Env,
+        buffer: Buffer,
+        result: Result<ReadBytes, ReadFailure>,
+    ) {
+        let state = self.engine.state();
+        let Some(local) = &mut self.readers.local else {
+            return;
+        };
+        local.busy = false;
+        match result {
+            Ok(bytes) => {
+                let Some(spot) = local.cursor.spot(state) else {
+                    return;
+                };
+                let count = (bytes.payload.len() as u64).min(spot.available) as usize;
+                if bytes.position.0 != spot.position || count == 0 {
+                    return;
+                }
+                local.cursor.at += count as u64;
+                let bytes = buffer[bytes.payload.start..bytes.payload.start + count].to_vec();
+                env.events.push_back(LogEvent::Chunk {
+                    log: self.id,
+                    stream: spot.stream,
+                    bytes,
+                });
+            }
+            Err(_) => local.retry_at = Time(env.now.0 + RETRY),
+        }
+        self.pump_local(env);
+    }
+}

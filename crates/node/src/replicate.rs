@@ -1,0 +1,248 @@
+//! A leader brings its proposals to every other replica: one connection each, each at its own pace.
+//!
+//! Shape:  ring -> socket of each follower.
+//! Units:  cursors count entries of the ring; a send carries up to `send_bytes_max` bytes.
+//! Errors: a broken connection is dialled again and everything unchosen is sent once more. A
+//!         follower slower than the ring skips what is chosen and catches up by itself.
+
+use paxos::{NodeId, Time};
+
+use crate::buffer::{Buffer, Slice};
+use crate::env::{Env, Place};
+use crate::format::DataHeader;
+use crate::format::frame::ProposeHeader;
+use crate::log::Log;
+use crate::op::{BLOCK, ConnId};
+
+pub struct Follower {
+    link: Link,
+    /// The next entry of the ring to send.
+    cursor: u64,
+    sending: bool,
+    /// When the cursor was last moved back or the peer's acceptance last grew.
+    progress_at: Time,
+    accepted_up_to: u64,
+}
+
+pub enum Link {
+    Down {
+        retry_at: Time,
+    },
+    Connecting(ConnId),
+    /// Our first line is out, the peer's answer is not in.
+    Greeting(ConnId),
+    Up(ConnId),
+}
+
+impl Link {
+    pub fn conn(&self) -> Option<ConnId> {
+        match self {
+            Link::Down { .. } => None,
+            Link::Connecting(c) | Link::Greeting(c) | Link::Up(c) => Some(*c),
+        }
+    }
+
+    pub fn is_up(&self) -> bool {
+        matches!(self, Link::Up(_))
+    }
+}
+
+/// Without progress for so long, a follower is sent everything unchosen again.
+const RESEND_AFTER: u64 = 500_000;
+/// How much of the chosen tail stays in memory once every follower was sent it.
+const TAIL_BYTES: u64 = 8 << 20;
+
+impl Follower {
+    fn new(cursor: u64, now: Time) -> Follower {
+        Follower {
+            link: Link::Down { retry_at: Time(0) },
+            cursor,
+            sending: false,
+            progress_at: now,
+            accepted_up_to: 0,
+        }
+    }
+}
+
+impl Log {
+    /// After becoming leader of a term, or again in a later one.
+    pub(crate) fn begin_replication(&mut self, env: &mut Env) {
+        self.ring.clear();
+        let end = self.ring.end();
+        for follower in self.followers.values_mut() {
+            follower.cursor = end;
+            follower.progress_at = env.now;
+        }
+    }
+
+    pub(crate) fn end_replication(&mut self, env: &mut Env) {
+        self.ring.clear();
+        for (_, follower) in std::mem::take(&mut self.followers) {
+            if let Some(conn) = follower.link.conn() {
+                env.close(conn);
+            }
+        }
+    }
+
+    /// Sends each follower what is next for it, as far as its connection takes it.
+    pub(crate) fn replicate(&mut self, env: &mut Env) {
+        if !self.is_leading() {
+            return;
+        }
+        let first_unchosen = self.engine.first_unchosen();
+        let peers: Vec<NodeId> = env.addresses.keys().copied().collect();
+        for peer in peers {
+            let first = self.ring.first_beyond(first_unchosen);
+            let follower = self
+                .followers
+                .entry(peer)
+                .or_insert_with(|| Follower::new(first, env.now));
+            let accepted = self.engine.peer_accepted_up_to(peer).map_or(0, |s| s.0);
+            if accepted > follower.accepted_up_to || follower.cursor < self.ring.end() {
+                follower.accepted_up_to = accepted;
+                follower.progress_at = env.now;
+            } else if accepted < self.engine.proposed_up_to().0
+                && first < self.ring.end()
+                && env.now.0 > follower.progress_at.0 + RESEND_AFTER
+            {
+                follower.cursor = first;
+                follower.progress_at = env.now;
+            }
+            match follower.link {
+                Link::Down { retry_at } if follower.cursor < self.ring.end() => {
+                    if self.alive.contains(&peer)
+                        && retry_at <= env.now
+                        && let Some(address) = env.addresses.get(&peer).cloned()
+                    {
+                        let conn = env.connect(address, Place::DataOut(self.id, peer));
+                        follower.link = Link::Connecting(conn);
+                    }
+                }
+                Link::Up(conn) if !follower.sending => {
+                    let mut slices: Vec<Slice> = Vec::new();
+                    let mut bytes = 0;
+                    follower.cursor = follower.cursor.max(self.ring.base());
+                    while bytes < env.limits.send_bytes_max
+                        && let Some(entry) = self.ring.get(follower.cursor)
+                    {
+                        let mut proposal = entry.proposal.clone();
+                        proposal.chosen_up_to = first_unchosen;
+                        let payload_length = entry.payload.as_ref().map_or(0, |p| p.len());
+                        let header = DataHeader::Propose(ProposeHeader::new(
+                            self.id,
+                            &proposal,
+                            payload_length,
+                        ));
+                        slices.push(Slice::copied_from(&header.encode()));
+                        bytes += payload_length + slices[slices.len() - 1].len();
+                        slices.extend(entry.payload.clone());
+                        follower.cursor += 1;
+                    }
+                    if !slices.is_empty() {
+                        follower.sending = true;
+                        env.send(conn, slices);
+                    }
+                }
+                _ => {}
+            }
+        }
+        let sent_to_all = self
+            .followers
+            .iter()
+            .filter(|(peer, _)| self.alive.contains(peer))
+            .map(|(_, f)| f.cursor)
+            .min()
+            .unwrap_or(u64::MAX);
+        self.ring.evict(
+            first_unchosen,
+            env.limits.ring_bytes_max,
+            sent_to_all,
+            TAIL_BYTES,
+        );
+    }
+
+    /// Everything unchosen goes to this peer again: it, or its way to us, came back.
+    pub(crate) fn resend_to(&mut self, peer: NodeId) {
+        let first = self.ring.first_beyond(self.engine.first_unchosen());
+        if let Some(follower) = self.followers.get_mut(&peer) {
+            follower.cursor = first;
+        }
+    }
+
+    pub(crate) fn on_data_out_connected(
+        &mut self,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        ok: bool,
+    ) {
+        let Some(follower) = self.followers.get_mut(&peer) else {
+            return env.close(conn);
+        };
+        if follower.link.conn() != Some(conn) {
+            return env.close(conn);
+        }
+        if !ok {
+            return self.on_data_out_broken(env, peer, conn);
+        }
+        follower.link = Link::Greeting(conn);
+        let hello = env.hello(peer, "data", self.id);
+        env.send_bytes(conn, &hello);
+        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+    }
+
+    /// The peer's answer to our first line; later, anything at all means the end.
+    pub(crate) fn on_data_out_received(
+        &mut self,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        buffer: Buffer,
+        bytes: &[u8],
+    ) {
+        let first = self.ring.first_beyond(self.engine.first_unchosen());
+        let Some(follower) = self.followers.get_mut(&peer) else {
+            return env.close(conn);
+        };
+        if follower.link.conn() != Some(conn) {
+            return;
+        }
+        if matches!(follower.link, Link::Greeting(_)) && bytes.starts_with(b"ok") {
+            follower.link = Link::Up(conn);
+            follower.cursor = first;
+            follower.sending = false;
+            env.receive(conn, buffer, 0..BLOCK, false);
+        } else {
+            self.on_data_out_broken(env, peer, conn);
+        }
+    }
+
+    pub(crate) fn on_data_out_sent(&mut self, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
+        let Some(follower) = self.followers.get_mut(&peer) else {
+            return;
+        };
+        if follower.link.conn() != Some(conn) {
+            return;
+        }
+        if !ok {
+            return self.on_data_out_broken(env, peer, conn);
+        }
+        if follower.link.is_up() {
+            follower.sending = false;
+        }
+    }
+
+    pub(crate) fn on_data_out_broken(&mut self, env: &mut Env, peer: NodeId, conn: ConnId) {
+        env.close(conn);
+        let first = self.ring.first_beyond(self.engine.first_unchosen());
+        if let Some(follower) = self.followers.get_mut(&peer)
+            && follower.link.conn() == Some(conn)
+        {
+            follower.link = Link::Down {
+                retry_at: Time(env.now.0 + env.limits.reconnect_delay),
+            };
+            follower.cursor = first;
+            follower.sending = false;
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! How a node comes to be: from nothing, or from what its directory holds.
+//!
+//! Everything here runs before the node takes part in anything, so it may read the disk directly.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use paxos::{Checkpoint, NodeId, Recovery, Time};
+use thiserror::Error;
+
+use crate::config::{NodeConfig, Start};
+use crate::env::Env;
+use crate::format::segment::{directory_name, log_of};
+use crate::log::Log;
+use crate::node::{Node, PEERS_FILE};
+use crate::op::Disk;
+use crate::store::{
+    LOCK_FILE, Manifest, ManifestError, RecordContext, RecoverError, RecoveredRecord,
+    RecoveryReport, Store, StoreConfig,
+};
+use crate::{ClusterId, DiskId, Identity, LogId};
+
+/// Why a node does not start. Each text says what to do about it.
+#[derive(Debug, Error)]
+pub enum StartError {
+    #[error("{0} holds no node yet: start it with --bootstrap (a new cluster) or --join HOST:PORT")]
+    NothingHere(PathBuf),
+    #[error(
+        "{0} is not empty and holds no manifest: it is not a Logberg directory; choose another with --data"
+    )]
+    Foreign(PathBuf),
+    #[error(
+        "cannot use {path}: {error}; check that it can be written by this user, or choose another with --data"
+    )]
+    Io { path: PathBuf, error: io::Error },
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("log {log} in {directory}: {error}")]
+    Recover {
+        log: LogId,
+        directory: PathBuf,
+        error: RecoverError,
+    },
+    #[error(
+        "log {log} in {directory} contradicts itself: {what}; keep the directory and start a new node with --join in an empty one"
+    )]
+    Contradiction {
+        log: LogId,
+        directory: PathBuf,
+        what: String,
+    },
+}
+
+impl Node {
+    /// Opens the directory, recovers every log, and is ready to run.
+    pub fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
+        let directory = config.directory.clone();
+        let io = |error| StartError::Io {
+            path: directory.clone(),
+            error,
+        };
+        disk.create_directory(&directory).map_err(io)?;
+        Manifest::lock(disk, &directory)?;
+        let mut manifest = match Manifest::load(disk, &directory)? {
+            Some(manifest) => manifest,
+            None => new_manifest(&config, disk)?,
+        };
+        manifest.incarnation += 1;
+        manifest.save(disk, &directory)?;
+        quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
+        let random = disk.random().map_err(io)?;
+        let nonce = u64::from_le_bytes([
+            random[0], random[1], random[2], random[3], random[4], random[5], random[6], random[7],
+        ]);
+        let write_path = disk.write_path(&directory);
+        let mut env = Env::new(
+            config.limits.clone(),
+            manifest.identity,
+            manifest.incarnation,
+            nonce,
+            config.advertise.clone(),
+        );
+        env.now = now;
+        env.addresses = load_peers(disk, &directory, manifest.identity.node);
+        let mut logs = BTreeMap::new();
+        for listed in &manifest.logs {
+            let log = recover_log(&config, &env, disk, listed.id, &listed.name)?;
+            logs.insert(listed.id, log);
+        }
+        tracing::info!(
+            node = manifest.identity.node.0,
+            incarnation = manifest.incarnation,
+            logs = logs.len(),
+            write_path,
+            "started"
+        );
+        let mut node = Node::assemble(config, env, manifest, logs, write_path);
+        node.begin();
+        Ok(node)
+    }
+
+    pub(crate) fn store_config(&self, id: LogId) -> StoreConfig {
+        store_config(&self.config, &self.env, id)
+    }
+}
+
+fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, StartError> {
+    let directory = &config.directory;
+    let io = |error| StartError::Io {
+        path: directory.clone(),
+        error,
+    };
+    if config.start == Start::Again {
+        return Err(StartError::NothingHere(directory.clone()));
+    }
+    let others = disk.list(directory).map_err(io)?;
+    if others
+        .iter()
+        .any(|e| e.name != LOCK_FILE && e.name != "lost+found")
+    {
+        return Err(StartError::Foreign(directory.clone()));
+    }
+    let disk_id = DiskId(disk.random().map_err(io)?);
+    let (cluster, node) = match config.start {
+        Start::Bootstrap { .. } => (
+            ClusterId(random_uuid(disk.random().map_err(io)?)),
+            NodeId(1),
+        ),
+        _ => (ClusterId::default(), NodeId(0)),
+    };
+    Ok(Manifest {
+        identity: Identity {
+            cluster,
+            node,
+            disk: disk_id,
+        },
+        incarnation: 0,
+        logs: Vec::new(),
+    })
+}
+
+/// Version 4, variant 1: a random UUID as others expect to see it.
+fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    bytes
+}
+
+fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
+    StoreConfig {
+        directory: config.directory.join(directory_name(id)),
+        identity: env.identity,
+        log: id,
+        segment_bytes_first: env.limits.segment_bytes_first,
+        segment_bytes_max: env.limits.segment_bytes_max,
+        salt_seed: env.nonce ^ (u64::from(id.0) << 32 | u64::from(env.incarnation)),
+        write_bytes_max: env.limits.write_bytes_max,
+        writes_in_flight_max: env.limits.writes_in_flight_max,
+    }
+}
+
+fn load_peers(disk: &mut dyn Disk, directory: &Path, own: NodeId) -> BTreeMap<NodeId, String> {
+    let mut bytes = vec![0; 1 << 20];
+    let Ok(count) = disk.read_at(&directory.join(PEERS_FILE), 0, &mut bytes) else {
+        return BTreeMap::new();
+    };
+    let known: BTreeMap<u32, String> = serde_json::from_slice(&bytes[..count]).unwrap_or_default();
+    known
+        .into_iter()
+        .map(|(id, address)| (NodeId(id), address))
+        .filter(|(id, _)| *id != own)
+        .collect()
+}
+
+fn recover_log(
+    config: &NodeConfig,
+    env: &Env,
+    disk: &mut dyn Disk,
+    id: LogId,
+    name: &str,
+) -> Result<Log, StartError> {
+    let store_config = store_config(config, env, id);
+    let directory = store_config.directory.clone();
+    let contradiction = |what: String| StartError::Contradiction {
+        log: id,
+        directory: directory.clone(),
+        what,
+    };
+    let mut replay = Replay::default();
+    let (mut store, report) =
+        Store::recover(store_config, disk, &mut |record| replay.on_record(record)).map_err(
+            |error| StartError::Recover {
+                log: id,
+                directory: directory.clone(),
+                error,
+            },
+        )?;
+    tell(id, &report);
+    let checkpoint = replay.finish().map_err(contradiction)?;
+    // Seals whatever cut the recovery made before anything is written or said.
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    store.roll(&checkpoint, context);
+    Ok(Log::new(env, id, name.to_string(), store, checkpoint))
+}
+
+/// Feeds a store's records to the engine's recovery.
+#[derive(Default)]
+pub(crate) struct Replay {
+    recovery: Option<Recovery>,
+    /// Acceptances may be missing since the last checkpoint: what was chosen cannot be worked out.
+    gap: bool,
+    contradiction: Option<String>,
+}
+
+impl Replay {
+    pub(crate) fn on_record(&mut self, record: RecoveredRecord) {
+        if self.contradiction.is_some() {
+            return;
+        }
+        let outcome = match (&mut self.recovery, record) {
+            (
+                recovery,
+                RecoveredRecord::Checkpoint(checkpoint)
+                | RecoveredRecord::Promise(checkpoint)
+                | RecoveredRecord::State(checkpoint),
+            ) => {
+                self.gap = false;
+                let state = checkpoint.state.clone();
+                recovery
+                    .get_or_insert_with(|| Recovery::new(state))
+                    .on_checkpoint(checkpoint);
+                Ok(())
+            }
+            (None, _) => return self.contradict("its first record is no checkpoint".into()),
+            (Some(recovery), RecoveredRecord::Accept { term, slots, value }) => {
+                recovery.on_accept(term, slots, value)
+            }
+            (Some(recovery), RecoveredRecord::Chosen(up_to)) if !self.gap => {
+                recovery.on_chosen(up_to)
+            }
+            (Some(_), RecoveredRecord::Chosen(_)) => Ok(()),
+            (Some(_), RecoveredRecord::Gap) => {
+                self.gap = true;
+                Ok(())
+            }
+        };
+        if let Err(error) = outcome {
+            self.contradict(format!("{error:?}"));
+        }
+    }
+
+    fn contradict(&mut self, what: String) {
+        self.contradiction = Some(what);
+    }
+
+    pub(crate) fn finish(self) -> Result<Checkpoint, String> {
+        match (self.contradiction, self.recovery) {
+            (Some(what), _) => Err(what),
+            (None, Some(recovery)) => Ok(recovery.finish()),
+            (None, None) => Err("it holds no record".into()),
+        }
+    }
+}
+
+fn tell(id: LogId, report: &RecoveryReport) {
+    if let Some((path, offset)) = &report.torn {
+        tracing::info!(log = id.0, path = %path.display(), offset, "an unacknowledged write was cut off");
+    }
+    for corruption in &report.corruptions {
+        tracing::error!(
+            log = id.0,
+            ?corruption,
+            "acknowledged data is corrupt; it is left in place and fetched from a peer"
+        );
+    }
+    for path in &report.quarantined {
+        tracing::warn!(log = id.0, path = %path.display(), "an unfinished segment was put aside");
+    }
+    for path in &report.unknown {
+        tracing::warn!(log = id.0, path = %path.display(), "an unknown file is left alone");
+    }
+}
+
+/// A log's directory that the manifest does not list was being made when the process ended: it never
+/// took part in anything, so it may be made again. Its remains are put aside.
+fn quarantine_unlisted(
+    disk: &mut dyn Disk,
+    directory: &Path,
+    manifest: &Manifest,
+) -> io::Result<()> {
+    for entry in disk.list(directory)? {
+        let Some(id) = log_of(&entry.name) else {
+            continue;
+        };
+        if entry.is_directory && !manifest.logs.iter().any(|l| l.id == id) {
+            let aside = format!("{}.unlisted-{}", entry.name, manifest.incarnation);
+            tracing::warn!(log = id.0, aside, "an unfinished log is put aside");
+            disk.rename(&directory.join(&entry.name), &directory.join(aside))?;
+        }
+    }
+    Ok(())
+}

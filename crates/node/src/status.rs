@@ -1,0 +1,228 @@
+//! What a node says of itself, as JSON (docs/wire.md, `status`).
+
+use paxos::{Role, StreamEnd};
+use serde::Serialize;
+
+use crate::line::uuid;
+use crate::log::Log;
+use crate::node::Node;
+
+#[derive(Serialize)]
+struct Status {
+    cluster: String,
+    node: u32,
+    version: &'static str,
+    address: String,
+    write_path: String,
+    uptime_ms: u64,
+    disk_full: bool,
+    nodes: Vec<NodeStatus>,
+    logs: Vec<LogStatus>,
+    waiting_for: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct NodeStatus {
+    id: u32,
+    address: String,
+    alive: bool,
+    last_heard_ms: Option<u64>,
+    free_bytes: Option<u64>,
+    #[serde(rename = "self")]
+    is_self: bool,
+}
+
+#[derive(Serialize)]
+struct LogStatus {
+    id: u32,
+    name: String,
+    role: &'static str,
+    leader: Option<u32>,
+    term: String,
+    era: u32,
+    weights: Vec<Weight>,
+    first_unchosen: u64,
+    proposed: u64,
+    output_bytes: u64,
+    missing_bytes: u64,
+    disk_bytes: u64,
+    streams: usize,
+    writer: Option<String>,
+    stopped: Option<String>,
+    peers: Vec<PeerStatus>,
+}
+
+#[derive(Serialize)]
+struct Weight {
+    node: u32,
+    weight: u32,
+}
+
+#[derive(Serialize)]
+struct PeerStatus {
+    id: u32,
+    accepted_up_to: Option<u64>,
+    lag_bytes: Option<u64>,
+    missing_bytes: Option<u64>,
+    level: bool,
+}
+
+#[derive(Serialize)]
+struct StreamStatus {
+    name: String,
+    label: String,
+    length: u64,
+    trimmed: u64,
+    end: &'static str,
+    continues: Option<Continues>,
+    continued_by: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Continues {
+    stream: String,
+    at: u64,
+}
+
+fn line(value: &impl Serialize) -> String {
+    match serde_json::to_string(value) {
+        Ok(json) => format!("ok {json}\n"),
+        Err(e) => format!("error bad-request: {e}\n"),
+    }
+}
+
+impl Node {
+    pub(crate) fn status_line(&self) -> String {
+        let now = self.env.now.0;
+        let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
+        let mut nodes = vec![NodeStatus {
+            id: self.env.identity.node.0,
+            address: self.env.advertise.clone(),
+            alive: true,
+            last_heard_ms: None,
+            free_bytes: known(self.free_bytes),
+            is_self: true,
+        }];
+        for (id, address) in &self.env.addresses {
+            let peer = self.peers.peers.get(id);
+            nodes.push(NodeStatus {
+                id: id.0,
+                address: address.clone(),
+                alive: peer.is_some_and(|p| p.alive),
+                last_heard_ms: peer
+                    .filter(|p| p.heard_at.0 > 0)
+                    .map(|p| now.saturating_sub(p.heard_at.0) / 1000),
+                free_bytes: peer.and_then(|p| known(p.free_bytes)),
+                is_self: false,
+            });
+        }
+        nodes.sort_by_key(|n| n.id);
+        line(&Status {
+            cluster: uuid(&self.env.identity.cluster.0),
+            node: self.env.identity.node.0,
+            version: self.config.version,
+            address: self.env.advertise.clone(),
+            write_path: self.write_path.clone(),
+            uptime_ms: now.saturating_sub(self.started_at.0) / 1000,
+            disk_full: self.env.disk_is_full,
+            nodes,
+            logs: self.logs.values().map(|log| self.log_status(log)).collect(),
+            waiting_for: self.waiting_for(),
+        })
+    }
+
+    fn log_status(&self, log: &Log) -> LogStatus {
+        let state = log.engine.state();
+        let proposed = log.engine.proposed_up_to().0.max(state.next.0);
+        let peers = self.env.addresses.keys().map(|id| {
+            let accepted = log.engine.peer_accepted_up_to(*id).map(|s| s.0);
+            PeerStatus {
+                id: id.0,
+                accepted_up_to: accepted,
+                lag_bytes: accepted.map(|a| proposed.saturating_sub(a)),
+                missing_bytes: log.engine.peer_missing_bytes(*id),
+                level: log.engine.is_level(*id),
+            }
+        });
+        LogStatus {
+            id: log.id.0,
+            name: log.name.clone(),
+            role: match (&log.stopped, log.role()) {
+                (Some(_), _) => "stopped",
+                (None, Role::Leader { .. }) => "leader",
+                (None, Role::Follower { .. }) => "follower",
+                (None, Role::Candidate) => "candidate",
+            },
+            leader: log.engine.leader().map(|(node, _)| node.0),
+            term: log.engine.promised().0.to_string(),
+            era: state.era.0,
+            weights: state
+                .configuration
+                .members()
+                .iter()
+                .map(|m| Weight {
+                    node: m.node.0,
+                    weight: m.weight,
+                })
+                .collect(),
+            first_unchosen: state.next.0,
+            proposed,
+            output_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
+            missing_bytes: log.missing_bytes(),
+            disk_bytes: log.store.disk_bytes(),
+            streams: state.streams.len(),
+            writer: log.ingest.writer_stream().map(|s| s.to_string()),
+            stopped: log.stopped.clone(),
+            peers: if log.is_leading() {
+                peers.collect()
+            } else {
+                Vec::new()
+            },
+        }
+    }
+
+    pub(crate) fn logs_line(&self) -> String {
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            id: u32,
+            name: &'a str,
+        }
+        let logs: Vec<Entry> = self
+            .logs
+            .values()
+            .map(|l| Entry {
+                id: l.id.0,
+                name: &l.name,
+            })
+            .collect();
+        line(&logs)
+    }
+}
+
+impl Log {
+    pub(crate) fn streams_line(&self) -> String {
+        let streams: Vec<StreamStatus> = self
+            .engine
+            .state()
+            .streams
+            .iter()
+            .map(|s| StreamStatus {
+                name: s.name.to_string(),
+                label: s.label.clone(),
+                length: s.length.0,
+                trimmed: s.trimmed.0,
+                end: match s.end {
+                    StreamEnd::Open => "open",
+                    StreamEnd::Closed => "closed",
+                    StreamEnd::Cut => "cut",
+                },
+                continues: s.continues.map(|(name, at)| Continues {
+                    stream: name.to_string(),
+                    at: at.0,
+                }),
+                continued_by: s.continued_by.map(|n| n.to_string()),
+            })
+            .collect();
+        line(&streams)
+    }
+}
