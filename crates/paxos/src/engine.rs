@@ -310,11 +310,19 @@ impl Engine {
     }
 
     /// How far that replica accepted without a hole in this leader's term, as the leader knows.
+    /// Of slots not chosen yet only those count whose acceptance itself arrived: whatever lies
+    /// above must be proposed to it again.
     pub fn peer_accepted_up_to(&self, node: NodeId) -> Option<Slot> {
-        match &self.stage {
-            Stage::Leading(_) => self.peers.get(node)?.accepted_up_to,
-            _ => None,
-        }
+        let Stage::Leading(_) = &self.stage else {
+            return None;
+        };
+        let peer = self.peers.get(node)?;
+        let told = peer.accepted_up_to?;
+        Some(if told >= self.state.next {
+            peer.accepted.prefix_end(self.state.next, |()| true)
+        } else {
+            told
+        })
     }
 
     /// How many bytes of the chosen output that replica does not hold, by its last status.

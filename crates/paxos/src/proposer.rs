@@ -595,7 +595,7 @@ impl Engine {
     }
 
     /// Whether that replica has accepted all this leader proposed, knows all chosen that is, and
-    /// misses no bytes; by its last status.
+    /// misses no bytes, by its last status; and nothing it announced was lost on the way here.
     pub fn is_level(&self, node: NodeId) -> bool {
         let Stage::Leading(leading) = &self.stage else {
             return false;
@@ -605,8 +605,8 @@ impl Engine {
         };
         leading.again.is_none()
             && peer.missing_bytes == Some(0)
-            && peer
-                .accepted_up_to
+            && self
+                .peer_accepted_up_to(node)
                 .is_some_and(|up_to| up_to >= leading.proposed_up_to)
             && peer.status.is_some_and(|status| {
                 status.promised <= leading.term && status.first_unchosen == self.state.next

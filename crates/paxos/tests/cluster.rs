@@ -39,13 +39,17 @@ fn run(seed: u64) -> World {
         let at = world.leader().unwrap();
         let before = world.reads_answered;
         world.clients = true;
-        world.until("reads are answered", 5_000_000, |w| w.reads_answered > before);
+        world.until("reads are answered", 5_000_000, |w| {
+            w.reads_answered > before
+        });
         world.clients = false;
         world.until("all are level", 5_000_000, World::is_level);
         let slot = world.propose(at, Action::GenerateNodeId);
         if let Ok(slot) = slot {
             world.until("an action is chosen", 5_000_000, |w| {
-                w.nodes.iter().all(|n| n.engine.as_ref().unwrap().first_unchosen() > slot)
+                w.nodes
+                    .iter()
+                    .all(|n| n.engine.as_ref().unwrap().first_unchosen() > slot)
             });
         }
         world.run(300_000);
@@ -65,6 +69,21 @@ fn run(seed: u64) -> World {
             std::fs::write("/tmp/paxos.log", tail[from..].join("\n")).unwrap();
         }
         eprintln!("seed {seed} at {}", world.now);
+        for node in &world.nodes {
+            if let Some(e) = &node.engine {
+                eprintln!(
+                    "{}: {:?} promised {} next {} proposed {} permit {:?} deadline {:?} {:?}",
+                    node.id,
+                    e.role(),
+                    e.promised().0,
+                    e.first_unchosen(),
+                    e.proposed_up_to(),
+                    e.permit(),
+                    e.deadline(),
+                    e.state().configuration,
+                );
+            }
+        }
         std::panic::resume_unwind(panic);
     }
     world
@@ -86,7 +105,10 @@ fn clusters_agree_through_every_storm_and_live_after_it() {
         eras += world.nodes[0].engine.as_ref().unwrap().state().era.0;
     }
     eprintln!("{chosen} slots, {reads} reads, {eras} eras");
-    assert!(chosen > 10_000 && reads > 100 && eras > 20, "{chosen} {reads} {eras}");
+    assert!(
+        chosen > 10_000 && reads > 100 && eras > 20,
+        "{chosen} {reads} {eras}"
+    );
 }
 
 #[test]

@@ -139,7 +139,8 @@ pub struct World {
 pub const BEAT: u64 = 20_000;
 
 pub fn digest(stream: StreamName, position: u64, count: u64) -> Digest {
-    let mut h = Rng(u64::from(stream.owner.0) << 40 ^ u64::from(stream.sequence.counter) << 20 ^ position);
+    let mut h =
+        Rng(u64::from(stream.owner.0) << 40 ^ u64::from(stream.sequence.counter) << 20 ^ position);
     Digest((h.next() ^ count) as u32)
 }
 
@@ -550,7 +551,11 @@ impl World {
         assert!(engine.proposed_up_to() >= next);
         if let Some(permit) = engine.permit() {
             assert_eq!(engine.role(), Role::Leader { term: permit.term });
-            assert_eq!(engine.promised().0, permit.term, "raising the promise closes permits");
+            assert_eq!(
+                engine.promised().0,
+                permit.term,
+                "raising the promise closes permits"
+            );
             assert_eq!(permit.next, engine.proposed_up_to());
         }
     }
