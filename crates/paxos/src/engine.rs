@@ -196,16 +196,15 @@ impl Engine {
 
     /// The next thing to do; perform them in order.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front()?;
-        if let Output::Persist { record, .. } = &output {
+        if let Some(Output::Persist { record, .. }) = self.outputs.front() {
             self.polled = *record;
             while let Some((first, _)) = self.before.front()
-                && first <= record
+                && *first <= self.polled
             {
                 self.before.pop_front();
             }
         }
-        Some(output)
+        self.outputs.pop_front()
     }
 
     /// When `Input::Timer` is wanted. Replicas with nothing under way want none.

@@ -105,6 +105,19 @@ impl Leading {
         self.again.is_none() && self.abdication.is_none()
     }
 
+    /// The batch of exactly these slots: mostly one of the last.
+    fn batch(&self, slots: SlotRange) -> Option<&Batch> {
+        let recent = self.batches.iter().rev().take(4);
+        for batch in recent {
+            if batch.slots.start <= slots.start {
+                return Some(batch).filter(|batch| batch.slots == slots);
+            }
+        }
+        let batches = &self.batches;
+        let at = batches.partition_point(|batch| batch.slots.start < slots.start);
+        batches.get(at).filter(|batch| batch.slots == slots)
+    }
+
     fn no_quorum_deadline(&self, timeout: u64) -> Option<Time> {
         let since = self.no_quorum_since?;
         Some(Time(since.0.saturating_add(timeout)))
@@ -519,11 +532,7 @@ impl Engine {
             self.ignore(from, Ignored::OlderTerm);
             return;
         }
-        let at = leading
-            .batches
-            .partition_point(|batch| batch.slots.start < slots.start);
-        let batch = leading.batches.get(at).filter(|b| b.slots == slots);
-        let Some(batch) = batch else {
+        let Some(batch) = leading.batch(slots) else {
             if slots.end > first_unchosen {
                 self.ignore(from, Ignored::Malformed);
             }
