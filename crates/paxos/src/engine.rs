@@ -196,16 +196,15 @@ impl Engine {
 
     /// The next thing to do; perform them in order.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front()?;
-        if let Output::Persist { record, .. } = &output {
+        if let Some(Output::Persist { record, .. }) = self.outputs.front() {
             self.polled = *record;
             while let Some((first, _)) = self.before.front()
-                && first <= record
+                && *first <= self.polled
             {
                 self.before.pop_front();
             }
         }
-        Some(output)
+        self.outputs.pop_front()
     }
 
     /// When `Input::Timer` is wanted. Replicas with nothing under way want none.
@@ -310,11 +309,19 @@ impl Engine {
     }
 
     /// How far that replica accepted without a hole in this leader's term, as the leader knows.
+    /// Of slots not chosen yet only those count whose acceptance itself arrived: whatever lies
+    /// above must be proposed to it again.
     pub fn peer_accepted_up_to(&self, node: NodeId) -> Option<Slot> {
-        match &self.stage {
-            Stage::Leading(_) => self.peers.get(node)?.accepted_up_to,
-            _ => None,
-        }
+        let Stage::Leading(_) = &self.stage else {
+            return None;
+        };
+        let peer = self.peers.get(node)?;
+        let told = peer.accepted_up_to?;
+        Some(if told >= self.state.next {
+            peer.accepted.prefix_end(self.state.next, |()| true)
+        } else {
+            told
+        })
     }
 
     /// How many bytes of the chosen output that replica does not hold, by its last status.

@@ -105,6 +105,19 @@ impl Leading {
         self.again.is_none() && self.abdication.is_none()
     }
 
+    /// The batch of exactly these slots: mostly one of the last.
+    fn batch(&self, slots: SlotRange) -> Option<&Batch> {
+        let recent = self.batches.iter().rev().take(4);
+        for batch in recent {
+            if batch.slots.start <= slots.start {
+                return Some(batch).filter(|batch| batch.slots == slots);
+            }
+        }
+        let batches = &self.batches;
+        let at = batches.partition_point(|batch| batch.slots.start < slots.start);
+        batches.get(at).filter(|batch| batch.slots == slots)
+    }
+
     fn no_quorum_deadline(&self, timeout: u64) -> Option<Time> {
         let since = self.no_quorum_since?;
         Some(Time(since.0.saturating_add(timeout)))
@@ -519,11 +532,7 @@ impl Engine {
             self.ignore(from, Ignored::OlderTerm);
             return;
         }
-        let at = leading
-            .batches
-            .partition_point(|batch| batch.slots.start < slots.start);
-        let batch = leading.batches.get(at).filter(|b| b.slots == slots);
-        let Some(batch) = batch else {
+        let Some(batch) = leading.batch(slots) else {
             if slots.end > first_unchosen {
                 self.ignore(from, Ignored::Malformed);
             }
@@ -595,7 +604,7 @@ impl Engine {
     }
 
     /// Whether that replica has accepted all this leader proposed, knows all chosen that is, and
-    /// misses no bytes; by its last status.
+    /// misses no bytes, by its last status; and nothing it announced was lost on the way here.
     pub fn is_level(&self, node: NodeId) -> bool {
         let Stage::Leading(leading) = &self.stage else {
             return false;
@@ -605,8 +614,8 @@ impl Engine {
         };
         leading.again.is_none()
             && peer.missing_bytes == Some(0)
-            && peer
-                .accepted_up_to
+            && self
+                .peer_accepted_up_to(node)
                 .is_some_and(|up_to| up_to >= leading.proposed_up_to)
             && peer.status.is_some_and(|status| {
                 status.promised <= leading.term && status.first_unchosen == self.state.next
