@@ -486,9 +486,14 @@ impl Network {
         let conns: Vec<ConnId> = self.conns[host.index()].keys().copied().collect();
         for conn in conns {
             let (id, side) = self.conns[host.index()][&conn];
-            self.close(clock, host, conn, false);
-            let open = self.connections[id as usize].is_some();
-            if open && clock.random.coin() {
+            let connection = self.connections[id as usize].as_mut();
+            let connection = connection.expect("a process's connection exists");
+            if connection.ends[usize::from(side)].state == State::Opening || clock.random.coin() {
+                self.close(clock, host, conn, false);
+            } else {
+                connection.ends[usize::from(side)].receives.clear();
+                connection.ends[usize::from(side)].state = State::Gone;
+                self.conns[host.index()].remove(&conn);
                 self.send_reset(clock, id, side);
             }
         }

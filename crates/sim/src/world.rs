@@ -216,7 +216,11 @@ impl World {
 
     pub fn run_for(&mut self, duration_us: u64, steps_max: u64) -> Outcome {
         let until = Time(self.clock.now.0 + duration_us);
-        self.run_until(Limits { until, steps_max }, |_| false)
+        let outcome = self.run_until(Limits { until, steps_max }, |_| false);
+        if self.clock.next_at().is_none() {
+            self.clock.now = until;
+        }
+        outcome
     }
 
     /// Called after every step in which a process ran, began or ended.
