@@ -13,7 +13,9 @@
 #![forbid(unsafe_code)]
 
 pub mod buffer;
+pub mod format;
 mod ids;
 pub mod op;
+pub mod store;
 
 pub use ids::*;

@@ -1,0 +1,27 @@
+//! What stands on disk and travels between peers, byte by byte.
+//!
+//! ```text
+//! codec    the engine's values                      inside records and frames
+//! segment  the first block of a segment file   ┐
+//! record   one durable fact                    ┴──  docs/data-files.md
+//! frame    what peers send each other               docs/wire.md
+//! ```
+//!
+//! Everything is little endian and has a fixed place. Bytes from a disk or a peer never panic here:
+//! they are parsed into types that cannot be wrong, or refused with a reason.
+
+pub mod codec;
+pub mod frame;
+pub mod record;
+pub mod segment;
+
+pub use codec::DecodeError;
+pub use frame::{DATA_HEADER, DataHeader, Frame, FrameError, Heartbeat};
+pub use record::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+
+use paxos::Digest;
+
+/// The digest of one batch's content, as records, frames and acceptances carry it.
+pub fn digest(content: &[u8]) -> Digest {
+    Digest(crc32c::crc32c(content))
+}

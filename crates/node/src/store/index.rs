@@ -1,0 +1,219 @@
+//! Where one segment keeps which bytes.
+//!
+//! The newest record of the segment that speaks of a byte decides: it holds it, or it says that it
+//! is lost. The index of a segment is a record of the *next* one, so a segment whose writer was
+//! killed gets its index in the same way as one that was filled.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use paxos::{StreamName, StreamPosition};
+
+use crate::format::DecodeError;
+use crate::format::codec::{Encode, Reader};
+use crate::op::BLOCK;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SegmentIndex {
+    /// Per stream disjoint pieces by their first position.
+    streams: BTreeMap<StreamName, BTreeMap<u64, Piece>>,
+    pieces: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Piece {
+    end: u64,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the record that starts here.
+    Record(RecordPlace),
+    /// Not held any more: older records are not to be trusted either.
+    Lost,
+}
+
+/// Both in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RecordPlace {
+    pub block: u32,
+    pub blocks: u32,
+}
+
+impl RecordPlace {
+    pub fn new(offset: u64, length: u64) -> RecordPlace {
+        RecordPlace {
+            block: (offset / BLOCK as u64) as u32,
+            blocks: (length / BLOCK as u64) as u32,
+        }
+    }
+
+    pub fn offset(&self) -> u64 {
+        self.block as u64 * BLOCK as u64
+    }
+
+    pub fn length(&self) -> u64 {
+        self.blocks as u64 * BLOCK as u64
+    }
+}
+
+impl SegmentIndex {
+    /// A newer record speaks of these bytes.
+    pub fn apply(&mut self, stream: StreamName, bytes: Range<u64>, place: Place) {
+        if bytes.is_empty() {
+            return;
+        }
+        let pieces = self.streams.entry(stream).or_default();
+        let before = pieces.len();
+        while let Some((&from, &piece)) = pieces.range(..bytes.end).next_back() {
+            if piece.end <= bytes.start {
+                break;
+            }
+            pieces.remove(&from);
+            if bytes.end < piece.end {
+                pieces.insert(bytes.end, piece);
+            }
+            if from < bytes.start {
+                let end = bytes.start;
+                pieces.insert(from, Piece { end, ..piece });
+                break;
+            }
+        }
+        let end = bytes.end;
+        pieces.insert(bytes.start, Piece { end, place });
+        self.pieces = self.pieces + pieces.len() - before;
+    }
+
+    /// The piece around this byte.
+    pub fn find(&self, stream: StreamName, position: u64) -> Option<(Range<u64>, Place)> {
+        let pieces = self.streams.get(&stream)?;
+        let (start, piece) = pieces.range(..=position).next_back()?;
+        (position < piece.end).then_some((*start..piece.end, piece.place))
+    }
+
+    /// Every piece that is kept in that record.
+    pub fn pieces_in(&self, place: RecordPlace) -> Vec<(StreamName, Range<u64>)> {
+        self.iter()
+            .filter(|(_, _, other)| *other == Place::Record(place))
+            .map(|(stream, range, _)| (stream, range))
+            .collect()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (StreamName, Range<u64>, Place)> + '_ {
+        self.streams.iter().flat_map(|(stream, pieces)| {
+            let pieces = pieces.iter();
+            pieces.map(|(start, piece)| (*stream, *start..piece.end, piece.place))
+        })
+    }
+
+    /// First and last position of each stream: what stays in memory for a sealed segment.
+    pub fn extents(&self) -> BTreeMap<StreamName, Range<u64>> {
+        let extent = |pieces: &BTreeMap<u64, Piece>| {
+            let (first, _) = pieces.first_key_value()?;
+            let (_, last) = pieces.last_key_value()?;
+            Some(*first..last.end)
+        };
+        let streams = self.streams.iter();
+        streams
+            .filter_map(|(stream, pieces)| Some((*stream, extent(pieces)?)))
+            .collect()
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        crate::format::codec::encode(self)
+    }
+
+    pub fn decode(bytes: &[u8]) -> Result<SegmentIndex, DecodeError> {
+        crate::format::codec::decode(bytes)
+    }
+}
+
+/// A list of streams, each with a list of pieces: start, end, block, blocks (0: lost).
+impl Encode for SegmentIndex {
+    const BYTES_MIN: usize = 4;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        (self.streams.len() as u32).put(out);
+        for (stream, pieces) in &self.streams {
+            stream.put(out);
+            (pieces.len() as u32).put(out);
+            for (start, piece) in pieces {
+                let place = match piece.place {
+                    Place::Record(place) => place,
+                    Place::Lost => RecordPlace {
+                        block: 0,
+                        blocks: 0,
+                    },
+                };
+                start.put(out);
+                piece.end.put(out);
+                place.block.put(out);
+                place.blocks.put(out);
+            }
+        }
+    }
+
+    fn parse(from: &mut Reader<'_>) -> Result<SegmentIndex, DecodeError> {
+        let mut index = SegmentIndex::default();
+        let mut stream_before = None;
+        for _ in 0..from.count(16)? {
+            let stream = StreamName::parse(from)?;
+            if stream_before.replace(stream) >= Some(stream) {
+                return Err(DecodeError::Invalid("the order of streams"));
+            }
+            let mut pieces = BTreeMap::new();
+            let mut end_before = 0;
+            for _ in 0..from.count(24)? {
+                let start = StreamPosition::parse(from)?.0;
+                let end = u64::parse(from)?;
+                let block = u32::parse(from)?;
+                let blocks = u32::parse(from)?;
+                if start < end_before || end <= start {
+                    return Err(DecodeError::Invalid("the order of pieces"));
+                }
+                end_before = end;
+                let place = match blocks {
+                    0 => Place::Lost,
+                    _ => Place::Record(RecordPlace { block, blocks }),
+                };
+                pieces.insert(start, Piece { end, place });
+            }
+            index.pieces += pieces.len();
+            index.streams.insert(stream, pieces);
+        }
+        Ok(index)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_newest_record_that_speaks_of_a_byte_decides(
+            steps in prop::collection::vec((0u32..5, 0u64..60, 1u64..20), 0..30),
+        ) {
+            let stream = StreamName::default();
+            let mut index = SegmentIndex::default();
+            let mut naive = [None; 100];
+            for (kind, start, length) in steps {
+                let place = match kind {
+                    0 => Place::Lost,
+                    block => Place::Record(RecordPlace { block, blocks: 1 }),
+                };
+                naive[start as usize..(start + length) as usize].fill(Some(place));
+                index.apply(stream, start..start + length, place);
+            }
+            for (at, expected) in naive.iter().enumerate() {
+                let found = index.find(stream, at as u64);
+                prop_assert_eq!(found.as_ref().map(|(_, place)| *place), *expected);
+                prop_assert!(found.is_none_or(|(range, _)| range.contains(&(at as u64))));
+            }
+            prop_assert_eq!(index.iter().count(), index.pieces);
+            prop_assert_eq!(SegmentIndex::decode(&index.encode()), Ok(index));
+        }
+    }
+}

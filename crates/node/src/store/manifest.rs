@@ -1,0 +1,251 @@
+//! The node's own page: whose directory this is, and every log it ever hosted.
+//!
+//! ```text
+//! logberg-manifest 1 crc32c=xxxxxxxx LF      of the rest of the file
+//! { … } LF                                   JSON, for people to read
+//! ```
+//!
+//! It is small and replaced as a whole. A listed log without its directory is a lost disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use paxos::NodeId;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use crate::format::segment::directory_name;
+use crate::op::{Disk, Op, Token};
+use crate::{ClusterId, DiskId, Identity, LogId};
+
+pub const MANIFEST_FILE: &str = "manifest";
+pub const LOCK_FILE: &str = "lock";
+
+const VERSION: u32 = 1;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    pub identity: Identity,
+    /// Which start of the node this is: increased durably before anything is sent.
+    pub incarnation: u32,
+    pub logs: Vec<ManifestLog>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManifestLog {
+    pub id: LogId,
+    pub name: String,
+}
+
+#[derive(Debug, Error)]
+pub enum ManifestError {
+    #[error("{path}: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error("{0} is in use by another process: stop that one, or choose another directory")]
+    Locked(PathBuf),
+    #[error(
+        "{path} is written in format {version}, and this program knows only up to format {VERSION}: start a newer program"
+    )]
+    NewerFormat { path: PathBuf, version: u32 },
+    #[error(
+        "{path} is damaged ({reason}): restore it, or let this node join again as a new one with an empty directory"
+    )]
+    Damaged { path: PathBuf, reason: String },
+    #[error(
+        "{path} belongs to cluster {found}, and this node is to serve cluster {wanted}: choose another directory"
+    )]
+    OtherCluster {
+        path: PathBuf,
+        found: String,
+        wanted: String,
+    },
+    #[error(
+        "{directory} is listed in the manifest and not there: the disk is lost; let the node join again as a new one with an empty directory"
+    )]
+    LostLog { directory: PathBuf },
+}
+
+/// As it stands in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Page {
+    cluster: String,
+    node: u32,
+    disk: String,
+    incarnation: u32,
+    logs: Vec<PageLog>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageLog {
+    id: u32,
+    name: String,
+}
+
+impl Manifest {
+    /// Takes the directory for this process, so that no second one serves it.
+    pub fn lock(disk: &mut dyn Disk, directory: &Path) -> Result<(), ManifestError> {
+        let path = directory.join(LOCK_FILE);
+        disk.lock(&path).map_err(|source| match source.kind() {
+            io::ErrorKind::WouldBlock => ManifestError::Locked(directory.to_owned()),
+            _ => ManifestError::Io { path, source },
+        })
+    }
+
+    /// `None` if the directory has none: it is new.
+    ///
+    /// Every listed log's directory is there, or this is an error.
+    pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<Option<Manifest>, ManifestError> {
+        let path = directory.join(MANIFEST_FILE);
+        let failed = |source| ManifestError::Io {
+            path: path.clone(),
+            source,
+        };
+        let entries = match disk.list(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(failed(error)),
+        };
+        let Some(entry) = entries.iter().find(|entry| entry.name == MANIFEST_FILE) else {
+            return Ok(None);
+        };
+        let mut contents = vec![0; entry.length as usize];
+        let mut filled = 0;
+        while filled < contents.len() {
+            match disk.read_at(&path, filled as u64, &mut contents[filled..]) {
+                Ok(0) => break,
+                Ok(count) => filled += count,
+                Err(error) => return Err(failed(error)),
+            }
+        }
+        contents.truncate(filled);
+        let manifest = Manifest::parse(&contents, &path)?;
+        for log in &manifest.logs {
+            let name = directory_name(log.id);
+            if !entries
+                .iter()
+                .any(|entry| entry.is_directory && entry.name == name)
+            {
+                return Err(ManifestError::LostLog {
+                    directory: directory.join(name),
+                });
+            }
+        }
+        Ok(Some(manifest))
+    }
+
+    /// Refuses to serve another cluster from this directory.
+    pub fn expect_cluster(&self, directory: &Path, wanted: ClusterId) -> Result<(), ManifestError> {
+        if self.identity.cluster == wanted {
+            return Ok(());
+        }
+        Err(ManifestError::OtherCluster {
+            path: directory.join(MANIFEST_FILE),
+            found: hex(&self.identity.cluster.0),
+            wanted: hex(&wanted.0),
+        })
+    }
+
+    /// At the start, when nothing else runs.
+    pub fn save(&self, disk: &mut dyn Disk, directory: &Path) -> Result<(), ManifestError> {
+        let path = directory.join(MANIFEST_FILE);
+        disk.write_file(&path, &self.encode())
+            .map_err(|source| ManifestError::Io { path, source })
+    }
+
+    /// At run time. A log is listed only after its directory and first records are durable.
+    pub fn write(&self, directory: &Path, token: Token) -> Op {
+        Op::WriteFile {
+            token,
+            path: directory.join(MANIFEST_FILE),
+            contents: self.encode(),
+        }
+    }
+
+    pub fn encode(&self) -> Vec<u8> {
+        let page = Page {
+            cluster: hex(&self.identity.cluster.0),
+            node: self.identity.node.0,
+            disk: hex(&self.identity.disk.0),
+            incarnation: self.incarnation,
+            logs: self
+                .logs
+                .iter()
+                .map(|log| PageLog {
+                    id: log.id.0,
+                    name: log.name.clone(),
+                })
+                .collect(),
+        };
+        let mut body = serde_json::to_vec_pretty(&page).expect("numbers and text are always JSON");
+        body.push(b'\n');
+        let checksum = crc32c::crc32c(&body);
+        let mut contents =
+            format!("logberg-manifest {VERSION} crc32c={checksum:08x}\n").into_bytes();
+        contents.append(&mut body);
+        contents
+    }
+
+    fn parse(contents: &[u8], path: &Path) -> Result<Manifest, ManifestError> {
+        let damaged = |reason: &str| ManifestError::Damaged {
+            path: path.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let end = contents.iter().position(|byte| *byte == b'\n');
+        let (first, body) = contents.split_at(end.ok_or_else(|| damaged("no first line"))? + 1);
+        let first = std::str::from_utf8(first).map_err(|_| damaged("its first line"))?;
+        let mut words = first.split_ascii_whitespace();
+        if words.next() != Some("logberg-manifest") {
+            return Err(damaged("it is no manifest"));
+        }
+        let version: Option<u32> = words.next().and_then(|word| word.parse().ok());
+        let version = version.ok_or_else(|| damaged("its version"))?;
+        let checksum = words.next().and_then(|word| word.strip_prefix("crc32c="));
+        let checksum = checksum.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        if checksum != Some(crc32c::crc32c(body)) {
+            return Err(damaged("its checksum is wrong"));
+        }
+        if version != VERSION {
+            return Err(ManifestError::NewerFormat {
+                path: path.to_owned(),
+                version,
+            });
+        }
+        let page: Page =
+            serde_json::from_slice(body).map_err(|error| damaged(&error.to_string()))?;
+        let cluster = unhex(&page.cluster).ok_or_else(|| damaged("its cluster"))?;
+        let disk = unhex(&page.disk).ok_or_else(|| damaged("its disk"))?;
+        Ok(Manifest {
+            identity: Identity {
+                cluster: ClusterId(cluster),
+                node: NodeId(page.node),
+                disk: DiskId(disk),
+            },
+            incarnation: page.incarnation,
+            logs: page
+                .logs
+                .into_iter()
+                .map(|log| ManifestLog {
+                    id: LogId(log.id),
+                    name: log.name,
+                })
+                .collect(),
+        })
+    }
+}
+
+pub(super) fn hex(bytes: &[u8; 16]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    let mut bytes = [0; 16];
+    if text.len() != 32 || !text.is_ascii() {
+        return None;
+    }
+    for (at, byte) in bytes.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()?;
+    }
+    Some(bytes)
+}

@@ -1,0 +1,644 @@
+//! What a start finds: which segments are whole, where the last one ends, and what its records say.
+//!
+//! Nothing found is ever written to again, or truncated. A segment that was being born when the
+//! node died is renamed to `*.torn`; everything else stays as it is, and the caller's first act is
+//! [`Store::roll`]: the new segment's first block says where the one before ends.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use paxos::{Action, Checkpoint, Offset, Slot, SlotRange, Term, Value};
+use thiserror::Error;
+
+use super::index::{Place, RecordPlace, SegmentIndex};
+use super::read::{FIRST_RECORD, parse_index};
+use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
+use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
+use crate::format::DecodeError;
+use crate::format::codec;
+use crate::format::record::{RecordHeader, RecordKind, ValueKind};
+use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
+use crate::op::{BLOCK, Disk, Op};
+
+/// In file order, from the newest checkpoint that can be read.
+#[derive(Clone, Debug)]
+pub enum RecoveredRecord {
+    Checkpoint(Checkpoint),
+    Promise(Checkpoint),
+    State(Checkpoint),
+    Accept {
+        term: Term,
+        slots: SlotRange,
+        value: Value,
+    },
+    /// All slots below were known chosen when the record before this was written: it included.
+    Chosen(Slot),
+    /// Records that were acknowledged cannot be read: acceptances may be missing from here on, and
+    /// with them the values of slots that `Chosen` speaks of.
+    Gap,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct RecoveryReport {
+    pub segments: usize,
+    /// Records read, not counting those that only an index spoke of.
+    pub records_read: u64,
+    pub last_record: u64,
+    /// What the newest record says; nothing found on disk is above it.
+    pub promised: paxos::PromisedTerm,
+    pub first_unchosen: Slot,
+    /// An unacknowledged write was cut off here.
+    pub torn: Option<(PathBuf, u64)>,
+    /// Acknowledged, and not readable any more.
+    pub corruptions: Vec<Corruption>,
+    /// Acceptances below this slot may have been lost: answer no prepare until every slot below it
+    /// is known chosen.
+    pub learn_past: Option<Slot>,
+    /// Segments that were being born: renamed to these.
+    pub quarantined: Vec<PathBuf>,
+    /// Not ours; left alone.
+    pub unknown: Vec<PathBuf>,
+}
+
+#[derive(Debug, Error)]
+pub enum RecoverError {
+    #[error("{path} cannot be read: {source}")]
+    Io { path: PathBuf, source: io::Error },
+    #[error(
+        "{directory} holds no segment: either the log was never completely created, or its files are lost; a node that lost them must join as a new one"
+    )]
+    Empty {
+        directory: PathBuf,
+        quarantined: Vec<PathBuf>,
+    },
+    #[error(
+        "{directory} lacks segment {number} between two that are there: put the file back, or let the node join as a new one"
+    )]
+    MissingSegment { directory: PathBuf, number: u64 },
+    #[error("{path} is refused: {reason}")]
+    Refused { path: PathBuf, reason: SegmentError },
+    #[error("{path} holds a record at {offset} that this program cannot understand: {reason}")]
+    NotUnderstood {
+        path: PathBuf,
+        offset: u64,
+        reason: DecodeError,
+    },
+    #[error(
+        "no checkpoint in {directory} can be read, so the promise is unknown: this is a lost disk, the node must join as a new one"
+    )]
+    NoCheckpoint { directory: PathBuf },
+}
+
+/// A segment file as its first block shows it.
+struct Found {
+    number: u64,
+    path: PathBuf,
+    /// Taken from a record if the first block is lost.
+    salt: Option<u64>,
+    predecessor: Option<Predecessor>,
+}
+
+struct Recovery<'a> {
+    config: &'a StoreConfig,
+    disk: &'a mut dyn Disk,
+    report: RecoveryReport,
+    found: Vec<Found>,
+}
+
+impl Store {
+    /// Reads what is there. `on_record` sees every record that still matters, in file order.
+    pub fn recover(
+        config: StoreConfig,
+        disk: &mut dyn Disk,
+        on_record: &mut dyn FnMut(RecoveredRecord),
+    ) -> Result<(Store, RecoveryReport), RecoverError> {
+        let mut recovery = Recovery {
+            config: &config,
+            disk,
+            report: RecoveryReport::default(),
+            found: Vec::new(),
+        };
+        let empty_files = recovery.find_segments()?;
+        let (segments, last) = recovery.read_segments(on_record)?;
+        let report = recovery.report;
+        let mut store = Store::empty(config);
+        for segment in segments.values() {
+            let index = segment.index.as_ref().expect("recovery reads every index");
+            hold(&mut store.holdings, index);
+        }
+        store.segments = segments;
+        store.writer.last_number = last.next.number - 1;
+        store.writer.last_checksum = last.next.chain;
+        store.writer.durable_number = last.next.number - 1;
+        store.writer.accepted_up_to = last.accepted_up_to;
+        store.writer.learn_past = report.learn_past.unwrap_or_default();
+        store.writer.context.promised = report.promised;
+        store.writer.context.first_unchosen = report.first_unchosen;
+        store.drop_indexes();
+        for path in empty_files {
+            let token = store.token(Awaiting::Tidied);
+            store.ops.push_back(Op::Remove { token, path });
+        }
+        Ok((store, report))
+    }
+}
+
+/// In the order of the segments.
+pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
+    for (stream, bytes, place) in index.iter() {
+        match place {
+            Place::Record(_) => holdings.add(stream, bytes),
+            Place::Lost => holdings.remove(stream, bytes),
+        }
+    }
+}
+
+/// What the walk over the newest records came to.
+struct Last {
+    next: Expected,
+    accepted_up_to: Slot,
+}
+
+impl Recovery<'_> {
+    fn io(&self, path: &Path, source: io::Error) -> RecoverError {
+        RecoverError::Io {
+            path: path.to_owned(),
+            source,
+        }
+    }
+
+    /// Lists the segments, puts aside those that were being born, and refuses what is not ours.
+    /// Returns the quarantined files in which nothing was ever written.
+    fn find_segments(&mut self) -> Result<Vec<PathBuf>, RecoverError> {
+        let directory = self.config.directory.clone();
+        let entries = self
+            .disk
+            .list(&directory)
+            .map_err(|e| self.io(&directory, e))?;
+        let mut numbers = Vec::new();
+        for entry in &entries {
+            match segment::number_of(&entry.name) {
+                Some(number) if !entry.is_directory => numbers.push(number),
+                _ => self.report.unknown.push(directory.join(&entry.name)),
+            }
+        }
+        numbers.sort_unstable();
+        for pair in numbers.windows(2) {
+            if pair[1] != pair[0] + 1 {
+                return Err(RecoverError::MissingSegment {
+                    directory,
+                    number: pair[0] + 1,
+                });
+            }
+        }
+        for number in numbers {
+            let found = self.first_block(number)?;
+            self.found.push(found);
+        }
+        let mut empty = Vec::new();
+        while let Some(last) = self.found.last() {
+            let path = last.path.clone();
+            let scope = self.scope(self.found.len() - 1);
+            if self.was_born(scope).map_err(|e| self.io(&path, e))? {
+                break;
+            }
+            self.found.pop();
+            let written = SegmentFile::new(self.disk, path.clone()).is_written(0);
+            let aside = self.put_aside(&path, &entries)?;
+            if !written.map_err(|e| self.io(&path, e))? {
+                empty.push(aside.clone());
+            }
+            self.report.quarantined.push(aside);
+        }
+        if self.found.is_empty() {
+            return Err(RecoverError::Empty {
+                directory,
+                quarantined: std::mem::take(&mut self.report.quarantined),
+            });
+        }
+        self.report.segments = self.found.len();
+        Ok(empty)
+    }
+
+    fn first_block(&mut self, number: u64) -> Result<Found, RecoverError> {
+        let path = self.config.directory.join(segment::file_name(number));
+        let mut file = SegmentFile::new(self.disk, path.clone());
+        let block = file.bytes(0, BLOCK).map(<[u8]>::to_vec);
+        let block = block.map_err(|source| RecoverError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        let refused = |reason| RecoverError::Refused {
+            path: path.clone(),
+            reason,
+        };
+        match SegmentHeader::decode(&block) {
+            Ok(header) => {
+                header
+                    .belongs_to(&self.config.identity, self.config.log, number)
+                    .map_err(refused)?;
+                Ok(Found {
+                    number,
+                    path,
+                    salt: Some(header.salt),
+                    predecessor: Some(header.predecessor),
+                })
+            }
+            Err(SegmentError::NoHeader) => {
+                let any = file.any_record(self.config.log);
+                let any = any.map_err(|source| RecoverError::Io {
+                    path: path.clone(),
+                    source,
+                })?;
+                Ok(Found {
+                    number,
+                    path,
+                    salt: any.map(|(_, _, salt)| salt),
+                    predecessor: None,
+                })
+            }
+            Err(reason) => Err(refused(reason)),
+        }
+    }
+
+    /// How the segment's records are recognised, and where they end.
+    fn scope(&self, at: usize) -> Option<Scope> {
+        let salt = self.found[at].salt?;
+        let successor = self.found.get(at + 1).and_then(|next| next.predecessor);
+        Some(Scope {
+            log: self.config.log,
+            salt,
+            last_record: successor.map(|predecessor| predecessor.last_record),
+        })
+    }
+
+    /// Whether the last segment's first records were ever known durable: they are whole, or some
+    /// later record says so.
+    fn was_born(&mut self, scope: Option<Scope>) -> io::Result<bool> {
+        let Some(last) = self.found.last() else {
+            return Ok(false);
+        };
+        let Some(scope) = scope else {
+            return Ok(false);
+        };
+        let mut file = SegmentFile::new(self.disk, last.path.clone());
+        let Some(predecessor) = last.predecessor else {
+            // Only a record that knows of a durable one in this file proves a birth.
+            let first = file.any_record(scope.log)?;
+            let number = first.map_or(u64::MAX, |(_, header, _)| header.number);
+            return Ok(file.later_watermark(FIRST_RECORD, &scope)? >= number);
+        };
+        let mut next = first_expected(&predecessor);
+        let last_of_birth = match predecessor.last_record {
+            0 => 1,
+            before => before + 2,
+        };
+        while next.number <= last_of_birth {
+            let Ok((header, checksum)) = file.record(&next, &scope)? else {
+                return Ok(file.later_watermark(FIRST_RECORD, &scope)? >= next.number);
+            };
+            next = next.after(&header, checksum);
+        }
+        Ok(true)
+    }
+
+    fn put_aside(
+        &mut self,
+        path: &Path,
+        entries: &[crate::op::DirectoryEntry],
+    ) -> Result<PathBuf, RecoverError> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let mut aside = format!("{name}.torn");
+        let mut attempt = 1;
+        while entries.iter().any(|entry| entry.name == aside) {
+            attempt += 1;
+            aside = format!("{name}.{attempt}.torn");
+        }
+        let aside = self.config.directory.join(aside);
+        self.disk
+            .rename(path, &aside)
+            .map_err(|e| self.io(path, e))?;
+        Ok(aside)
+    }
+
+    /// Reads every index, and every record from the newest readable checkpoint on.
+    fn read_segments(
+        &mut self,
+        on_record: &mut dyn FnMut(RecoveredRecord),
+    ) -> Result<(BTreeMap<u64, Segment>, Last), RecoverError> {
+        let mut base = self.found.len() - 1;
+        while !self.begins_with_checkpoint(base)? {
+            if base == 0 {
+                return Err(RecoverError::NoCheckpoint {
+                    directory: self.config.directory.clone(),
+                });
+            }
+            base -= 1;
+        }
+        let mut segments = BTreeMap::new();
+        let mut last = None;
+        let mut feed = Feed {
+            on_record,
+            first_unchosen: None,
+            gap: false,
+            newest: None,
+            error: None,
+        };
+        for at in 0..self.found.len() {
+            let on_disk = match at >= base {
+                true => None,
+                false => self.index_of(at)?,
+            };
+            let (index, stands, end) = match on_disk {
+                Some((index, stands, end)) => (index, Some(stands), end),
+                None => {
+                    let feed = (at >= base).then_some(&mut feed);
+                    let (index, next) = self.walk_segment(at, feed)?;
+                    let end = next.offset;
+                    last = Some(next);
+                    let stands = self.index_of(at)?.map(|(_, stands, _)| stands);
+                    (index, stands, end)
+                }
+            };
+            segments.insert(
+                self.found[at].number,
+                Segment {
+                    salt: self.found[at].salt,
+                    end,
+                    extents: index.extents(),
+                    index: Some(index),
+                    index_stands: stands,
+                    last_used: 0,
+                },
+            );
+        }
+        let newest = feed.newest.unwrap_or_default();
+        let learn_past = match feed.gap {
+            true => newest.accepted_up_to.max(newest.first_unchosen),
+            false => newest.learn_past,
+        };
+        self.report.promised = newest.promised;
+        self.report.first_unchosen = newest.first_unchosen;
+        self.report.learn_past = Some(learn_past).filter(|slot| slot.0 > 0);
+        let Some(next) = last else {
+            return Err(RecoverError::NoCheckpoint {
+                directory: self.config.directory.clone(),
+            });
+        };
+        self.report.last_record = next.number - 1;
+        let accepted_up_to = newest.accepted_up_to;
+        Ok((
+            segments,
+            Last {
+                next,
+                accepted_up_to,
+            },
+        ))
+    }
+
+    fn begins_with_checkpoint(&mut self, at: usize) -> Result<bool, RecoverError> {
+        let Some(scope) = self.scope(at) else {
+            return Ok(false);
+        };
+        let path = self.found[at].path.clone();
+        let mut file = SegmentFile::new(self.disk, path.clone());
+        let whole = file
+            .header(FIRST_RECORD, &scope)
+            .and_then(|header| match header {
+                Ok((header, _)) if header.kind == RecordKind::Checkpoint => {
+                    Ok(file.payload(FIRST_RECORD, &header)?.is_ok())
+                }
+                _ => Ok(false),
+            });
+        whole.map_err(|e| self.io(&path, e))
+    }
+
+    /// The segment's index, as its successor holds it; with the segment's end.
+    fn index_of(
+        &mut self,
+        at: usize,
+    ) -> Result<Option<(SegmentIndex, IndexStands, u64)>, RecoverError> {
+        let Some(successor) = self.found.get(at + 1) else {
+            return Ok(None);
+        };
+        let path = successor.path.clone();
+        let (Some(scope), Some(predecessor)) = (self.scope(at + 1), successor.predecessor) else {
+            return Ok(None);
+        };
+        let mut file = SegmentFile::new(self.disk, path.clone());
+        let read = read_index(&mut file, &scope, &predecessor);
+        let read = read.map_err(|e| self.io(&path, e))?;
+        Ok(read.map(|(index, stands)| (index, stands, predecessor.end)))
+    }
+
+    /// Reads the segment's records. Only the newest segments feed the engine.
+    fn walk_segment(
+        &mut self,
+        at: usize,
+        mut feed: Option<&mut Feed<'_>>,
+    ) -> Result<(SegmentIndex, Expected), RecoverError> {
+        let path = self.found[at].path.clone();
+        let mut index = SegmentIndex::default();
+        let predecessor = self.found[at].predecessor;
+        let start = predecessor.map(|predecessor| first_expected(&predecessor));
+        let is_last = at + 1 == self.found.len();
+        let scope = self.scope(at);
+        let mut file = SegmentFile::new(self.disk, path.clone());
+        let start = match (start, scope) {
+            (Some(start), Some(_)) => Some(start),
+            (None, Some(scope)) => file
+                .any_record(scope.log)
+                .map_err(|source| RecoverError::Io {
+                    path: path.clone(),
+                    source,
+                })?
+                .map(|(offset, header, _)| Expected {
+                    offset,
+                    number: header.number,
+                    chain: header.chain,
+                }),
+            _ => None,
+        };
+        let mut corruptions = Vec::new();
+        if self.found[at].predecessor.is_none() {
+            corruptions.push(Corruption {
+                path: path.clone(),
+                from: 0,
+                to: start.map_or(u64::MAX, |start| start.offset),
+                first_record: 0,
+                last_record: 0,
+                reason: "the first block cannot be read".to_owned(),
+            });
+            if let Some(feed) = &mut feed
+                && start.is_none_or(|start| start.offset != FIRST_RECORD)
+            {
+                feed.gap();
+            }
+        }
+        let (Some(start), Some(scope)) = (start, scope) else {
+            self.report.corruptions.append(&mut corruptions);
+            let next = Expected {
+                offset: 0,
+                number: 0,
+                chain: 0,
+            };
+            return Ok((index, next));
+        };
+        let mut records = 0;
+        let end = file.walk(start, &scope, &mut |walked| match walked {
+            Walked::Record {
+                offset,
+                header,
+                payload,
+            } => {
+                records += 1;
+                apply(&mut index, offset, header);
+                if let Some(feed) = &mut feed {
+                    feed.record(&path, offset, header, payload);
+                }
+            }
+            Walked::Corrupt(corruption) => {
+                corruptions.push(corruption);
+                if let Some(feed) = &mut feed {
+                    feed.gap();
+                }
+            }
+        });
+        let end = end.map_err(|source| RecoverError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        self.report.records_read += records;
+        self.report.corruptions.append(&mut corruptions);
+        if is_last && end.torn {
+            self.report.torn = Some((path, end.next.offset));
+        }
+        match feed.and_then(|feed| feed.error.take()) {
+            Some(error) => Err(error),
+            None => Ok((index, end.next)),
+        }
+    }
+}
+
+fn first_expected(predecessor: &Predecessor) -> Expected {
+    Expected {
+        offset: FIRST_RECORD,
+        number: predecessor.last_record + 1,
+        chain: predecessor.checksum,
+    }
+}
+
+/// The index is the second record of a segment.
+pub(super) fn read_index(
+    file: &mut SegmentFile<'_>,
+    scope: &Scope,
+    predecessor: &Predecessor,
+) -> io::Result<Option<(SegmentIndex, IndexStands)>> {
+    let Ok((checkpoint, _)) = file.header(FIRST_RECORD, scope)? else {
+        return Ok(None);
+    };
+    let offset = FIRST_RECORD + checkpoint.total_length() as u64;
+    let Ok((header, _)) = file.header(offset, scope)? else {
+        return Ok(None);
+    };
+    if header.number != predecessor.last_record + 2 {
+        return Ok(None);
+    }
+    let length = header.total_length();
+    let record = file.bytes(offset, length)?;
+    let index = parse_index(record, Some(scope.salt), scope.log).ok();
+    Ok(index.map(|index| {
+        let place = RecordPlace::new(offset, length as u64);
+        let number = header.number;
+        (index, IndexStands { number, place })
+    }))
+}
+
+/// What the record says about bytes.
+pub(super) fn apply(index: &mut SegmentIndex, offset: u64, header: &RecordHeader) {
+    let Some(bytes) = header.bytes() else { return };
+    let place = match header.kind {
+        RecordKind::Lost => Place::Lost,
+        _ => Place::Record(RecordPlace::new(offset, header.total_length() as u64)),
+    };
+    index.apply(header.stream, bytes, place);
+}
+
+/// Turns records into what the engine's recovery is told.
+struct Feed<'a> {
+    on_record: &'a mut dyn FnMut(RecoveredRecord),
+    first_unchosen: Option<Slot>,
+    /// No full checkpoint followed the corruption.
+    gap: bool,
+    newest: Option<RecordHeader>,
+    error: Option<RecoverError>,
+}
+
+impl Feed<'_> {
+    fn gap(&mut self) {
+        self.gap = true;
+        (self.on_record)(RecoveredRecord::Gap);
+    }
+
+    fn record(&mut self, path: &Path, offset: u64, header: &RecordHeader, payload: &[u8]) {
+        if self.error.is_some() {
+            return;
+        }
+        self.newest = Some(*header);
+        match recovered(header, payload) {
+            Ok(record) => {
+                let is_full = matches!(
+                    record,
+                    Some(
+                        RecoveredRecord::Checkpoint(_)
+                            | RecoveredRecord::Promise(_)
+                            | RecoveredRecord::State(_)
+                    )
+                );
+                self.gap &= !is_full;
+                if let Some(record) = record {
+                    (self.on_record)(record);
+                }
+                if self.first_unchosen < Some(header.first_unchosen) {
+                    self.first_unchosen = Some(header.first_unchosen);
+                    (self.on_record)(RecoveredRecord::Chosen(header.first_unchosen));
+                }
+            }
+            Err(reason) => {
+                self.error = Some(RecoverError::NotUnderstood {
+                    path: path.to_owned(),
+                    offset,
+                    reason,
+                });
+            }
+        }
+    }
+}
+
+fn recovered(
+    header: &RecordHeader,
+    payload: &[u8],
+) -> Result<Option<RecoveredRecord>, DecodeError> {
+    Ok(Some(match header.kind {
+        RecordKind::Checkpoint => RecoveredRecord::Checkpoint(codec::decode(payload)?),
+        RecordKind::Promise => RecoveredRecord::Promise(codec::decode(payload)?),
+        RecordKind::State => RecoveredRecord::State(codec::decode(payload)?),
+        RecordKind::Accept => RecoveredRecord::Accept {
+            term: header.term,
+            slots: header.slots,
+            value: match header.value {
+                ValueKind::NoOp => Value::NoOp,
+                ValueKind::Content => Value::Content {
+                    stream: header.stream,
+                    offset: Offset(header.slots.start.0 - header.position.0),
+                },
+                ValueKind::Action => Value::Action(Arc::new(codec::decode::<Action>(payload)?)),
+            },
+        },
+        RecordKind::Bytes | RecordKind::Lost | RecordKind::Idle | RecordKind::Index => {
+            return Ok(None);
+        }
+    }))
+}

@@ -1,0 +1,321 @@
+//! Reading a segment record by record, and telling a torn tail from corruption.
+//!
+//! ```text
+//!   record 7 │ record 8 │ ▒▒▒▒▒ │ record 10, watermark 9 │ ▒▒▒▒▒ │ zero
+//!                         └ 9 was durable: corruption     └ nothing says that 11 was: a torn tail
+//! ```
+//!
+//! Only a start of the node and the offline checks read in this way.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::LogId;
+use crate::format::record::{RecordError, RecordHeader};
+use crate::op::{BLOCK, Disk};
+
+/// One file, read through a window.
+pub struct SegmentFile<'a> {
+    disk: &'a mut dyn Disk,
+    path: PathBuf,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+const WINDOW: usize = 1 << 20;
+
+/// Where a record is expected, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Expected {
+    pub offset: u64,
+    pub number: u64,
+    /// The checksum of the record before.
+    pub chain: u32,
+}
+
+impl Expected {
+    /// What comes after that record.
+    pub fn after(&self, header: &RecordHeader, checksum: u32) -> Expected {
+        Expected {
+            offset: self.offset + header.total_length() as u64,
+            number: header.number + 1,
+            chain: checksum,
+        }
+    }
+}
+
+pub enum Walked<'w> {
+    Record {
+        offset: u64,
+        header: &'w RecordHeader,
+        payload: &'w [u8],
+    },
+    Corrupt(Corruption),
+}
+
+/// Bytes that were acknowledged and cannot be read any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Corruption {
+    pub path: PathBuf,
+    /// Of the file.
+    pub from: u64,
+    pub to: u64,
+    /// The records that stood there.
+    pub first_record: u64,
+    pub last_record: u64,
+    pub reason: String,
+}
+
+/// What a walk came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WalkEnd {
+    /// What would come next.
+    pub next: Expected,
+    /// Something unacknowledged stands behind the end.
+    pub torn: bool,
+}
+
+/// What is known of a segment's records before they are read.
+#[derive(Clone, Copy, Debug)]
+pub struct Scope {
+    pub log: LogId,
+    pub salt: u64,
+    /// The successor's word: the segment ends with this record, and all up to it were durable.
+    pub last_record: Option<u64>,
+}
+
+impl<'a> SegmentFile<'a> {
+    pub fn new(disk: &'a mut dyn Disk, path: PathBuf) -> SegmentFile<'a> {
+        SegmentFile {
+            disk,
+            path,
+            window: Vec::new(),
+            window_start: 0,
+        }
+    }
+
+    /// `length` bytes at `offset`; fewer at the end of the file.
+    pub fn bytes(&mut self, offset: u64, length: usize) -> io::Result<&[u8]> {
+        let inside = offset >= self.window_start
+            && offset + length as u64 <= self.window_start + self.window.len() as u64;
+        if !inside {
+            let wanted = length.next_multiple_of(BLOCK).max(WINDOW);
+            self.window.resize(wanted, 0);
+            self.window_start = offset;
+            let mut filled = 0;
+            while filled < wanted {
+                let at = offset + filled as u64;
+                let count = self
+                    .disk
+                    .read_at(&self.path, at, &mut self.window[filled..])?;
+                if count == 0 {
+                    break;
+                }
+                filled += count;
+            }
+            self.window.truncate(filled);
+        }
+        let start = (offset - self.window_start) as usize;
+        let end = (start + length).min(self.window.len());
+        Ok(&self.window[start.min(end)..end])
+    }
+
+    pub fn header(
+        &mut self,
+        offset: u64,
+        scope: &Scope,
+    ) -> io::Result<Result<(RecordHeader, u32), RecordError>> {
+        let bytes = self.bytes(offset, crate::format::RECORD_HEADER)?;
+        Ok(
+            RecordHeader::decode(bytes, Some(scope.salt)).and_then(|(header, checksum, _)| {
+                match header.log == scope.log {
+                    true => Ok((header, checksum)),
+                    false => Err(RecordError::Invalid("it is of another log")),
+                }
+            }),
+        )
+    }
+
+    /// The payload, checked against the header.
+    pub fn payload(
+        &mut self,
+        offset: u64,
+        header: &RecordHeader,
+    ) -> io::Result<Result<&[u8], RecordError>> {
+        let total = header.total_length();
+        let record = self.bytes(offset, total)?;
+        if record.len() < total {
+            return Ok(Err(RecordError::Payload));
+        }
+        let end = crate::format::RECORD_HEADER + header.payload_length as usize;
+        let payload = &record[crate::format::RECORD_HEADER..end];
+        match header.payload_is_right(payload) {
+            true => Ok(Ok(payload)),
+            false => Ok(Err(RecordError::Payload)),
+        }
+    }
+
+    /// The record expected there, its payload checked; with its checksum.
+    pub fn record(
+        &mut self,
+        expected: &Expected,
+        scope: &Scope,
+    ) -> io::Result<Result<(RecordHeader, u32), RecordError>> {
+        let (header, checksum) = match self.header(expected.offset, scope)? {
+            Ok(found) => found,
+            Err(error) => return Ok(Err(error)),
+        };
+        if header.number != expected.number {
+            return Ok(Err(RecordError::Invalid("another number is due")));
+        }
+        if header.chain != expected.chain {
+            return Ok(Err(RecordError::Invalid("it follows another record")));
+        }
+        let payload = self.payload(expected.offset, &header)?;
+        Ok(payload.map(|_| (header, checksum)))
+    }
+
+    /// The next block from `from` on that begins a record of this segment, whatever its payload.
+    fn next_record(
+        &mut self,
+        from: u64,
+        above: u64,
+        scope: &Scope,
+    ) -> io::Result<Option<(u64, RecordHeader)>> {
+        let mut offset = from;
+        loop {
+            if self.bytes(offset, BLOCK)?.is_empty() {
+                return Ok(None);
+            }
+            if let Ok((header, _)) = self.header(offset, scope)? {
+                let in_scope = scope.last_record.is_none_or(|last| header.number <= last);
+                if header.number > above && in_scope {
+                    return Ok(Some((offset, header)));
+                }
+            }
+            offset += BLOCK as u64;
+        }
+    }
+
+    /// The greatest record number that any record from `from` on knows to have been durable.
+    pub fn later_watermark(&mut self, from: u64, scope: &Scope) -> io::Result<u64> {
+        let mut greatest = scope.last_record.unwrap_or(0);
+        let mut offset = from;
+        while let Some((found, header)) = self.next_record(offset, 0, scope)? {
+            greatest = greatest.max(header.watermark);
+            offset = found + header.total_length() as u64;
+        }
+        Ok(greatest)
+    }
+
+    /// Whether anything but zeros stands from `from` on.
+    pub fn is_written(&mut self, from: u64) -> io::Result<bool> {
+        let mut offset = from;
+        loop {
+            let bytes = self.bytes(offset, WINDOW)?;
+            if bytes.is_empty() {
+                return Ok(false);
+            }
+            if bytes.iter().any(|byte| *byte != 0) {
+                return Ok(true);
+            }
+            offset += bytes.len() as u64;
+        }
+    }
+
+    /// Visits every record from `start` on, and every stretch of corruption between them.
+    ///
+    /// A break below a known watermark is corruption: the walk goes on at the next record that can
+    /// be read. A break above is a torn tail: the walk ends there, whatever follows.
+    pub fn walk(
+        &mut self,
+        start: Expected,
+        scope: &Scope,
+        visit: &mut dyn FnMut(Walked<'_>),
+    ) -> io::Result<WalkEnd> {
+        let mut next = start;
+        let mut durable = None;
+        loop {
+            if scope.last_record.is_some_and(|last| next.number > last) {
+                return Ok(WalkEnd { next, torn: false });
+            }
+            let reason = match self.record(&next, scope)? {
+                Ok((header, checksum)) => {
+                    let payload = self.payload(next.offset, &header)?;
+                    visit(Walked::Record {
+                        offset: next.offset,
+                        header: &header,
+                        payload: payload.unwrap_or_default(),
+                    });
+                    next = next.after(&header, checksum);
+                    continue;
+                }
+                Err(reason) => reason,
+            };
+            let durable = match durable {
+                Some(durable) => durable,
+                None => *durable.insert(self.later_watermark(next.offset, scope)?),
+            };
+            if durable < next.number {
+                let torn = self.is_written(next.offset)?;
+                return Ok(WalkEnd { next, torn });
+            }
+            let resume = self.resume(&next, scope)?;
+            visit(Walked::Corrupt(Corruption {
+                path: self.path.clone(),
+                from: next.offset,
+                to: resume.offset,
+                first_record: next.number,
+                last_record: resume.number - 1,
+                reason: reason.to_string(),
+            }));
+            next = resume;
+        }
+    }
+
+    /// Behind a break below the watermark: the next record whose header can be read, or the end.
+    fn resume(&mut self, broken: &Expected, scope: &Scope) -> io::Result<Expected> {
+        // A record with a sound header tells where it ends, so that its payload is not searched.
+        let from = match self.header(broken.offset, scope)? {
+            Ok((header, _)) if header.number == broken.number => {
+                broken.offset + header.total_length() as u64
+            }
+            _ => broken.offset + BLOCK as u64,
+        };
+        if let Some((offset, header)) = self.next_record(from, broken.number, scope)? {
+            return Ok(Expected {
+                offset,
+                number: header.number,
+                chain: header.chain,
+            });
+        }
+        let end = scope
+            .last_record
+            .unwrap_or(broken.number)
+            .max(broken.number);
+        Ok(Expected {
+            offset: from,
+            number: end + 1,
+            chain: 0,
+        })
+    }
+
+    /// A record of this log in a file whose first block cannot be read. Its salt stands in for the
+    /// lost one: a torn birth leaves no record, so this one was written after the birth was durable
+    /// if its watermark says so.
+    pub fn any_record(&mut self, log: LogId) -> io::Result<Option<(u64, RecordHeader, u64)>> {
+        let mut offset = BLOCK as u64;
+        loop {
+            let bytes = self.bytes(offset, BLOCK)?;
+            if bytes.is_empty() {
+                return Ok(None);
+            }
+            if let Ok((header, _, salt)) = RecordHeader::decode(bytes, None)
+                && header.log == log
+            {
+                return Ok(Some((offset, header, salt)));
+            }
+            offset += BLOCK as u64;
+        }
+    }
+}

@@ -1,0 +1,381 @@
+//! Checks a node's whole directory while no process serves it, and says what it holds.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use thiserror::Error;
+
+use super::Holdings;
+use super::index::SegmentIndex;
+use super::manifest::{Manifest, ManifestError, hex};
+use super::read::FIRST_RECORD;
+use super::recover::{apply, hold, read_index};
+use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
+use crate::format::record::{RecordHeader, RecordKind};
+use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
+use crate::op::{BLOCK, Disk};
+use crate::{Identity, LogId};
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VerifyReport {
+    pub cluster: String,
+    pub node: u32,
+    pub disk: String,
+    pub incarnation: u32,
+    pub logs: Vec<LogReport>,
+    pub problems: Vec<Problem>,
+    /// Files and directories that are not ours; nothing was done to them.
+    pub unknown: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct LogReport {
+    pub log: u32,
+    pub name: Option<String>,
+    pub segments: u64,
+    pub records: u64,
+    pub file_bytes: u64,
+    /// Stream bytes held.
+    pub held_bytes: u64,
+    pub streams: Vec<StreamReport>,
+    pub promised: String,
+    pub accepted_terms: Vec<String>,
+    pub first_unchosen: u64,
+    /// An unacknowledged write: no harm.
+    pub torn_tail: Option<Place>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct StreamReport {
+    pub stream: String,
+    /// Half-open ranges of positions held.
+    pub held: Vec<(u64, u64)>,
+}
+
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Place {
+    pub file: PathBuf,
+    pub offset: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Problem {
+    pub file: PathBuf,
+    pub offset: u64,
+    pub what: String,
+}
+
+#[derive(Debug, Error)]
+pub enum VerifyError {
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("{0} has no manifest: it is not a node's directory")]
+    NoManifest(PathBuf),
+    #[error("{path} cannot be read: {source}")]
+    Io { path: PathBuf, source: io::Error },
+}
+
+impl VerifyReport {
+    pub fn is_sound(&self) -> bool {
+        self.problems.is_empty()
+    }
+}
+
+/// Reads every record of every log. `progress` is told bytes done and bytes in all.
+pub fn verify(
+    disk: &mut dyn Disk,
+    directory: &Path,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<VerifyReport, VerifyError> {
+    let manifest = Manifest::load(disk, directory)?
+        .ok_or_else(|| VerifyError::NoManifest(directory.to_owned()))?;
+    let mut report = VerifyReport {
+        cluster: hex(&manifest.identity.cluster.0),
+        node: manifest.identity.node.0,
+        disk: hex(&manifest.identity.disk.0),
+        incarnation: manifest.incarnation,
+        ..VerifyReport::default()
+    };
+    let mut logs = Vec::new();
+    for entry in list(disk, directory)? {
+        let path = directory.join(&entry.name);
+        match segment::log_of(&entry.name) {
+            Some(log) if entry.is_directory => logs.push((log, path)),
+            _ if [super::manifest::MANIFEST_FILE, super::manifest::LOCK_FILE]
+                .contains(&entry.name.as_str()) => {}
+            _ => report.unknown.push(path),
+        }
+    }
+    let mut files = Vec::new();
+    let mut bytes_all = 0;
+    for (log, path) in logs {
+        let mut segments = Vec::new();
+        for entry in list(disk, &path)? {
+            match segment::number_of(&entry.name) {
+                Some(number) if !entry.is_directory => {
+                    bytes_all += entry.length;
+                    segments.push((number, path.join(&entry.name), entry.length));
+                }
+                _ => report.unknown.push(path.join(&entry.name)),
+            }
+        }
+        segments.sort();
+        files.push((log, segments));
+    }
+    let mut bytes_done = 0;
+    for (log, segments) in files {
+        let mut check = LogCheck::new(log, manifest.identity, &mut report.problems);
+        check.report.name = manifest
+            .logs
+            .iter()
+            .find(|listed| listed.id == log)
+            .map(|listed| listed.name.clone());
+        check.segments(disk, &segments, &mut |bytes| {
+            bytes_done += bytes;
+            progress(bytes_done, bytes_all);
+        })?;
+        let report_of_log = check.finish();
+        report.logs.push(report_of_log);
+    }
+    Ok(report)
+}
+
+fn list(
+    disk: &mut dyn Disk,
+    directory: &Path,
+) -> Result<Vec<crate::op::DirectoryEntry>, VerifyError> {
+    disk.list(directory).map_err(|source| VerifyError::Io {
+        path: directory.to_owned(),
+        source,
+    })
+}
+
+struct LogCheck<'a> {
+    log: LogId,
+    identity: Identity,
+    problems: &'a mut Vec<Problem>,
+    report: LogReport,
+    holdings: Holdings,
+    accepted_terms: BTreeMap<paxos::Term, ()>,
+    newest: Option<RecordHeader>,
+}
+
+impl<'a> LogCheck<'a> {
+    fn new(log: LogId, identity: Identity, problems: &'a mut Vec<Problem>) -> LogCheck<'a> {
+        LogCheck {
+            log,
+            identity,
+            problems,
+            report: LogReport {
+                log: log.0,
+                ..LogReport::default()
+            },
+            holdings: Holdings::default(),
+            accepted_terms: BTreeMap::new(),
+            newest: None,
+        }
+    }
+
+    fn problem(&mut self, file: &Path, offset: u64, what: String) {
+        self.problems.push(Problem {
+            file: file.to_owned(),
+            offset,
+            what,
+        });
+    }
+
+    fn segments(
+        &mut self,
+        disk: &mut dyn Disk,
+        files: &[(u64, PathBuf, u64)],
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(), VerifyError> {
+        let mut headers = Vec::new();
+        for (number, path, _) in files {
+            headers.push(self.first_block(disk, *number, path)?);
+        }
+        for pair in files.windows(2) {
+            if pair[1].0 != pair[0].0 + 1 {
+                self.problem(
+                    &pair[1].1,
+                    0,
+                    format!("segment {} is missing", pair[0].0 + 1),
+                );
+            }
+        }
+        for (at, (number, path, length)) in files.iter().enumerate() {
+            let successor = headers.get(at + 1).copied().flatten();
+            let is_last = at + 1 == files.len();
+            match headers[at] {
+                Some(header) => {
+                    let found = self.segment(disk, path, &header, successor.map(|s| s.predecessor));
+                    let index = found.map_err(|source| VerifyError::Io {
+                        path: path.clone(),
+                        source,
+                    })?;
+                    self.check_index(disk, files, &headers, at, &index)?;
+                    hold(&mut self.holdings, &index);
+                    self.report.segments += 1;
+                    self.report.file_bytes += length;
+                }
+                // A segment that was being born holds nothing.
+                None if is_last && !self.is_written(disk, path)? => {}
+                None if is_last => {
+                    self.report.torn_tail = Some(Place {
+                        file: path.clone(),
+                        offset: 0,
+                    });
+                }
+                None => self.problem(path, 0, format!("segment {number} has no first block")),
+            }
+            progress(*length);
+        }
+        Ok(())
+    }
+
+    fn is_written(&self, disk: &mut dyn Disk, path: &Path) -> Result<bool, VerifyError> {
+        let written = SegmentFile::new(disk, path.to_owned()).is_written(0);
+        written.map_err(|source| VerifyError::Io {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    fn first_block(
+        &mut self,
+        disk: &mut dyn Disk,
+        number: u64,
+        path: &Path,
+    ) -> Result<Option<SegmentHeader>, VerifyError> {
+        let mut file = SegmentFile::new(disk, path.to_owned());
+        let block = file.bytes(0, BLOCK).map_err(|source| VerifyError::Io {
+            path: path.to_owned(),
+            source,
+        })?;
+        let header = SegmentHeader::decode(block).and_then(|header| {
+            header
+                .belongs_to(&self.identity, self.log, number)
+                .map(|()| header)
+        });
+        match header {
+            Ok(header) => Ok(Some(header)),
+            Err(SegmentError::NoHeader) => Ok(None),
+            Err(reason) => {
+                self.problem(path, 0, reason.to_string());
+                Ok(None)
+            }
+        }
+    }
+
+    fn segment(
+        &mut self,
+        disk: &mut dyn Disk,
+        path: &Path,
+        header: &SegmentHeader,
+        successor: Option<Predecessor>,
+    ) -> io::Result<SegmentIndex> {
+        let scope = Scope {
+            log: self.log,
+            salt: header.salt,
+            last_record: successor.map(|successor| successor.last_record),
+        };
+        let start = Expected {
+            offset: FIRST_RECORD,
+            number: header.predecessor.last_record + 1,
+            chain: header.predecessor.checksum,
+        };
+        let mut index = SegmentIndex::default();
+        let mut corruptions = Vec::new();
+        let mut file = SegmentFile::new(disk, path.to_owned());
+        let end = file.walk(start, &scope, &mut |walked| match walked {
+            Walked::Record { offset, header, .. } => {
+                self.report.records += 1;
+                apply(&mut index, offset, header);
+                if header.kind == RecordKind::Accept {
+                    self.accepted_terms.insert(header.term, ());
+                }
+                self.newest = Some(*header);
+            }
+            Walked::Corrupt(corruption) => corruptions.push(corruption),
+        })?;
+        for corruption in corruptions {
+            self.corrupt(corruption);
+        }
+        let wrong_end = successor.is_some_and(|s| s.checksum != end.next.chain);
+        if wrong_end && self.problems.is_empty() {
+            let what = "its successor follows another record".to_owned();
+            self.problem(path, end.next.offset, what);
+        }
+        if end.torn {
+            self.report.torn_tail = Some(Place {
+                file: path.to_owned(),
+                offset: end.next.offset,
+            });
+        }
+        Ok(index)
+    }
+
+    fn corrupt(&mut self, corruption: Corruption) {
+        let what = format!(
+            "records {} to {}, which were acknowledged, cannot be read: {}",
+            corruption.first_record, corruption.last_record, corruption.reason
+        );
+        self.problem(&corruption.path, corruption.from, what);
+    }
+
+    /// The successor's index of this segment must say what its records say.
+    fn check_index(
+        &mut self,
+        disk: &mut dyn Disk,
+        files: &[(u64, PathBuf, u64)],
+        headers: &[Option<SegmentHeader>],
+        at: usize,
+        index: &SegmentIndex,
+    ) -> Result<(), VerifyError> {
+        let Some(Some(successor)) = headers.get(at + 1) else {
+            return Ok(());
+        };
+        let path = &files[at + 1].1;
+        let scope = Scope {
+            log: self.log,
+            salt: successor.salt,
+            last_record: None,
+        };
+        let mut file = SegmentFile::new(disk, path.clone());
+        let found = read_index(&mut file, &scope, &successor.predecessor);
+        let found = found.map_err(|source| VerifyError::Io {
+            path: path.clone(),
+            source,
+        })?;
+        if let Some((found, stands)) = found
+            && found != *index
+            && self.problems.is_empty()
+        {
+            let what = "the index of the segment before differs from its records".to_owned();
+            self.problem(path, stands.place.offset(), what);
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> LogReport {
+        let mut streams: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
+        for (stream, range) in self.holdings.iter() {
+            let held = streams.entry(stream.to_string()).or_default();
+            held.push((range.start.0, range.end.0));
+        }
+        self.report.held_bytes = self.holdings.bytes();
+        self.report.streams = streams
+            .into_iter()
+            .map(|(stream, held)| StreamReport { stream, held })
+            .collect();
+        let terms = self.accepted_terms.keys();
+        self.report.accepted_terms = terms.map(ToString::to_string).collect();
+        if let Some(newest) = self.newest {
+            self.report.promised = newest.promised.0.to_string();
+            self.report.first_unchosen = newest.first_unchosen.0;
+        }
+        self.report
+    }
+}
