@@ -46,7 +46,7 @@ pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ve
 use crate::buffer::{Buffer, Pool};
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::{Identity, LogId};
-use index::SegmentIndex;
+pub(crate) use index::SegmentIndex;
 
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -350,4 +350,17 @@ impl Store {
             self.close_file(file);
         }
     }
+}
+
+/// For the golden bytes of an index record.
+#[cfg(test)]
+pub(crate) fn golden_index() -> Vec<u8> {
+    let mut index = SegmentIndex::default();
+    let place = index::RecordPlace {
+        block: 4,
+        blocks: 2,
+    };
+    index.apply(StreamName::default(), 10..30, index::Place::Record(place));
+    index.apply(StreamName::default(), 15..20, index::Place::Lost);
+    index.encode()
 }
