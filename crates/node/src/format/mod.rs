@@ -25,3 +25,6 @@ use paxos::Digest;
 pub fn digest(content: &[u8]) -> Digest {
     Digest(crc32c::crc32c(content))
 }
+
+#[cfg(test)]
+mod tests;

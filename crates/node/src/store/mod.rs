@@ -37,16 +37,16 @@ use paxos::{Time, Value};
 use thiserror::Error;
 
 pub use holdings::Holdings;
-pub use manifest::{LOCK_FILE, Manifest, ManifestError, ManifestLog};
-pub use offline::{OfflineError, ReadOffline};
+pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
+pub use offline::{OfflineError, OfflinePiece, ReadOffline};
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport};
 pub use scan::Corruption;
-pub use verify::{VerifyError, VerifyReport, verify};
+pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, verify};
 
-use crate::buffer::{Buffer, Pool, Shared};
+use crate::buffer::{Buffer, Pool};
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::{Identity, LogId};
-use index::SegmentIndex;
+pub(crate) use index::SegmentIndex;
 
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -352,5 +352,15 @@ impl Store {
     }
 }
 
-/// The frozen buffer of a record whose payload followers are waiting for.
-pub(super) type Payload = Option<Shared>;
+/// For the golden bytes of an index record.
+#[cfg(test)]
+pub(crate) fn golden_index() -> Vec<u8> {
+    let mut index = SegmentIndex::default();
+    let place = index::RecordPlace {
+        block: 4,
+        blocks: 2,
+    };
+    index.apply(StreamName::default(), 10..30, index::Place::Record(place));
+    index.apply(StreamName::default(), 15..20, index::Place::Lost);
+    index.encode()
+}

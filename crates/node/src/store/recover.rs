@@ -33,7 +33,7 @@ pub enum RecoveredRecord {
         slots: SlotRange,
         value: Value,
     },
-    /// All slots below were known chosen when the next record was written.
+    /// All slots below were known chosen when the record before this was written: it included.
     Chosen(Slot),
     /// Records that were acknowledged cannot be read: acceptances may be missing from here on, and
     /// with them the values of slots that `Chosen` speaks of.
@@ -124,7 +124,7 @@ impl Store {
         let (segments, last) = recovery.read_segments(on_record)?;
         let report = recovery.report;
         let mut store = Store::empty(config);
-        for (_, segment) in &segments {
+        for segment in segments.values() {
             let index = segment.index.as_ref().expect("recovery reads every index");
             hold(&mut store.holdings, index);
         }
@@ -441,10 +441,8 @@ impl Recovery<'_> {
     ) -> Result<(SegmentIndex, Expected), RecoverError> {
         let path = self.found[at].path.clone();
         let mut index = SegmentIndex::default();
-        let start = match self.found[at].predecessor {
-            Some(predecessor) => Some(first_expected(&predecessor)),
-            None => None,
-        };
+        let predecessor = self.found[at].predecessor;
+        let start = predecessor.map(|predecessor| first_expected(&predecessor));
         let is_last = at + 1 == self.found.len();
         let scope = self.scope(at);
         let mut file = SegmentFile::new(self.disk, path.clone());

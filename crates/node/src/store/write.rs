@@ -7,8 +7,8 @@ use std::ops::Range;
 use paxos::{Checkpoint, Slot, SlotRange, StreamName, Time, Value};
 
 use super::index::{Place, RecordPlace, SegmentIndex};
-use super::{Awaiting, IndexStands, NewRecord, Payload, RecordContext, Segment, Store, StoreEvent};
-use crate::buffer::{Buffer, Slice};
+use super::{Awaiting, IndexStands, NewRecord, RecordContext, Segment, Store, StoreEvent};
+use crate::buffer::{Buffer, Shared, Slice};
 use crate::format::codec;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind, ValueKind, total_length};
 use crate::format::segment::{Predecessor, SegmentHeader};
@@ -141,7 +141,12 @@ impl Writer {
 
 impl Store {
     /// Queues a record. Returns the frozen buffer of content, whose payload followers want too.
-    pub fn append(&mut self, record: NewRecord, context: RecordContext, tag: u64) -> Payload {
+    pub fn append(
+        &mut self,
+        record: NewRecord,
+        context: RecordContext,
+        tag: u64,
+    ) -> Option<Shared> {
         assert!(
             context.promised >= self.writer.context.promised,
             "I4: a promise is never forgotten"
@@ -334,7 +339,7 @@ impl Store {
         payload_length: usize,
         context: RecordContext,
         tag: Option<u64>,
-    ) -> Payload {
+    ) -> Option<Shared> {
         let total = total_length(payload_length);
         let writer = &mut self.writer;
         let open = writer
@@ -433,7 +438,7 @@ impl Store {
         if self.writer.failed || !self.writer.directory_ready {
             return;
         }
-        self.make_files();
+        self.make_file();
         while self.writer.in_flight.len() < self.config.writes_in_flight_max.max(1) {
             let Some(first) = self.writer.pending.front() else {
                 return;
@@ -452,17 +457,16 @@ impl Store {
         }
     }
 
-    fn make_files(&mut self) {
-        let unasked = |(segment, file): (&u64, &mut NewFile)| {
-            (!std::mem::replace(&mut file.asked, true)).then_some((*segment, file.file))
-        };
-        let files: Vec<_> = self
+    fn make_file(&mut self) {
+        // One after the other: a crash must not leave a segment without the one before.
+        let next = self
             .writer
             .new_files
             .iter_mut()
-            .filter_map(unasked)
-            .collect();
-        for (segment, file) in files {
+            .find(|(_, file)| !file.ready);
+        let Some((&segment, new)) = next else { return };
+        if !std::mem::replace(&mut new.asked, true) {
+            let file = new.file;
             let token = self.token(Awaiting::FileForWriting { segment });
             let doublings = (segment - 1).min(30) as u32;
             let size = self.config.segment_bytes_first << doublings;
