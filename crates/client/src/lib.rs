@@ -1,1 +1,93 @@
-//! Written next.
+//! Appends to, reads and administers a Logberg cluster.
+//!
+//! ```text
+//!                 write ─► Ring ─► driver thread ═══► leader        one connection per appender
+//!   Appender  ◄── acknowledged ◄──────────┘ ◄═ ack ═══╝
+//!                 (a leader is lost: find the next, continue the stream there, send what is left)
+//!
+//!   Reader    ◄── checked chunks ◄═══════════════════ leader, or any node if stale is good enough
+//!   Client    ◄── status, streams, logs ◄════════════ whoever can answer
+//! ```
+//!
+//! Blocking, on threads of the standard library; no runtime. The protocol is docs/wire.md.
+//!
+//! ```no_run
+//! use std::io::{Read, Write};
+//! use client::{AppendOptions, Client, ReadOptions, Timeouts};
+//!
+//! let servers = vec!["127.0.0.1:7117".to_owned(), "127.0.0.1:7118".to_owned()];
+//! let client = Client::new(servers, Timeouts::default());
+//!
+//! let mut appender = client.append("main", AppendOptions::default())?;
+//! appender.write_all(b"the law is spoken aloud\n")?;
+//! let closed = appender.close()?; // everything is chosen, and readers will see a clean end
+//!
+//! let options = ReadOptions { stream: Some(closed.stream), ..ReadOptions::default() };
+//! let mut text = String::new();
+//! client.read("main", options)?.read_to_string(&mut text)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! # What is promised
+//!
+//! *Acknowledged* means chosen: on the disks of more than half of the cluster's weight, and
+//! readable until trimmed. Across any number of lost connections and leaders the bytes of an
+//! [`Appender`] form one chain of streams, in which each byte stands once, in order. A [`Reader`]
+//! hands out only bytes whose checksum it verified, each once, in order.
+//!
+//! # What cancelling and dropping do
+//!
+//! | dropped | before | what stays |
+//! |---|---|---|
+//! | [`Appender`] | [`Appender::close`] returned `Ok` | what was acknowledged, and perhaps more of what was written, up to a point; the stream is *cut*, which readers can tell from a clean end, and which can be continued |
+//! | [`Appender`] | after | everything |
+//! | [`Reader`] | any time | nothing is changed by reading |
+//!
+//! Dropping ends the connection at once; it waits for the thread, which may be in the middle of
+//! connecting (up to [`Timeouts::connect`]). No call can be interrupted otherwise: each ends by
+//! itself when [`Timeouts::total`] passes without progress, except [`Reader`]'s with `follow`,
+//! whose business it is to wait, and an append with [`Mode::Wait`] while the other writer lives.
+
+#![forbid(unsafe_code)]
+
+pub mod admin;
+pub mod answer;
+mod append;
+mod cluster;
+mod connection;
+pub mod line;
+mod read;
+pub mod request;
+mod ring;
+
+use std::sync::Arc;
+
+pub use admin::AdminError;
+pub use answer::{ReadEnd, Refusal};
+pub use append::{AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics};
+pub use cluster::{Said, Timeouts, Unreachable};
+pub use line::{StreamName, StreamPlace};
+pub use read::{ReadError, ReadOptions, Reader};
+pub use request::Mode;
+
+/// Where a cluster is and how long to wait for it. Holds no connection; each operation makes its
+/// own. Cloning is cheap, and clones share what they learn of the cluster's addresses.
+#[derive(Clone, Debug)]
+pub struct Client {
+    cluster: Arc<cluster::Cluster>,
+}
+
+impl Client {
+    /// `servers`: `HOST:PORT` each, at least one, in the order in which to ask. More are learned
+    /// from those that answer.
+    pub fn new(servers: Vec<String>, timeouts: Timeouts) -> Self {
+        Self {
+            cluster: Arc::new(cluster::Cluster::new(servers, timeouts)),
+        }
+    }
+
+    /// The addresses known by now: those given, then those learned.
+    pub fn servers(&self) -> Vec<String> {
+        self.cluster.servers()
+    }
+}

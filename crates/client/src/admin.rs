@@ -1,0 +1,324 @@
+//! The questions about a cluster, and the shapes of their answers.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::Client;
+use crate::answer::{Answer, Code, Refusal};
+use crate::cluster::{Cluster, Said, Search, Unreachable, elsewhere};
+use crate::connection::{Connection, NoLine};
+use crate::request::Request;
+
+/// One node's view of its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    #[serde(default)]
+    pub cluster: String,
+    /// The id of the node that answers.
+    pub node: u64,
+    #[serde(default)]
+    pub version: String,
+    #[serde(default)]
+    pub address: String,
+    /// How the node writes, for example `O_DIRECT`.
+    #[serde(default)]
+    pub write_path: String,
+    #[serde(default)]
+    pub nodes: Vec<NodeStatus>,
+    #[serde(default)]
+    pub logs: Vec<LogStatus>,
+    /// What keeps the cluster from being whole, each a sentence for people.
+    #[serde(default)]
+    pub waiting_for: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    pub id: u64,
+    #[serde(default)]
+    pub address: String,
+    #[serde(default)]
+    pub alive: bool,
+    #[serde(default)]
+    pub last_heard_ms: Option<u64>,
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
+    /// Whether this is the node that answers.
+    #[serde(default, rename = "self")]
+    pub is_self: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogStatus {
+    pub id: u64,
+    #[serde(default)]
+    pub name: String,
+    /// leader, follower, candidate or stopped.
+    #[serde(default)]
+    pub role: String,
+    #[serde(default)]
+    pub leader: Option<u64>,
+    /// era.number.owner
+    #[serde(default)]
+    pub term: String,
+    #[serde(default)]
+    pub era: u64,
+    #[serde(default)]
+    pub weights: Vec<Weight>,
+    /// The first slot not known to be chosen.
+    #[serde(default)]
+    pub first_unchosen: u64,
+    /// The first slot not proposed.
+    #[serde(default)]
+    pub proposed: u64,
+    /// Bytes in all the outputs of the log.
+    #[serde(default)]
+    pub output_bytes: u64,
+    /// Chosen bytes that this node does not hold yet.
+    #[serde(default)]
+    pub missing_bytes: u64,
+    #[serde(default)]
+    pub streams: u64,
+    /// The stream that is being written.
+    #[serde(default)]
+    pub writer: Option<String>,
+    #[serde(default)]
+    pub peers: Vec<PeerStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Weight {
+    pub node: u64,
+    pub weight: u64,
+}
+
+/// What a leader knows of another replica of a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    pub id: u64,
+    #[serde(default)]
+    pub accepted_up_to: u64,
+    #[serde(default)]
+    pub lag_bytes: u64,
+    #[serde(default)]
+    pub missing_bytes: u64,
+    #[serde(default)]
+    pub level: bool,
+}
+
+/// One stream of a log.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StreamInfo {
+    /// `owner.incarnation.counter`
+    pub name: String,
+    #[serde(default)]
+    pub label: Option<String>,
+    /// Chosen bytes of this stream alone.
+    pub length: u64,
+    /// Bytes at the front that were trimmed.
+    #[serde(default)]
+    pub trimmed: u64,
+    pub end: StreamEnd,
+    #[serde(default)]
+    pub continues: Option<Continues>,
+    /// The stream that continues this one.
+    #[serde(default)]
+    pub continued_by: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StreamEnd {
+    /// It may still grow.
+    Open,
+    /// It ended cleanly.
+    Closed,
+    /// Its writer vanished or was superseded.
+    Cut,
+}
+
+/// Where a stream goes on from another.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continues {
+    pub stream: String,
+    pub at: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogInfo {
+    pub id: u64,
+    pub name: String,
+}
+
+/// Why a question was not answered.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum AdminError {
+    #[error(transparent)]
+    Unreachable(#[from] Unreachable),
+    #[error("there is no log {log:?}; `logs` lists those there are, `create-log` makes one")]
+    UnknownLog { log: String },
+    #[error("a log {name:?} exists already")]
+    Exists { name: String },
+    #[error("{server} refused: {refusal}")]
+    Refused { server: String, refusal: Refusal },
+    #[error("{server} answered with what this version does not understand: {what}")]
+    Garbled { server: String, what: String },
+}
+
+/// An answer to one question, and how it came.
+pub(crate) struct Asked {
+    pub server: String,
+    pub answer: Result<String, Refusal>,
+    /// An earlier attempt may have been carried out: its connection broke after the question.
+    pub answer_lost: bool,
+}
+
+impl Cluster {
+    /// Asks until a server answers with more than "elsewhere" or "later".
+    pub(crate) fn ask(
+        self: &Arc<Self>,
+        request: &Request,
+        deadline: Instant,
+    ) -> Result<Asked, AdminError> {
+        let mut search = Search::new(self);
+        let mut answer_lost = false;
+        loop {
+            let server = search.next(deadline)?;
+            let mut connection = match Connection::dial(&server, self.timeouts.connect) {
+                Ok(connection) => connection,
+                Err(error) => {
+                    search.said(&server, Said::from(&error));
+                    continue;
+                }
+            };
+            let silence = self.timeouts.silence;
+            let answer = match connection.ask(request, silence) {
+                Ok(()) => connection.answer(Instant::now() + silence),
+                Err(error) => Err(NoLine::Lost(error)),
+            };
+            let answer = match answer {
+                Ok(Answer::Ok(json)) => Ok(json),
+                Ok(Answer::Closed(position)) => Ok(position.to_string()),
+                Ok(Answer::Error(refusal)) => match elsewhere(&refusal) {
+                    Some(said) => {
+                        search.said(&server, said);
+                        continue;
+                    }
+                    None => Err(refusal),
+                },
+                Ok(other) => {
+                    let what = other.to_line().trim_end().to_owned();
+                    return Err(AdminError::Garbled { server, what });
+                }
+                Err(no_line) => {
+                    answer_lost = true;
+                    search.said(&server, Said::from(&no_line));
+                    continue;
+                }
+            };
+            self.succeeded(&server);
+            return Ok(Asked {
+                server,
+                answer,
+                answer_lost,
+            });
+        }
+    }
+
+    pub(crate) fn streams(
+        self: &Arc<Self>,
+        log: &str,
+        deadline: Instant,
+    ) -> Result<Vec<StreamInfo>, AdminError> {
+        let request = Request::Streams {
+            log: log.to_owned(),
+            stale: false,
+        };
+        let asked = self.ask(&request, deadline)?;
+        if asked
+            .answer
+            .as_ref()
+            .is_err_and(|refusal| refusal.code == Code::UnknownLog)
+        {
+            return Err(AdminError::UnknownLog {
+                log: log.to_owned(),
+            });
+        }
+        asked.json()
+    }
+}
+
+impl Asked {
+    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
+        let server = self.server;
+        match self.answer {
+            Err(refusal) => Err(AdminError::Refused { server, refusal }),
+            Ok(json) => serde_json::from_str(&json).map_err(|error| AdminError::Garbled {
+                server,
+                what: error.to_string(),
+            }),
+        }
+    }
+}
+
+impl Client {
+    /// How the first server that answers sees the cluster.
+    ///
+    /// Errors: [`AdminError::Unreachable`] when none does within `timeouts.total`.
+    pub fn status(&self) -> Result<Status, AdminError> {
+        self.cluster.ask(&Request::Status, self.deadline())?.json()
+    }
+
+    /// How one server sees the cluster; no other is asked.
+    pub fn status_of(&self, server: &str) -> Result<Status, AdminError> {
+        let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
+        let client = Client {
+            cluster: Arc::new(only),
+        };
+        client.status()
+    }
+
+    /// The streams of a log in the order of their opening, as chosen at the time of the call.
+    pub fn streams(&self, log: &str) -> Result<Vec<StreamInfo>, AdminError> {
+        self.cluster.streams(log, self.deadline())
+    }
+
+    /// The logs of the cluster.
+    pub fn logs(&self) -> Result<Vec<LogInfo>, AdminError> {
+        self.cluster.ask(&Request::Logs, self.deadline())?.json()
+    }
+
+    /// Creates a log on all nodes.
+    ///
+    /// Errors: [`AdminError::Exists`] if there is one of that name. When an answer was lost and
+    /// the next attempt finds the log, it counts as created by the lost one.
+    pub fn create_log(&self, name: &str) -> Result<LogInfo, AdminError> {
+        let request = Request::CreateLog {
+            name: name.to_owned(),
+        };
+        let asked = self.cluster.ask(&request, self.deadline())?;
+        match asked.answer {
+            Err(refusal) if refusal.code == Code::Exists && !asked.answer_lost => {
+                return Err(AdminError::Exists {
+                    name: name.to_owned(),
+                });
+            }
+            Err(refusal) if refusal.code != Code::Exists => {
+                let server = asked.server;
+                return Err(AdminError::Refused { server, refusal });
+            }
+            _ => {}
+        }
+        let created = self.logs()?.into_iter().find(|log| log.name == name);
+        created.ok_or_else(|| AdminError::UnknownLog {
+            log: name.to_owned(),
+        })
+    }
+
+    fn deadline(&self) -> Instant {
+        Instant::now() + self.cluster.timeouts.total
+    }
+}

@@ -1,0 +1,424 @@
+//! The appender's thread: sends what the ring holds, hears what is acknowledged, and goes on
+//! elsewhere when a leader is lost.
+//!
+//! ```text
+//!   open ──► converse ──► closed
+//!              │   ▲
+//!        lost  ▼   │ stream open
+//!             resume ───► failed: superseded, full, no leader in time
+//! ```
+
+use std::io::{self, IoSlice, Write as _};
+use std::net::Shutdown;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+
+use super::opening::{Attempt, Chain, Lesson, Opened, PATIENCE, Resumption, attempt, resume_mode};
+use super::{AppendError, Closed, OnAcknowledged, Shared};
+use crate::answer::{Answer, Code};
+use crate::cluster::{Backoff, Cluster, Said, Search, elsewhere};
+use crate::connection::{Connection, NoLine, retry_interrupted};
+use crate::line::StreamPlace;
+
+/// Parts per system call; at full chunks far more than a socket takes at once.
+const PARTS_MAX: usize = 32;
+
+/// How often a resumption may be told another length before it counts as nonsense. Each lost
+/// answer can cost one.
+const LESSONS_MAX: u32 = 64;
+
+pub(super) struct Driver {
+    pub shared: Arc<Shared>,
+    pub cluster: Arc<Cluster>,
+    pub chain: Chain,
+    on_acknowledged: Option<OnAcknowledged>,
+    /// When something was last acknowledged, or when bytes began to wait after none did.
+    pub progress: Instant,
+    /// When the present server last acknowledged, or when bytes began to wait for it.
+    heard: Instant,
+    /// Between connections that bring nothing.
+    backoff: Backoff,
+}
+
+/// Why a conversation is over.
+pub(super) enum Over {
+    /// Elsewhere, or here again.
+    Lost(Said),
+    /// For good.
+    Finished(Result<Closed, AppendError>),
+    /// The appender was dropped.
+    Abandoned,
+}
+
+/// Tells the writer when the thread ends without an outcome, which would let it wait for ever.
+struct Epitaph(Arc<Shared>);
+
+impl Drop for Epitaph {
+    fn drop(&mut self) {
+        let mut state = self.0.lock();
+        state.connection = None;
+        let panicked = || Err(AppendError::Thread("it panicked".to_owned()));
+        state.outcome.get_or_insert_with(panicked);
+        self.0.changed.notify_all();
+    }
+}
+
+impl Driver {
+    pub fn new(
+        shared: Arc<Shared>,
+        cluster: Arc<Cluster>,
+        chain: Chain,
+        on_acknowledged: Option<OnAcknowledged>,
+    ) -> Self {
+        Self {
+            shared,
+            cluster,
+            chain,
+            on_acknowledged,
+            progress: Instant::now(),
+            heard: Instant::now(),
+            backoff: Backoff::graceful(),
+        }
+    }
+
+    pub fn run(mut self, mut opened: Opened) {
+        let _epitaph = Epitaph(self.shared.clone());
+        let outcome = loop {
+            let server = opened.server.clone();
+            let said = match self.converse(opened) {
+                Over::Lost(said) => said,
+                Over::Finished(outcome) => break outcome,
+                Over::Abandoned => return,
+            };
+            opened = match self.resume(&server, said) {
+                Ok(opened) => opened,
+                Err(Over::Finished(outcome)) => break outcome,
+                Err(_) => return,
+            };
+        };
+        self.shared.lock().outcome = Some(outcome);
+    }
+
+    /// Serves one connection until it is over.
+    fn converse(&mut self, opened: Opened) -> Over {
+        let Opened {
+            mut connection,
+            server,
+            ..
+        } = opened;
+        if let Err(error) = connection.stream().set_nonblocking(true) {
+            return Over::Lost(Said::from(&error));
+        }
+        self.heard = Instant::now();
+        let mut lent = Vec::with_capacity(PARTS_MAX);
+        // Answers may have come together with the line that opened the stream.
+        let mut received = true;
+        loop {
+            if received && let Err(over) = self.hear(&mut connection, &server) {
+                return over;
+            }
+            received = match connection.receive() {
+                Ok(0) => return Over::Lost(Said::Lost),
+                Ok(_) => true,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+                Err(error) => return Over::Lost(Said::from(&error)),
+            };
+            if received {
+                continue;
+            }
+            let mut state = self.shared.lock();
+            if state.abandoned {
+                return Over::Abandoned;
+            }
+            if state.closing_since.is_some() && state.all_acknowledged() {
+                drop(state);
+                return self.close(&server);
+            }
+            let idle = state.all_acknowledged();
+            let sends = state.has_to_send();
+            match sends {
+                true => state.ring.lend(PARTS_MAX, &mut lent),
+                false => state.driver_sleeps = true,
+            }
+            let waits = state.ring.sent() > state.ring.acknowledged();
+            drop(state);
+            if sends {
+                match self.send(&connection, &mut lent) {
+                    Ok(true) => continue,
+                    Ok(false) => {}
+                    Err(error) => return Over::Lost(Said::from(&error)),
+                }
+            }
+            if let Err(over) = self.sleep(&connection, sends, waits || sends) {
+                return over;
+            }
+            if idle {
+                (self.progress, self.heard) = (Instant::now(), Instant::now());
+            }
+        }
+    }
+
+    /// Sends once. False: the socket takes nothing more for now.
+    fn send(&self, connection: &Connection, lent: &mut Vec<crate::ring::Lent>) -> io::Result<bool> {
+        let mut parts = [IoSlice::new(&[]); PARTS_MAX];
+        for (part, lent) in parts.iter_mut().zip(lent.iter()) {
+            *part = IoSlice::new(lent.bytes());
+        }
+        let offered: usize = lent.iter().map(|part| part.bytes().len()).sum();
+        let parts = &parts[..lent.len()];
+        let sent = match retry_interrupted(|| connection.stream().write_vectored(parts)) {
+            Ok(sent) => sent,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+            Err(error) => {
+                lent.clear();
+                return Err(error);
+            }
+        };
+        // What is lent goes back before the lock: a writer that waits for it then finds it free.
+        lent.clear();
+        let mut state = self.shared.lock();
+        let again = state.ring.advance_sent(sent as u64);
+        state.statistics.bytes_resent += again;
+        if state.waiters > 0 {
+            self.shared.changed.notify_all();
+        }
+        Ok(sent == offered)
+    }
+
+    /// Waits for the socket or the writer, and gives a silent server up.
+    fn sleep(&self, connection: &Connection, wants_to_send: bool, waits: bool) -> Result<(), Over> {
+        let timeout = match waits {
+            false => None,
+            true => {
+                let deadline = self.heard + self.cluster.timeouts.silence;
+                match deadline.checked_duration_since(Instant::now()) {
+                    Some(left) => Some(timespec(left)),
+                    None => return Err(Over::Lost(Said::Silent)),
+                }
+            }
+        };
+        let mut interest = PollFlags::IN;
+        interest.set(PollFlags::OUT, wants_to_send);
+        let mut fds = [
+            PollFd::new(connection.stream(), interest),
+            PollFd::new(&self.shared.wake, PollFlags::IN),
+        ];
+        match rustix::event::poll(&mut fds, timeout.as_ref()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(Over::Lost(Said::from(&io::Error::from(error)))),
+        }
+        if !fds[1].revents().is_empty() {
+            let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
+        }
+        self.shared.lock().driver_sleeps = false;
+        Ok(())
+    }
+
+    /// Takes in every whole answer that was received.
+    fn hear(&mut self, connection: &mut Connection, server: &str) -> Result<(), Over> {
+        let mut acknowledged = None;
+        let garbled = |what: String| {
+            Over::Finished(Err(AppendError::Garbled {
+                server: server.to_owned(),
+                what,
+            }))
+        };
+        let over = loop {
+            match connection.buffered_answer() {
+                Ok(None) => break None,
+                Ok(Some(Answer::Ack(position))) => acknowledged = Some(position),
+                Ok(Some(Answer::Waiting)) => {}
+                Ok(Some(Answer::Error(refusal))) => {
+                    break Some(match elsewhere(&refusal) {
+                        Some(said) => Over::Lost(said),
+                        None => Over::Finished(Err(self.chain.final_error(server, refusal))),
+                    });
+                }
+                Ok(Some(Answer::Closed(position))) => {
+                    acknowledged = Some(position);
+                    break Some(Over::Finished(Err(AppendError::Closed)));
+                }
+                Ok(Some(other)) => break Some(garbled(other.to_line().trim_end().to_owned())),
+                Err(NoLine::Garbled(error)) => break Some(garbled(error.to_string())),
+                Err(no_line) => break Some(Over::Lost(Said::from(&no_line))),
+            }
+        };
+        // Acknowledgements are cumulative: of those that came together the last says all, and
+        // what was acknowledged before an error stays.
+        if let Some(position) = acknowledged
+            && !self.acknowledge(position)
+        {
+            return Err(garbled(format!(
+                "it acknowledges {position}, which was not sent"
+            )));
+        }
+        over.map_or(Ok(()), Err)
+    }
+
+    fn acknowledge(&mut self, position: u64) -> bool {
+        let now = Instant::now();
+        let mut state = self.shared.lock();
+        let before = state.ring.acknowledged();
+        let chain_position = state.base.saturating_add(position);
+        if !state.ring.acknowledge(chain_position) {
+            return false;
+        }
+        let after = state.ring.acknowledged();
+        if after > before {
+            drop(state);
+            self.made_progress(after, now);
+        }
+        true
+    }
+
+    fn made_progress(&mut self, acknowledged: u64, now: Instant) {
+        let gap = now.saturating_duration_since(self.progress);
+        (self.progress, self.heard) = (now, now);
+        self.backoff = Backoff::graceful();
+        let mut state = self.shared.lock();
+        let longest = &mut state.statistics.acknowledge_gap_max;
+        *longest = gap.max(*longest);
+        if state.waiters > 0 {
+            self.shared.changed.notify_all();
+        }
+        drop(state);
+        if let Some(on_acknowledged) = &mut self.on_acknowledged {
+            on_acknowledged(acknowledged, now);
+        }
+    }
+
+    /// Finds the leader and continues the chain there.
+    fn resume(&mut self, lost: &str, said: Said) -> Result<Opened, Over> {
+        let cluster = self.cluster.clone();
+        // Each attempt below may open a stream, so a server that takes and drops us is not asked
+        // in a tight loop.
+        let deadline = self.deadline()?;
+        self.backoff.pause(deadline);
+        let mut search = Search::after(&cluster, lost, said);
+        let mut resumption = {
+            let mut state = self.shared.lock();
+            state.statistics.reconnects += 1;
+            let position = state.ring.acknowledged() - state.base;
+            let stream = state.last;
+            Resumption::new(StreamPlace { stream, position }, state.base)
+        };
+        let mut lessons = 0;
+        loop {
+            let deadline = self.deadline()?;
+            let server = search.next(deadline).map_err(finished)?;
+            let request = self
+                .chain
+                .request(Some(resumption.place), resume_mode(self.chain.mode));
+            let shared = &self.shared;
+            let connected = |connection: &Connection| {
+                let mut state = shared.lock();
+                state.connection = connection.stream().try_clone().ok();
+                if state.abandoned {
+                    let _ = connection.stream().shutdown(Shutdown::Both);
+                }
+            };
+            // The other writer is alive and its turn is not over: that is no fault of the cluster.
+            let progress = &mut self.progress;
+            let waiting = || *progress = Instant::now();
+            match attempt(&cluster, &server, &request, connected, waiting) {
+                Attempt::Opened(opened) => return self.resumed(opened, &resumption),
+                Attempt::Elsewhere(said) => search.said(&server, said),
+                Attempt::Unknown(said) => {
+                    resumption.answer_lost = true;
+                    search.said(&server, said);
+                }
+                Attempt::Refused(refusal) => match refusal.code {
+                    Code::Continues => match resumption.on_refused(&refusal) {
+                        Lesson::SafeBelow(position) => {
+                            self.safe_below(position, &server)?;
+                            lessons += 1;
+                            match lessons {
+                                ..=LESSONS_MAX => search.again(&server),
+                                _ => search.said(
+                                    &server,
+                                    Said::Garbled("new lengths on and on".to_owned()),
+                                ),
+                            }
+                        }
+                        Lesson::Superseded(by) => {
+                            return Err(finished(AppendError::Superseded { by }));
+                        }
+                        Lesson::Nonsense(what) => search.said(&server, Said::Garbled(what)),
+                    },
+                    Code::Busy if resumption.answer_lost => search.said(&server, Said::Busy),
+                    Code::Busy => {
+                        let by = refusal.key("stream");
+                        return Err(finished(AppendError::Superseded { by }));
+                    }
+                    _ => return Err(finished(self.chain.final_error(&server, refusal))),
+                },
+            }
+        }
+    }
+
+    /// Until when a leader must be found. While no byte waits there is time.
+    pub(super) fn deadline(&mut self) -> Result<Instant, Over> {
+        let state = self.shared.lock();
+        if state.abandoned {
+            return Err(Over::Abandoned);
+        }
+        if state.all_acknowledged() && state.closing_since.is_none() {
+            self.progress = Instant::now();
+            return Ok(self.progress + PATIENCE);
+        }
+        // The wait of a close begins with the close, not with the last byte long before.
+        let since = state
+            .closing_since
+            .map_or(self.progress, |since| since.max(self.progress));
+        Ok(since + self.cluster.timeouts.total)
+    }
+
+    fn safe_below(&mut self, position: u64, server: &str) -> Result<(), Over> {
+        let now = Instant::now();
+        let mut state = self.shared.lock();
+        let before = state.ring.acknowledged();
+        if !state.ring.resume_at(position) {
+            let (low, high) = (before, state.ring.sent_max());
+            return Err(finished(AppendError::Garbled {
+                server: server.to_owned(),
+                what: format!(
+                    "the log ends at {position}, but {low} was acknowledged and {high} sent"
+                ),
+            }));
+        }
+        if position > before {
+            drop(state);
+            self.made_progress(position, now);
+        }
+        Ok(())
+    }
+
+    fn resumed(&mut self, opened: Opened, resumption: &Resumption) -> Result<Opened, Over> {
+        let position = resumption.position();
+        let mut state = self.shared.lock();
+        if opened.at != position || !state.ring.resume_at(position) {
+            return Err(finished(AppendError::Garbled {
+                server: opened.server.clone(),
+                what: format!("it continues at {} what ends at {position}", opened.at),
+            }));
+        }
+        state.last = opened.name;
+        state.base = opened.at;
+        state.statistics.streams_opened += 1;
+        drop(state);
+        Ok(opened)
+    }
+}
+
+pub(super) fn finished(error: impl Into<AppendError>) -> Over {
+    Over::Finished(Err(error.into()))
+}
+
+fn timespec(duration: Duration) -> Timespec {
+    Timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(i64::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}

@@ -1,0 +1,257 @@
+//! Opening a stream: the first of a chain, or one that continues the chain after a loss.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::{AppendError, AppendOptions};
+use crate::answer::{Answer, Code, Refusal};
+use crate::cluster::{Cluster, Said, Search, elsewhere};
+use crate::connection::{Connection, NoLine};
+use crate::line::{StreamName, StreamPlace};
+use crate::request::{ConnectionEnd, Mode, Request};
+
+/// An open stream and the connection that writes it.
+pub(super) struct Opened {
+    pub connection: Connection,
+    pub server: String,
+    pub name: StreamName,
+    /// The chain position at which it begins.
+    pub at: u64,
+}
+
+/// What all streams of one chain have in common.
+pub(super) struct Chain {
+    pub log: String,
+    pub label: Option<String>,
+    pub mode: Mode,
+}
+
+impl Chain {
+    pub fn request(&self, continues: Option<StreamPlace>, mode: Mode) -> Request {
+        Request::Append {
+            log: self.log.clone(),
+            label: self.label.clone(),
+            continues,
+            mode,
+            end: ConnectionEnd::Cut,
+        }
+    }
+
+    /// The refusals that mean the same whenever they come.
+    pub fn final_error(&self, server: &str, refusal: Refusal) -> AppendError {
+        let log = self.log.clone();
+        match refusal.code {
+            Code::UnknownLog => AppendError::UnknownLog { log },
+            Code::Superseded => AppendError::Superseded {
+                by: refusal.key("stream"),
+            },
+            Code::Busy => AppendError::Busy {
+                log,
+                stream: refusal.key("stream"),
+            },
+            Code::Full => AppendError::Full {
+                server: server.to_owned(),
+            },
+            _ => AppendError::Refused {
+                server: server.to_owned(),
+                refusal,
+            },
+        }
+    }
+}
+
+/// What came of asking one server to open a stream.
+pub(super) enum Attempt {
+    Opened(Opened),
+    /// Nothing was opened there.
+    Elsewhere(Said),
+    /// The question may have been understood, and the stream be open, but no answer came.
+    Unknown(Said),
+    Refused(Refusal),
+}
+
+/// Asks `server` once. `connected` sees the connection before anything is waited for;
+/// `waiting` is called when the server says that it waits for another writer.
+pub(super) fn attempt(
+    cluster: &Arc<Cluster>,
+    server: &str,
+    request: &Request,
+    connected: impl FnOnce(&Connection),
+    mut waiting: impl FnMut(),
+) -> Attempt {
+    let silence = cluster.timeouts.silence;
+    let mut connection = match Connection::dial(server, cluster.timeouts.connect) {
+        Ok(connection) => connection,
+        Err(error) => return Attempt::Elsewhere(Said::from(&error)),
+    };
+    connected(&connection);
+    if let Err(error) = connection.ask(request, silence) {
+        return Attempt::Unknown(Said::from(&error));
+    }
+    loop {
+        match connection.answer(Instant::now() + silence) {
+            Ok(Answer::Waiting) => waiting(),
+            Ok(Answer::Stream { name, at }) => {
+                cluster.succeeded(server);
+                return Attempt::Opened(Opened {
+                    connection,
+                    server: server.to_owned(),
+                    name,
+                    at,
+                });
+            }
+            Ok(Answer::Error(refusal)) => {
+                return match elsewhere(&refusal) {
+                    // A node that lost its quorum in the middle may have opened the stream.
+                    Some(said @ (Said::NoQuorum | Said::ShuttingDown)) => Attempt::Unknown(said),
+                    Some(said) => Attempt::Elsewhere(said),
+                    None => Attempt::Refused(refusal),
+                };
+            }
+            Ok(other) => {
+                let what = other.to_line().trim_end().to_owned();
+                return Attempt::Unknown(Said::Garbled(what));
+            }
+            Err(no_line @ NoLine::Garbled(_)) => return Attempt::Unknown(Said::from(&no_line)),
+            Err(no_line) => return Attempt::Unknown(Said::from(&no_line)),
+        }
+    }
+}
+
+/// Opens the first stream of an appender.
+pub(super) fn open(
+    cluster: &Arc<Cluster>,
+    log: &str,
+    options: &AppendOptions,
+) -> Result<Opened, AppendError> {
+    let chain = Chain {
+        log: log.to_owned(),
+        label: options.label.clone(),
+        mode: options.mode,
+    };
+    let request = chain.request(options.continues, options.mode);
+    let total = cluster.timeouts.total;
+    let mut deadline = Instant::now() + total;
+    let mut search = Search::new(cluster);
+    let mut answer_lost = false;
+    loop {
+        let server = search.next(deadline)?;
+        let waiting = || deadline = Instant::now() + total;
+        let refusal = match attempt(cluster, &server, &request, |_| {}, waiting) {
+            Attempt::Opened(opened) => return Ok(opened),
+            Attempt::Refused(refusal) => refusal,
+            Attempt::Elsewhere(said) => {
+                search.said(&server, said);
+                continue;
+            }
+            Attempt::Unknown(said) => {
+                answer_lost = true;
+                search.said(&server, said);
+                continue;
+            }
+        };
+        match (refusal.code.clone(), options.continues) {
+            // The active writer may be our own attempt, whose connection the node still has to
+            // miss. It holds no bytes; it will be cut, and stay empty.
+            (Code::Busy, _) if answer_lost => search.said(&server, Said::Busy),
+            (Code::Continues, Some(place)) => {
+                return Err(AppendError::Continues {
+                    place,
+                    length: refusal.key("length").unwrap_or(0),
+                    by: refusal.key("by"),
+                });
+            }
+            (Code::UnknownStream, Some(place)) => {
+                return Err(AppendError::UnknownStream {
+                    stream: place.stream,
+                });
+            }
+            _ => return Err(chain.final_error(&server, refusal)),
+        }
+    }
+}
+
+/// How a chain finds its way on: where the next stream has to begin.
+///
+/// The opening of a stream whose answer was lost may have taken effect. No bytes are sent before
+/// the answer, so such a stream is empty, and is continued at 0 in its turn; a stream that is not
+/// empty is another writer's.
+#[derive(Debug)]
+pub(super) struct Resumption {
+    /// The stream to continue, and where.
+    pub place: StreamPlace,
+    /// The chain position at which `place.stream` begins.
+    pub base: u64,
+    /// `place.stream` is one that we may have opened without hearing of it.
+    supposed: bool,
+    pub answer_lost: bool,
+}
+
+/// What a refusal to continue teaches.
+pub(super) enum Lesson {
+    /// Ask again; everything below this chain position is safe.
+    SafeBelow(u64),
+    /// Another writer has the chain.
+    Superseded(Option<StreamName>),
+    /// The refusal makes no sense.
+    Nonsense(String),
+}
+
+impl Resumption {
+    pub fn new(place: StreamPlace, base: u64) -> Self {
+        Self {
+            place,
+            base,
+            supposed: false,
+            answer_lost: false,
+        }
+    }
+
+    pub fn position(&self) -> u64 {
+        self.base + self.place.position
+    }
+
+    /// Learns from `error continues length=L by=NAME`.
+    pub fn on_refused(&mut self, refusal: &Refusal) -> Lesson {
+        let Some(length) = refusal.key::<u64>("length") else {
+            return Lesson::Nonsense("a refusal to continue without a length".to_owned());
+        };
+        let by = refusal.key::<StreamName>("by");
+        if self.supposed && length > 0 {
+            return Lesson::Superseded(Some(self.place.stream));
+        }
+        if by.is_some() && !self.answer_lost {
+            return Lesson::Superseded(by);
+        }
+        let Some(safe) = self.base.checked_add(length) else {
+            return Lesson::Nonsense(format!("a stream of {length} bytes"));
+        };
+        match by {
+            Some(stream) => {
+                self.base = safe;
+                self.place = StreamPlace {
+                    stream,
+                    position: 0,
+                };
+                self.supposed = true;
+            }
+            None if length == self.place.position => {
+                return Lesson::Nonsense(format!("{} refused at its very length", self.place));
+            }
+            None => self.place.position = length,
+        }
+        Lesson::SafeBelow(safe)
+    }
+}
+
+/// The mode in which a chain is resumed. Who took over once does not do so again: the writer who
+/// came meanwhile may have taken over from us, and was right to.
+pub(super) fn resume_mode(mode: Mode) -> Mode {
+    match mode {
+        Mode::Wait => Mode::Wait,
+        Mode::Refuse | Mode::TakeOver => Mode::Refuse,
+    }
+}
+
+/// While nothing waits for an acknowledgement, a lost cluster may take its time.
+pub(super) const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);

@@ -1,0 +1,285 @@
+//! The requests of the client lines, typed. Needs only `std` and [`crate::line`].
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, StreamName, StreamPlace, VERSION, Words};
+
+/// What a client asks. One request is the first line of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    Append {
+        log: String,
+        label: Option<String>,
+        continues: Option<StreamPlace>,
+        mode: Mode,
+        end: ConnectionEnd,
+    },
+    Close {
+        log: String,
+        /// The stream, and the position it must have reached: all of it, and no more.
+        at: StreamPlace,
+    },
+    Read {
+        log: String,
+        stream: Option<StreamName>,
+        from: u64,
+        to: Option<u64>,
+        follow: bool,
+        stale: bool,
+        format: Format,
+    },
+    Status,
+    Streams {
+        log: String,
+        stale: bool,
+    },
+    Logs,
+    CreateLog {
+        name: String,
+    },
+}
+
+/// What an append does when the log has an active writer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    #[default]
+    Refuse,
+    Wait,
+    TakeOver,
+}
+
+/// What the end of an append's connection means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectionEnd {
+    /// The stream is cut: a killed client's connection ends too.
+    #[default]
+    Cut,
+    /// The client's half-close is a clean end of the stream.
+    Fin,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Raw,
+    Framed,
+}
+
+/// Gives an enum of words its two directions from one table.
+macro_rules! words {
+    ($type:ty { $($variant:ident = $word:literal),* $(,)? }) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $word),* })
+            }
+        }
+        impl FromStr for $type {
+            type Err = ();
+            fn from_str(word: &str) -> Result<Self, ()> {
+                match word { $($word => Ok(Self::$variant),)* _ => Err(()) }
+            }
+        }
+    };
+}
+
+words!(Mode { Refuse = "refuse", Wait = "wait", TakeOver = "takeover" });
+words!(ConnectionEnd { Cut = "cut", Fin = "fin" });
+words!(Format { Raw = "raw", Framed = "framed" });
+
+impl Request {
+    /// The request as a line with its LF. Defaults are left out.
+    pub fn to_line(&self) -> String {
+        let line = LineWriter::new(VERSION);
+        match self {
+            Self::Append {
+                log,
+                label,
+                continues,
+                mode,
+                end,
+            } => line
+                .word("append")
+                .word(log)
+                .key_if("label", label.as_ref())
+                .key_if("continues", *continues)
+                .key_if("mode", (*mode != Mode::default()).then_some(mode))
+                .key_if("end", (*end != ConnectionEnd::default()).then_some(end)),
+            Self::Close { log, at } => line
+                .word("close")
+                .word(log)
+                .key("stream", at.stream)
+                .key("at", at.position),
+            Self::Read {
+                log,
+                stream,
+                from,
+                to,
+                follow,
+                stale,
+                format,
+            } => line
+                .word("read")
+                .word(log)
+                .key_if("stream", *stream)
+                .key_if("from", (*from > 0).then_some(from))
+                .key_if("to", *to)
+                .flag("follow", *follow)
+                .flag("stale", *stale)
+                .key_if("format", (*format != Format::default()).then_some(format)),
+            Self::Status => line.word("status"),
+            Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
+            Self::Logs => line.word("logs"),
+            Self::CreateLog { name } => line.word("create-log").word(name),
+        }
+        .end()
+    }
+
+    /// Parses a request line, with or without its LF.
+    pub fn parse(line: &[u8]) -> Result<Self, LineError> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(LineError::TooLong);
+        }
+        let mut words = Words::parse(line)?;
+        let version = words.word("version")?;
+        if version != VERSION {
+            return Err(LineError::Version(version));
+        }
+        let verb = words.word("verb")?;
+        let request = match verb.as_str() {
+            "append" => Self::Append {
+                log: words.word("LOG")?,
+                label: words.key("label"),
+                continues: words.key_as("continues")?,
+                mode: words.key_as("mode")?.unwrap_or_default(),
+                end: words.key_as("end")?.unwrap_or_default(),
+            },
+            "close" => Self::Close {
+                log: words.word("LOG")?,
+                at: StreamPlace {
+                    stream: words
+                        .key_as("stream")?
+                        .ok_or(LineError::Missing("stream"))?,
+                    position: words.key_as("at")?.ok_or(LineError::Missing("at"))?,
+                },
+            },
+            "read" => Self::Read {
+                log: words.word("LOG")?,
+                stream: words.key_as("stream")?,
+                from: words.key_as("from")?.unwrap_or(0),
+                to: words.key_as("to")?,
+                follow: words.flag("follow")?,
+                stale: words.flag("stale")?,
+                format: words.key_as("format")?.unwrap_or_default(),
+            },
+            "status" => Self::Status,
+            "streams" => Self::Streams {
+                log: words.word("LOG")?,
+                stale: words.flag("stale")?,
+            },
+            "logs" => Self::Logs,
+            "create-log" => Self::CreateLog {
+                name: words.word("NAME")?,
+            },
+            _ => return Err(LineError::UnknownVerb(verb)),
+        };
+        words.end()?;
+        Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_written_as_the_page_says() {
+        let place: StreamPlace = "1.2.3@45".parse().unwrap();
+        let requests = [
+            (
+                "logberg/1 append main label=night%20import continues=1.2.3@45 mode=takeover\n",
+                Request::Append {
+                    log: "main".to_owned(),
+                    label: Some("night import".to_owned()),
+                    continues: Some(place),
+                    mode: Mode::TakeOver,
+                    end: ConnectionEnd::Cut,
+                },
+            ),
+            (
+                "logberg/1 close main stream=1.2.3 at=45\n",
+                Request::Close {
+                    log: "main".to_owned(),
+                    at: place,
+                },
+            ),
+            (
+                "logberg/1 read a%3Db stream=1.2.3 from=7 to=9 follow=1 stale=1 format=framed\n",
+                Request::Read {
+                    log: "a=b".to_owned(),
+                    stream: Some(place.stream),
+                    from: 7,
+                    to: Some(9),
+                    follow: true,
+                    stale: true,
+                    format: Format::Framed,
+                },
+            ),
+            ("logberg/1 status\n", Request::Status),
+            (
+                "logberg/1 streams main stale=1\n",
+                Request::Streams {
+                    log: "main".to_owned(),
+                    stale: true,
+                },
+            ),
+            ("logberg/1 logs\n", Request::Logs),
+            (
+                "logberg/1 create-log spare\n",
+                Request::CreateLog {
+                    name: "spare".to_owned(),
+                },
+            ),
+        ];
+        for (line, request) in requests {
+            assert_eq!(request.to_line(), line);
+            assert_eq!(Request::parse(line.as_bytes()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn an_unknown_key_is_refused() {
+        assert_eq!(
+            Request::parse(b"logberg/1 append main colour=red"),
+            Err(LineError::UnknownKey("colour".to_owned()))
+        );
+    }
+
+    #[test]
+    fn another_version_is_told_apart_from_nonsense() {
+        assert_eq!(
+            Request::parse(b"logberg/2 status"),
+            Err(LineError::Version("logberg/2".to_owned()))
+        );
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_names_its_key() {
+        assert_eq!(
+            Request::parse(b"logberg/1 append main mode=gently"),
+            Err(LineError::Value {
+                key: "mode",
+                found: "gently".to_owned()
+            })
+        );
+    }
+
+    #[test]
+    fn a_line_over_the_limit_is_refused() {
+        let line = format!(
+            "logberg/1 append main label={}\n",
+            "x".repeat(LINE_BYTES_MAX)
+        );
+        assert_eq!(Request::parse(line.as_bytes()), Err(LineError::TooLong));
+    }
+}
