@@ -1,0 +1,243 @@
+//! `logberg append`: a file or standard input, into a stream.
+
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use client::{AppendOptions, Appender, Closed, Mode};
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::arguments::Global;
+use crate::exit::Failure;
+use crate::{quantity, show};
+
+const READ_BYTES: usize = 256 << 10;
+
+/// Append a file or standard input to a log, as a new stream
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Returns 0 only when every byte is chosen and the stream's clean end too. It then prints the name of
+the stream and its length. Lost leaders are survived: the stream is continued at the next one.
+
+Example:
+  logberg append main notes.txt --label notes
+  tail -F /var/log/syslog | logberg append main --wait
+  logberg append main big.iso --rate 20M")]
+pub struct Arguments {
+    #[arg(value_name = "LOG")]
+    log: String,
+    /// What to append; - is standard input
+    #[arg(value_name = "FILE", default_value = "-")]
+    file: PathBuf,
+    /// A name for people, kept with the stream
+    #[arg(long, value_name = "TEXT")]
+    label: Option<String>,
+    /// If the log has a writer, cut it off
+    #[arg(long, conflicts_with = "wait")]
+    takeover: bool,
+    /// If the log has a writer, wait until it is gone
+    #[arg(long)]
+    wait: bool,
+    /// At most this many bytes per second: 500k, 20M, 1GiB
+    #[arg(long, value_name = "R", value_parser = quantity::bytes_per_second)]
+    rate: Option<u64>,
+    /// Hand over this many bytes at a time
+    #[arg(long, value_name = "B", value_parser = quantity::at_least_one)]
+    write_size: Option<u64>,
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        // Before anything is opened in the log: a misspelt name should leave no empty stream.
+        let mut source = Source::open(&self.file)?;
+        let options = AppendOptions {
+            label: self.label.clone(),
+            mode: match (self.takeover, self.wait) {
+                (true, _) => Mode::TakeOver,
+                (_, true) => Mode::Wait,
+                _ => Mode::Refuse,
+            },
+            ..AppendOptions::default()
+        };
+        let started = Instant::now();
+        let mut appender = global.client().append(&self.log, options)?;
+        let progress = progress(global, source.length);
+        let result = self
+            .copy(&mut source, &mut appender, &progress)
+            .and_then(|()| Ok(appender.close()?));
+        progress.finish_and_clear();
+        let stream = appender.stream();
+        let closed = result.with_context(|| {
+            let (chosen, read) = (appender.acknowledged(), source.read);
+            format!("{chosen} of {read} bytes read are chosen in stream {stream}, which is not closed")
+        })?;
+        self.report(global, &appender, closed, started.elapsed())
+    }
+
+    fn copy(&self, source: &mut Source, appender: &mut Appender, progress: &ProgressBar) -> Result<()> {
+        let piece = self.piece_bytes();
+        let mut pace = self.rate.map(Pace::new);
+        let mut buffer = vec![0; READ_BYTES.max(piece)];
+        loop {
+            // With a rate, no more is read ahead than may be sent.
+            let limit = if pace.is_some() { piece } else { buffer.len() };
+            let count = source.read(&mut buffer[..limit])?;
+            if count == 0 {
+                return source.check_whole();
+            }
+            for piece in buffer[..count].chunks(piece) {
+                if let Some(pace) = &mut pace {
+                    pace.wait_for(piece.len());
+                }
+                appender.write_all(piece)?;
+            }
+            if !progress.is_hidden() {
+                progress.set_position(appender.acknowledged());
+            }
+        }
+    }
+
+    /// How many bytes to hand over at a time: enough to be cheap, with a rate few enough to be
+    /// smooth.
+    fn piece_bytes(&self) -> usize {
+        let piece = match (self.write_size, self.rate) {
+            (Some(size), _) => size,
+            (None, Some(rate)) => (rate / 200).clamp(1, READ_BYTES as u64),
+            (None, None) => READ_BYTES as u64,
+        };
+        piece.min(64 << 20) as usize
+    }
+
+    fn report(&self, global: &Global, appender: &Appender, closed: Closed, took: Duration) -> Result<()> {
+        let statistics = appender.statistics();
+        let seconds = took.as_secs_f64();
+        if global.json {
+            return show::print_json(&serde_json::json!({
+                "log": self.log,
+                "stream": closed.stream.to_string(),
+                "last_stream": closed.last.to_string(),
+                "position": closed.position,
+                "seconds": seconds,
+                "streams_opened": statistics.streams_opened,
+                "reconnects": statistics.reconnects,
+                "bytes_resent": statistics.bytes_resent,
+                "acknowledge_gap_ms_max": statistics.acknowledge_gap_max.as_secs_f64() * 1e3,
+            }));
+        }
+        show::print(format_args!("stream {} closed at {}", closed.stream, closed.position))?;
+        if statistics.reconnects > 0 {
+            eprintln!(
+                "logberg: survived {} lost connection(s); the last stream of the chain is {}, and {} \
+                 bytes were sent twice",
+                statistics.reconnects, closed.last, statistics.bytes_resent
+            );
+        }
+        Ok(())
+    }
+}
+
+/// What is appended, and how much of it there should be.
+struct Source {
+    input: Box<dyn Read>,
+    /// Of a regular file, when it was opened.
+    length: Option<u64>,
+    read: u64,
+}
+
+impl Source {
+    fn open(path: &PathBuf) -> Result<Self> {
+        if path.as_os_str() == "-" {
+            return Ok(Self {
+                input: Box::new(io::stdin().lock()),
+                length: None,
+                read: 0,
+            });
+        }
+        let shown = path.display();
+        let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
+        let metadata = file.metadata().with_context(|| format!("cannot look at {shown}"))?;
+        if metadata.is_dir() {
+            return Err(Failure::usage(format!("{shown} is a directory; name a file")).into());
+        }
+        Ok(Self {
+            length: metadata.is_file().then_some(metadata.len()),
+            input: Box::new(file),
+            read: 0,
+        })
+    }
+
+    fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
+        loop {
+            match self.input.read(buffer) {
+                Ok(count) => {
+                    self.read += count as u64;
+                    return Ok(count);
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error).context("cannot read on"),
+            }
+        }
+    }
+
+    /// At the end: was that all there was to be? A shorter file was cut while we read it, and its
+    /// stream must not look whole.
+    fn check_whole(&self) -> Result<()> {
+        match self.length {
+            Some(length) if self.read < length => {
+                let read = self.read;
+                anyhow::bail!("the file shrank from {length} to {read} bytes while it was read")
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Spreads bytes evenly over time. What was missed while the cluster was slow is not made up for
+/// beyond a tenth of a second, so that a pause is not followed by a flood.
+struct Pace {
+    bytes_per_second: f64,
+    due: Instant,
+}
+
+impl Pace {
+    const CATCH_UP_MAX: Duration = Duration::from_millis(100);
+
+    fn new(bytes_per_second: u64) -> Self {
+        Self {
+            bytes_per_second: bytes_per_second as f64,
+            due: Instant::now(),
+        }
+    }
+
+    fn wait_for(&mut self, bytes: usize) {
+        let now = Instant::now();
+        match self.due.checked_duration_since(now) {
+            Some(early) => std::thread::sleep(early),
+            None => self.due = self.due.max(now.checked_sub(Self::CATCH_UP_MAX).unwrap_or(now)),
+        }
+        self.due += Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
+    }
+}
+
+fn progress(global: &Global, length: Option<u64>) -> ProgressBar {
+    if global.json || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let (bar, template) = match length {
+        Some(length) => (
+            ProgressBar::new(length),
+            "{bar:30} {binary_bytes} of {binary_total_bytes} chosen, {binary_bytes_per_sec}, {eta} left",
+        ),
+        None => (
+            ProgressBar::new_spinner(),
+            "{spinner} {binary_bytes} chosen, {binary_bytes_per_sec}",
+        ),
+    };
+    match ProgressStyle::with_template(template) {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}

@@ -1,0 +1,31 @@
+//! The commands, one module each. A new one is a module and a line in the list below.
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::arguments::Global;
+
+macro_rules! commands {
+    ($($(#[$doc:meta])* $module:ident $name:ident),* $(,)?) => {
+        $(mod $module;)*
+
+        #[derive(Debug, Subcommand)]
+        pub enum Command {
+            $($(#[$doc])* $name($module::Arguments),)*
+        }
+
+        impl Command {
+            pub fn run(self, global: &Global) -> Result<()> {
+                match self { $(Self::$name(arguments) => arguments.run(global),)* }
+            }
+        }
+    };
+}
+
+commands! {
+    append Append,
+    read Read,
+    streams Streams,
+    status Status,
+    log Log,
+}

@@ -1,0 +1,98 @@
+//! `logberg read`: a chain of streams, or a whole log, to standard output.
+
+use std::io::{self, BufRead, Write};
+
+use anyhow::Result;
+use clap::Args;
+use client::{Client, ReadEnd, ReadOptions, StreamName};
+
+use crate::arguments::Global;
+use crate::exit::{Failure, Kind};
+use crate::quantity;
+
+/// Read a stream and those that continue it, or all of a log
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The bytes go to standard output and are checked before. Unless --from-node is given, what is read is
+all that was chosen when the read began. How the read ended is said on standard error, if it did not
+end at a clean end (with --json: always, as an object).
+
+Example:
+  logberg read main > everything
+  logberg read main 1.4.2 --from 1M --to 2M
+  logberg read main --follow | grep error")]
+pub struct Arguments {
+    #[arg(value_name = "LOG")]
+    log: String,
+    /// The stream to begin with; without it, all streams of the log one after the other
+    #[arg(value_name = "STREAM")]
+    stream: Option<StreamName>,
+    /// The first position
+    #[arg(long, value_name = "P", default_value = "0", value_parser = quantity::bytes)]
+    from: u64,
+    /// The position after the last
+    #[arg(long, value_name = "P", value_parser = quantity::bytes)]
+    to: Option<u64>,
+    /// Wait for more until the stream is closed
+    #[arg(long, short)]
+    follow: bool,
+    /// Read what this node knows to be chosen, which may be less than there is
+    #[arg(long, value_name = "ID")]
+    from_node: Option<u64>,
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        if let Some(to) = self.to
+            && self.from > to
+        {
+            let from = self.from;
+            return Err(Failure::usage(format!("--from {from} lies behind --to {to}")).into());
+        }
+        let client = global.client();
+        let server = self.from_node.map(|id| address_of(&client, id)).transpose()?;
+        let mut reader = client.read(
+            &self.log,
+            ReadOptions {
+                stream: self.stream,
+                from: self.from,
+                to: self.to,
+                follow: self.follow,
+                stale: false,
+                server,
+            },
+        )?;
+        let mut out = io::stdout().lock();
+        loop {
+            let bytes = reader.fill_buf()?;
+            if bytes.is_empty() {
+                break;
+            }
+            let count = bytes.len();
+            out.write_all(bytes)?;
+            // A line-buffered standard output would keep a follower waiting for the line's end.
+            out.flush()?;
+            reader.consume(count);
+        }
+        let (end, position) = (reader.end().unwrap_or(ReadEnd::Open), reader.position());
+        if global.json {
+            let end = end.to_string();
+            eprintln!("{}", serde_json::json!({ "end": end, "position": position }));
+        } else if end == ReadEnd::Cut {
+            eprintln!(
+                "logberg: at {position} the stream was cut: its writer vanished or was superseded"
+            );
+        }
+        Ok(())
+    }
+}
+
+fn address_of(client: &Client, id: u64) -> Result<String> {
+    let nodes = client.status()?.nodes;
+    if let Some(node) = nodes.iter().find(|node| node.id == id) {
+        return Ok(node.address.clone());
+    }
+    let known: Vec<_> = nodes.iter().map(|node| node.id.to_string()).collect();
+    let sentence = format!("there is no node {id}; the nodes are {}", known.join(", "));
+    Err(Failure::new(Kind::NotFound, sentence).into())
+}

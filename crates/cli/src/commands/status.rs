@@ -1,0 +1,153 @@
+//! `logberg status`: how one node sees the cluster.
+
+use std::io::{self, IsTerminal};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::Result;
+use clap::Args;
+use client::admin::{LogStatus, NodeStatus, Status};
+
+use crate::arguments::Global;
+use crate::{quantity, show};
+
+const WATCH_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Show the nodes and logs of the cluster
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Answered by the first server that can, from its own point of view: ask each (--server) when they
+may disagree.
+
+Example:
+  logberg status --watch
+  logberg --server 127.0.0.1:7118 status --json")]
+pub struct Arguments {
+    /// Show it again every second
+    #[arg(long)]
+    watch: bool,
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let client = global.client();
+        let terminal = io::stdout().is_terminal();
+        loop {
+            let status = client.status();
+            // A cluster that is down is what somebody who watches wants to see, not an end.
+            let (json, text) = match (&status, self.watch) {
+                (Ok(status), _) => (serde_json::to_string(status)?, render(status)),
+                (Err(error), true) => {
+                    let json = serde_json::json!({ "error": error.to_string() });
+                    (json.to_string(), error.to_string())
+                }
+                (Err(_), false) => (String::new(), String::new()),
+            };
+            if !self.watch {
+                status?;
+            }
+            match (global.json, self.watch && terminal) {
+                (true, _) => show::print(json)?,
+                (false, true) => show::print(format_args!("\x1b[H\x1b[2J{text}"))?,
+                (false, false) => show::print(text)?,
+            }
+            if !self.watch {
+                return Ok(());
+            }
+            thread::sleep(WATCH_INTERVAL);
+        }
+    }
+}
+
+fn render(status: &Status) -> String {
+    let mut parts = vec![format!(
+        "cluster {}, seen by node {} at {} (logberg {}, {})",
+        status.cluster, status.node, status.address, status.version, status.write_path
+    )];
+    parts.push(nodes(&status.nodes));
+    parts.push(logs(&status.logs));
+    let replicas = replicas(&status.logs);
+    if !replicas.is_empty() {
+        parts.push(replicas);
+    }
+    if !status.waiting_for.is_empty() {
+        let lines: Vec<_> = status.waiting_for.iter().map(|what| format!("  {what}")).collect();
+        parts.push(format!("waiting for\n{}", lines.join("\n")));
+    }
+    parts.join("\n\n")
+}
+
+fn nodes(nodes: &[NodeStatus]) -> String {
+    let mut table = show::table(&["NODE", "ADDRESS", "STATE", "HEARD", "FREE"]);
+    for node in nodes {
+        let state = match (node.is_self, node.alive) {
+            (true, _) => "answers",
+            (false, true) => "alive",
+            (false, false) => "silent",
+        };
+        let heard = match (node.is_self, node.last_heard_ms) {
+            (false, Some(ms)) => format!("{ms} ms ago"),
+            (false, None) => "never".to_owned(),
+            (true, _) => String::new(),
+        };
+        let free = node.free_bytes.map(quantity::shown).unwrap_or_default();
+        table.add_row([
+            node.id.into(),
+            node.address.as_str().into(),
+            state.into(),
+            show::number(heard),
+            show::number(free),
+        ]);
+    }
+    show::lines(&table)
+}
+
+fn logs(logs: &[LogStatus]) -> String {
+    let headings = [
+        "LOG", "ID", "ROLE", "LEADER", "TERM", "WEIGHTS", "CHOSEN", "UNCHOSEN", "BYTES", "MISSING",
+        "STREAMS", "WRITER",
+    ];
+    let mut table = show::table(&headings);
+    for log in logs {
+        let weights: Vec<String> = log
+            .weights
+            .iter()
+            .map(|weight| format!("{}:{}", weight.node, weight.weight))
+            .collect();
+        table.add_row([
+            log.name.as_str().into(),
+            show::number(log.id),
+            log.role.as_str().into(),
+            show::number(log.leader.map_or("none".to_owned(), |leader| leader.to_string())),
+            log.term.as_str().into(),
+            weights.join(" ").into(),
+            show::number(log.first_unchosen),
+            show::number(log.proposed.saturating_sub(log.first_unchosen)),
+            show::number(quantity::shown(log.output_bytes)),
+            show::number(quantity::shown(log.missing_bytes)),
+            show::number(log.streams),
+            log.writer.clone().unwrap_or_default().into(),
+        ]);
+    }
+    show::lines(&table)
+}
+
+/// What the leaders among these logs know of their other replicas.
+fn replicas(logs: &[LogStatus]) -> String {
+    let headings = ["LOG", "REPLICA", "ACCEPTED", "LAG", "MISSING", "STATE"];
+    let mut table = show::table(&headings);
+    for (log, peer) in logs.iter().flat_map(|log| log.peers.iter().map(move |peer| (log, peer))) {
+        table.add_row([
+            log.name.as_str().into(),
+            show::number(peer.id),
+            show::number(peer.accepted_up_to),
+            show::number(quantity::shown(peer.lag_bytes)),
+            show::number(quantity::shown(peer.missing_bytes)),
+            if peer.level { "level" } else { "behind" }.into(),
+        ]);
+    }
+    if table.row_iter().next().is_none() {
+        return String::new();
+    }
+    show::lines(&table)
+}

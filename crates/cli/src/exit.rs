@@ -1,0 +1,182 @@
+//! What an error means to whoever started us: one sentence and an exit code.
+
+use std::io;
+use std::process::ExitCode;
+
+use client::{AdminError, AppendError, ReadError};
+
+/// An error of a command's own, with the code it is to end with.
+#[derive(Debug)]
+pub struct Failure {
+    pub kind: Kind,
+    pub sentence: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Failure = 1,
+    Usage = 2,
+    Unreachable = 3,
+    Refused = 4,
+    NotFound = 5,
+    Corrupt = 6,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Failure => "failure",
+            Self::Usage => "usage",
+            Self::Unreachable => "unreachable",
+            Self::Refused => "refused",
+            Self::NotFound => "not-found",
+            Self::Corrupt => "corrupt",
+        }
+    }
+}
+
+impl Failure {
+    pub fn new(kind: Kind, sentence: impl Into<String>) -> Self {
+        Self {
+            kind,
+            sentence: sentence.into(),
+        }
+    }
+
+    pub fn usage(sentence: impl Into<String>) -> Self {
+        Self::new(Kind::Usage, sentence)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.sentence)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Says what went wrong on standard error, and with which code to end.
+///
+/// A closed pipe on standard output is no error: `logberg read main | head -c 10` has what it
+/// wanted. (No other broken pipe comes this far; the client makes its own sense of its sockets'.)
+pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
+    if is_closed_pipe(error) {
+        return ExitCode::SUCCESS;
+    }
+    let kind = classify(error);
+    let sentence = format!("{error:#}");
+    match json {
+        true => eprintln!(
+            "{}",
+            serde_json::json!({
+                "error": { "kind": kind.word(), "exit": kind as u8, "message": sentence }
+            })
+        ),
+        false => eprintln!("logberg: {sentence}"),
+    }
+    ExitCode::from(kind as u8)
+}
+
+fn is_closed_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        let io = cause.downcast_ref::<io::Error>();
+        io.is_some_and(|io| io.kind() == io::ErrorKind::BrokenPipe)
+    })
+}
+
+fn classify(error: &anyhow::Error) -> Kind {
+    error.chain().find_map(known).unwrap_or(Kind::Failure)
+}
+
+fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Kind> {
+    if let Some(failure) = cause.downcast_ref::<Failure>() {
+        return Some(failure.kind);
+    }
+    if let Some(error) = cause.downcast_ref::<AppendError>() {
+        return Some(of_append(error));
+    }
+    if let Some(error) = cause.downcast_ref::<ReadError>() {
+        return Some(of_read(error));
+    }
+    if let Some(error) = cause.downcast_ref::<AdminError>() {
+        return Some(of_admin(error));
+    }
+    let io = cause.downcast_ref::<io::Error>()?;
+    match io.get_ref() {
+        // The client's errors travel inside those of `Read` and `Write`.
+        Some(inner) => known(inner),
+        None if io.kind() == io::ErrorKind::NotFound => Some(Kind::NotFound),
+        None => None,
+    }
+}
+
+fn of_append(error: &AppendError) -> Kind {
+    match error {
+        AppendError::Unreachable(_) => Kind::Unreachable,
+        AppendError::UnknownLog { .. } | AppendError::UnknownStream { .. } => Kind::NotFound,
+        AppendError::Busy { .. }
+        | AppendError::Superseded { .. }
+        | AppendError::Continues { .. }
+        | AppendError::Full { .. } => Kind::Refused,
+        AppendError::Garbled { .. } => Kind::Corrupt,
+        AppendError::Refused { refusal, .. } => of_refusal(refusal),
+        AppendError::Closed | AppendError::Thread(_) => Kind::Failure,
+    }
+}
+
+fn of_read(error: &ReadError) -> Kind {
+    match error {
+        ReadError::Unreachable(_) => Kind::Unreachable,
+        ReadError::UnknownLog { .. } | ReadError::UnknownStream { .. } => Kind::NotFound,
+        ReadError::Corrupt { .. } | ReadError::Garbled { .. } => Kind::Corrupt,
+        ReadError::Refused { refusal, .. } => of_refusal(refusal),
+        ReadError::Trimmed { .. } | ReadError::PastEnd { .. } => Kind::Failure,
+    }
+}
+
+fn of_admin(error: &AdminError) -> Kind {
+    match error {
+        AdminError::Unreachable(_) => Kind::Unreachable,
+        AdminError::UnknownLog { .. } => Kind::NotFound,
+        AdminError::Exists { .. } => Kind::Refused,
+        AdminError::Refused { refusal, .. } => of_refusal(refusal),
+        AdminError::Garbled { .. } => Kind::Corrupt,
+    }
+}
+
+fn of_refusal(refusal: &client::Refusal) -> Kind {
+    use client::answer::Code;
+    match refusal.code {
+        Code::UnknownLog | Code::UnknownStream => Kind::NotFound,
+        Code::Busy | Code::Superseded | Code::Full | Code::Exists | Code::Continues => {
+            Kind::Refused
+        }
+        Code::NoQuorum | Code::NotLeader | Code::ShuttingDown => Kind::Unreachable,
+        _ => Kind::Failure,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context;
+
+    #[test]
+    fn an_error_inside_a_write_error_keeps_its_code() {
+        let superseded = AppendError::Superseded { by: None };
+        let error = Err::<(), _>(io::Error::from(superseded)).context("appended 3 bytes");
+        assert_eq!(classify(&error.unwrap_err()), Kind::Refused);
+    }
+
+    #[test]
+    fn a_closed_pipe_is_success() {
+        let error = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(report(&error, false), ExitCode::SUCCESS);
+    }
+
+    #[test]
+    fn what_is_not_known_is_a_failure() {
+        assert_eq!(classify(&anyhow::anyhow!("something")), Kind::Failure);
+    }
+}

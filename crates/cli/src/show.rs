@@ -1,0 +1,63 @@
+//! Output for people and for machines. Everything goes through [`print`], because `println!`
+//! panics when its reader goes away.
+
+use std::io::{self, IsTerminal, Write};
+
+use anyhow::Result;
+use comfy_table::presets::NOTHING;
+use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, Table};
+use serde::Serialize;
+
+/// Writes `text` and a line's end to standard output.
+pub fn print(text: impl std::fmt::Display) -> Result<()> {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{text}")?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Writes a value as one line of JSON.
+pub fn print_json(value: &impl Serialize) -> Result<()> {
+    print(serde_json::to_string(value)?)
+}
+
+fn no_colour() -> bool {
+    std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty())
+}
+
+pub fn colours_on_stderr() -> bool {
+    io::stderr().is_terminal() && !no_colour()
+}
+
+/// A table with a heading and no lines, which survives `awk` and a narrow terminal.
+pub fn table(headings: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table.set_content_arrangement(ContentArrangement::Disabled);
+    if no_colour() || !io::stdout().is_terminal() {
+        table.force_no_tty();
+    }
+    table.set_header(
+        headings
+            .iter()
+            .map(|heading| Cell::new(heading).add_attribute(Attribute::Bold)),
+    );
+    if let Some(first) = table.column_mut(0) {
+        first.set_padding((0, 1));
+    }
+    table
+}
+
+/// A number's cell.
+pub fn number(value: impl ToString) -> Cell {
+    Cell::new(value).set_alignment(CellAlignment::Right)
+}
+
+/// Lines of a table end with padding; what is copied from a terminal should not.
+pub fn lines(table: &Table) -> String {
+    let lines: Vec<String> = table
+        .lines()
+        .map(|line| line.trim_end().to_owned())
+        .collect();
+    lines.join("\n")
+}
