@@ -3,6 +3,7 @@
 mod closing;
 mod driver;
 mod opening;
+mod resuming;
 
 use std::fmt;
 use std::io;
