@@ -49,7 +49,7 @@ mod swarm;
 
 mod audit;
 pub mod client;
-mod scenario;
+pub mod scenario;
 
 pub use audit::Audited;
 pub use disk::{DiskFaults, DiskModel, SimDisk};

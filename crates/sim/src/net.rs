@@ -337,15 +337,16 @@ impl Network {
         }
     }
 
-    /// The process died, and its kernel closes what it had open.
-    pub(crate) fn process_died(&mut self, clock: &mut Clockwork, host: HostId) {
+    /// The process ended, and its kernel closes what it had open: after a crash also with resets.
+    pub(crate) fn process_ended(&mut self, clock: &mut Clockwork, host: HostId, crashed: bool) {
         self.listeners.retain(|(listener, _)| *listener != host);
         let conns: Vec<ConnId> = self.conns[host.index()].keys().copied().collect();
         for conn in conns {
             let (id, side) = self.conns[host.index()][&conn];
             let connection = self.connections[id as usize].as_mut();
             let connection = connection.expect("a process's connection exists");
-            if connection.ends[usize::from(side)].state == State::Opening || clock.random.coin() {
+            let opening = connection.ends[usize::from(side)].state == State::Opening;
+            if opening || !crashed || clock.random.coin() {
                 self.close(clock, host, conn, false);
             } else {
                 connection.ends[usize::from(side)].receives.clear();

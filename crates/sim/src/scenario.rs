@@ -1,4 +1,27 @@
 //! The usual run: nodes, writers and readers, a nemesis, and an end in peace.
+//!
+//! ```no_run
+//! # use sim::*; use node::op::*; use std::io;
+//! # struct Node; impl Machine for Node {
+//! #     fn handle(&mut self, _: Time, _: Completion) {} fn on_time(&mut self, _: Time) {}
+//! #     fn poll_op(&mut self) -> Option<Op> { None } fn deadline(&self) -> Option<Time> { None }
+//! #     fn is_finished(&self) -> bool { true } }
+//! # impl Node { fn start(_: &mut dyn Disk, _: Time, _: usize, _: &[String]) -> io::Result<Node> { Ok(Node) }
+//! #     fn check_invariants(&self) {} }
+//! each_seed(0..1000, "-p node --test swarms three_nodes", |seed| {
+//!     let mut cluster = Scenario::draw(seed).build(|index, addresses| {
+//!         let addresses = addresses.to_vec();
+//!         Box::new(move |disk, now| Ok(Box::new(Node::start(disk, now, index, &addresses)?)))
+//!     });
+//!     let nodes = cluster.nodes.clone();
+//!     cluster.world.after_step(move |world| {
+//!         for node in nodes.iter().filter_map(|node| world.machine::<Node>(*node)) {
+//!             node.check_invariants();
+//!         }
+//!     });
+//!     cluster.run().unwrap();
+//! });
+//! ```
 
 use std::fmt;
 use std::ops::Range;
@@ -71,6 +94,9 @@ impl Scenario {
     /// `start` makes what starts the node of an index, given the addresses of all.
     pub fn build(&self, mut start: impl FnMut(usize, &[String]) -> Start) -> Cluster {
         let mut world = World::new(self.seed);
+        if std::env::var_os("TRACE").is_some() {
+            world.trace().print(true);
+        }
         let names: Vec<String> = (1..=self.nodes).map(|n| format!("node{n}")).collect();
         let nodes: Vec<HostId> = names.iter().map(|name| world.add_host(name)).collect();
         let with_port = |name: &String| format!("{name}:{}", self.port);
@@ -197,7 +223,8 @@ impl Cluster {
     }
 }
 
-/// Runs seeds until one panics, and says how to run that one alone. `SEED=n` runs only that.
+/// Runs seeds until one panics, and says how to run that one alone. `SEED=n` runs only that;
+/// with `TRACE=1` a scenario prints all that happens.
 ///
 /// `test` is what follows `cargo test --release`.
 pub fn each_seed(seeds: Range<u64>, test: &str, run: impl Fn(u64)) {

@@ -148,7 +148,8 @@ impl World {
         state.timer = None;
         state.dies_after_ops = None;
         self.clock.close_mailbox(host);
-        self.net.process_died(&mut self.clock, host);
+        let crashed = status == Status::Crashed;
+        self.net.process_ended(&mut self.clock, host, crashed);
         self.disks[host.index()].crash(&mut self.clock.random);
         self.changed = true;
     }
@@ -313,7 +314,16 @@ impl World {
                 }
                 *ops -= 1;
             }
-            self.line(format_args!("{} -> {op:?}", self.name(host)));
+            match &op {
+                Op::WriteFile { path, contents, .. } => {
+                    let (path, length) = (path.display(), contents.len());
+                    self.line(format_args!(
+                        "{} -> WriteFile {path}: {length} bytes",
+                        self.name(host)
+                    ));
+                }
+                op => self.line(format_args!("{} -> {op:?}", self.name(host))),
+            }
             self.perform(host, op);
         }
         if process.is_finished() {

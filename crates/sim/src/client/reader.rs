@@ -44,6 +44,8 @@ pub struct Reader {
 #[derive(Clone, Debug, Default)]
 struct Read {
     from: u64,
+    /// Only where all up to it must be there.
+    to: Option<u64>,
     stale: bool,
     follow: bool,
     /// Acknowledged or seen before the request was sent.
@@ -135,9 +137,12 @@ impl Reader {
             None if chain.closed || self.random.coin() => 0,
             None => self.random.below(chain.acknowledged + 1),
         };
+        let stale = self.random.below(1_000_000) < self.config.stale_ppm;
+        let bounded = !stale && from > 0 && self.random.below(4) == 0;
         self.read = Read {
             from,
-            stale: self.random.below(1_000_000) < self.config.stale_ppm,
+            to: bounded.then(|| self.random.within(&(from..chain.known().max(from) + 1))),
+            stale,
             follow: self.random.below(1_000_000) < self.config.follow_ppm,
             known: chain.known(),
             length: 0,
@@ -152,6 +157,9 @@ impl Reader {
         }
         if self.read.follow {
             line += " follow=1";
+        }
+        if let Some(to) = self.read.to {
+            line += &format!(" to={to}");
         }
         line.push('\n');
         drop(chain);
@@ -221,9 +229,11 @@ impl Reader {
         let chain = self.chain.borrow();
         let read = &self.read;
         assert_eq!(line.position(0), read.at, "{line:?} of {read:?}");
+        let least = read.to.unwrap_or(read.length);
+        let complete = read.at >= least && read.to.is_none_or(|to| read.at == to);
         assert!(
-            read.at >= read.length,
-            "bytes are missing: {line:?} of {read:?}"
+            complete,
+            "bytes are missing or too many: {line:?} of {read:?}"
         );
         let kind = line.arguments.get(1).map(String::as_str);
         let closed = match kind {
@@ -232,6 +242,7 @@ impl Reader {
                 assert_eq!(read.at, chain.total, "closed too early: {chain:?}");
                 true
             }
+            Some("to") if read.to.is_some() => false,
             Some("cut" | "open") if !read.follow => false,
             _ => panic!("{line:?} in answer to {read:?}"),
         };

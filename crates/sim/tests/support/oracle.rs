@@ -225,7 +225,7 @@ impl Oracle {
         if self.lie == Lie::Flip && bytes.len() > 3000 {
             bytes[3000] ^= 4;
         }
-        if self.lie == Lie::StaleRead && !closed {
+        if self.lie == Lie::StaleRead && !closed && line.key("to").is_none() {
             bytes.truncate(bytes.len() - bytes.len() / 10);
         }
         let length = bytes.len();
@@ -238,12 +238,18 @@ impl Oracle {
             &format!("reading from={from} length={length} stale=0\n"),
         );
         let mut at = from;
-        for part in bytes[from..].chunks(5000) {
+        let to = line.key("to").map(|to| to.parse::<usize>().unwrap());
+        let end = to.unwrap_or(length);
+        for part in bytes[from..end].chunks(5000) {
             let sum = crc32c(part);
             self.say(conn, &format!("data {at} {} {sum:08x}\n", part.len()));
             let slices = vec![Slice::copied_from(part)];
             self.ops.push_back(Op::Send { conn, slices });
             at += part.len();
+        }
+        if to.is_some() {
+            self.say(conn, &format!("end {end} to\n"));
+            return true;
         }
         if line.key("follow").is_some() && !closed {
             // Not this one's field: the connection is lost instead.
