@@ -639,7 +639,7 @@ mod tests {
         assert_eq!(state.streams_trimmed, 1);
         let trimmed = state.stream(name(2, 1)).unwrap().trimmed.0;
         assert!(
-            trimmed <= 10 && trimmed >= 6,
+            (6..=10).contains(&trimmed),
             "late by the actions in between: {trimmed}"
         );
         let own = state.next;
