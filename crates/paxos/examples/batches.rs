@@ -47,10 +47,10 @@ fn settle(engines: &mut [Engine], now: Time) {
                         engines[to].handle(now, Input::Message { from, message });
                     }
                     Output::Replicate(proposal) => {
-                        for to in 0..engines.len() {
+                        for (to, engine) in engines.iter_mut().enumerate() {
                             if to != at {
                                 let message = Message::Propose(proposal.clone());
-                                engines[to].handle(now, Input::Message { from, message });
+                                engine.handle(now, Input::Message { from, message });
                             }
                         }
                     }

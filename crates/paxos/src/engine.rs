@@ -10,6 +10,7 @@ use crate::leadership::Stage;
 use crate::learner::CatchUp;
 use crate::peers::Peers;
 use crate::random::Random;
+use crate::safety::TERM_NUMBER_MAX;
 use crate::{
     AcceptedTerm, Checkpoint, Digest, EngineConfig, Ignored, Input, LogState, Message, NodeId,
     Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role, Slot, SlotRange, Term, Time,
@@ -425,7 +426,7 @@ impl Engine {
     /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say
     /// nothing here: this replica cannot prepare in their neighbourhood before it catches up.
     pub(crate) fn see(&mut self, term: Term) {
-        if term.era <= self.state.era {
+        if term.era <= self.state.era && term.number <= TERM_NUMBER_MAX {
             self.seen = self.seen.max(term);
         }
     }

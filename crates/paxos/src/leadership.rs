@@ -440,6 +440,9 @@ impl Engine {
     pub(crate) fn next_term(&self, owner: NodeId) -> Option<Term> {
         let era = self.state.era;
         let above = self.seen.max(self.acceptor.promised().0);
+        if above.era > era {
+            return None; // first it must learn how that era began
+        }
         let number = if above.era == era {
             above.number.checked_add(1)?
         } else {

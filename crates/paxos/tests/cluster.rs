@@ -1,4 +1,7 @@
 //! Random clusters: every fault at once, the invariants after every step, life when it is calm.
+//!
+//! `PAXOS_SEED=n` replays one seed, `PAXOS_SEEDS=n PAXOS_FROM=m` runs more of them, and
+//! `PAXOS_LOG=file` keeps the last lines of what happened before a failure.
 
 mod world;
 
@@ -66,7 +69,8 @@ fn run(seed: u64) -> World {
         if let Some(log) = &world.log {
             let tail: Vec<&str> = log.lines().collect();
             let from = tail.len().saturating_sub(4000);
-            std::fs::write("/tmp/paxos.log", tail[from..].join("\n")).unwrap();
+            let path = std::env::var("PAXOS_LOG").unwrap();
+            std::fs::write(path, tail[from..].join("\n")).unwrap();
         }
         eprintln!("seed {seed} at {}", world.now);
         for node in &world.nodes {

@@ -388,6 +388,17 @@ fn a_late_promise_cannot_free_a_slot_below_its_from() {
 }
 
 #[test]
+fn a_promise_from_further_up_is_no_part_of_a_quorum_for_the_slots_below() {
+    let mut one = Solo::new(fresh(three()));
+    let t = one.prepare(Term::default());
+    one.durable();
+    one.from(TWO, Message::Promise(free(t, 5)));
+    one.input(Input::PeerSilent(TWO));
+    one.durable();
+    assert_eq!(one.engine.role(), Role::Candidate);
+}
+
+#[test]
 fn a_silent_peer_ahead_does_not_stop_a_quorum_without_it() {
     let mut one = Solo::new(fresh(three()));
     let t = one.prepare(Term::default());

@@ -740,7 +740,7 @@ impl World {
         } else if dice == 1 && self.faults.reconfigure {
             let node = NodeId(1 + self.rng.below(self.nodes.len() as u64) as u32);
             let change = match self.rng.below(8) {
-                0 | 1 | 2 => Change::Increment(node),
+                0..=2 => Change::Increment(node),
                 3 | 4 => Change::Decrement(node),
                 5 => Change::Multiply(2),
                 6 => Change::Divide(2),
@@ -916,11 +916,7 @@ impl World {
                     self.start(at);
                 }
             }
-            3..=4 if self.faults.crash => {
-                if self.nodes[at].engine.is_none() {
-                    self.start(at);
-                }
-            }
+            3..=4 if self.faults.crash && self.nodes[at].engine.is_none() => self.start(at),
             5 | 6 if self.faults.cuts => {
                 let a = NodeId(1 + self.rng.below(self.nodes.len() as u64) as u32);
                 let b = NodeId(1 + self.rng.below(self.nodes.len() as u64) as u32);
