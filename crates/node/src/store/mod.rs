@@ -11,7 +11,7 @@
 //! call: it hands out [`Op`]s and is handed their [`Completion`]s. docs/data-files.md draws the
 //! bytes and goes through every point at which a crash can happen.
 //!
-//! The contract: [`Store::recover`], then [`Store::roll`], then anything; or [`Store::create`].
+//! The contract: [`Store::recover`] (or [`Store::replay`], which feeds the engine's recovery), then [`Store::roll`], then anything; or [`Store::create`].
 //!
 //! ```text
 //! last_number >= written (in flight) >= durable_number >= the last record's watermark
@@ -23,6 +23,7 @@ mod manifest;
 mod offline;
 mod read;
 mod recover;
+mod replay;
 mod scan;
 mod verify;
 mod write;
@@ -40,6 +41,7 @@ pub use holdings::Holdings;
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport};
+pub use replay::{Replay, ReplayError};
 pub use scan::Corruption;
 pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, verify};
 

@@ -35,8 +35,8 @@ pub enum RecoveredRecord {
     },
     /// All slots below were known chosen when the record before this was written: it included.
     Chosen(Slot),
-    /// Records that were acknowledged cannot be read: acceptances may be missing from here on, and
-    /// with them the values of slots that `Chosen` speaks of.
+    /// Records that were acknowledged cannot be read: acceptances may be missing from here on. Until
+    /// the next full checkpoint no `Chosen` follows, since the value chosen may be a missing one.
     Gap,
 }
 
@@ -173,10 +173,11 @@ impl Recovery<'_> {
     /// Returns the quarantined files in which nothing was ever written.
     fn find_segments(&mut self) -> Result<Vec<PathBuf>, RecoverError> {
         let directory = self.config.directory.clone();
-        let entries = self
-            .disk
-            .list(&directory)
-            .map_err(|e| self.io(&directory, e))?;
+        let entries = match self.disk.list(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(self.io(&directory, error)),
+        };
         let mut numbers = Vec::new();
         for entry in &entries {
             match segment::number_of(&entry.name) {
@@ -285,10 +286,8 @@ impl Recovery<'_> {
         };
         let mut file = SegmentFile::new(self.disk, last.path.clone());
         let Some(predecessor) = last.predecessor else {
-            // Only a record that knows of a durable one in this file proves a birth.
-            let first = file.any_record(scope.log)?;
-            let number = first.map_or(u64::MAX, |(_, header, _)| header.number);
-            return Ok(file.later_watermark(FIRST_RECORD, &scope)? >= number);
+            drop(file);
+            return self.was_known_durable(scope);
         };
         let mut next = first_expected(&predecessor);
         let last_of_birth = match predecessor.last_record {
@@ -302,6 +301,25 @@ impl Recovery<'_> {
             next = next.after(&header, checksum);
         }
         Ok(true)
+    }
+
+    /// The last segment's first block cannot be read, but a record can. Was it being born? Only if
+    /// no record in it knows its first one to be durable.
+    fn was_known_durable(&mut self, scope: Scope) -> io::Result<bool> {
+        let at = self.found.len() - 1;
+        let first_record = match at.checked_sub(1).map(|before| (self.scope(before), before)) {
+            None if self.found[at].number == 1 => 1,
+            Some((Some(before), at_before)) if self.found[at_before].predecessor.is_some() => {
+                let found = &self.found[at_before];
+                let start = first_expected(&found.predecessor.unwrap_or_default());
+                let mut file = SegmentFile::new(self.disk, found.path.clone());
+                file.walk(start, &before, &mut |_| {})?.next.number
+            }
+            // Nothing else is left to ask.
+            _ => 0,
+        };
+        let mut file = SegmentFile::new(self.disk, self.found[at].path.clone());
+        Ok(file.later_watermark(FIRST_RECORD, &scope)? >= first_record)
     }
 
     fn put_aside(
@@ -601,7 +619,7 @@ impl Feed<'_> {
                 if let Some(record) = record {
                     (self.on_record)(record);
                 }
-                if self.first_unchosen < Some(header.first_unchosen) {
+                if !self.gap && self.first_unchosen < Some(header.first_unchosen) {
                     self.first_unchosen = Some(header.first_unchosen);
                     (self.on_record)(RecoveredRecord::Chosen(header.first_unchosen));
                 }
