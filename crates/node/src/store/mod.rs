@@ -17,6 +17,7 @@
 //! last_number >= written (in flight) >= durable_number >= the last record's watermark
 //! ```
 
+mod feed;
 mod holdings;
 mod index;
 mod manifest;

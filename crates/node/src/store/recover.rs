@@ -7,18 +7,17 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use paxos::{Action, Checkpoint, Offset, Slot, SlotRange, Term, Value};
+use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
 
+use super::feed::Feed;
 use super::index::{Place, RecordPlace, SegmentIndex};
 use super::read::{FIRST_RECORD, parse_index};
 use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
 use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 use crate::format::DecodeError;
-use crate::format::codec;
-use crate::format::record::{RecordHeader, RecordKind, ValueKind};
+use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
 use crate::op::{BLOCK, Disk, Op};
 
@@ -582,81 +581,4 @@ pub(super) fn apply(index: &mut SegmentIndex, offset: u64, header: &RecordHeader
         _ => Place::Record(RecordPlace::new(offset, header.total_length() as u64)),
     };
     index.apply(header.stream, bytes, place);
-}
-
-/// Turns records into what the engine's recovery is told.
-struct Feed<'a> {
-    on_record: &'a mut dyn FnMut(RecoveredRecord),
-    first_unchosen: Option<Slot>,
-    /// No full checkpoint followed the corruption.
-    gap: bool,
-    newest: Option<RecordHeader>,
-    error: Option<RecoverError>,
-}
-
-impl Feed<'_> {
-    fn gap(&mut self) {
-        self.gap = true;
-        (self.on_record)(RecoveredRecord::Gap);
-    }
-
-    fn record(&mut self, path: &Path, offset: u64, header: &RecordHeader, payload: &[u8]) {
-        if self.error.is_some() {
-            return;
-        }
-        self.newest = Some(*header);
-        match recovered(header, payload) {
-            Ok(record) => {
-                let is_full = matches!(
-                    record,
-                    Some(
-                        RecoveredRecord::Checkpoint(_)
-                            | RecoveredRecord::Promise(_)
-                            | RecoveredRecord::State(_)
-                    )
-                );
-                self.gap &= !is_full;
-                if let Some(record) = record {
-                    (self.on_record)(record);
-                }
-                if !self.gap && self.first_unchosen < Some(header.first_unchosen) {
-                    self.first_unchosen = Some(header.first_unchosen);
-                    (self.on_record)(RecoveredRecord::Chosen(header.first_unchosen));
-                }
-            }
-            Err(reason) => {
-                self.error = Some(RecoverError::NotUnderstood {
-                    path: path.to_owned(),
-                    offset,
-                    reason,
-                });
-            }
-        }
-    }
-}
-
-fn recovered(
-    header: &RecordHeader,
-    payload: &[u8],
-) -> Result<Option<RecoveredRecord>, DecodeError> {
-    Ok(Some(match header.kind {
-        RecordKind::Checkpoint => RecoveredRecord::Checkpoint(codec::decode(payload)?),
-        RecordKind::Promise => RecoveredRecord::Promise(codec::decode(payload)?),
-        RecordKind::State => RecoveredRecord::State(codec::decode(payload)?),
-        RecordKind::Accept => RecoveredRecord::Accept {
-            term: header.term,
-            slots: header.slots,
-            value: match header.value {
-                ValueKind::NoOp => Value::NoOp,
-                ValueKind::Content => Value::Content {
-                    stream: header.stream,
-                    offset: Offset(header.slots.start.0 - header.position.0),
-                },
-                ValueKind::Action => Value::Action(Arc::new(codec::decode::<Action>(payload)?)),
-            },
-        },
-        RecordKind::Bytes | RecordKind::Lost | RecordKind::Idle | RecordKind::Index => {
-            return Ok(None);
-        }
-    }))
 }
