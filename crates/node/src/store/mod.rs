@@ -26,6 +26,7 @@ mod read;
 mod recover;
 mod replay;
 mod scan;
+mod trim;
 mod verify;
 mod write;
 
@@ -164,6 +165,7 @@ pub struct Store {
     holdings: Holdings,
     writer: write::Writer,
     reader: read::Reader,
+    trimmer: trim::Trimmer,
     /// For records without a large payload.
     blocks: Pool,
 }
@@ -205,6 +207,7 @@ enum Awaiting {
         job: u64,
     },
     Closed,
+    Removed,
     /// Tidying up: an error changes nothing.
     Tidied,
 }
@@ -242,6 +245,7 @@ impl Store {
             holdings: Holdings::default(),
             writer: write::Writer::default(),
             reader: read::Reader::default(),
+            trimmer: trim::Trimmer::default(),
             blocks: Pool::new(BLOCK, 64),
             config,
         }
@@ -273,6 +277,7 @@ impl Store {
                     Awaiting::FileForReading { segment } => {
                         self.on_file_for_reading(segment, result);
                     }
+                    Awaiting::Removed => self.on_removed(result),
                     Awaiting::Index { .. } | Awaiting::Record { .. } => {}
                     Awaiting::Closed | Awaiting::Tidied => {}
                 }
@@ -339,7 +344,7 @@ impl Store {
     /// After [`Store::close`]: nothing is in flight any more.
     pub fn is_closed(&mut self) -> bool {
         let busy = self.writer.is_busy() && !self.writer.failed;
-        if !self.writer.closing || busy || self.reader.is_busy() {
+        if !self.writer.closing || busy || self.reader.is_busy() || self.trimmer.is_busy() {
             return false;
         }
         self.close_files();

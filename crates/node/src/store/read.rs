@@ -266,6 +266,19 @@ impl Store {
         );
     }
 
+    /// Whether a read in progress needs the segment's file, or its index.
+    pub(super) fn is_being_read(&self, segment: u64) -> bool {
+        let file = self.reader.files.get(&segment);
+        file.is_some_and(|file| file.users > 0 || !file.ready)
+            || self.reader.loading.contains(&segment)
+    }
+
+    pub(super) fn forget_file(&mut self, segment: u64) {
+        if let Some(file) = self.reader.files.remove(&segment) {
+            self.close_file(file.file);
+        }
+    }
+
     fn stop_using(&mut self, segment: u64) {
         if let Some(file) = self.reader.files.get_mut(&segment) {
             file.users -= 1;

@@ -181,6 +181,8 @@ impl Recovery<'_> {
         for entry in &entries {
             match segment::number_of(&entry.name) {
                 Some(number) if !entry.is_directory => numbers.push(number),
+                // Put aside by an earlier recovery.
+                _ if entry.name.ends_with(".torn") => {}
                 _ => self.report.unknown.push(directory.join(&entry.name)),
             }
         }

@@ -125,6 +125,7 @@ pub fn verify(
                     bytes_all += entry.length;
                     segments.push((number, path.join(&entry.name), entry.length));
                 }
+                _ if entry.name.ends_with(".torn") => {}
                 _ => report.unknown.push(path.join(&entry.name)),
             }
         }
