@@ -961,16 +961,34 @@ fn a_single_member_elects_itself_at_once() {
 }
 
 #[test]
-fn neither_a_learner_nor_an_auxiliary_stands() {
+fn neither_a_learner_nor_an_auxiliary_stands_but_both_ask_for_the_leader() {
     let others = Configuration::equal([TWO, THREE]).unwrap();
-    let learner = Solo::new(fresh(LogState::new(others)));
-    assert_eq!(learner.engine.deadline(), None);
     let marked = three()
         .configuration
         .apply(Change::MarkAuxiliary(ME))
         .unwrap();
-    let auxiliary = Solo::new(fresh(LogState::new(marked)));
-    assert_eq!(auxiliary.engine.deadline(), None);
+    for configuration in [others, marked] {
+        let mut one = Solo::new(fresh(LogState::new(configuration)));
+        one.alive();
+        one.timer(); // at once when a peer appears
+        for _ in 0..5 {
+            let before = one.now;
+            let out = one.timer();
+            assert!(one.now.0 - before.0 >= Timing::default().candidate_backoff_max);
+            assert!(
+                sent(&out)
+                    .iter()
+                    .any(|(_, m, _)| matches!(m, Message::SeekVotes { .. }))
+            );
+            for by in [TWO, THREE] {
+                let offer = Message::OfferVote {
+                    promised: PromisedTerm::default(),
+                    missing_bytes: false,
+                };
+                assert_eq!(prepared(&one.from(by, offer)), None);
+            }
+        }
+    }
 }
 
 #[test]
