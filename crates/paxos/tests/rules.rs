@@ -1449,3 +1449,25 @@ fn recovery_from_a_checkpoint_equals_recovery_from_all_records() {
     assert_eq!(all.accepted, later.accepted);
     assert_eq!(all.accepted[0].slots, slots(9, 12));
 }
+
+#[test]
+fn a_checkpoint_read_late_takes_no_later_acceptance_back() {
+    let (a, b) = (term(0, 1, 2), term(0, 2, 3));
+    let mut older = Recovery::new(three());
+    older.on_accept(a, slots(0, 9), Value::NoOp).unwrap();
+    let mut recovery = Recovery::new(three());
+    let generate = action(Action::GenerateNodeId);
+    recovery
+        .on_accept(b, slots(4, 5), generate.clone())
+        .unwrap();
+    recovery.on_checkpoint(older.finish());
+    let checkpoint = recovery.finish();
+    assert_eq!(checkpoint.promised, PromisedTerm(b));
+    let runs: Vec<_> = checkpoint
+        .accepted
+        .iter()
+        .map(|run| (run.slots, run.term.0))
+        .collect();
+    assert_eq!(runs, [(slots(0, 4), a), (slots(4, 5), b), (slots(5, 9), a)]);
+    assert_eq!(checkpoint.accepted[1].value, generate);
+}
