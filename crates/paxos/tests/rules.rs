@@ -729,6 +729,32 @@ fn a_term_chooses_nothing_two_eras_on() {
 }
 
 #[test]
+fn followers_hear_that_an_era_began_before_they_are_asked_to_promise_in_it() {
+    let mut one = Solo::new(fresh(three()));
+    let t = one.lead();
+    let (from, change) = (Era(0), Change::Multiply(2));
+    one.propose(Action::Reconfigure { from, change }).unwrap();
+    one.durable();
+    let out = sent(&one.accepted(TWO, t, slots(0, 1), 0));
+    let status = Message::LeaderStatus {
+        term: t,
+        proposed_up_to: Slot(1),
+        chosen_up_to: Slot(1),
+    };
+    let prepare = Message::Prepare {
+        term: term(1, 1, 1),
+    };
+    for node in [TWO, THREE] {
+        let to: Vec<&Message> = out
+            .iter()
+            .filter(|(to, ..)| *to == node)
+            .map(|(_, m, _)| m)
+            .collect();
+        assert_eq!(to, [&status, &prepare]);
+    }
+}
+
+#[test]
 fn a_follower_learns_only_what_it_accepted_in_the_leaders_term() {
     let mut one = Solo::new(fresh(three()));
     one.input(Input::PeerAlive(TWO));
