@@ -13,7 +13,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::engine::Engine;
-use crate::proposer::{Leading, Phase1};
+use crate::phase1::Phase1;
+use crate::proposer::Leading;
 use crate::{
     Ignored, Message, NodeId, Note, Output, PromisedTerm, RecordNumber, Slot, StepDownReason, Term,
     Time,
