@@ -105,6 +105,18 @@ impl Ingest {
         !self.queue.is_empty() || !self.early_closes.is_empty() || self.local.wanted
     }
 
+    pub(crate) fn check_invariants(&self) {
+        if let Some(writer) = &self.writer {
+            assert!(
+                writer.told <= writer.acknowledged && writer.acknowledged <= writer.proposed,
+                "I5: {} told, {} acknowledged, {} proposed",
+                writer.told,
+                writer.acknowledged,
+                writer.proposed
+            );
+        }
+    }
+
     pub(crate) fn writer_stream(&self) -> Option<StreamName> {
         self.writer.as_ref().map(|w| w.stream)
     }

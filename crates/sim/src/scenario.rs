@@ -176,39 +176,51 @@ impl Cluster {
 
     /// Harm, then peace, until every client has what it came for; then every node stops.
     pub fn run(&mut self) -> Result<(), Failure> {
-        let Scenario {
-            swarm,
-            harm_us,
-            calm_us,
-            steps_max,
-            ..
-        } = self.scenario.clone();
-        let harm_until = Time(self.world.now().0 + harm_us);
+        self.suffer()?;
+        self.serve()?;
+        self.stop()
+    }
+
+    /// The nemesis comes, does harm, and leaves.
+    pub fn suffer(&mut self) -> Result<(), Failure> {
+        let harm_until = Time(self.world.now().0 + self.scenario.harm_us);
+        let swarm = self.scenario.swarm.clone();
         self.world.unleash(swarm, &self.nodes, harm_until);
-        let limits = |until_us| Limits {
-            until: Time(until_us),
-            steps_max,
+        let limits = Limits {
+            until: Time(harm_until.0 + 1),
+            steps_max: self.scenario.steps_max,
         };
-        let outcome = self
-            .world
-            .run_until(limits(harm_until.0 + 1), World::is_peace);
-        self.expect("the nemesis to leave", outcome)?;
+        let outcome = self.world.run_until(limits, World::is_peace);
+        self.expect("the nemesis to leave", outcome)
+    }
 
+    /// In peace, until every client has what it came for.
+    pub fn serve(&mut self) -> Result<(), Failure> {
         let clients = [&self.writers[..], &self.readers[..]].concat();
-        let until_us = harm_until.0 + calm_us;
-        let outcome = self.world.run_until(limits(until_us), |world| {
+        self.wait("the clients to finish in peace", |world| {
             clients.iter().all(|client| !world.is_running(*client))
-        });
-        self.expect("the clients to finish in peace", outcome)?;
+        })
+    }
 
+    /// Every node is asked to stop, and does.
+    pub fn stop(&mut self) -> Result<(), Failure> {
         for node in self.nodes.clone() {
             self.world.stop(node);
         }
         let nodes = self.nodes.clone();
-        let outcome = self.world.run_until(limits(until_us + calm_us), |world| {
+        self.wait("the nodes to stop when asked", |world| {
             nodes.iter().all(|node| !world.is_running(*node))
-        });
-        self.expect("the nodes to stop when asked", outcome)
+        })
+    }
+
+    /// In peace that does not take longer than `calm_us`.
+    pub fn wait(&mut self, what: &str, reached: impl FnMut(&World) -> bool) -> Result<(), Failure> {
+        let limits = Limits {
+            until: Time(self.world.now().0 + self.scenario.calm_us),
+            steps_max: self.scenario.steps_max,
+        };
+        let outcome = self.world.run_until(limits, reached);
+        self.expect(what, outcome)
     }
 
     fn expect(&self, what: &str, outcome: Outcome) -> Result<(), Failure> {
@@ -224,20 +236,30 @@ impl Cluster {
 }
 
 /// Runs seeds until one panics, and says how to run that one alone. `SEED=n` runs only that;
-/// with `TRACE=1` a scenario prints all that happens.
+/// with `TRACE=1` a scenario prints all that happens. `SEEDS=a..b` runs all of those, whatever
+/// happens, and tells at the end which failed.
 ///
 /// `test` is what follows `cargo test --release`.
 pub fn each_seed(seeds: Range<u64>, test: &str, run: impl Fn(u64)) {
-    let chosen = std::env::var("SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
-    let seeds = chosen.map_or(seeds, |seed: u64| seed..seed + 1);
+    let number = |text: &str| text.parse::<u64>().ok();
+    let asked = |key| std::env::var(key).ok();
+    let one = asked("SEED").and_then(|seed| number(&seed));
+    let many = asked("SEEDS");
+    let many = many.as_deref().and_then(|range| range.split_once(".."));
+    let many = many.and_then(|(first, end)| Some(number(first)?..number(end)?));
+    let all = one.is_none() && many.is_some();
+    let seeds = one.map_or(many.unwrap_or(seeds), |seed| seed..seed + 1);
+    let mut failed = Vec::new();
     for seed in seeds {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
             eprintln!("replay: SEED={seed} cargo test --release {test}");
-            resume_unwind(panic);
+            if !all {
+                resume_unwind(panic);
+            }
+            failed.push(seed);
         }
     }
+    assert!(failed.is_empty(), "these seeds failed: {failed:?}");
 }
 
 impl fmt::Debug for Cluster {

@@ -5,12 +5,14 @@
 //! somebody sees it.
 
 mod appender;
+mod asker;
 mod chain;
 mod content;
 mod conversation;
 mod line;
 mod reader;
 
+pub use asker::Asker;
 pub use appender::{Appender, AppenderConfig, Ending};
 pub use chain::{Chain, SharedChain};
 pub use content::{byte_at, crc32c, fill};
