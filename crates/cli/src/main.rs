@@ -7,6 +7,8 @@
 mod arguments;
 mod commands;
 mod exit;
+#[allow(dead_code, reason = "demo, dev and bench each use a part of it")]
+mod local;
 mod quantity;
 mod show;
 
