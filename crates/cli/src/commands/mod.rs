@@ -29,4 +29,5 @@ commands! {
     status Status,
     log Log,
     node Node,
+    bench Bench,
 }
