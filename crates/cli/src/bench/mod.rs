@@ -2,6 +2,7 @@
 //!
 //! ```text
 //!   append     cluster and floor in turn ── load ── latency ──┐
+//!   failover   cluster, a fault, the next ack ── proxied ─────┤   report, one line of JSON
 //! ```
 //!
 //! Every bench makes its own directory, starts its own processes, says how far it is if somebody
@@ -21,7 +22,11 @@ mod load;
 mod floor;
 mod floor_cluster;
 mod level;
+mod proxied;
+#[allow(dead_code, reason = "tests of faults use the rest of it")]
+pub mod proxy;
 
 pub mod append;
+pub mod failover;
 
 pub use floor_cluster::serve_floor;

@@ -27,6 +27,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Bench {
     Append(bench::append::Arguments),
+    Failover(bench::failover::Arguments),
     FloorNode(FloorNode),
 }
 
@@ -47,6 +48,7 @@ impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         match self.bench {
             Bench::Append(arguments) => arguments.run(global.json),
+            Bench::Failover(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers),
         }
     }
