@@ -3,6 +3,9 @@
 //! ```text
 //!   append     cluster and floor in turn ── load ── latency ──┐
 //!   failover   cluster, a fault, the next ack ── proxied ─────┤   report, one line of JSON
+//!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
+//!   elections  cluster and busy cores ────────────────────────┤
+//!   machine    the disk, the loopback and memory themselves ──┘
 //! ```
 //!
 //! Every bench makes its own directory, starts its own processes, says how far it is if somebody
@@ -27,6 +30,9 @@ mod proxied;
 pub mod proxy;
 
 pub mod append;
+pub mod elections;
 pub mod failover;
+pub mod machine;
+pub mod memory;
 
 pub use floor_cluster::serve_floor;

@@ -28,15 +28,15 @@ pub struct Arguments {
 enum Bench {
     Append(bench::append::Arguments),
     Failover(bench::failover::Arguments),
+    Memory(bench::memory::Arguments),
+    Elections(bench::elections::Arguments),
+    Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
 }
 
 /// One process of the floor; `bench append` starts it.
 #[derive(Debug, Args)]
-#[command(
-    hide = true,
-    after_help = "Example: logberg bench floor-node --data d1"
-)]
+#[command(hide = true, after_help = "Example: logberg bench floor-node --data d1")]
 struct FloorNode {
     #[arg(long)]
     data: PathBuf,
@@ -49,6 +49,9 @@ impl Arguments {
         match self.bench {
             Bench::Append(arguments) => arguments.run(global.json),
             Bench::Failover(arguments) => arguments.run(global.json),
+            Bench::Memory(arguments) => arguments.run(global.json),
+            Bench::Elections(arguments) => arguments.run(global.json),
+            Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers),
         }
     }
