@@ -130,7 +130,7 @@ impl Log {
             catch_up.request = None;
             catch_up.turn += 1;
         }
-        if self.store.queued_bytes() as u64 > env.limits.store_queue_bytes_max / 2 {
+        if self.store.queued_bytes() > env.limits.store_queue_bytes_max / 2 {
             return;
         }
         let (stream, range, holders, wanted) = match (&catch_up.wanted, catch_up.missing.front()) {
@@ -206,7 +206,6 @@ impl Log {
                 .store
                 .holdings()
                 .missing(stream, asked)
-                .into_iter()
                 .next();
             match gap {
                 None => {

@@ -286,15 +286,6 @@ impl Peers {
         }
     }
 
-    /// Earliest time to dial again.
-    pub fn next_dial(&self) -> Option<Time> {
-        let down = self.peers.values().filter_map(|p| match p.link {
-            Link::Down { retry_at } => Some(retry_at),
-            _ => None,
-        });
-        down.min()
-    }
-
     pub fn silent(&self) -> Vec<NodeId> {
         self.peers
             .iter()

@@ -1,0 +1,155 @@
+//! Which logs and peers this node knows, and in what order that becomes durable.
+
+use std::collections::BTreeMap;
+
+use paxos::{Checkpoint, LogState, NodeId};
+
+use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
+use crate::LogId;
+use crate::directory::{self, DIRECTORY};
+use crate::log::Log;
+use crate::op::Op;
+use crate::store::{ManifestLog, Store};
+
+pub(crate) struct Creating {
+    pub(super) name: String,
+    pub(super) store: Store,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) listed: bool,
+}
+
+impl Node {
+    /// The first segment is made durable first, then the manifest lists the log, then it takes part:
+    /// a listed log without its directory is a lost disk.
+    pub(crate) fn create_log(&mut self, id: LogId, name: &str, members: &[(u32, u32)]) {
+        if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
+            return;
+        }
+        let configuration = match directory::configuration(members) {
+            Ok(configuration) => configuration,
+            Err(e) => {
+                tracing::error!(log = id.0, name, error = ?e, "the directory holds an impossible configuration");
+                return;
+            }
+        };
+        let checkpoint = Checkpoint {
+            promised: Default::default(),
+            state: LogState::new(configuration),
+            accepted: Vec::new(),
+        };
+        tracing::info!(log = id.0, name, "creating this node's replica");
+        let store = Store::create(self.store_config(id), &checkpoint);
+        self.creating.insert(
+            id,
+            Creating {
+                name: name.to_string(),
+                store,
+                checkpoint,
+                listed: false,
+            },
+        );
+        self.advance_creating();
+    }
+
+    pub(super) fn advance_creating(&mut self) {
+        for (id, creating) in &mut self.creating {
+            while let Some(op) = creating.store.poll_op() {
+                self.env.ops.push_back(op);
+            }
+            while let Some(event) = creating.store.poll_event() {
+                if let crate::store::StoreEvent::Failed(error) = event {
+                    tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
+                }
+            }
+            if creating.store.queued_bytes() == 0 && !creating.listed {
+                creating.listed = true;
+                self.manifest.logs.push(ManifestLog {
+                    id: *id,
+                    name: creating.name.clone(),
+                });
+                self.files_pending += 1;
+                self.env
+                    .ops
+                    .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+            }
+        }
+    }
+
+    pub(super) fn on_manifest_written(&mut self, result: std::io::Result<()>) {
+        if let Err(error) = result {
+            tracing::error!(%error, "the manifest could not be written; free space and restart the node");
+            return;
+        }
+        if self.files_pending > 0 {
+            return; // A later one lists more.
+        }
+        if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
+            return self.on_joined_durably();
+        }
+        let ready: Vec<LogId> = self
+            .creating
+            .iter()
+            .filter(|(_, c)| c.listed)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ready {
+            if let Some(creating) = self.creating.remove(&id) {
+                let log = Log::new(
+                    &self.env,
+                    id,
+                    creating.name,
+                    creating.store,
+                    creating.checkpoint,
+                );
+                self.logs.insert(id, log);
+                self.log_appeared(id);
+            }
+        }
+    }
+
+    pub(crate) fn save_manifest(&mut self) {
+        self.files_pending += 1;
+        self.env
+            .ops
+            .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+    }
+
+    pub(crate) fn save_peers(&mut self) {
+        let addresses: BTreeMap<u32, &String> =
+            self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
+        let Ok(contents) = serde_json::to_vec_pretty(&addresses) else {
+            return;
+        };
+        self.env.ops.push_back(Op::WriteFile {
+            token: TOKEN_PEERS,
+            path: self.config.directory.join(PEERS_FILE),
+            contents,
+        });
+    }
+
+    /// A peer's address, from the directory or from its own greeting.
+    pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
+        if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
+            return;
+        }
+        if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
+            self.env.addresses.insert(id, address.to_string());
+            self.save_peers();
+        }
+    }
+
+    pub(super) fn log_appeared(&mut self, id: LogId) {
+        self.dirty.insert(id);
+        let Some(log) = self.logs.get_mut(&id) else {
+            return;
+        };
+        if id == DIRECTORY {
+            log.subscribe_local();
+        }
+        for (peer, state) in &self.peers.peers {
+            if state.alive {
+                log.set_alive(&mut self.env, *peer, true);
+            }
+        }
+    }
+}
