@@ -44,7 +44,16 @@ pub struct Node {
     finished: bool,
     waiting_told_at: Time,
     pub(crate) started_at: Time,
-    files_pending: usize,
+    manifest_file: SmallFile,
+    peers_file: SmallFile,
+}
+
+/// A file that is replaced as a whole. Replacements on their way at once may land in any order, so
+/// there is one at a time, and at last one with what is true by then.
+#[derive(Default)]
+struct SmallFile {
+    writing: bool,
+    stale: bool,
 }
 
 /// An incoming control connection: frames as they arrive.
@@ -122,7 +131,8 @@ impl Node {
             finished: false,
             waiting_told_at: now,
             started_at: now,
-            files_pending: 0,
+            manifest_file: SmallFile::default(),
+            peers_file: SmallFile::default(),
         }
     }
 
@@ -192,6 +202,7 @@ impl Node {
     }
 
     fn advance_creating(&mut self) {
+        let mut news = false;
         for (id, creating) in &mut self.creating {
             while let Some(op) = creating.store.poll_op() {
                 self.env.ops.push_back(op);
@@ -201,27 +212,31 @@ impl Node {
                     tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
                 }
             }
-            if creating.store.queued_bytes() == 0 && !creating.listed {
+            let durable = creating.store.queued_bytes() == 0 && !creating.store.has_failed();
+            if durable && !creating.listed {
                 creating.listed = true;
+                news = true;
                 self.manifest.logs.push(ManifestLog {
                     id: *id,
                     name: creating.name.clone(),
                 });
-                self.files_pending += 1;
-                self.env
-                    .ops
-                    .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
             }
+        }
+        if news {
+            self.save_manifest();
         }
     }
 
     fn on_manifest_written(&mut self, result: std::io::Result<()>) {
+        self.manifest_file.writing = false;
         if let Err(error) = result {
-            tracing::error!(%error, "the manifest could not be written; free space and restart the node");
+            // The old one or the new one is there, whole. The next tick writes it again.
+            tracing::error!(%error, "the manifest could not be written; free space");
+            self.manifest_file.stale = true;
             return;
         }
-        if self.files_pending > 0 {
-            return; // A later one lists more.
+        if self.manifest_file.stale {
+            return self.save_manifest(); // It lists more than what was written.
         }
         if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
             return self.on_joined_durably();
@@ -248,23 +263,47 @@ impl Node {
     }
 
     pub(crate) fn save_manifest(&mut self) {
-        self.files_pending += 1;
-        self.env
-            .ops
-            .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+        self.manifest_file.stale = self.manifest_file.writing;
+        if !std::mem::replace(&mut self.manifest_file.writing, true) {
+            self.env
+                .ops
+                .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+        }
     }
 
     pub(crate) fn save_peers(&mut self) {
+        self.peers_file.stale = self.peers_file.writing;
+        if std::mem::replace(&mut self.peers_file.writing, true) {
+            return;
+        }
         let addresses: BTreeMap<u32, &String> =
             self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
-        let Ok(contents) = serde_json::to_vec_pretty(&addresses) else {
-            return;
-        };
+        let contents = serde_json::to_vec_pretty(&addresses);
         self.env.ops.push_back(Op::WriteFile {
             token: TOKEN_PEERS,
             path: self.config.directory.join(PEERS_FILE),
-            contents,
+            contents: contents.expect("numbers and strings are always JSON"),
         });
+    }
+
+    fn on_peers_written(&mut self, result: std::io::Result<()>) {
+        self.peers_file.writing = false;
+        if let Err(error) = result {
+            tracing::warn!(%error, "the peers' addresses could not be saved");
+            self.peers_file.stale = true;
+        } else if self.peers_file.stale {
+            self.save_peers();
+        }
+    }
+
+    /// What could not be written before, perhaps it can now.
+    fn save_stale_files(&mut self) {
+        if self.manifest_file.stale && !self.manifest_file.writing {
+            self.save_manifest();
+        }
+        if self.peers_file.stale && !self.peers_file.writing {
+            self.save_peers();
+        }
     }
 
     /// A peer's address, from the directory or from its own greeting.
@@ -548,6 +587,7 @@ impl Node {
         self.answer_requests();
         self.promote();
         self.advance_creating();
+        self.save_stale_files();
         self.expire_greetings();
         self.tell_waiting();
         if self.env.now >= self.next_space {
@@ -755,16 +795,11 @@ impl Node {
                 Completion::Done {
                     token: TOKEN_MANIFEST,
                     result,
-                } => {
-                    self.files_pending = self.files_pending.saturating_sub(1);
-                    self.on_manifest_written(result);
-                }
+                } => self.on_manifest_written(result),
                 Completion::Done {
                     token: TOKEN_PEERS,
-                    result: Err(error),
-                } => {
-                    tracing::warn!(%error, "the peers' addresses could not be saved");
-                }
+                    result,
+                } => self.on_peers_written(result),
                 _ => {}
             };
         }
