@@ -144,8 +144,9 @@ impl Node {
             if let Start::Join { servers } = &self.config.start {
                 self.join = Some(crate::join::Join::new(servers.clone()));
             }
-        } else if !self.logs.contains_key(&DIRECTORY) && self.manifest.identity.node == NodeId(1) {
-            // A new cluster, or one whose making was interrupted.
+        } else if !self.logs.contains_key(&DIRECTORY) {
+            // A new cluster, or the process ended between the node's id and its first replica. The
+            // others know its address by now, and come.
             self.create_log(DIRECTORY, directory::DIRECTORY_NAME, &directory_members());
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
