@@ -589,6 +589,9 @@ impl Node {
         self.promote();
         self.advance_creating();
         self.save_stale_files();
+        for log in self.logs.values_mut() {
+            log.break_late_links(&mut self.env);
+        }
         self.expire_greetings();
         self.tell_waiting();
         if self.env.now >= self.next_space {
@@ -747,7 +750,13 @@ impl Node {
 
     fn judge_peers(&mut self) {
         for (peer, alive) in self.peers.judge(&self.env) {
+            if !alive {
+                self.peers.on_silent(&mut self.env, peer);
+            }
             for (id, log) in &mut self.logs {
+                if !alive {
+                    log.break_links(&mut self.env, peer);
+                }
                 log.set_alive(&mut self.env, peer, alive);
                 self.dirty.insert(*id);
             }
