@@ -705,7 +705,8 @@ impl Node {
                     }
                     continue;
                 }
-                let promised = log.engine.promised();
+                // Only what is durable is told, and is news once it is durable.
+                let promised = log.engine.durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 if wanted || peer.promise_told.get(log_id) != Some(&promised) {
                     peer.promise_told.insert(*log_id, promised);
