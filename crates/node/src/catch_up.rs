@@ -202,11 +202,7 @@ impl Log {
         let before = self.catch_up.missing.is_empty();
         while let Some((stream, range)) = self.catch_up.missing.front().cloned() {
             let asked = StreamPosition(range.start)..StreamPosition(range.end);
-            let gap = self
-                .store
-                .holdings()
-                .missing(stream, asked)
-                .next();
+            let gap = self.store.holdings().missing(stream, asked).next();
             match gap {
                 None => {
                     self.catch_up.missing.pop_front();

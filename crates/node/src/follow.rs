@@ -142,6 +142,11 @@ impl Log {
         }
     }
 
+    pub(crate) fn sources_of(&self, peer: NodeId) -> Vec<ConnId> {
+        let of_peer = self.sources.iter().filter(|(_, s)| s.peer == peer);
+        of_peer.map(|(conn, _)| *conn).collect()
+    }
+
     pub(crate) fn close_source(&mut self, env: &mut Env, conn: ConnId, why: Option<&str>) {
         if let Some(source) = self.sources.remove(&conn)
             && let Some(why) = why

@@ -50,7 +50,16 @@ pub struct Node {
     finished: bool,
     waiting_told_at: Time,
     pub(crate) started_at: Time,
-    files_pending: usize,
+    manifest_file: SmallFile,
+    peers_file: SmallFile,
+}
+
+/// A file that is replaced as a whole. Replacements on their way at once may land in any order, so
+/// there is one at a time, and at last one with what is true by then.
+#[derive(Default)]
+struct SmallFile {
+    writing: bool,
+    stale: bool,
 }
 
 pub(crate) struct Request {
@@ -115,7 +124,8 @@ impl Node {
             finished: false,
             waiting_told_at: now,
             started_at: now,
-            files_pending: 0,
+            manifest_file: SmallFile::default(),
+            peers_file: SmallFile::default(),
         }
     }
 
@@ -127,8 +137,9 @@ impl Node {
             if let Start::Join { servers } = &self.config.start {
                 self.join = Some(crate::join::Join::new(servers.clone()));
             }
-        } else if !self.logs.contains_key(&DIRECTORY) && self.manifest.identity.node == NodeId(1) {
-            // A new cluster, or one whose making was interrupted.
+        } else if !self.logs.contains_key(&DIRECTORY) {
+            // A new cluster, or the process ended between the node's id and its first replica. The
+            // others know its address by now, and come.
             self.create_log(DIRECTORY, directory::DIRECTORY_NAME, &directory_members());
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
@@ -137,10 +148,6 @@ impl Node {
         }
     }
 
-    // ---- the directory ----
-
-    // ---- rounds ----
-
     fn tick(&mut self) {
         self.next_tick = Time(self.env.now.0 + TICK);
         self.env.disk_is_full = self.judge_space();
@@ -148,6 +155,10 @@ impl Node {
         self.answer_requests();
         self.promote();
         self.advance_creating();
+        self.save_stale_files();
+        for log in self.logs.values_mut() {
+            log.break_late_links(&mut self.env);
+        }
         self.expire_greetings();
         self.tell_waiting();
         if self.env.now >= self.next_space {
@@ -261,7 +272,8 @@ impl Node {
                     }
                     continue;
                 }
-                let promised = log.engine.promised();
+                // Only what is durable is told, and is news once it is durable.
+                let promised = log.engine.durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 if wanted || peer.promise_told.get(log_id) != Some(&promised) {
                     peer.promise_told.insert(*log_id, promised);
@@ -306,7 +318,13 @@ impl Node {
 
     fn judge_peers(&mut self) {
         for (peer, alive) in self.peers.judge(&self.env) {
+            if !alive {
+                self.peers.on_silent(&mut self.env, peer);
+            }
             for (id, log) in &mut self.logs {
+                if !alive {
+                    log.break_links(&mut self.env, peer);
+                }
                 log.set_alive(&mut self.env, peer, alive);
                 self.dirty.insert(*id);
             }
@@ -355,16 +373,11 @@ impl Node {
                 Completion::Done {
                     token: TOKEN_MANIFEST,
                     result,
-                } => {
-                    self.files_pending = self.files_pending.saturating_sub(1);
-                    self.on_manifest_written(result);
-                }
+                } => self.on_manifest_written(result),
                 Completion::Done {
                     token: TOKEN_PEERS,
-                    result: Err(error),
-                } => {
-                    tracing::warn!(%error, "the peers' addresses could not be saved");
-                }
+                    result,
+                } => self.on_peers_written(result),
                 _ => {}
             };
         }

@@ -19,6 +19,21 @@ pub(crate) struct Creating {
 }
 
 impl Node {
+    pub(super) fn log_appeared(&mut self, id: LogId) {
+        self.dirty.insert(id);
+        let Some(log) = self.logs.get_mut(&id) else {
+            return;
+        };
+        if id == DIRECTORY {
+            log.subscribe_local();
+        }
+        for (peer, state) in &self.peers.peers {
+            if state.alive {
+                log.set_alive(&mut self.env, *peer, true);
+            }
+        }
+    }
+
     /// The first segment is made durable first, then the manifest lists the log, then it takes part:
     /// a listed log without its directory is a lost disk.
     pub(crate) fn create_log(&mut self, id: LogId, name: &str, members: &[(u32, u32)]) {
@@ -52,6 +67,7 @@ impl Node {
     }
 
     pub(super) fn advance_creating(&mut self) {
+        let mut news = false;
         for (id, creating) in &mut self.creating {
             while let Some(op) = creating.store.poll_op() {
                 self.env.ops.push_back(op);
@@ -61,27 +77,31 @@ impl Node {
                     tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
                 }
             }
-            if creating.store.queued_bytes() == 0 && !creating.listed {
+            let durable = creating.store.queued_bytes() == 0 && !creating.store.has_failed();
+            if durable && !creating.listed {
                 creating.listed = true;
+                news = true;
                 self.manifest.logs.push(ManifestLog {
                     id: *id,
                     name: creating.name.clone(),
                 });
-                self.files_pending += 1;
-                self.env
-                    .ops
-                    .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
             }
+        }
+        if news {
+            self.save_manifest();
         }
     }
 
     pub(super) fn on_manifest_written(&mut self, result: std::io::Result<()>) {
+        self.manifest_file.writing = false;
         if let Err(error) = result {
-            tracing::error!(%error, "the manifest could not be written; free space and restart the node");
+            // The old one or the new one is there, whole. The next tick writes it again.
+            tracing::error!(%error, "the manifest could not be written; free space");
+            self.manifest_file.stale = true;
             return;
         }
-        if self.files_pending > 0 {
-            return; // A later one lists more.
+        if self.manifest_file.stale {
+            return self.save_manifest(); // It lists more than what was written.
         }
         if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
             return self.on_joined_durably();
@@ -108,23 +128,47 @@ impl Node {
     }
 
     pub(crate) fn save_manifest(&mut self) {
-        self.files_pending += 1;
-        self.env
-            .ops
-            .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+        self.manifest_file.stale = self.manifest_file.writing;
+        if !std::mem::replace(&mut self.manifest_file.writing, true) {
+            self.env
+                .ops
+                .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+        }
     }
 
     pub(crate) fn save_peers(&mut self) {
+        self.peers_file.stale = self.peers_file.writing;
+        if std::mem::replace(&mut self.peers_file.writing, true) {
+            return;
+        }
         let addresses: BTreeMap<u32, &String> =
             self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
-        let Ok(contents) = serde_json::to_vec_pretty(&addresses) else {
-            return;
-        };
+        let contents = serde_json::to_vec_pretty(&addresses);
         self.env.ops.push_back(Op::WriteFile {
             token: TOKEN_PEERS,
             path: self.config.directory.join(PEERS_FILE),
-            contents,
+            contents: contents.expect("numbers and strings are always JSON"),
         });
+    }
+
+    pub(super) fn on_peers_written(&mut self, result: std::io::Result<()>) {
+        self.peers_file.writing = false;
+        if let Err(error) = result {
+            tracing::warn!(%error, "the peers' addresses could not be saved");
+            self.peers_file.stale = true;
+        } else if self.peers_file.stale {
+            self.save_peers();
+        }
+    }
+
+    /// What could not be written before, perhaps it can now.
+    pub(super) fn save_stale_files(&mut self) {
+        if self.manifest_file.stale && !self.manifest_file.writing {
+            self.save_manifest();
+        }
+        if self.peers_file.stale && !self.peers_file.writing {
+            self.save_peers();
+        }
     }
 
     /// A peer's address, from the directory or from its own greeting.
@@ -135,21 +179,6 @@ impl Node {
         if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
             self.env.addresses.insert(id, address.to_string());
             self.save_peers();
-        }
-    }
-
-    pub(super) fn log_appeared(&mut self, id: LogId) {
-        self.dirty.insert(id);
-        let Some(log) = self.logs.get_mut(&id) else {
-            return;
-        };
-        if id == DIRECTORY {
-            log.subscribe_local();
-        }
-        for (peer, state) in &self.peers.peers {
-            if state.alive {
-                log.set_alive(&mut self.env, *peer, true);
-            }
         }
     }
 }
