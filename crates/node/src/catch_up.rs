@@ -36,6 +36,7 @@ pub(crate) struct CatchUp {
     told_at: Time,
     /// Everything was asked for: count again once it is on disk.
     recheck: bool,
+    state_jumped: bool,
 }
 
 struct Wanted {
@@ -57,6 +58,15 @@ struct Request {
 impl CatchUp {
     pub(crate) fn is_busy(&self) -> bool {
         !self.missing.is_empty() || self.wanted.is_some() || self.request.is_some() || self.recheck
+    }
+
+    /// The state jumped: what is missing is counted once the engine's outputs are performed.
+    pub(crate) fn recount_soon(&mut self) {
+        self.state_jumped = true;
+    }
+
+    pub(crate) fn take_state_jumped(&mut self) -> bool {
+        std::mem::take(&mut self.state_jumped)
     }
 
     pub(crate) fn missing_bytes(&self) -> u64 {

@@ -213,7 +213,8 @@ impl Log {
                 }
                 EndOfBytes::Cut => {
                     // The stream stays open for a continuation or a close; nobody writes to it now.
-                    if writer.acknowledged >= writer.proposed {
+                    // It stays until it was told the last of it, or does not listen.
+                    if writer.acknowledged >= writer.proposed && writer.told >= writer.proposed {
                         self.drop_writer(env, None);
                     }
                 }
@@ -341,7 +342,8 @@ impl Log {
         {
             match why {
                 Some(refusal) => env.refuse(conn, refusal),
-                None => env.close(conn),
+                // What it was told last may still be on its way.
+                None => env.part(conn, b""),
             }
         }
     }

@@ -176,6 +176,8 @@ impl Log {
             }
             match self.store.poll_event() {
                 Some(event) => self.on_store_event(env, event),
+                // Before anybody hears of the new state, so that nobody takes us for whole.
+                None if self.catch_up.take_state_jumped() => self.recount_missing(env),
                 None => break,
             }
         }
@@ -218,7 +220,7 @@ impl Log {
                     slot = self.engine.first_unchosen().0,
                     "caught up by state"
                 );
-                self.recount_missing(env);
+                self.catch_up.recount_soon();
             }
             Output::Role(role) => self.on_role(env, role),
             Output::ReadReady(read) => self.readers.on_ready(read),
@@ -493,7 +495,7 @@ impl Log {
             return;
         }
         if self.engine.deadline().is_some_and(|d| d <= env.now) {
-            self.engine.handle(env.now, Input::Timer);
+            self.input(env, Input::Timer);
         }
         self.store.on_time(env.now);
         if self.is_leading()
@@ -506,7 +508,7 @@ impl Log {
                 log = self.id.0,
                 "this leader's disk hangs; another node takes over"
             );
-            self.engine.handle(env.now, Input::StepDown);
+            self.input(env, Input::StepDown);
         }
         self.drain(env);
         self.rebind(env);

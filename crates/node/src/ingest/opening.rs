@@ -210,7 +210,8 @@ impl Log {
 
     /// The stream that is being written or opened, and what it continues.
     pub(super) fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
-        if let Some(writer) = &self.ingest.writer {
+        let active = |w: &&Writer| !w.ended || w.acknowledged < w.proposed;
+        if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
             let state = self.engine.state().stream(writer.stream);
             let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
             return Some((writer.stream, continued));
