@@ -27,7 +27,7 @@ Exit codes:
 
 Environment:
   LOGBERG_SERVER  as --server
-  LOGBERG_LOG     what to log on standard error: error, warn (default), info, debug
+  LOGBERG_LOG     what to log on standard error: error, warn, info, debug; a node's default is info
   NO_COLOR        no colours
 
 Example: append a file and read it back
@@ -88,10 +88,12 @@ impl Global {
         Client::new(self.server.clone(), timeouts)
     }
 
-    pub fn start_logging(&self) {
+    /// A node tells what happens off its normal path; other commands only what goes wrong.
+    pub fn start_logging(&self, command: &Command) {
         let filter = EnvFilter::try_from_env("LOGBERG_LOG");
+        let usual = if command.is_node() { "info" } else { "warn" };
         let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new("warn")))
+            .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(usual)))
             .with_ansi(crate::show::colours_on_stderr())
             .with_writer(std::io::stderr);
         match self.log_format {

@@ -23,7 +23,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) => return refuse_usage(&error, json_asked),
     };
-    cli.global.start_logging();
+    cli.global.start_logging(&cli.command);
     match cli.command.run(&cli.global) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report(&error, cli.global.json),

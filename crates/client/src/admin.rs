@@ -99,12 +99,13 @@ pub struct Weight {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeerStatus {
     pub id: u64,
+    /// These three are unknown until the replica has answered this leader.
     #[serde(default)]
-    pub accepted_up_to: u64,
+    pub accepted_up_to: Option<u64>,
     #[serde(default)]
-    pub lag_bytes: u64,
+    pub lag_bytes: Option<u64>,
     #[serde(default)]
-    pub missing_bytes: u64,
+    pub missing_bytes: Option<u64>,
     #[serde(default)]
     pub level: bool,
 }

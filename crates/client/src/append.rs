@@ -3,6 +3,7 @@
 mod closing;
 mod driver;
 mod opening;
+mod resuming;
 
 use std::fmt;
 use std::io;
@@ -306,6 +307,14 @@ impl Appender {
 
     pub fn statistics(&self) -> Statistics {
         self.shared.lock().statistics
+    }
+
+    /// Whether the appender still works: for who has nothing to write and would not notice
+    /// otherwise.
+    ///
+    /// Errors: what every write from now on will say.
+    pub fn check(&self) -> Result<(), AppendError> {
+        self.shared.lock().error().map_or(Ok(()), Err)
     }
 
     /// Sends what waits for company and returns when everything below `position` is chosen.

@@ -21,6 +21,8 @@ pub(crate) struct Connection {
     /// Bytes received and not yet taken: `buffer[taken..]`.
     buffer: Vec<u8>,
     taken: usize,
+    /// No line ends in `buffer[taken..searched]`: a long line is searched once, not once per read.
+    searched: usize,
 }
 
 /// Why no line came.
@@ -46,6 +48,7 @@ impl Connection {
                         stream,
                         buffer: Vec::new(),
                         taken: 0,
+                        searched: 0,
                     });
                 }
                 Err(error) => last = Some(error),
@@ -81,8 +84,10 @@ impl Connection {
 
     /// The next answer, if a whole one was received already.
     pub fn buffered_answer(&mut self) -> Result<Option<Answer>, NoLine> {
+        let from = self.searched.max(self.taken);
+        let found = self.buffer[from..].iter().position(|&byte| byte == b'\n');
         let received = &self.buffer[self.taken..];
-        let Some(length) = received.iter().position(|&byte| byte == b'\n') else {
+        let Some(length) = found.map(|index| from - self.taken + index) else {
             let limit = match received.starts_with(b"ok ") {
                 true => OK_BYTES_MAX,
                 false => LINE_BYTES_MAX,
@@ -90,6 +95,7 @@ impl Connection {
             if received.len() >= limit {
                 return Err(NoLine::Garbled(LineError::TooLong));
             }
+            self.searched = self.buffer.len();
             return Ok(None);
         };
         let answer = Answer::parse(&received[..length]).map_err(NoLine::Garbled)?;
@@ -100,6 +106,7 @@ impl Connection {
     /// Receives what is there without waiting. `WouldBlock` needs a non-blocking stream.
     pub fn receive(&mut self) -> io::Result<usize> {
         self.buffer.drain(..self.taken);
+        self.searched = self.searched.saturating_sub(self.taken);
         self.taken = 0;
         let held = self.buffer.len();
         self.buffer.resize(held + READ_BYTES, 0);

@@ -93,7 +93,7 @@ pub struct Reader {
     length: u64,
     end: Option<ReadEnd>,
     error: Option<ReadError>,
-    /// When bytes last came, or a node last said that there are none.
+    /// Since when somebody waits for bytes, or when a node last said that there are none.
     progress: Instant,
     /// When the present conversation began.
     began: Instant,
@@ -245,6 +245,11 @@ impl Reader {
 
     /// Makes `chunk[taken..]` hold something, unless the end or an error is reached.
     fn next_chunk(&mut self) -> Result<(), ReadError> {
+        if self.taken < self.chunk.len() {
+            return Ok(());
+        }
+        // Time counts while somebody waits for bytes, not while the last ones were used.
+        self.progress = Instant::now();
         while self.taken == self.chunk.len() && self.end.is_none() {
             if let Some(error) = &self.error {
                 return Err(error.clone());

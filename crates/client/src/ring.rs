@@ -264,6 +264,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case moves megabytes.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// Against a plain vector: whatever is written, sent, acknowledged and resumed, the unsent
         /// bytes are exactly those from `sent` on.
         #[test]

@@ -1,8 +1,10 @@
 //! The backend's own ceiling: loopback socket -> buffer -> durable write, and on to followers.
 //!
 //! ```text
-//! cargo run --release -p linux --example floor -- DIRECTORY [KiB [FOLLOWERS [SECONDS]]]
+//! cargo run --release -p linux --example floor -- DIRECTORY [KiB [FOLLOWERS [SECONDS [ROWS]]]]
 //! ```
+//!
+//! ROWS is a part of the names of the rows to measure.
 //!
 //! A producer thread sends as fast as it can. The kernel under test receives whole buffers, writes
 //! each durably and sends the same bytes to each follower, whose threads throw them away. Nothing is
@@ -26,7 +28,8 @@ const WRITES_IN_FLIGHT_MAX: usize = 8;
 struct Setting {
     buffer_length: usize,
     followers: usize,
-    socket_buffer: Option<usize>,
+    send_buffer: Option<usize>,
+    receive_buffer: Option<usize>,
     recycled: bool,
     /// No receive while a write is in flight.
     lockstep: bool,
@@ -227,6 +230,7 @@ fn main() -> io::Result<()> {
         given.map_or(default, |parsed| parsed.expect("a number"))
     };
     let (kib, followers, seconds) = (number(256), number(2), number(5));
+    let wanted = std::env::args().nth(5).unwrap_or_default();
     println!(
         "{:<44}{:>8}{:>10}{:>10}{:>12}{:>12}",
         "setting", "MB/s", "p50 us", "p99 us", "loop s/GB", "all s/GB"
@@ -234,12 +238,14 @@ fn main() -> io::Result<()> {
     let plain = Setting {
         buffer_length: kib << 10,
         followers: 0,
-        socket_buffer: None,
+        send_buffer: None,
+        receive_buffer: None,
         recycled: false,
         lockstep: false,
         whole: true,
     };
     let with_followers = Setting { followers, ..plain };
+    let mebi = |n: usize| Some(n << 20);
     let rows = [
         ("durable, growing", plain),
         (
@@ -264,16 +270,16 @@ fn main() -> io::Result<()> {
             },
         ),
         (
-            "durable, growing, socket buffers 1 MiB",
+            "durable, growing, SO_RCVBUF 1 MiB",
             Setting {
-                socket_buffer: Some(1 << 20),
+                receive_buffer: mebi(1),
                 ..plain
             },
         ),
         (
-            "durable, growing, socket buffers 4 MiB",
+            "durable, growing, SO_RCVBUF 4 MiB",
             Setting {
-                socket_buffer: Some(4 << 20),
+                receive_buffer: mebi(4),
                 ..plain
             },
         ),
@@ -293,21 +299,35 @@ fn main() -> io::Result<()> {
             },
         ),
         (
-            "and followers, socket buffers 1 MiB",
+            "and followers, SO_SNDBUF 512 KiB",
             Setting {
-                socket_buffer: Some(1 << 20),
+                send_buffer: Some(512 << 10),
                 ..with_followers
             },
         ),
         (
-            "and followers, socket buffers 4 MiB",
+            "and followers, SO_SNDBUF 1 MiB",
             Setting {
-                socket_buffer: Some(4 << 20),
+                send_buffer: mebi(1),
+                ..with_followers
+            },
+        ),
+        (
+            "and followers, SO_SNDBUF 4 MiB",
+            Setting {
+                send_buffer: mebi(4),
+                ..with_followers
+            },
+        ),
+        (
+            "and followers, SO_RCVBUF 1 MiB",
+            Setting {
+                receive_buffer: mebi(1),
                 ..with_followers
             },
         ),
     ];
-    for (name, setting) in rows {
+    for (name, setting) in rows.into_iter().filter(|row| row.0.contains(&wanted)) {
         measure(
             name,
             setting,
@@ -326,8 +346,8 @@ fn measure(
 ) -> io::Result<()> {
     let mut kernel = Kernel::new(KernelConfig {
         signals: false,
-        send_buffer: setting.socket_buffer,
-        receive_buffer: setting.socket_buffer,
+        send_buffer: setting.send_buffer,
+        receive_buffer: setting.receive_buffer,
         ..KernelConfig::default()
     })?;
     let address = kernel.bind("127.0.0.1:0")?;

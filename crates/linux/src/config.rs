@@ -9,7 +9,8 @@ pub struct KernelConfig {
     /// `None` leaves the system's.
     pub congestion: Option<String>,
     /// SO_SNDBUF and SO_RCVBUF in bytes. `None` leaves them to the system, which adapts them; a
-    /// fixed size ends that.
+    /// fixed size ends that. Measured with 0.5, 1 and 4 MiB on loopback: no difference beyond the
+    /// noise, or worse.
     pub send_buffer: Option<usize>,
     pub receive_buffer: Option<usize>,
     /// The most one connection moves in one direction before the others have had their turn.

@@ -1,7 +1,9 @@
 //! The disk for start-up and offline checks: the same durable changes, one after the other.
 
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use node::op::{DirectoryEntry, Disk};
@@ -45,8 +47,18 @@ impl Disk for LinuxDisk {
     }
 
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
-        let file = disk_file::DiskFile::open(path, node::op::OpenMode::Read)?;
-        file.read(offset, into)
+        // Through the page cache, as offsets and lengths are not blocks here.
+        let file = File::open(path)?;
+        let mut count = 0;
+        while count < into.len() {
+            match file.read_at(&mut into[count..], offset + count as u64) {
+                Ok(0) => break,
+                Ok(more) => count += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(count)
     }
 
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {

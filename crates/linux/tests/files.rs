@@ -56,6 +56,23 @@ fn a_block_read_before_it_was_overwritten_is_not_read_again() {
 }
 
 #[test]
+fn a_file_that_ends_within_a_block_is_read_to_its_end() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("torn");
+    let bytes = pattern(2, 5 * BLOCK + 700);
+    std::fs::write(&path, &bytes).unwrap();
+    let mut h = Harness::new();
+    h.open(1, &path, OpenMode::Read).unwrap();
+    h.open(2, &path, OpenMode::ReadWrite).unwrap();
+    for id in [1, 2] {
+        assert!(h.read(id, 0, 5 * BLOCK).unwrap() == bytes[..5 * BLOCK]);
+        assert!(h.read(id, 0, 16 * BLOCK).unwrap() == bytes);
+        assert!(h.read(id, 5 * BLOCK as u64, BLOCK).unwrap() == bytes[5 * BLOCK..]);
+        assert_eq!(h.read(id, 6 * BLOCK as u64, BLOCK).unwrap().len(), 0);
+    }
+}
+
+#[test]
 fn modes_say_what_must_exist() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("segment");
@@ -213,7 +230,7 @@ fn one_write_may_have_more_slices_than_a_system_call() {
 #[test]
 fn a_slow_write_delays_no_read_and_no_other_file() {
     let directory = tempfile::tempdir().unwrap();
-    let delay = Duration::from_millis(300);
+    let delay = Duration::from_millis(800);
     let mut h = Harness::with(KernelConfig {
         faults: Faults {
             write_delay: delay,

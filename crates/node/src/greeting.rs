@@ -470,7 +470,7 @@ impl Node {
         self.learn_address(from, &address);
         match request.require("kind")? {
             "control" => {
-                if let Some(old) = self.peers.get_or_add(from).incoming.replace(conn) {
+                if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
                     self.controls.remove(&old);
                     self.env.close(old);
                 }

@@ -105,6 +105,18 @@ impl Ingest {
         !self.queue.is_empty() || !self.early_closes.is_empty() || self.local.wanted
     }
 
+    pub(crate) fn check_invariants(&self) {
+        if let Some(writer) = &self.writer {
+            assert!(
+                writer.told <= writer.acknowledged && writer.acknowledged <= writer.proposed,
+                "I5: {} told, {} acknowledged, {} proposed",
+                writer.told,
+                writer.acknowledged,
+                writer.proposed
+            );
+        }
+    }
+
     pub(crate) fn writer_stream(&self) -> Option<StreamName> {
         self.writer.as_ref().map(|w| w.stream)
     }
@@ -207,20 +219,24 @@ impl Log {
                 env.refuse(conn, disk_full());
                 continue;
             }
-            let rival = self
-                .ingest
-                .writer
-                .as_ref()
-                .map(|w| (w.stream, w.sink))
-                .or_else(|| {
-                    self.ingest
-                        .opening
-                        .iter()
-                        .next()
-                        .map(|(name, a)| (*name, a.from))
-                });
-            if let (Some((stream, _)), Sink::Client(conn)) = (rival, append.from) {
-                let own = append.continues.is_some_and(|(s, _)| s == stream);
+            // What cannot be continued any more is known before who else writes matters: the answer
+            // to an earlier attempt of this very client may have been lost.
+            if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
+                && let Some(stream) = self.engine.state().stream(name)
+                && stream.continued_by.is_some()
+            {
+                let reason = NotOpened::Continues {
+                    length: stream.length,
+                    continued_by: stream.continued_by,
+                };
+                self.refuse_continuing(env, conn, name, reason);
+                continue;
+            }
+            let rival = self.rival();
+            if let (Some((stream, continued)), Sink::Client(conn)) = (rival, append.from) {
+                let own = append
+                    .continues
+                    .is_some_and(|(s, _)| s == stream || continued == Some(s));
                 match append.mode {
                     _ if own => {}
                     Mode::TakeOver => {}
@@ -283,6 +299,50 @@ impl Log {
         self.ingest.queue = kept;
     }
 
+    /// The stream that is being written or opened, and what it continues.
+    fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
+        if let Some(writer) = &self.ingest.writer {
+            let state = self.engine.state().stream(writer.stream);
+            let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
+            return Some((writer.stream, continued));
+        }
+        let (name, append) = self.ingest.opening.iter().next()?;
+        Some((*name, append.continues.map(|(name, _)| name)))
+    }
+
+    fn refuse_continuing(
+        &self,
+        env: &mut Env,
+        conn: ConnId,
+        continued: StreamName,
+        reason: NotOpened,
+    ) {
+        let refusal = match reason {
+            NotOpened::Continues {
+                length,
+                continued_by,
+            } => {
+                let refusal = Refusal::new(
+                    "continues",
+                    "the stream to continue has another length; drop what is safe and continue there",
+                )
+                .key("length", length)
+                .key("at", self.chain_base(continued) + length.0);
+                match continued_by {
+                    Some(by) => refusal.key("by", by),
+                    None => refusal,
+                }
+            }
+            NotOpened::UnknownStream => {
+                Refusal::new("unknown-stream", "this log has no such stream to continue")
+            }
+            NotOpened::NotNew => {
+                Refusal::new("not-leader", "the stream's name was taken; ask again")
+            }
+        };
+        env.refuse(conn, refusal);
+    }
+
     pub(crate) fn on_opened(&mut self, env: &mut Env, stream: StreamName) {
         // Whoever wrote before is over, whether the new stream is ours or not.
         let old = self.ingest.writer.as_ref().map(|w| w.stream);
@@ -334,34 +394,10 @@ impl Log {
         let Some(append) = self.ingest.opening.remove(&stream) else {
             return;
         };
-        let Sink::Client(conn) = append.from else {
-            return;
-        };
-        let refusal = match reason {
-            NotOpened::Continues {
-                length,
-                continued_by,
-            } => {
-                let base = append.continues.map_or(0, |(s, _)| self.chain_base(s));
-                let refusal = Refusal::new(
-                    "continues",
-                    "the stream to continue has another length; drop what is safe and continue there",
-                )
-                .key("length", length)
-                .key("at", base + length.0);
-                match continued_by {
-                    Some(by) => refusal.key("by", by),
-                    None => refusal,
-                }
-            }
-            NotOpened::UnknownStream => {
-                Refusal::new("unknown-stream", "this log has no such stream to continue")
-            }
-            NotOpened::NotNew => {
-                Refusal::new("not-leader", "the stream's name was taken; ask again")
-            }
-        };
-        env.refuse(conn, refusal);
+        if let Sink::Client(conn) = append.from {
+            let continued = append.continues.map_or(stream, |(name, _)| name);
+            self.refuse_continuing(env, conn, continued, reason);
+        }
     }
 
     /// Where in its chain of continued streams this one begins.
@@ -596,11 +632,7 @@ impl Log {
                 StreamEnd::Closed if length == at => {
                     env.part(conn, format!("closed {at}\n").as_bytes())
                 }
-                StreamEnd::Closed => {
-                    let refusal =
-                        Refusal::new("bad-request", format!("{name} was closed at {length}"));
-                    env.refuse(conn, refusal.key("length", length));
-                }
+                StreamEnd::Closed => self.refuse_closing(env, conn, name),
                 StreamEnd::Cut => {
                     let refusal = Refusal::new(
                         "superseded",
@@ -620,24 +652,27 @@ impl Log {
                         self.ingest.early_closes.push((conn, name, at, since));
                     }
                 }
-                StreamEnd::Open if length > at => {
-                    let refusal = Refusal::new(
-                        "bad-request",
-                        format!("{name} is {length} bytes long, longer than {at}"),
-                    );
-                    env.refuse(conn, refusal.key("length", length));
-                }
+                StreamEnd::Open if length > at => self.refuse_closing(env, conn, name),
                 StreamEnd::Open if late => {
-                    let refusal = if self.can_propose() {
-                        Refusal::new("past-end", format!("{name} is only {length} bytes long"))
-                            .key("length", length)
+                    if self.can_propose() {
+                        self.refuse_closing(env, conn, name);
                     } else {
-                        no_quorum()
-                    };
-                    env.refuse(conn, refusal);
+                        env.refuse(conn, no_quorum());
+                    }
                 }
                 StreamEnd::Open => self.ingest.early_closes.push((conn, name, at, since)),
             }
+        }
+    }
+
+    /// The stream has another length than its closer says.
+    fn refuse_closing(&self, env: &mut Env, conn: ConnId, name: StreamName) {
+        if let Some(stream) = self.engine.state().stream(name) {
+            let reason = NotOpened::Continues {
+                length: stream.length,
+                continued_by: stream.continued_by,
+            };
+            self.refuse_continuing(env, conn, name, reason);
         }
     }
 

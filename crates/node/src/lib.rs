@@ -35,6 +35,7 @@ mod ring;
 
 mod commands;
 pub mod directory;
+mod inspect;
 mod join;
 mod node;
 mod peers;
@@ -42,5 +43,6 @@ mod start;
 mod status;
 
 pub use ids::*;
+pub use inspect::LogView;
 pub use node::Node;
 pub use start::StartError;

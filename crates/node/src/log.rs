@@ -539,6 +539,7 @@ impl Log {
         [
             self.engine.deadline(),
             self.store.deadline(),
+            self.readers.deadline(),
             self.busy_deadline(env),
         ]
         .into_iter()

@@ -109,6 +109,12 @@ impl Peer {
         self.free_bytes = free_bytes;
     }
 
+    /// A new control connection: perhaps of a new process, whose rounds begin again.
+    pub fn on_greeted(&mut self, conn: ConnId) -> Option<ConnId> {
+        self.heard_round = 0;
+        self.incoming.replace(conn)
+    }
+
     pub fn answers(&self) -> u64 {
         self.heard_round
     }

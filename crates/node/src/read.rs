@@ -39,6 +39,8 @@ struct Reader {
     busy: bool,
     missing_since: Option<Time>,
     retry_at: Time,
+    /// When something was last sent.
+    sent_at: Time,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,6 +89,7 @@ struct Spot {
 
 const MISSING_WAIT: u64 = 10_000_000;
 const RETRY: u64 = 20_000;
+const SIGN_OF_LIFE: u64 = 1_000_000;
 
 impl Cursor {
     fn new(target: Target, at: u64) -> Cursor {
@@ -169,6 +172,15 @@ impl Readers {
             || self.local.as_ref().is_some_and(|l| !l.caught_up)
     }
 
+    /// When a follower that waits for more is next due a sign of life.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        let idle = self
+            .readers
+            .values()
+            .filter(|r| r.follow && r.framed && r.began && !r.busy);
+        idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE)).min()
+    }
+
     pub(crate) fn on_ready(&mut self, up_to: ReadId) {
         for reader in self.readers.values_mut() {
             if matches!(reader.barrier, Barrier::Waiting(id) if id <= up_to) {
@@ -238,6 +250,7 @@ impl Log {
             busy: false,
             missing_since: None,
             retry_at: Time(0),
+            sent_at: Time(0),
         })
     }
 
@@ -336,6 +349,14 @@ impl Log {
             };
             return self.end_reader(env, conn, Ok(status));
         }
+        if spot.available == 0 && reader.framed && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE {
+            // So that a follower of a quiet stream can tell it from a vanished node.
+            reader.sent_at = env.now;
+            reader.busy = true;
+            let line = format!("data {at} 0 00000000\n");
+            env.send_bytes(conn, line.as_bytes());
+            return;
+        }
         if spot.available == 0 {
             if spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything {
                 self.end_reader(env, conn, Ok("closed"));
@@ -427,6 +448,7 @@ impl Log {
             slices.push(Slice::copied_from(line.as_bytes()));
         }
         reader.cursor.at += slice.len() as u64;
+        reader.sent_at = env.now;
         slices.push(slice);
         reader.busy = true;
         env.send(conn, slices);

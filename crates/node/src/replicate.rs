@@ -245,4 +245,15 @@ impl Log {
             follower.sending = false;
         }
     }
+
+    pub(crate) fn check_replication(&self) {
+        let (base, end) = (self.ring.base(), self.ring.end());
+        for (peer, follower) in &self.followers {
+            assert!(
+                follower.cursor <= end,
+                "node {peer} is sent entry {} of {base}..{end}",
+                follower.cursor
+            );
+        }
+    }
 }

@@ -10,6 +10,7 @@ use crate::leadership::Stage;
 use crate::learner::CatchUp;
 use crate::peers::Peers;
 use crate::random::Random;
+use crate::safety::TERM_NUMBER_MAX;
 use crate::{
     AcceptedTerm, Checkpoint, Digest, EngineConfig, Ignored, Input, LogState, Message, NodeId,
     Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role, Slot, SlotRange, Term, Time,
@@ -22,6 +23,7 @@ use crate::{
 /// state.next = first unchosen <= proposed_up_to                 of the leader
 /// chosen <= durable somewhere;  own durable <= own accepted     not ordered against chosen
 /// ```
+#[derive(Debug)]
 pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) now: Time,
@@ -196,16 +198,15 @@ impl Engine {
 
     /// The next thing to do; perform them in order.
     pub fn poll_output(&mut self) -> Option<Output> {
-        let output = self.outputs.pop_front()?;
-        if let Output::Persist { record, .. } = &output {
+        if let Some(Output::Persist { record, .. }) = self.outputs.front() {
             self.polled = *record;
             while let Some((first, _)) = self.before.front()
-                && first <= record
+                && *first <= self.polled
             {
                 self.before.pop_front();
             }
         }
-        Some(output)
+        self.outputs.pop_front()
     }
 
     /// When `Input::Timer` is wanted. Replicas with nothing under way want none.
@@ -228,6 +229,11 @@ impl Engine {
             state: (*self.state).clone(),
             accepted: self.acceptor.runs(),
         }
+    }
+
+    /// The node this replica is on.
+    pub fn node(&self) -> NodeId {
+        self.config.node
     }
 
     /// The state after all chosen slots known here.
@@ -310,11 +316,19 @@ impl Engine {
     }
 
     /// How far that replica accepted without a hole in this leader's term, as the leader knows.
+    /// Of slots not chosen yet only those count whose acceptance itself arrived: whatever lies
+    /// above must be proposed to it again.
     pub fn peer_accepted_up_to(&self, node: NodeId) -> Option<Slot> {
-        match &self.stage {
-            Stage::Leading(_) => self.peers.get(node)?.accepted_up_to,
-            _ => None,
-        }
+        let Stage::Leading(_) = &self.stage else {
+            return None;
+        };
+        let peer = self.peers.get(node)?;
+        let told = peer.accepted_up_to?;
+        Some(if told >= self.state.next {
+            peer.accepted.prefix_end(self.state.next, |()| true)
+        } else {
+            told
+        })
     }
 
     /// How many bytes of the chosen output that replica does not hold, by its last status.
@@ -418,7 +432,7 @@ impl Engine {
     /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say
     /// nothing here: this replica cannot prepare in their neighbourhood before it catches up.
     pub(crate) fn see(&mut self, term: Term) {
-        if term.era <= self.state.era {
+        if term.era <= self.state.era && term.number <= TERM_NUMBER_MAX {
             self.seen = self.seen.max(term);
         }
     }

@@ -14,7 +14,70 @@
 //! socket or a file, and it draws no randomness: the passage of time and a seed are inputs.
 //!
 //! The contract: call [`Engine::handle`] with one input, then call [`Engine::poll_output`] until
-//! it returns `None` and perform every output in order, before the next input.
+//! it returns `None` and perform every output in order, before the next input. When
+//! [`Engine::deadline`] has passed, the input is [`Input::Timer`]. A log of one node, whose disk is
+//! a list and takes no time:
+//!
+//! ```
+//! use paxos::*;
+//!
+//! /// Performs what the engine asks for; the real one writes, sends and moves bytes.
+//! fn perform(engine: &mut Engine, now: Time, disk: &mut Vec<Persist>) {
+//!     loop {
+//!         let mut durable = None;
+//!         while let Some(output) = engine.poll_output() {
+//!             match output {
+//!                 Output::Persist { record, what } => {
+//!                     disk.push(what);
+//!                     durable = Some(record);
+//!                 }
+//!                 Output::Applied { slot, outcome } => println!("slot {slot}: {outcome:?}"),
+//!                 Output::Send { .. } => unreachable!("it is alone"),
+//!                 _ => {}
+//!             }
+//!         }
+//!         match durable {
+//!             Some(up_to) => engine.handle(now, Input::Durable { up_to }),
+//!             None => return,
+//!         }
+//!     }
+//! }
+//!
+//! let node = NodeId(1);
+//! let initial = LogState::new(Configuration::equal([node])?);
+//! let recovered = Recovery::new(initial).finish(); // after feeding it the disk's records
+//! let config = EngineConfig {
+//!     node,
+//!     seed: 42,
+//!     unchosen_bytes_max: 64 << 20,
+//!     timing: Timing::default(),
+//! };
+//! let (now, mut disk) = (Time(0), Vec::new());
+//! let mut engine = Engine::new(config, recovered, now);
+//! perform(&mut engine, now, &mut disk);
+//! assert!(matches!(engine.role(), Role::Leader { .. }));
+//!
+//! let slot = engine.propose(now, Action::GenerateNodeId).expect("it leads");
+//! perform(&mut engine, now, &mut disk);
+//! assert!(engine.first_unchosen() > slot);
+//! assert_eq!(disk.len(), 2); // a promise and an acceptance
+//! # Ok::<(), ChangeRefused>(())
+//! ```
+//!
+//! | module | what it decides |
+//! |---|---|
+//! | `leadership` | who stands, who waits, who yields |
+//! | `phase1` | what a new leader must propose again, and which slots are free |
+//! | `proposer` | what is proposed in which slot, and who may write bytes where |
+//! | `tenure` | when a leader prepares anew, hands over or steps down |
+//! | `follower` | what this replica promises and accepts |
+//! | `learner` | what is chosen, and what to ask others for |
+//! | `reads` | when a read sees everything chosen before it |
+//! | `recovery` | where a replica begins again after a restart |
+//! | `safety` | the rules that may never be wrong, as pure functions |
+//!
+//! What is absent: bytes, clocks, sockets, files, hashing in random order, and any way to take
+//! back a promise.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -34,9 +97,11 @@ mod engine;
 mod follower;
 mod leadership;
 mod learner;
+mod phase1;
 mod proposer;
 mod reads;
 mod recovery;
+mod tenure;
 
 mod acceptor;
 mod peers;

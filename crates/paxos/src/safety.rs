@@ -150,3 +150,121 @@ pub(crate) fn is_credible_action(action: &Action) -> bool {
         _ => true,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use crate::{Offset, StreamName};
+    use alloc::vec;
+    use proptest::prelude::*;
+
+    fn term(era: u32, number: u32) -> Term {
+        Term {
+            era: Era(era),
+            number,
+            owner: NodeId(1),
+        }
+    }
+
+    /// In a term, one value per slot: what a slot of a term can hold follows from both.
+    fn value(term: u32, slot: u64) -> Value {
+        match (term + (slot / 5) as u32) % 3 {
+            0 => Value::NoOp,
+            kind => Value::Content {
+                stream: StreamName::default(),
+                offset: Offset(u64::from(kind) - 1),
+            },
+        }
+    }
+
+    fn report(slots: &[(u64, u32)]) -> Vec<AcceptedRun> {
+        slots
+            .iter()
+            .map(|(slot, number)| AcceptedRun {
+                slots: SlotRange::new(Slot(*slot), Slot(slot + 1)),
+                term: AcceptedTerm(term(0, *number)),
+                value: value(*number, *slot),
+            })
+            .collect()
+    }
+
+    proptest! {
+        /// I2 and P5 against the rule said for one slot.
+        #[test]
+        fn a_plan_holds_the_highest_accepted_value_of_every_slot(
+            reports in proptest::collection::vec(
+                proptest::collection::btree_map(0u64..40, 1u32..5, 0..30),
+                1..5,
+            ),
+            first in 0u64..20,
+        ) {
+            let reports: Vec<(NodeId, Vec<AcceptedRun>)> = reports
+                .iter()
+                .enumerate()
+                .map(|(node, slots)| {
+                    let slots: Vec<(u64, u32)> = slots.iter().map(|(s, t)| (*s, *t)).collect();
+                    (NodeId(node as u32 + 1), report(&slots))
+                })
+                .collect();
+            let given: Vec<(NodeId, &[AcceptedRun])> =
+                reports.iter().map(|(node, runs)| (*node, runs.as_slice())).collect();
+            let plan = plan(Slot(first), &given).unwrap();
+            let at = |slot: u64| {
+                plan.iter().find(|piece| piece.slots.contains(Slot(slot)))
+            };
+            let mut next = Slot(first);
+            for piece in &plan {
+                prop_assert_eq!(piece.slots.start, next);
+                prop_assert!(!piece.slots.is_empty());
+                next = piece.slots.end;
+            }
+            for slot in first..45 {
+                let highest = reports
+                    .iter()
+                    .flat_map(|(_, runs)| runs.iter())
+                    .filter(|run| run.slots.start.0 == slot)
+                    .max_by_key(|run| run.term);
+                match (highest, at(slot)) {
+                    (Some(run), Some(piece)) => {
+                        prop_assert_eq!(&run.value, &piece.value);
+                        if run.value != Value::NoOp {
+                            for (node, runs) in &reports {
+                                let holds = runs.iter().any(|held| {
+                                    held.slots.start.0 == slot && held.value == run.value
+                                });
+                                prop_assert_eq!(piece.holders.contains(node), holds);
+                            }
+                        }
+                    }
+                    (None, Some(piece)) => prop_assert_eq!(&piece.value, &Value::NoOp),
+                    (Some(_), None) => prop_assert!(false, "slot {} is left out", slot),
+                    (None, None) => {}
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_values_of_one_term_are_a_contradiction() {
+        let run = |value| {
+            vec![AcceptedRun {
+                slots: SlotRange::new(Slot(0), Slot(4)),
+                term: AcceptedTerm(term(0, 1)),
+                value,
+            }]
+        };
+        let (one, two) = (run(Value::NoOp), run(value(1, 0)));
+        let promises: [(NodeId, &[AcceptedRun]); 2] = [(NodeId(1), &one), (NodeId(2), &two)];
+        assert_eq!(plan(Slot(0), &promises), Err(Contradiction(NodeId(2))));
+    }
+
+    #[test]
+    fn slots_are_chosen_in_a_terms_era_and_the_next() {
+        assert!(may_choose(term(3, 1), Era(3)));
+        assert!(may_choose(term(3, 1), Era(4)));
+        assert!(!may_choose(term(3, 1), Era(5)));
+        assert!(!may_choose(term(3, 1), Era(2)));
+        assert!(may_choose(term(u32::MAX, 1), Era(u32::MAX)));
+    }
+}

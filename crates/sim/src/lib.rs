@@ -38,14 +38,18 @@ mod disk;
 mod media;
 mod startup;
 
+mod handshake;
 mod net;
 mod stream;
 mod traffic;
 
+mod faults;
 mod nemesis;
 mod swarm;
 
 mod audit;
+pub mod client;
+pub mod scenario;
 
 pub use audit::Audited;
 pub use disk::{DiskFaults, DiskModel, SimDisk};
@@ -53,6 +57,7 @@ pub use host::{HostId, Process, Start, Status};
 pub use media::TornBlocks;
 pub use net::{Network, NetworkModel};
 pub use random::{PerMillion, Random};
+pub use scenario::{Cluster, Failure, Scenario, each_seed};
 pub use swarm::{Act, Swarm};
 pub use trace::Trace;
 pub use world::{Limits, Outcome, World};

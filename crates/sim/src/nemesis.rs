@@ -107,9 +107,11 @@ impl Nemesis {
 
     fn perform(&mut self, world: &mut World, act: Act) {
         let lasts_us = self.random.within(&self.swarm.lasts_us);
-        let over = Time(world.now().0 + lasts_us);
+        // Whatever it does is undone before it leaves.
+        let over = Time((world.now().0 + lasts_us).min(self.until.0 - 1));
         match act {
             Act::KillAll => return self.kill_all(world, over),
+            Act::FlipBit | Act::LoseDisk => return self.damage(world, act, over),
             Act::Reset => return self.reset(world),
             Act::JumpClock => {
                 if let Some(&node) = self.random.pick(&self.nodes) {
@@ -168,7 +170,7 @@ impl Nemesis {
                     }
                 });
             }
-            Act::KillAll | Act::Reset | Act::JumpClock => {}
+            Act::KillAll | Act::Reset | Act::JumpClock | Act::FlipBit | Act::LoseDisk => {}
         }
         world.at(over, move |world| bring_back(world, victim));
     }
@@ -198,6 +200,26 @@ impl Nemesis {
             let back = Time(over.0 + later_us);
             self.victims[index] = back;
             world.at(back, move |world| bring_back(world, node));
+        }
+    }
+
+    /// Always to the same node: more than a minority of bad disks is more than can be survived.
+    fn damage(&mut self, world: &mut World, act: Act, over: Time) {
+        let index = (world.seed() % self.nodes.len() as u64) as usize;
+        let node = self.nodes[index];
+        self.acts += 1;
+        if act == Act::LoseDisk {
+            world.crash(node);
+            world.lose_disk(node);
+            self.victims[index] = self.victims[index].max(over);
+            return world.at(over, move |world| bring_back(world, node));
+        }
+        let files = world.disk(node).files();
+        if let Some((path, length)) = self.random.pick(&files)
+            && *length > 0
+        {
+            let offset = self.random.below(*length);
+            world.corrupt(node, path, offset);
         }
     }
 

@@ -1,7 +1,7 @@
-//! Connections: what processes ask of the network, and how connections begin and end.
+//! Connections: what processes ask of them, and how they end.
 //!
 //! A connection has two ends (0 opened it, 1 accepted it) and two streams; stream `s` carries the
-//! bytes that end `s` sends. How bytes travel is in `traffic`.
+//! bytes that end `s` sends. How connections begin is in `handshake`, how bytes travel in `traffic`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -42,8 +42,8 @@ pub(crate) struct Connection {
     pub ends: [End; 2],
     pub streams: [Stream; 2],
     /// Where the opener wants to go.
-    port: Option<u16>,
-    connect_until: Time,
+    pub port: Option<u16>,
+    pub connect_until: Time,
 }
 
 pub(crate) struct End {
@@ -78,10 +78,10 @@ pub struct Network {
     pub(crate) connections: Vec<Option<Box<Connection>>>,
     /// By host: what its process calls each of its connections.
     pub(crate) conns: Vec<BTreeMap<ConnId, (ConnectionId, Side)>>,
-    accepted: Vec<u64>,
+    pub(crate) accepted: Vec<u64>,
     pub(crate) line_free_at: Vec<Time>,
-    names: Vec<String>,
-    listeners: BTreeMap<(HostId, u16), ()>,
+    pub(crate) names: Vec<String>,
+    pub(crate) listeners: BTreeSet<(HostId, u16)>,
     /// Nothing gets from the first to the second.
     pub(crate) cuts: BTreeSet<(HostId, HostId)>,
     /// Machines that vanished: their kernels answer nothing.
@@ -114,7 +114,7 @@ impl Network {
             accepted: Vec::new(),
             line_free_at: Vec::new(),
             names: Vec::new(),
-            listeners: BTreeMap::new(),
+            listeners: BTreeSet::new(),
             cuts: BTreeSet::new(),
             vanished: BTreeSet::new(),
         }
@@ -131,149 +131,6 @@ impl Network {
     /// Connections that the host's process has not closed.
     pub fn open_connections(&self, host: HostId) -> usize {
         self.conns[host.index()].len()
-    }
-
-    pub(crate) fn listen(&mut self, clock: &mut Clockwork, host: HostId, address: String) {
-        let error = match self.listening_port(host, &address) {
-            None => io::ErrorKind::AddrNotAvailable,
-            Some(port) => match self.listeners.insert((host, port), ()) {
-                None => return,
-                Some(()) => io::ErrorKind::AddrInUse,
-            },
-        };
-        let error = error.into();
-        clock.deliver(host, Completion::ListenFailed { address, error });
-    }
-
-    fn listening_port(&self, host: HostId, address: &str) -> Option<u16> {
-        let (name, port) = address.rsplit_once(':')?;
-        let here = name == self.names[host.index()] || is_any(name) || is_local(name);
-        port.parse().ok().filter(|_| here)
-    }
-
-    pub(crate) fn connect(
-        &mut self,
-        clock: &mut Clockwork,
-        host: HostId,
-        conn: ConnId,
-        address: &str,
-    ) {
-        assert!(conn.0.is_multiple_of(2), "{conn:?} is not the process's");
-        let (name, port) = match address.rsplit_once(':') {
-            Some((name, port)) => (name, port.parse().ok()),
-            None => (address, None),
-        };
-        let to = match is_local(name) {
-            true => Some(host.index()),
-            false => self.names.iter().position(|n| n == name),
-        };
-        let end = |host, conn| End {
-            host,
-            conn,
-            state: State::Opening,
-            receives: VecDeque::new(),
-        };
-        let to = to.map(|index| HostId(index as u32));
-        let mut connection = Connection {
-            // A name that nobody has is refused at home.
-            ends: [end(host, conn), end(to.unwrap_or(host), ConnId(0))],
-            streams: [Stream::default(), Stream::default()],
-            port: port.filter(|_| to.is_some()),
-            connect_until: Time(clock.now.0 + self.model.connect_timeout_us),
-        };
-        for stream in &mut connection.streams {
-            stream.window = self.model.receive_buffer_bytes;
-        }
-        let id = self.connections.len() as ConnectionId;
-        self.connections.push(Some(Box::new(connection)));
-        let before = self.conns[host.index()].insert(conn, (id, 0));
-        assert!(before.is_none(), "{conn:?} is in use");
-        let latency_us = clock.random.within(&self.model.latency_us);
-        clock.after(latency_us, Event::Syn { connection: id });
-    }
-
-    pub(crate) fn on_syn(&mut self, clock: &mut Clockwork, id: ConnectionId) {
-        let Some(connection) = &self.connections[id as usize] else {
-            return;
-        };
-        let [from, to] = [connection.ends[0].host, connection.ends[1].host];
-        let until = connection.connect_until;
-        if self.is_blocked(from, to) || self.is_blocked(to, from) {
-            if clock.now >= until {
-                return self.fail_end(clock, id, 0, io::ErrorKind::TimedOut);
-            }
-            let again = Time(clock.now.0 + 1_000_000).min(until);
-            return clock.schedule(again, Event::Syn { connection: id });
-        }
-        let port = connection.port;
-        let accepted = port.is_some_and(|port| self.listeners.contains_key(&(to, port)));
-        let latency_us = clock.random.within(&self.model.latency_us);
-        let connection = id;
-        clock.after(
-            latency_us,
-            Event::SynAnswer {
-                connection,
-                accepted,
-            },
-        );
-    }
-
-    pub(crate) fn on_syn_answer(
-        &mut self,
-        clock: &mut Clockwork,
-        id: ConnectionId,
-        accepted: bool,
-    ) {
-        let Some(connection) = &mut self.connections[id as usize] else {
-            return;
-        };
-        let [from, to] = [connection.ends[0].host, connection.ends[1].host];
-        if self.is_blocked(to, from) {
-            return self.on_syn(clock, id);
-        }
-        if !accepted {
-            return self.fail_end(clock, id, 0, io::ErrorKind::ConnectionRefused);
-        }
-        let Some(connection) = &mut self.connections[id as usize] else {
-            return;
-        };
-        connection.ends[0].state = State::Open;
-        let conn = connection.ends[0].conn;
-        clock.deliver(
-            from,
-            Completion::Connected {
-                conn,
-                result: Ok(()),
-            },
-        );
-        // The answer to the answer: an empty first segment, at which the other side accepts.
-        self.put_in_flight(clock, id, 0, 0, false);
-        self.pump(clock, id, 0);
-    }
-
-    /// The opener's first segment has arrived. False if nobody listens any more.
-    pub(crate) fn accept(&mut self, clock: &mut Clockwork, id: ConnectionId) -> bool {
-        let Some(connection) = &mut self.connections[id as usize] else {
-            return false;
-        };
-        let host = connection.ends[1].host;
-        let listens = connection
-            .port
-            .is_some_and(|port| self.listeners.contains_key(&(host, port)));
-        if !listens {
-            connection.ends[1].state = State::Gone;
-            return false;
-        }
-        let accepted = &mut self.accepted[host.index()];
-        let conn = ConnId(*accepted * 2 + 1);
-        *accepted += 1;
-        connection.ends[1].conn = conn;
-        connection.ends[1].state = State::Open;
-        self.conns[host.index()].insert(conn, (id, 1));
-        let from = connection.ends[0].host;
-        let peer = format!("{}:{}", self.names[from.index()], 32768 + id % 28000);
-        clock.deliver(host, Completion::Accepted { conn, peer });
-        true
     }
 
     pub(crate) fn receive(
@@ -480,15 +337,21 @@ impl Network {
         }
     }
 
-    /// The process died, and its kernel closes what it had open.
-    pub(crate) fn process_died(&mut self, clock: &mut Clockwork, host: HostId) {
-        self.listeners.retain(|(listener, _), ()| *listener != host);
+    /// The process ended, and its kernel closes what it had open: after a crash also with resets.
+    pub(crate) fn process_ended(&mut self, clock: &mut Clockwork, host: HostId, crashed: bool) {
+        self.listeners.retain(|(listener, _)| *listener != host);
         let conns: Vec<ConnId> = self.conns[host.index()].keys().copied().collect();
         for conn in conns {
             let (id, side) = self.conns[host.index()][&conn];
-            self.close(clock, host, conn, false);
-            let open = self.connections[id as usize].is_some();
-            if open && clock.random.coin() {
+            let connection = self.connections[id as usize].as_mut();
+            let connection = connection.expect("a process's connection exists");
+            let opening = connection.ends[usize::from(side)].state == State::Opening;
+            if opening || !crashed || clock.random.coin() {
+                self.close(clock, host, conn, false);
+            } else {
+                connection.ends[usize::from(side)].receives.clear();
+                connection.ends[usize::from(side)].state = State::Gone;
+                self.conns[host.index()].remove(&conn);
                 self.send_reset(clock, id, side);
             }
         }
@@ -497,7 +360,7 @@ impl Network {
     /// The machine is gone, without a word to anybody.
     pub(crate) fn machine_vanished(&mut self, host: HostId) {
         self.vanished.insert(host);
-        self.listeners.retain(|(listener, _), ()| *listener != host);
+        self.listeners.retain(|(listener, _)| *listener != host);
         for (_, (id, side)) in std::mem::take(&mut self.conns[host.index()]) {
             let connection = self.connections[id as usize].as_mut();
             let connection = connection.expect("a process's connection exists");
@@ -542,12 +405,4 @@ impl Segment {
     pub(crate) fn new(end: u64, last: bool) -> Segment {
         Segment { end, last }
     }
-}
-
-fn is_any(name: &str) -> bool {
-    ["", "*", "0.0.0.0", "[::]"].contains(&name)
-}
-
-fn is_local(name: &str) -> bool {
-    ["localhost", "127.0.0.1", "[::1]"].contains(&name)
 }

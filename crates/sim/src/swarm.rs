@@ -53,6 +53,10 @@ pub enum Act {
     JumpClock,
     /// One connection of a node.
     Reset,
+    /// At rest, in one file of one node, always the same node. Never drawn: see `Swarm::with`.
+    FlipBit,
+    /// That node comes back with an empty disk. Never drawn.
+    LoseDisk,
 }
 
 const ACTS: [Act; 15] = [
@@ -111,6 +115,12 @@ impl Swarm {
             swarm.clock_drift_ppm_max = 10_u64.pow(2 + random.below(4) as u32);
         }
         swarm
+    }
+
+    /// With one more, as often as `weight` says compared with the others.
+    pub fn with(mut self, act: Act, weight: u32) -> Swarm {
+        self.acts.push((act, weight));
+        self
     }
 
     /// Without these, whatever was drawn.

@@ -15,6 +15,10 @@ macro_rules! commands {
         }
 
         impl Command {
+            pub fn is_node(&self) -> bool {
+                matches!(self, Self::Node(_))
+            }
+
             pub fn run(self, global: &Global) -> Result<()> {
                 match self { $(Self::$name(arguments) => arguments.run(global),)* }
             }

@@ -132,6 +132,10 @@ fn logs(logs: &[LogStatus]) -> String {
     show::lines(&table)
 }
 
+fn known(value: Option<impl ToString>) -> comfy_table::Cell {
+    show::number(value.map_or_else(|| "?".to_owned(), |value| value.to_string()))
+}
+
 /// What the leaders among these logs know of their other replicas.
 fn replicas(logs: &[LogStatus]) -> String {
     let headings = ["LOG", "REPLICA", "ACCEPTED", "LAG", "MISSING", "STATE"];
@@ -140,9 +144,9 @@ fn replicas(logs: &[LogStatus]) -> String {
         table.add_row([
             log.name.as_str().into(),
             show::number(peer.id),
-            show::number(peer.accepted_up_to),
-            show::number(quantity::shown(peer.lag_bytes)),
-            show::number(quantity::shown(peer.missing_bytes)),
+            known(peer.accepted_up_to.map(|slot| slot.to_string())),
+            known(peer.lag_bytes.map(quantity::shown)),
+            known(peer.missing_bytes.map(quantity::shown)),
             if peer.level { "level" } else { "behind" }.into(),
         ]);
     }

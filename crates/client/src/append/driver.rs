@@ -9,25 +9,22 @@
 //! ```
 
 use std::io::{self, IoSlice, Write as _};
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use super::opening::{Attempt, Chain, Lesson, Opened, PATIENCE, Resumption, attempt, resume_mode};
+use super::opening::{Chain, Opened};
 use super::{AppendError, Closed, OnAcknowledged, Shared};
-use crate::answer::{Answer, Code};
-use crate::cluster::{Backoff, Cluster, Said, Search, elsewhere};
+use crate::answer::Answer;
+use crate::cluster::{Backoff, Cluster, Said, elsewhere};
 use crate::connection::{Connection, NoLine, retry_interrupted};
-use crate::line::StreamPlace;
 
 /// Parts per system call; at full chunks far more than a socket takes at once.
 const PARTS_MAX: usize = 32;
 
-/// How often a resumption may be told another length before it counts as nonsense. Each lost
-/// answer can cost one.
-const LESSONS_MAX: u32 = 64;
+/// While nothing waits for an acknowledgement, a lost cluster may take its time.
+const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(super) struct Driver {
     pub shared: Arc<Shared>,
@@ -39,7 +36,7 @@ pub(super) struct Driver {
     /// When the present server last acknowledged, or when bytes began to wait for it.
     heard: Instant,
     /// Between connections that bring nothing.
-    backoff: Backoff,
+    pub backoff: Backoff,
 }
 
 /// Why a conversation is over.
@@ -273,7 +270,7 @@ impl Driver {
         true
     }
 
-    fn made_progress(&mut self, acknowledged: u64, now: Instant) {
+    pub(super) fn made_progress(&mut self, acknowledged: u64, now: Instant) {
         let gap = now.saturating_duration_since(self.progress);
         (self.progress, self.heard) = (now, now);
         self.backoff = Backoff::graceful();
@@ -286,75 +283,6 @@ impl Driver {
         drop(state);
         if let Some(on_acknowledged) = &mut self.on_acknowledged {
             on_acknowledged(acknowledged, now);
-        }
-    }
-
-    /// Finds the leader and continues the chain there.
-    fn resume(&mut self, lost: &str, said: Said) -> Result<Opened, Over> {
-        let cluster = self.cluster.clone();
-        // Each attempt below may open a stream, so a server that takes and drops us is not asked
-        // in a tight loop.
-        let deadline = self.deadline()?;
-        self.backoff.pause(deadline);
-        let mut search = Search::after(&cluster, lost, said);
-        let mut resumption = {
-            let mut state = self.shared.lock();
-            state.statistics.reconnects += 1;
-            let position = state.ring.acknowledged() - state.base;
-            let stream = state.last;
-            Resumption::new(StreamPlace { stream, position }, state.base)
-        };
-        let mut lessons = 0;
-        loop {
-            let deadline = self.deadline()?;
-            let server = search.next(deadline).map_err(finished)?;
-            let request = self
-                .chain
-                .request(Some(resumption.place), resume_mode(self.chain.mode));
-            let shared = &self.shared;
-            let connected = |connection: &Connection| {
-                let mut state = shared.lock();
-                state.connection = connection.stream().try_clone().ok();
-                if state.abandoned {
-                    let _ = connection.stream().shutdown(Shutdown::Both);
-                }
-            };
-            // The other writer is alive and its turn is not over: that is no fault of the cluster.
-            let progress = &mut self.progress;
-            let waiting = || *progress = Instant::now();
-            match attempt(&cluster, &server, &request, connected, waiting) {
-                Attempt::Opened(opened) => return self.resumed(opened, &resumption),
-                Attempt::Elsewhere(said) => search.said(&server, said),
-                Attempt::Unknown(said) => {
-                    resumption.answer_lost = true;
-                    search.said(&server, said);
-                }
-                Attempt::Refused(refusal) => match refusal.code {
-                    Code::Continues => match resumption.on_refused(&refusal) {
-                        Lesson::SafeBelow(position) => {
-                            self.safe_below(position, &server)?;
-                            lessons += 1;
-                            match lessons {
-                                ..=LESSONS_MAX => search.again(&server),
-                                _ => search.said(
-                                    &server,
-                                    Said::Garbled("new lengths on and on".to_owned()),
-                                ),
-                            }
-                        }
-                        Lesson::Superseded(by) => {
-                            return Err(finished(AppendError::Superseded { by }));
-                        }
-                        Lesson::Nonsense(what) => search.said(&server, Said::Garbled(what)),
-                    },
-                    Code::Busy if resumption.answer_lost => search.said(&server, Said::Busy),
-                    Code::Busy => {
-                        let by = refusal.key("stream");
-                        return Err(finished(AppendError::Superseded { by }));
-                    }
-                    _ => return Err(finished(self.chain.final_error(&server, refusal))),
-                },
-            }
         }
     }
 
@@ -373,42 +301,6 @@ impl Driver {
             .closing_since
             .map_or(self.progress, |since| since.max(self.progress));
         Ok(since + self.cluster.timeouts.total)
-    }
-
-    fn safe_below(&mut self, position: u64, server: &str) -> Result<(), Over> {
-        let now = Instant::now();
-        let mut state = self.shared.lock();
-        let before = state.ring.acknowledged();
-        if !state.ring.resume_at(position) {
-            let (low, high) = (before, state.ring.sent_max());
-            return Err(finished(AppendError::Garbled {
-                server: server.to_owned(),
-                what: format!(
-                    "the log ends at {position}, but {low} was acknowledged and {high} sent"
-                ),
-            }));
-        }
-        if position > before {
-            drop(state);
-            self.made_progress(position, now);
-        }
-        Ok(())
-    }
-
-    fn resumed(&mut self, opened: Opened, resumption: &Resumption) -> Result<Opened, Over> {
-        let position = resumption.position();
-        let mut state = self.shared.lock();
-        if opened.at != position || !state.ring.resume_at(position) {
-            return Err(finished(AppendError::Garbled {
-                server: opened.server.clone(),
-                what: format!("it continues at {} what ends at {position}", opened.at),
-            }));
-        }
-        state.last = opened.name;
-        state.base = opened.at;
-        state.statistics.streams_opened += 1;
-        drop(state);
-        Ok(opened)
     }
 }
 

@@ -1,12 +1,12 @@
 //! Opening a stream: the first of a chain, or one that continues the chain after a loss.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::{AppendError, AppendOptions};
 use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Cluster, Said, Search, elsewhere};
-use crate::connection::{Connection, NoLine};
+use crate::connection::Connection;
 use crate::line::{StreamName, StreamPlace};
 use crate::request::{ConnectionEnd, Mode, Request};
 
@@ -112,7 +112,6 @@ pub(super) fn attempt(
                 let what = other.to_line().trim_end().to_owned();
                 return Attempt::Unknown(Said::Garbled(what));
             }
-            Err(no_line @ NoLine::Garbled(_)) => return Attempt::Unknown(Said::from(&no_line)),
             Err(no_line) => return Attempt::Unknown(Said::from(&no_line)),
         }
     }
@@ -134,8 +133,12 @@ pub(super) fn open(
     let mut deadline = Instant::now() + total;
     let mut search = Search::new(cluster);
     let mut answer_lost = false;
+    let mut busy = None;
     loop {
-        let server = search.next(deadline)?;
+        let server = match search.next(deadline) {
+            Ok(server) => server,
+            Err(unreachable) => return Err(busy.unwrap_or(unreachable.into())),
+        };
         let waiting = || deadline = Instant::now() + total;
         let refusal = match attempt(cluster, &server, &request, |_| {}, waiting) {
             Attempt::Opened(opened) => return Ok(opened),
@@ -153,7 +156,10 @@ pub(super) fn open(
         match (refusal.code.clone(), options.continues) {
             // The active writer may be our own attempt, whose connection the node still has to
             // miss. It holds no bytes; it will be cut, and stay empty.
-            (Code::Busy, _) if answer_lost => search.said(&server, Said::Busy),
+            (Code::Busy, _) if answer_lost => {
+                search.said(&server, Said::Busy);
+                busy = Some(chain.final_error(&server, refusal));
+            }
             (Code::Continues, Some(place)) => {
                 return Err(AppendError::Continues {
                     place,
@@ -170,88 +176,3 @@ pub(super) fn open(
         }
     }
 }
-
-/// How a chain finds its way on: where the next stream has to begin.
-///
-/// The opening of a stream whose answer was lost may have taken effect. No bytes are sent before
-/// the answer, so such a stream is empty, and is continued at 0 in its turn; a stream that is not
-/// empty is another writer's.
-#[derive(Debug)]
-pub(super) struct Resumption {
-    /// The stream to continue, and where.
-    pub place: StreamPlace,
-    /// The chain position at which `place.stream` begins.
-    pub base: u64,
-    /// `place.stream` is one that we may have opened without hearing of it.
-    supposed: bool,
-    pub answer_lost: bool,
-}
-
-/// What a refusal to continue teaches.
-pub(super) enum Lesson {
-    /// Ask again; everything below this chain position is safe.
-    SafeBelow(u64),
-    /// Another writer has the chain.
-    Superseded(Option<StreamName>),
-    /// The refusal makes no sense.
-    Nonsense(String),
-}
-
-impl Resumption {
-    pub fn new(place: StreamPlace, base: u64) -> Self {
-        Self {
-            place,
-            base,
-            supposed: false,
-            answer_lost: false,
-        }
-    }
-
-    pub fn position(&self) -> u64 {
-        self.base + self.place.position
-    }
-
-    /// Learns from `error continues length=L by=NAME`.
-    pub fn on_refused(&mut self, refusal: &Refusal) -> Lesson {
-        let Some(length) = refusal.key::<u64>("length") else {
-            return Lesson::Nonsense("a refusal to continue without a length".to_owned());
-        };
-        let by = refusal.key::<StreamName>("by");
-        if self.supposed && length > 0 {
-            return Lesson::Superseded(Some(self.place.stream));
-        }
-        if by.is_some() && !self.answer_lost {
-            return Lesson::Superseded(by);
-        }
-        let Some(safe) = self.base.checked_add(length) else {
-            return Lesson::Nonsense(format!("a stream of {length} bytes"));
-        };
-        match by {
-            Some(stream) => {
-                self.base = safe;
-                self.place = StreamPlace {
-                    stream,
-                    position: 0,
-                };
-                self.supposed = true;
-            }
-            None if length == self.place.position => {
-                return Lesson::Nonsense(format!("{} refused at its very length", self.place));
-            }
-            None => self.place.position = length,
-        }
-        Lesson::SafeBelow(safe)
-    }
-}
-
-/// The mode in which a chain is resumed. Who took over once does not do so again: the writer who
-/// came meanwhile may have taken over from us, and was right to.
-pub(super) fn resume_mode(mode: Mode) -> Mode {
-    match mode {
-        Mode::Wait => Mode::Wait,
-        Mode::Refuse | Mode::TakeOver => Mode::Refuse,
-    }
-}
-
-/// While nothing waits for an acknowledgement, a lost cluster may take its time.
-pub(super) const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);

@@ -12,6 +12,7 @@
 
 pub mod codec;
 pub mod frame;
+mod message;
 pub mod record;
 pub mod segment;
 
@@ -25,3 +26,6 @@ use paxos::Digest;
 pub fn digest(content: &[u8]) -> Digest {
     Digest(crc32c::crc32c(content))
 }
+
+#[cfg(test)]
+mod tests;

@@ -91,8 +91,7 @@ impl SegmentHeader {
     pub fn decode(block: &[u8]) -> Result<SegmentHeader, SegmentError> {
         let block = block.get(..BLOCK).ok_or(SegmentError::NoHeader)?;
         let mut from = Reader::new(block);
-        let header = parse_header(&mut from, block).map_err(|_| SegmentError::NoHeader)?;
-        header
+        parse_header(&mut from, block).map_err(|_| SegmentError::NoHeader)?
     }
 
     /// Refuses a file that is not that segment of that log in that node's directory.

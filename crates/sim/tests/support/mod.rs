@@ -3,4 +3,5 @@
 
 pub mod echo;
 pub mod logger;
+pub mod oracle;
 pub mod puppet;

@@ -1,0 +1,458 @@
+//! Appending to a cluster that loses connections, answers and leaders.
+
+mod fake;
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use client::admin::StreamEnd;
+use client::{AppendError, AppendOptions, Appender, Client, Closed, Mode, Said};
+use fake::AppendFault as Fault;
+use fake::{CloseFault, FakeCluster, payload};
+
+fn cut(receive: usize, store: usize, acknowledge: usize) -> Fault {
+    Fault::Cut {
+        receive,
+        store,
+        acknowledge,
+        change_leader: false,
+        last_words: "",
+    }
+}
+
+fn open(client: &Client) -> Appender {
+    client
+        .append("main", AppendOptions::default())
+        .expect("the log is free")
+}
+
+fn append_all(client: &Client, bytes: &[u8]) -> Closed {
+    let mut appender = open(client);
+    appender.write_all(bytes).expect("room");
+    appender.close().expect("a clean end")
+}
+
+/// The chain holds `bytes`, each once, and ends cleanly where the client was told.
+fn assert_chain(cluster: &FakeCluster, closed: Closed, bytes: &[u8]) {
+    let (held, end) = cluster
+        .truth()
+        .chain(Some(closed.stream))
+        .expect("the stream");
+    assert!(
+        held == bytes,
+        "{} bytes are held, {} were written",
+        held.len(),
+        bytes.len()
+    );
+    assert_eq!(end, StreamEnd::Closed);
+    assert_eq!(closed.position, bytes.len() as u64);
+}
+
+#[test]
+fn what_was_written_is_chosen_and_the_end_is_clean() {
+    let cluster = FakeCluster::start(1);
+    let bytes = payload(3_000_000, 1);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+    assert_eq!(closed.stream, closed.last);
+}
+
+#[test]
+fn a_stream_may_be_empty() {
+    let cluster = FakeCluster::start(1);
+    let closed = append_all(&cluster.client(), b"");
+    assert_chain(&cluster, closed, b"");
+}
+
+#[test]
+fn no_cut_loses_or_repeats_a_byte() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let bytes = payload(24, 2);
+    for store in 0..=bytes.len() {
+        for acknowledge in [0, store / 2, store] {
+            cluster.plan_appends([cut(bytes.len(), store, acknowledge)]);
+            let closed = append_all(&client, &bytes);
+            assert_chain(&cluster, closed, &bytes);
+        }
+    }
+}
+
+#[test]
+fn only_what_is_not_acknowledged_is_sent_again() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([cut(100, 70, 40)]);
+    let mut appender = open(&cluster.client());
+    appender.write_all(&payload(100, 3)).expect("room");
+    let closed = appender.close().expect("a clean end");
+    assert_chain(&cluster, closed, &payload(100, 3));
+    let statistics = appender.statistics();
+    assert_eq!(
+        statistics.bytes_resent, 30,
+        "the refusal said that 70 were safe"
+    );
+    assert_eq!((statistics.streams_opened, statistics.reconnects), (2, 1));
+}
+
+#[test]
+fn a_leader_change_is_followed() {
+    let cluster = FakeCluster::start(3);
+    let fault = Fault::Cut {
+        receive: 50_000,
+        store: 30_000,
+        acknowledge: 10_000,
+        change_leader: true,
+        last_words: "error not-leader: Deposed.\n",
+    };
+    cluster.plan_appends([fault.clone(), fault.clone(), fault]);
+    let bytes = payload(200_000, 4);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+    assert_eq!(closed.last.owner, 1, "the lead went round three nodes");
+}
+
+#[test]
+fn a_lost_opening_answer_leaves_an_empty_link_in_the_chain() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([cut(100, 60, 20), Fault::LoseAnswer, Fault::LoseAnswer]);
+    let bytes = payload(100, 5);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+    let lengths: Vec<_> = cluster
+        .truth()
+        .streams
+        .iter()
+        .map(|s| s.bytes.len())
+        .collect();
+    assert_eq!(lengths, [60, 0, 0, 40]);
+}
+
+#[test]
+fn a_lost_first_answer_is_no_second_writer() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([Fault::LoseAnswer]);
+    let closed = append_all(&cluster.client(), b"bytes");
+    assert_chain(&cluster, closed, b"bytes");
+}
+
+#[test]
+fn a_silent_leader_is_left() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([
+        Fault::NeverAcknowledge,
+        Fault::SilentBefore,
+        Fault::SilentAfter,
+    ]);
+    let bytes = payload(1000, 6);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+}
+
+#[test]
+fn a_leader_that_does_not_read_is_left() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([Fault::NeverRead]);
+    let bytes = payload(20 << 20, 7);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+}
+
+#[test]
+fn a_lost_close_is_asked_again() {
+    let cluster = FakeCluster::start(1);
+    for fault in [
+        CloseFault::DropBefore,
+        CloseFault::LoseAnswer,
+        CloseFault::Cut,
+        CloseFault::CutInSilence,
+    ] {
+        cluster.plan_closes([fault]);
+        let closed = append_all(&cluster.client(), b"to be closed");
+        assert_chain(&cluster, closed, b"to be closed");
+    }
+}
+
+#[test]
+fn a_stream_cut_before_its_close_is_continued_and_closed() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_closes([CloseFault::Cut, CloseFault::Cut]);
+    let closed = append_all(&cluster.client(), b"three links");
+    assert_chain(&cluster, closed, b"three links");
+    assert_eq!(cluster.truth().streams.len(), 3);
+}
+
+#[test]
+fn a_busy_log_refuses_a_second_writer() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let first = open(&client);
+    let error = client
+        .append("main", AppendOptions::default())
+        .expect_err("busy");
+    let stream = Some(first.stream());
+    assert_eq!(
+        error,
+        AppendError::Busy {
+            log: "main".to_owned(),
+            stream
+        }
+    );
+}
+
+#[test]
+fn who_waits_gets_its_turn() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let mut first = open(&client);
+    first.write_all(b"first").expect("room");
+    let second = std::thread::spawn({
+        let client = client.clone();
+        move || {
+            let options = AppendOptions {
+                mode: Mode::Wait,
+                ..AppendOptions::default()
+            };
+            client.append("main", options)?.close()
+        }
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(!second.is_finished());
+    first.close().expect("a clean end");
+    second.join().expect("no panic").expect("its turn");
+}
+
+#[test]
+fn who_is_taken_over_stops_for_good() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let take_over = || AppendOptions {
+        mode: Mode::TakeOver,
+        ..AppendOptions::default()
+    };
+    let mut first = client.append("main", take_over()).expect("free");
+    first.write_all(b"kept").expect("room");
+    first.wait_acknowledged(4).expect("chosen");
+    let mut second = client.append("main", take_over()).expect("taken over");
+    let mut error = first.wait_acknowledged(4).err();
+    while error.is_none() {
+        error = first
+            .write_all(b"x")
+            .err()
+            .map(|_| first.close().expect_err("superseded"));
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    assert_eq!(error, Some(AppendError::Superseded { by: None }));
+    assert_eq!(first.acknowledged(), 4);
+    second.close().expect("the only writer");
+}
+
+#[test]
+fn a_chain_that_another_continued_is_lost_to_it() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    cluster.plan_appends([Fault::Healthy]);
+    let mut zombie = open(&client);
+    zombie.write_all(b"0123456789").expect("room");
+    zombie.wait_acknowledged(10).expect("chosen");
+    let options = AppendOptions {
+        continues: Some(client::StreamPlace {
+            stream: zombie.stream(),
+            position: 10,
+        }),
+        ..AppendOptions::default()
+    };
+    let mut heir = client
+        .append("main", options)
+        .expect("the chain's own writer may go on");
+    assert_eq!(heir.position(), 10);
+    heir.write_all(b"abc").expect("room");
+    assert!(matches!(
+        zombie.close(),
+        Err(AppendError::Superseded { .. })
+    ));
+    let closed = heir.close().expect("a clean end");
+    assert_eq!(closed.position, 13);
+    let (bytes, _) = cluster.truth().chain(Some(zombie.stream())).expect("there");
+    assert_eq!(bytes, b"0123456789abc");
+}
+
+#[test]
+fn continuing_at_the_wrong_place_says_where_the_end_is() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    let closed = append_all(&client, b"12345");
+    let place = client::StreamPlace {
+        stream: closed.stream,
+        position: 3,
+    };
+    let options = AppendOptions {
+        continues: Some(place),
+        ..AppendOptions::default()
+    };
+    let error = client.append("main", options).expect_err("it is longer");
+    assert_eq!(
+        error,
+        AppendError::Continues {
+            place,
+            length: 5,
+            by: None
+        }
+    );
+}
+
+#[test]
+fn an_unknown_log_is_final() {
+    let cluster = FakeCluster::start(1);
+    let error = cluster
+        .client()
+        .append("nowhere", AppendOptions::default())
+        .expect_err("no log");
+    assert_eq!(
+        error,
+        AppendError::UnknownLog {
+            log: "nowhere".to_owned()
+        }
+    );
+}
+
+#[test]
+fn acknowledging_what_was_not_sent_is_not_believed() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([Fault::AcknowledgeTooMuch]);
+    let mut appender = open(&cluster.client());
+    appender.write_all(b"x").expect("room");
+    assert!(matches!(appender.close(), Err(AppendError::Garbled { .. })));
+    assert_eq!(appender.acknowledged(), 0);
+}
+
+#[test]
+fn a_line_without_end_is_not_kept() {
+    let cluster = FakeCluster::start(1);
+    let endless = vec![b'a'; 100_000];
+    cluster.plan_appends(vec![Fault::Answer(endless); 100]);
+    let client = Client::new(vec![cluster.address(0)], fake::hasty());
+    let error = client
+        .append("main", AppendOptions::default())
+        .expect_err("no line");
+    let AppendError::Unreachable(unreachable) = error else {
+        panic!("{error}")
+    };
+    assert!(
+        matches!(unreachable.tried[0].1, Said::Garbled(_)),
+        "{unreachable}"
+    );
+}
+
+#[test]
+fn a_failure_in_the_middle_keeps_what_was_acknowledged() {
+    let cluster = FakeCluster::start(1);
+    let mut plan = vec![cut(1000, 500, 200)];
+    plan.extend(vec![
+        Fault::Answer(
+            b"error no-quorum: One of three.\n".to_vec()
+        );
+        1000
+    ]);
+    cluster.plan_appends(plan);
+    let client = Client::new(vec![cluster.address(0)], fake::hasty());
+    let mut appender = open(&client);
+    appender.write_all(&payload(1000, 8)).expect("room");
+    let started = Instant::now();
+    let error = appender.close().expect_err("no quorum");
+    assert!(
+        matches!(&error, AppendError::Unreachable(u) if u.no_quorum()),
+        "{error}"
+    );
+    assert!(started.elapsed() < Duration::from_secs(3));
+    assert_eq!(appender.acknowledged(), 200);
+    let written = appender.write(b"more").expect_err("it is over");
+    assert_eq!(written.kind(), std::io::ErrorKind::TimedOut);
+}
+
+#[test]
+fn the_buffer_is_bounded_and_a_full_one_waits() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends(vec![Fault::NeverRead; 1000]);
+    let client = Client::new(vec![cluster.address(0)], fake::hasty());
+    let options = AppendOptions {
+        buffer_bytes_max: 1 << 20,
+        ..AppendOptions::default()
+    };
+    let mut appender = client.append("main", options).expect("free");
+    let error = appender
+        .write_all(&payload(64 << 20, 9))
+        .expect_err("nobody reads");
+    assert_eq!(error.kind(), std::io::ErrorKind::TimedOut);
+    assert_eq!(appender.position(), 1 << 20);
+}
+
+#[test]
+fn a_single_byte_is_sent_without_being_asked() {
+    let cluster = FakeCluster::start(1);
+    let mut appender = open(&cluster.client());
+    for length in 1..=20u64 {
+        appender.write_all(b"x").expect("room");
+        let deadline = Instant::now() + Duration::from_secs(2);
+        while appender.acknowledged() < length {
+            assert!(Instant::now() < deadline, "byte {length} waits for company");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+#[test]
+fn dropping_cuts_the_stream_and_keeps_what_was_acknowledged() {
+    let cluster = FakeCluster::start(1);
+    let mut appender = open(&cluster.client());
+    appender.write_all(b"kept").expect("room");
+    appender.wait_acknowledged(4).expect("chosen");
+    let stream = appender.stream();
+    drop(appender);
+    let deadline = Instant::now() + Duration::from_secs(2);
+    loop {
+        let (bytes, end) = cluster.truth().chain(Some(stream)).expect("there");
+        assert_eq!(bytes, b"kept");
+        if end == StreamEnd::Cut {
+            break;
+        }
+        assert!(Instant::now() < deadline, "the connection lives on");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[test]
+fn dropping_in_the_middle_of_a_search_does_not_hang() {
+    let cluster = FakeCluster::start(1);
+    let mut plan = vec![cut(10, 0, 0)];
+    plan.extend(vec![Fault::SilentBefore; 100]);
+    cluster.plan_appends(plan);
+    let mut appender = open(&cluster.client());
+    appender.write_all(b"lost").expect("room");
+    std::thread::sleep(Duration::from_millis(100));
+    let started = Instant::now();
+    drop(appender);
+    assert!(
+        started.elapsed() < Duration::from_millis(200),
+        "{:?}",
+        started.elapsed()
+    );
+}
+
+#[test]
+fn acknowledgements_are_reported_in_order() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([cut(400_000, 300_000, 100_000)]);
+    let (send, receive) = std::sync::mpsc::channel();
+    let options = AppendOptions {
+        on_acknowledged: Some(Box::new(move |position, at| {
+            send.send((position, at)).expect("the test listens");
+        })),
+        ..AppendOptions::default()
+    };
+    let mut appender = cluster.client().append("main", options).expect("free");
+    appender.write_all(&payload(1_000_000, 10)).expect("room");
+    appender.close().expect("a clean end");
+    let reports: Vec<_> = receive.try_iter().collect();
+    assert!(reports.is_sorted() && reports.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    assert_eq!(reports.last().expect("some").0, 1_000_000);
+}

@@ -1,0 +1,166 @@
+//! Finding who can answer, and saying who could not.
+
+mod fake;
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::time::{Duration, Instant};
+
+use client::{AdminError, AppendOptions, Client, Said};
+use fake::{AppendFault, FakeCluster};
+
+/// An address at which nothing listens.
+fn nobody() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").to_string()
+}
+
+#[test]
+fn a_dead_first_server_is_no_problem() {
+    let cluster = FakeCluster::start(1);
+    let client = Client::new(vec![nobody(), cluster.address(0)], fake::timeouts());
+    assert_eq!(client.status().expect("the second answers").node, 1);
+}
+
+#[test]
+fn a_hint_leads_to_a_server_nobody_named() {
+    let cluster = FakeCluster::start(3);
+    cluster.truth().leader = 2;
+    let mut appender = cluster
+        .client_of([0])
+        .append("main", AppendOptions::default())
+        .expect("node 1 knows who leads");
+    assert_eq!(appender.close().expect("a clean end").stream.owner, 3);
+}
+
+#[test]
+fn the_death_of_the_only_known_server_is_survived() {
+    let cluster = FakeCluster::start(3);
+    let client = cluster.client_of([0]);
+    let mut appender = client
+        .append("main", AppendOptions::default())
+        .expect("free");
+    appender.write_all(b"before, ").expect("room");
+    appender.wait_acknowledged(8).expect("chosen");
+    let deadline = Instant::now() + Duration::from_secs(2);
+    while client.servers().len() < 3 {
+        assert!(
+            Instant::now() < deadline,
+            "the others are learned in the background"
+        );
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    cluster.truth().leader = 1;
+    cluster.kill(0);
+    appender.write_all(b"after").expect("room");
+    let closed = appender.close().expect("node 2 takes over");
+    assert_eq!((closed.last.owner, closed.position), (2, 13));
+}
+
+#[test]
+fn two_nodes_that_point_at_each_other_are_not_asked_in_a_tight_loop() {
+    let cluster = FakeCluster::start(2);
+    {
+        let mut truth = cluster.truth();
+        truth.leader = 99;
+        truth.hints = vec![cluster.address(1), cluster.address(0)];
+    }
+    let client = Client::new(vec![cluster.address(0), cluster.address(1)], fake::hasty());
+    let Err(AdminError::Unreachable(unreachable)) = client.streams("main") else {
+        panic!("nobody leads");
+    };
+    assert!(unreachable.no_quorum());
+    let asked = cluster.truth().asked("streams");
+    assert!((2..40).contains(&asked), "asked {asked} times");
+    let pointing = Said::NotLeader {
+        leader: Some(cluster.address(1)),
+    };
+    assert!(unreachable.tried.contains(&(cluster.address(0), pointing)));
+}
+
+#[test]
+fn the_error_names_each_server_and_what_it_said() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends(vec![
+        AppendFault::Answer(
+            b"error no-quorum: One of three.\n".to_vec()
+        );
+        1000
+    ]);
+    let (refusing, silent) = (
+        nobody(),
+        TcpListener::bind("127.0.0.1:0").expect("a free port"),
+    );
+    let silent_address = silent.local_addr().expect("bound").to_string();
+    let servers = vec![refusing.clone(), silent_address.clone(), cluster.address(0)];
+    let client = Client::new(servers, fake::hasty());
+    let error = client
+        .append("main", AppendOptions::default())
+        .expect_err("no quorum");
+    let sentence = error.to_string();
+    for part in [
+        format!("{refusing} refuses connections"),
+        format!("{silent_address} is silent"),
+        format!("{} has no quorum", cluster.address(0)),
+    ] {
+        assert!(sentence.contains(&part), "{sentence}");
+    }
+}
+
+#[test]
+fn giving_up_takes_as_long_as_it_was_told() {
+    let client = Client::new(vec![nobody()], fake::hasty());
+    let started = Instant::now();
+    assert!(matches!(client.logs(), Err(AdminError::Unreachable(_))));
+    let elapsed = started.elapsed();
+    assert!(elapsed >= Duration::from_millis(390), "{elapsed:?}");
+    assert!(elapsed < Duration::from_millis(900), "{elapsed:?}");
+}
+
+#[test]
+fn a_log_is_created_once() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    assert_eq!(client.create_log("orders").expect("new").id, 1);
+    let error = client.create_log("orders").expect_err("there");
+    assert_eq!(
+        error,
+        AdminError::Exists {
+            name: "orders".to_owned()
+        }
+    );
+    assert_eq!(client.logs().expect("a list").len(), 1);
+}
+
+#[test]
+fn a_log_whose_creation_was_not_confirmed_counts_as_created() {
+    let cluster = FakeCluster::start(1);
+    cluster.truth().lose_create_answer = true;
+    assert_eq!(
+        cluster.client().create_log("orders").expect("created").name,
+        "orders"
+    );
+}
+
+#[test]
+fn streams_are_listed_in_the_order_of_opening() {
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    for label in ["first", "second one"] {
+        let options = AppendOptions {
+            label: Some(label.to_owned()),
+            ..AppendOptions::default()
+        };
+        client
+            .append("main", options)
+            .expect("free")
+            .close()
+            .expect("a clean end");
+    }
+    let streams = client.streams("main").expect("a list");
+    let labels: Vec<_> = streams
+        .iter()
+        .filter_map(|stream| stream.label.as_deref())
+        .collect();
+    assert_eq!(labels, ["first", "second one"]);
+}

@@ -1,0 +1,95 @@
+//! What a checker may look at. Nothing here changes anything.
+
+use paxos::{LogState, NodeId, PermitContent, PromisedTerm, Role, StreamName, StreamPosition};
+
+use crate::LogId;
+use crate::log::Log;
+use crate::node::Node;
+
+/// One log's replica, as it is now.
+pub struct LogView<'a> {
+    pub id: LogId,
+    pub name: &'a str,
+    pub role: Role,
+    pub promised: PromisedTerm,
+    /// All slots below `state.next` are chosen.
+    pub state: &'a LogState,
+    /// Why it takes no part any more.
+    pub stopped: Option<&'a str>,
+    log: &'a Log,
+}
+
+impl LogView<'_> {
+    /// Ranges of the chosen output whose bytes are not durable here.
+    pub fn missing(&self) -> Vec<(StreamName, std::ops::Range<StreamPosition>)> {
+        let mut missing = Vec::new();
+        for stream in &self.state.streams {
+            let range = stream.trimmed..stream.length;
+            let gaps = self.log.store.holdings().missing(stream.name, range);
+            missing.extend(gaps.into_iter().map(|gap| (stream.name, gap)));
+        }
+        missing
+    }
+
+    /// The promise that peers may have been told of.
+    pub fn durable_promise(&self) -> PromisedTerm {
+        match self.log.engine.follower_status() {
+            paxos::Message::FollowerStatus { promised, .. } => promised,
+            other => unreachable!("a follower's status is {other:?}"),
+        }
+    }
+}
+
+impl Node {
+    /// 0 until it has joined.
+    pub fn id(&self) -> NodeId {
+        self.env.identity.node
+    }
+
+    /// Those that take part, or stopped.
+    pub fn log_views(&self) -> impl Iterator<Item = LogView<'_>> {
+        self.logs.values().map(|log| LogView {
+            id: log.id,
+            name: &log.name,
+            role: log.engine.role(),
+            promised: log.engine.promised(),
+            state: log.engine.state(),
+            stopped: log.stopped.as_deref(),
+            log,
+        })
+    }
+
+    /// Every address that takes a decision is known: nothing of the directory is left to apply.
+    pub fn knows_logs(&self) -> usize {
+        self.directory.logs.len() + 1
+    }
+
+    /// Panics if this node's parts contradict each other.
+    pub fn check_invariants(&self) {
+        for log in self.logs.values() {
+            log.check_invariants(self.env.limits.unchosen_bytes_max);
+        }
+    }
+}
+
+impl Log {
+    fn check_invariants(&self, unchosen_bytes_max: u64) {
+        let first_unchosen = self.engine.first_unchosen();
+        if let Some(permit) = self.engine.permit() {
+            assert!(
+                first_unchosen <= permit.next && permit.next <= permit.limit,
+                "I8: {first_unchosen} unchosen, {permit:?}"
+            );
+            assert!(
+                permit.limit.0 <= permit.next.0.max(first_unchosen.0 + unchosen_bytes_max),
+                "more than W unchosen: {first_unchosen}, {permit:?}"
+            );
+            assert!(self.is_leading(), "a permit is a leader's: {permit:?}");
+            if let PermitContent::Bound { holders, .. } = &permit.content {
+                assert!(!holders.is_empty(), "somebody accepted what is bound");
+            }
+        }
+        self.check_replication();
+        self.ingest.check_invariants();
+    }
+}

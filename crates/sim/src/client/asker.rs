@@ -1,0 +1,94 @@
+//! Asks one thing until it is granted: to create a log, mostly.
+
+use node::op::{Completion, Machine, Op, Time};
+
+use super::conversation::{Conversation, News};
+use super::line::Line;
+
+/// Finishes once it heard `ok`, or an error that counts as it.
+pub struct Asker {
+    request: String,
+    /// The error that says that it was granted before.
+    granted: String,
+    nodes: Vec<String>,
+    turn: usize,
+    leader: Option<String>,
+    conversation: Conversation,
+    rest_until: Option<Time>,
+    patient_until: Time,
+    finished: bool,
+}
+
+const REST_US: u64 = 200_000;
+const PATIENCE_US: u64 = 10_000_000;
+
+impl Asker {
+    /// `request` without version and LF.
+    pub fn new(request: &str, granted: &str, nodes: Vec<String>) -> Asker {
+        Asker {
+            request: format!("logberg/1 {request}\n"),
+            granted: granted.to_owned(),
+            nodes,
+            turn: 0,
+            leader: None,
+            conversation: Conversation::default(),
+            rest_until: Some(Time(0)),
+            patient_until: Time(0),
+            finished: false,
+        }
+    }
+
+    fn rest(&mut self, now: Time) {
+        self.conversation.close();
+        self.rest_until = Some(Time(now.0 + REST_US));
+    }
+}
+
+impl Machine for Asker {
+    fn handle(&mut self, now: Time, completion: Completion) {
+        let Some(news) = self.conversation.handle(completion) else {
+            return;
+        };
+        if news == News::Connected {
+            let request = self.request.clone();
+            return self.conversation.send(request.as_bytes());
+        }
+        if let Some(line) = self.conversation.line() {
+            let line = Line::parse(&line);
+            self.leader = line.key("leader").map(str::to_owned);
+            self.finished = !line.is_error() || line.word == self.granted;
+            return self.rest(now);
+        }
+        if news == News::Over {
+            self.rest(now);
+        }
+    }
+
+    fn on_time(&mut self, now: Time) {
+        match self.rest_until {
+            Some(until) if until <= now && !self.finished => {
+                self.turn += 1;
+                let turn = self.turn % self.nodes.len();
+                let address = self.leader.take();
+                let address = address.unwrap_or_else(|| self.nodes[turn].clone());
+                self.conversation.connect(&address);
+                self.rest_until = None;
+                self.patient_until = Time(now.0 + PATIENCE_US);
+            }
+            None if self.patient_until <= now => self.rest(now),
+            _ => {}
+        }
+    }
+
+    fn poll_op(&mut self) -> Option<Op> {
+        self.conversation.poll_op()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        (!self.finished).then(|| self.rest_until.unwrap_or(self.patient_until))
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finished
+    }
+}

@@ -1,0 +1,20 @@
+//! Clients that know what they sent, and readers that know what they should see.
+//!
+//! Both speak the client lines of the wire over simulated connections. They share a [`Chain`]: the
+//! one place that remembers what was promised to whom. A broken promise is a panic, at the moment
+//! somebody sees it.
+
+mod appender;
+mod asker;
+mod chain;
+mod content;
+mod conversation;
+mod line;
+mod reader;
+
+pub use asker::Asker;
+pub use appender::{Appender, AppenderConfig, Ending};
+pub use chain::{Chain, SharedChain};
+pub use content::{byte_at, crc32c, fill};
+pub use line::Line;
+pub use reader::{Reader, ReaderConfig};

@@ -1,0 +1,336 @@
+//! A reader that knows what it must see: an initial part of what was sent, with everything that
+//! was acknowledged before it asked.
+
+use std::ops::Range;
+
+use node::op::{Completion, Machine, Op, Time};
+
+use super::chain::SharedChain;
+use super::content;
+use super::conversation::{Conversation, News};
+use super::line::Line;
+use crate::random::Random;
+
+#[derive(Clone, Debug)]
+pub struct ReaderConfig {
+    pub log: String,
+    pub nodes: Vec<String>,
+    /// Per million reads: answered by any node from what it knows.
+    pub stale_ppm: u64,
+    pub follow_ppm: u64,
+    pub rest_us: Range<u64>,
+    pub patience_us: u64,
+    /// Finish after a read from 0 to the end of a closed chain.
+    pub until_closed: bool,
+}
+
+pub struct Reader {
+    config: ReaderConfig,
+    chain: SharedChain,
+    random: Random,
+    conversation: Conversation,
+    state: State,
+    node: usize,
+    leader: Option<String>,
+    read: Read,
+    /// Where to go on if the connection is lost.
+    resume_at: Option<u64>,
+    patient_until: Time,
+    bytes_checked: u64,
+    reads: u64,
+}
+
+/// What was asked, and when.
+#[derive(Clone, Debug, Default)]
+struct Read {
+    from: u64,
+    /// Only where all up to it must be there.
+    to: Option<u64>,
+    stale: bool,
+    follow: bool,
+    /// Acknowledged or seen before the request was sent.
+    known: u64,
+    /// Of the answer.
+    length: u64,
+    at: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Resting { until: Time },
+    Connecting,
+    Asked,
+    Reading,
+    Data { count: usize, checksum: u32 },
+    Finished,
+}
+
+impl Default for ReaderConfig {
+    fn default() -> ReaderConfig {
+        ReaderConfig {
+            log: "1".to_owned(),
+            nodes: Vec::new(),
+            stale_ppm: 200_000,
+            follow_ppm: 200_000,
+            rest_us: 1_000..300_000,
+            patience_us: 10_000_000,
+            until_closed: true,
+        }
+    }
+}
+
+impl Reader {
+    pub fn new(seed: u64, config: ReaderConfig, chain: SharedChain) -> Reader {
+        Reader {
+            random: Random::new(seed ^ 0x7265_6164),
+            config,
+            chain,
+            conversation: Conversation::default(),
+            state: State::Resting { until: Time(0) },
+            node: 0,
+            leader: None,
+            read: Read::default(),
+            resume_at: None,
+            patient_until: Time(0),
+            bytes_checked: 0,
+            reads: 0,
+        }
+    }
+
+    pub fn bytes_checked(&self) -> u64 {
+        self.bytes_checked
+    }
+
+    /// Those that came to their end.
+    pub fn reads(&self) -> u64 {
+        self.reads
+    }
+
+    fn begin(&mut self, now: Time) {
+        if self.chain.borrow().first.is_none() {
+            return self.rest(now);
+        }
+        let address = match self.leader.take() {
+            Some(leader) => leader,
+            None => {
+                self.node = self.random.below(self.config.nodes.len() as u64) as usize;
+                self.config.nodes[self.node].clone()
+            }
+        };
+        self.conversation.connect(&address);
+        self.state = State::Connecting;
+        self.patient_until = Time(now.0 + self.config.patience_us);
+    }
+
+    fn rest(&mut self, now: Time) {
+        self.conversation.close();
+        let rest_us = self.random.within(&self.config.rest_us);
+        let until = Time(now.0 + rest_us.max(1));
+        self.state = State::Resting { until };
+    }
+
+    fn request(&mut self) {
+        let chain = self.chain.borrow();
+        let first = chain.first.as_ref().expect("it was looked at before");
+        let from = match self.resume_at.take() {
+            Some(position) => position,
+            None if chain.closed || self.random.coin() => 0,
+            None => self.random.below(chain.acknowledged + 1),
+        };
+        let stale = self.random.below(1_000_000) < self.config.stale_ppm;
+        let bounded = !stale && from > 0 && self.random.below(4) == 0;
+        self.read = Read {
+            from,
+            to: bounded.then(|| self.random.within(&(from..chain.known().max(from) + 1))),
+            stale,
+            follow: self.random.below(1_000_000) < self.config.follow_ppm,
+            known: chain.known(),
+            length: 0,
+            at: from,
+        };
+        let mut line = format!(
+            "logberg/1 read {} stream={first} from={from} format=framed",
+            self.config.log
+        );
+        if self.read.stale {
+            line += " stale=1";
+        }
+        if self.read.follow {
+            line += " follow=1";
+        }
+        if let Some(to) = self.read.to {
+            line += &format!(" to={to}");
+        }
+        line.push('\n');
+        drop(chain);
+        self.conversation.send(line.as_bytes());
+        self.state = State::Asked;
+    }
+
+    fn hear(&mut self, now: Time, line: &Line) {
+        if line.is_error() {
+            return self.refused(now, line);
+        }
+        match (line.word.as_str(), self.state) {
+            ("reading", State::Asked) => {
+                let length = line.number("length");
+                let mut chain = self.chain.borrow_mut();
+                assert_eq!(line.number("from"), self.read.from, "{line:?}");
+                chain.observe(length);
+                assert!(
+                    self.read.stale || length >= self.read.known,
+                    "acknowledged bytes are missing: {line:?} of {:?}",
+                    self.read
+                );
+                self.read.length = length;
+                self.state = State::Reading;
+            }
+            ("data", State::Reading) => {
+                assert_eq!(
+                    line.position(0),
+                    self.read.at,
+                    "a gap or a repeat: {line:?}"
+                );
+                let count = line.position(1) as usize;
+                let checksum = line
+                    .arguments
+                    .get(2)
+                    .map(|hex| u32::from_str_radix(hex, 16));
+                let checksum = checksum.expect("a checksum").expect("in hex");
+                self.state = State::Data { count, checksum };
+            }
+            ("end", State::Reading) => self.end(now, line),
+            _ => panic!("{line:?} while {:?}", self.state),
+        }
+    }
+
+    fn check(&mut self, bytes: &[u8], checksum: u32) {
+        let mut chain = self.chain.borrow_mut();
+        let at = self.read.at;
+        assert_eq!(
+            content::crc32c(bytes),
+            checksum,
+            "damaged on the way at {at}"
+        );
+        let mut expected = vec![0; bytes.len()];
+        content::fill(chain.client, at, &mut expected);
+        let wrong = bytes.iter().zip(&expected).position(|(a, b)| a != b);
+        if let Some(wrong) = wrong {
+            let position = at + wrong as u64;
+            panic!("another byte at {position} than was sent: {chain:?}");
+        }
+        self.read.at += bytes.len() as u64;
+        chain.observe(self.read.at);
+        self.bytes_checked += bytes.len() as u64;
+        self.state = State::Reading;
+    }
+
+    fn end(&mut self, now: Time, line: &Line) {
+        let chain = self.chain.borrow();
+        let read = &self.read;
+        assert_eq!(line.position(0), read.at, "{line:?} of {read:?}");
+        let least = read.to.unwrap_or(read.length);
+        let complete = read.at >= least && read.to.is_none_or(|to| read.at == to);
+        assert!(
+            complete,
+            "bytes are missing or too many: {line:?} of {read:?}"
+        );
+        let kind = line.arguments.get(1).map(String::as_str);
+        let closed = match kind {
+            Some("closed") => {
+                assert!(chain.close_asked, "{line:?} of {chain:?}");
+                assert_eq!(read.at, chain.total, "closed too early: {chain:?}");
+                true
+            }
+            Some("to") if read.to.is_some() => false,
+            Some("cut" | "open") if !read.follow => false,
+            _ => panic!("{line:?} in answer to {read:?}"),
+        };
+        drop(chain);
+        self.reads += 1;
+        self.resume_at = None;
+        if closed && self.read.from == 0 && self.config.until_closed {
+            self.conversation.close();
+            self.state = State::Finished;
+            return;
+        }
+        self.rest(now);
+    }
+
+    fn refused(&mut self, now: Time, line: &Line) {
+        match line.word.as_str() {
+            "not-leader" => {
+                self.leader = line.key("leader").map(str::to_owned);
+            }
+            "no-quorum" | "shutting-down" | "unknown-log" | "not-here" => {}
+            "past-end" | "unknown-stream" if self.read.stale => {}
+            _ => panic!("{line:?} in answer to {:?}", self.read),
+        }
+        self.lost(now);
+    }
+
+    fn lost(&mut self, now: Time) {
+        if matches!(self.state, State::Reading | State::Data { .. }) && self.random.coin() {
+            self.resume_at = Some(self.read.at);
+        }
+        self.rest(now);
+    }
+
+    /// What was heard so far, as far as it is whole.
+    fn take(&mut self, now: Time) {
+        while self.conversation.is_open() {
+            if let State::Data { count, checksum } = self.state {
+                let Some(bytes) = self.conversation.bytes(count) else {
+                    return;
+                };
+                self.check(&bytes, checksum);
+            } else {
+                let Some(line) = self.conversation.line() else {
+                    return;
+                };
+                self.hear(now, &Line::parse(&line));
+            }
+        }
+    }
+}
+
+impl Machine for Reader {
+    fn handle(&mut self, now: Time, completion: Completion) {
+        let Some(news) = self.conversation.handle(completion) else {
+            return;
+        };
+        self.patient_until = Time(now.0 + self.config.patience_us);
+        if news == News::Connected {
+            return self.request();
+        }
+        self.take(now);
+        if news == News::Over && self.conversation.is_open() {
+            self.lost(now);
+        }
+    }
+
+    fn on_time(&mut self, now: Time) {
+        match self.state {
+            State::Resting { until } if until <= now => self.begin(now),
+            State::Resting { .. } | State::Finished => {}
+            _ if self.patient_until <= now => self.lost(now),
+            _ => {}
+        }
+    }
+
+    fn poll_op(&mut self) -> Option<Op> {
+        self.conversation.poll_op()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        match self.state {
+            State::Finished => None,
+            State::Resting { until } => Some(until),
+            _ => Some(self.patient_until),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.state == State::Finished
+    }
+}

@@ -1,0 +1,107 @@
+//! What can go wrong, one at a time. The nemesis does it by chance.
+
+use std::path::Path;
+
+use node::op::{ConnId, Time};
+
+use crate::clockwork::Event;
+use crate::disk::DiskFaults;
+use crate::host::HostId;
+use crate::world::World;
+
+impl World {
+    /// Nothing gets from one host to the other, until `heal`.
+    pub fn cut(&mut self, from: HostId, to: HostId) {
+        self.line(format_args!("cut {} -> {}", self.name(from), self.name(to)));
+        self.net.cut(from, to);
+    }
+
+    pub fn cut_both(&mut self, a: HostId, b: HostId) {
+        self.cut(a, b);
+        self.cut(b, a);
+    }
+
+    pub fn heal(&mut self, from: HostId, to: HostId) {
+        self.line(format_args!(
+            "heal {} -> {}",
+            self.name(from),
+            self.name(to)
+        ));
+        self.net.mend(&mut self.clock, from, to);
+    }
+
+    pub fn heal_all(&mut self) {
+        for (from, to) in self.net.cuts.clone() {
+            self.heal(from, to);
+        }
+    }
+
+    /// Resets the connection behind a process's `conn`, for both sides.
+    pub fn reset(&mut self, host: HostId, conn: ConnId) {
+        if let Some(&(id, _)) = self.net.conns[host.index()].get(&conn) {
+            self.net.reset_both(&mut self.clock, id);
+        }
+    }
+
+    /// Disk ops are taken and never complete, until `release_disk`.
+    pub fn hang_disk(&mut self, host: HostId) {
+        self.line(format_args!("disk of {} hangs", self.name(host)));
+        self.disks[host.index()].faults.hung = true;
+    }
+
+    pub fn release_disk(&mut self, host: HostId) {
+        let disk = &mut self.disks[host.index()];
+        disk.faults.hung = false;
+        for number in disk.take_held() {
+            self.clock.after(0, Event::DiskDone { host, number });
+        }
+    }
+
+    /// Flips a bit at rest. False if there is no such byte.
+    pub fn corrupt(&mut self, host: HostId, path: impl AsRef<Path>, offset: u64) -> bool {
+        let path = path.as_ref();
+        let name = self.name(host);
+        self.line(format_args!("flip {name} {} at {offset}", path.display()));
+        let bit = self.clock.random.below(8) as u8;
+        self.disks[host.index()].flip(path, offset, bit)
+    }
+
+    /// Its machine comes back with an empty disk. The process must not be running.
+    pub fn lose_disk(&mut self, host: HostId) {
+        assert!(!self.is_running(host), "crash it first");
+        self.line(format_args!("{} loses its disk", self.name(host)));
+        self.disks[host.index()].lose_everything();
+    }
+
+    /// The host's clock gains so much at once. (Monotonic clocks do not jump back.)
+    pub fn jump_clock(&mut self, host: HostId, forward_us: u64) {
+        self.hosts[host.index()].clock.jump(forward_us);
+        self.hosts[host.index()].timer = None;
+        self.clock.wake_soon(host);
+    }
+
+    pub fn drift_clock(&mut self, host: HostId, gains_ppm: i64) {
+        let now = self.clock.now;
+        let state = &mut self.hosts[host.index()];
+        state.clock.drift(now, gains_ppm);
+        state.timer = None;
+        self.clock.wake_soon(host);
+    }
+
+    /// Every rate at zero, every path whole, every disk working: from here on all must end well.
+    /// Processes are not restarted.
+    pub fn calm(&mut self) {
+        self.line(format_args!("calm"));
+        self.heal_all();
+        self.net.model.losses.0 = 0;
+        self.net.model.resets.0 = 0;
+        for index in 0..self.hosts.len() {
+            let host = HostId(index as u32);
+            self.disks[index].faults = DiskFaults::default();
+            self.release_disk(host);
+            self.hosts[index].paused_until = Time(0);
+            self.hosts[index].dies_after_ops = None;
+            self.clock.wake_at(host, self.clock.now);
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! How connections begin: a first segment, its answer, and the answer to that.
+
+use std::collections::VecDeque;
+use std::io;
+
+use node::op::{Completion, ConnId, Time};
+
+use crate::HostId;
+use crate::clockwork::{Clockwork, Event};
+use crate::net::{Connection, ConnectionId, End, Network, State};
+use crate::stream::Stream;
+
+impl Network {
+    pub(crate) fn listen(&mut self, clock: &mut Clockwork, host: HostId, address: String) {
+        let error = match self.listening_port(host, &address) {
+            None => io::ErrorKind::AddrNotAvailable,
+            Some(port) if self.listeners.insert((host, port)) => return,
+            Some(_) => io::ErrorKind::AddrInUse,
+        };
+        let error = error.into();
+        clock.deliver(host, Completion::ListenFailed { address, error });
+    }
+
+    fn listening_port(&self, host: HostId, address: &str) -> Option<u16> {
+        let (name, port) = address.rsplit_once(':')?;
+        let here = name == self.names[host.index()] || is_any(name) || is_local(name);
+        port.parse().ok().filter(|_| here)
+    }
+
+    pub(crate) fn connect(
+        &mut self,
+        clock: &mut Clockwork,
+        host: HostId,
+        conn: ConnId,
+        address: &str,
+    ) {
+        assert!(conn.0.is_multiple_of(2), "{conn:?} is not the process's");
+        let (name, port) = match address.rsplit_once(':') {
+            Some((name, port)) => (name, port.parse().ok()),
+            None => (address, None),
+        };
+        let to = match is_local(name) {
+            true => Some(host.index()),
+            false => self.names.iter().position(|n| n == name),
+        };
+        let end = |host, conn| End {
+            host,
+            conn,
+            state: State::Opening,
+            receives: VecDeque::new(),
+        };
+        let to = to.map(|index| HostId(index as u32));
+        let mut connection = Connection {
+            // A name that nobody has is refused at home.
+            ends: [end(host, conn), end(to.unwrap_or(host), ConnId(0))],
+            streams: [Stream::default(), Stream::default()],
+            port: port.filter(|_| to.is_some()),
+            connect_until: Time(clock.now.0 + self.model.connect_timeout_us),
+        };
+        for stream in &mut connection.streams {
+            stream.window = self.model.receive_buffer_bytes;
+        }
+        let id = self.connections.len() as ConnectionId;
+        self.connections.push(Some(Box::new(connection)));
+        let before = self.conns[host.index()].insert(conn, (id, 0));
+        assert!(before.is_none(), "{conn:?} is in use");
+        let latency_us = clock.random.within(&self.model.latency_us);
+        clock.after(latency_us, Event::Syn { connection: id });
+    }
+
+    pub(crate) fn on_syn(&mut self, clock: &mut Clockwork, id: ConnectionId) {
+        let Some(connection) = &self.connections[id as usize] else {
+            return;
+        };
+        let [from, to] = [connection.ends[0].host, connection.ends[1].host];
+        let until = connection.connect_until;
+        if self.is_blocked(from, to) || self.is_blocked(to, from) {
+            if clock.now >= until {
+                return self.fail_end(clock, id, 0, io::ErrorKind::TimedOut);
+            }
+            let again = Time(clock.now.0 + 1_000_000).min(until);
+            return clock.schedule(again, Event::Syn { connection: id });
+        }
+        let port = connection.port;
+        let accepted = port.is_some_and(|port| self.listeners.contains(&(to, port)));
+        let latency_us = clock.random.within(&self.model.latency_us);
+        let connection = id;
+        clock.after(
+            latency_us,
+            Event::SynAnswer {
+                connection,
+                accepted,
+            },
+        );
+    }
+
+    pub(crate) fn on_syn_answer(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        accepted: bool,
+    ) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let [from, to] = [connection.ends[0].host, connection.ends[1].host];
+        if self.is_blocked(to, from) {
+            return self.on_syn(clock, id);
+        }
+        if !accepted {
+            return self.fail_end(clock, id, 0, io::ErrorKind::ConnectionRefused);
+        }
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        connection.ends[0].state = State::Open;
+        let conn = connection.ends[0].conn;
+        clock.deliver(
+            from,
+            Completion::Connected {
+                conn,
+                result: Ok(()),
+            },
+        );
+        // The answer to the answer: an empty first segment, at which the other side accepts.
+        self.put_in_flight(clock, id, 0, 0, false);
+        self.pump(clock, id, 0);
+    }
+
+    /// The opener's first segment has arrived. False if nobody listens any more.
+    pub(crate) fn accept(&mut self, clock: &mut Clockwork, id: ConnectionId) -> bool {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return false;
+        };
+        let host = connection.ends[1].host;
+        let listens = connection
+            .port
+            .is_some_and(|port| self.listeners.contains(&(host, port)));
+        if !listens {
+            connection.ends[1].state = State::Gone;
+            return false;
+        }
+        let accepted = &mut self.accepted[host.index()];
+        let conn = ConnId(*accepted * 2 + 1);
+        *accepted += 1;
+        connection.ends[1].conn = conn;
+        connection.ends[1].state = State::Open;
+        self.conns[host.index()].insert(conn, (id, 1));
+        let from = connection.ends[0].host;
+        let peer = format!("{}:{}", self.names[from.index()], 32768 + id % 28000);
+        clock.deliver(host, Completion::Accepted { conn, peer });
+        true
+    }
+}
+
+fn is_any(name: &str) -> bool {
+    ["", "*", "0.0.0.0", "[::]"].contains(&name)
+}
+
+fn is_local(name: &str) -> bool {
+    ["localhost", "127.0.0.1", "[::1]"].contains(&name)
+}

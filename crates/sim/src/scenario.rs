@@ -1,0 +1,286 @@
+//! The usual run: nodes, writers and readers, a nemesis, and an end in peace.
+//!
+//! ```no_run
+//! # use sim::*; use node::op::*; use std::io;
+//! # struct Node; impl Machine for Node {
+//! #     fn handle(&mut self, _: Time, _: Completion) {} fn on_time(&mut self, _: Time) {}
+//! #     fn poll_op(&mut self) -> Option<Op> { None } fn deadline(&self) -> Option<Time> { None }
+//! #     fn is_finished(&self) -> bool { true } }
+//! # impl Node { fn start(_: &mut dyn Disk, _: Time, _: usize, _: &[String]) -> io::Result<Node> { Ok(Node) }
+//! #     fn check_invariants(&self) {} }
+//! each_seed(0..1000, "-p node --test swarms three_nodes", |seed| {
+//!     let mut cluster = Scenario::draw(seed).build(|index, addresses| {
+//!         let addresses = addresses.to_vec();
+//!         Box::new(move |disk, now| Ok(Box::new(Node::start(disk, now, index, &addresses)?)))
+//!     });
+//!     let nodes = cluster.nodes.clone();
+//!     cluster.world.after_step(move |world| {
+//!         for node in nodes.iter().filter_map(|node| world.machine::<Node>(*node)) {
+//!             node.check_invariants();
+//!         }
+//!     });
+//!     cluster.run().unwrap();
+//! });
+//! ```
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use node::op::Time;
+
+use crate::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
+use crate::host::{HostId, Start};
+use crate::random::Random;
+use crate::swarm::Swarm;
+use crate::world::{Limits, Outcome, World};
+
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub seed: u64,
+    pub nodes: usize,
+    pub port: u16,
+    /// One writer for each; the same log twice makes writers that fight for it.
+    pub logs: Vec<String>,
+    pub readers_per_writer: usize,
+    pub bytes_per_writer: u64,
+    /// Of reads: answered by any node.
+    pub stale_ppm: u64,
+    pub swarm: Swarm,
+    /// How long the nemesis does harm.
+    pub harm_us: u64,
+    /// How long everything may take to become well afterwards.
+    pub calm_us: u64,
+    pub steps_max: u64,
+}
+
+/// A scenario that was set up and not yet run: add checks, or look around.
+pub struct Cluster {
+    pub world: World,
+    pub nodes: Vec<HostId>,
+    /// `HOST:PORT` of each node.
+    pub addresses: Vec<String>,
+    pub writers: Vec<HostId>,
+    pub readers: Vec<HostId>,
+    pub chains: Vec<SharedChain>,
+    scenario: Scenario,
+}
+
+/// What did not come to a good end.
+pub struct Failure {
+    what: String,
+    outcome: Outcome,
+    state: String,
+}
+
+impl Scenario {
+    /// Three nodes, one log, and whatever swarm the seed draws.
+    pub fn draw(seed: u64) -> Scenario {
+        Scenario {
+            seed,
+            nodes: 3,
+            port: 7000,
+            logs: vec!["1".to_owned()],
+            readers_per_writer: 2,
+            bytes_per_writer: 300_000,
+            stale_ppm: 200_000,
+            swarm: Swarm::draw(seed, 3),
+            harm_us: 10_000_000,
+            calm_us: 120_000_000,
+            steps_max: 20_000_000,
+        }
+    }
+
+    /// `start` makes what starts the node of an index, given the addresses of all.
+    pub fn build(&self, mut start: impl FnMut(usize, &[String]) -> Start) -> Cluster {
+        let mut world = World::new(self.seed);
+        if std::env::var_os("TRACE").is_some() {
+            world.trace().print(true);
+        }
+        let names: Vec<String> = (1..=self.nodes).map(|n| format!("node{n}")).collect();
+        let nodes: Vec<HostId> = names.iter().map(|name| world.add_host(name)).collect();
+        let with_port = |name: &String| format!("{name}:{}", self.port);
+        let addresses: Vec<String> = names.iter().map(with_port).collect();
+        for (index, node) in nodes.iter().enumerate() {
+            let start = start(index, &addresses);
+            let started = world.start(*node, start);
+            started.expect("an empty disk in peace is enough to start");
+        }
+        let mut cluster = Cluster {
+            world,
+            nodes,
+            addresses,
+            writers: Vec::new(),
+            readers: Vec::new(),
+            chains: Vec::new(),
+            scenario: self.clone(),
+        };
+        for log in &self.logs {
+            cluster.add_writer(log);
+        }
+        cluster
+    }
+}
+
+impl Cluster {
+    /// A writer with its readers. How they behave is drawn from the seed.
+    pub fn add_writer(&mut self, log: &str) {
+        let scenario = self.scenario.clone();
+        let number = self.writers.len() as u64;
+        let seed = scenario.seed.wrapping_mul(1000) + number;
+        let random = &mut Random::new(seed);
+        let chain = Chain::shared(seed, scenario.bytes_per_writer);
+        // Most of it is written while the nemesis is there, or all of it right at the beginning.
+        let chunk_bytes_max = 1 << random.within(&(8..16));
+        let chunks = 1 + 2 * scenario.bytes_per_writer / chunk_bytes_max;
+        let hurry = 10_u64.pow(random.below(3) as u32);
+        let pace_us_max = 2 * scenario.harm_us / chunks / hurry;
+        let config = AppenderConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            ending: match random.coin() {
+                true => Ending::Close,
+                false => Ending::Fin,
+            },
+            chunk_bytes: 1..chunk_bytes_max,
+            pace_us: 0..pace_us_max,
+            eager: random.coin(),
+            ..AppenderConfig::default()
+        };
+        let shared = chain.clone();
+        let writer = self.world.add_host(&format!("writer{number}"));
+        let started = self.world.start(writer, move |_disk, _now| {
+            let appender = Appender::new(seed, config.clone(), shared.clone());
+            Ok(Box::new(appender))
+        });
+        started.expect("a writer always starts");
+        self.writers.push(writer);
+        for reader in 0..scenario.readers_per_writer as u64 {
+            let config = ReaderConfig {
+                log: log.to_owned(),
+                nodes: self.addresses.clone(),
+                stale_ppm: scenario.stale_ppm,
+                ..ReaderConfig::default()
+            };
+            let shared = chain.clone();
+            let host = self.world.add_host(&format!("reader{number}-{reader}"));
+            let started = self.world.start(host, move |_disk, _now| {
+                let seed = seed ^ (reader << 32);
+                Ok(Box::new(Reader::new(seed, config.clone(), shared.clone())))
+            });
+            started.expect("a reader always starts");
+            self.readers.push(host);
+        }
+        self.chains.push(chain);
+    }
+
+    /// Harm, then peace, until every client has what it came for; then every node stops.
+    pub fn run(&mut self) -> Result<(), Failure> {
+        self.suffer()?;
+        self.serve()?;
+        self.stop()
+    }
+
+    /// The nemesis comes, does harm, and leaves.
+    pub fn suffer(&mut self) -> Result<(), Failure> {
+        let harm_until = Time(self.world.now().0 + self.scenario.harm_us);
+        let swarm = self.scenario.swarm.clone();
+        self.world.unleash(swarm, &self.nodes, harm_until);
+        let limits = Limits {
+            until: Time(harm_until.0 + 1),
+            steps_max: self.scenario.steps_max,
+        };
+        let outcome = self.world.run_until(limits, World::is_peace);
+        self.expect("the nemesis to leave", outcome)
+    }
+
+    /// In peace, until every client has what it came for.
+    pub fn serve(&mut self) -> Result<(), Failure> {
+        let clients = [&self.writers[..], &self.readers[..]].concat();
+        self.wait("the clients to finish in peace", |world| {
+            clients.iter().all(|client| !world.is_running(*client))
+        })
+    }
+
+    /// Every node is asked to stop, and does.
+    pub fn stop(&mut self) -> Result<(), Failure> {
+        for node in self.nodes.clone() {
+            self.world.stop(node);
+        }
+        let nodes = self.nodes.clone();
+        self.wait("the nodes to stop when asked", |world| {
+            nodes.iter().all(|node| !world.is_running(*node))
+        })
+    }
+
+    /// In peace that does not take longer than `calm_us`.
+    pub fn wait(&mut self, what: &str, reached: impl FnMut(&World) -> bool) -> Result<(), Failure> {
+        let limits = Limits {
+            until: Time(self.world.now().0 + self.scenario.calm_us),
+            steps_max: self.scenario.steps_max,
+        };
+        let outcome = self.world.run_until(limits, reached);
+        self.expect(what, outcome)
+    }
+
+    fn expect(&self, what: &str, outcome: Outcome) -> Result<(), Failure> {
+        if outcome == Outcome::Reached {
+            return Ok(());
+        }
+        Err(Failure {
+            what: what.to_owned(),
+            outcome,
+            state: format!("{self:#?}"),
+        })
+    }
+}
+
+/// Runs seeds until one panics, and says how to run that one alone. `SEED=n` runs only that;
+/// with `TRACE=1` a scenario prints all that happens. `SEEDS=a..b` runs all of those, whatever
+/// happens, and tells at the end which failed.
+///
+/// `test` is what follows `cargo test --release`.
+pub fn each_seed(seeds: Range<u64>, test: &str, run: impl Fn(u64)) {
+    let number = |text: &str| text.parse::<u64>().ok();
+    let asked = |key| std::env::var(key).ok();
+    let one = asked("SEED").and_then(|seed| number(&seed));
+    let many = asked("SEEDS");
+    let many = many.as_deref().and_then(|range| range.split_once(".."));
+    let many = many.and_then(|(first, end)| Some(number(first)?..number(end)?));
+    let all = one.is_none() && many.is_some();
+    let seeds = one.map_or(many.unwrap_or(seeds), |seed| seed..seed + 1);
+    let mut failed = Vec::new();
+    for seed in seeds {
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| run(seed))) {
+            eprintln!("replay: SEED={seed} cargo test --release {test}");
+            if !all {
+                resume_unwind(panic);
+            }
+            failed.push(seed);
+        }
+    }
+    assert!(failed.is_empty(), "these seeds failed: {failed:?}");
+}
+
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let world = &self.world;
+        write!(f, "seed {} at {} µs, ", world.seed(), world.now().0)?;
+        writeln!(f, "{} steps, {} acts", world.steps(), world.acts())?;
+        for host in [&self.nodes[..], &self.writers, &self.readers].concat() {
+            let (name, status) = (world.name(host), world.status(host));
+            writeln!(f, "{name}: {status:?}, {} starts", world.starts(host))?;
+        }
+        for chain in &self.chains {
+            writeln!(f, "{:?}", chain.borrow())?;
+        }
+        write!(f, "{:?}", self.scenario.swarm)
+    }
+}
+
+impl fmt::Debug for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?} while waiting for {}", self.outcome, self.what)?;
+        f.write_str(&self.state)
+    }
+}

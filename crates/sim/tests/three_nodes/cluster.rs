@@ -1,0 +1,139 @@
+//! Real nodes in the simulated world, small enough that everything that is bounded is reached.
+
+use std::io;
+use std::path::PathBuf;
+
+use node::Node;
+use node::config::{Limits, NodeConfig, Start};
+use node::op::{Disk, Time};
+use sim::client::Asker;
+use sim::{Cluster, HostId, Process, Scenario, World};
+
+use crate::checks;
+
+/// Logs created besides `main`, with a writer each.
+pub const MORE_LOGS: [&str; 1] = ["b"];
+
+pub fn scenario(seed: u64) -> Scenario {
+    Scenario {
+        logs: vec!["main".to_owned()],
+        ..Scenario::draw(seed)
+    }
+}
+
+/// Windows, segments and memory so small that all of them fill up and roll over.
+pub fn small_limits() -> Limits {
+    Limits {
+        unchosen_bytes_max: 256 << 10,
+        ring_bytes_max: 512 << 10,
+        send_bytes_max: 64 << 10,
+        store_queue_bytes_max: 256 << 10,
+        read_buffers_max: 4,
+        fetch_bytes_max: 64 << 10,
+        disk_reserve_bytes: 2 << 20,
+        segment_bytes_first: 64 << 10,
+        segment_bytes_max: 256 << 10,
+        write_bytes_max: 128 << 10,
+        ..Limits::default()
+    }
+}
+
+pub fn build(scenario: &Scenario) -> Cluster {
+    tell_if_asked();
+    let limits = small_limits();
+    let mut cluster = scenario.build(|index, addresses| {
+        let start = match index {
+            0 => Start::Bootstrap {
+                voters: addresses.len() as u32,
+            },
+            _ => Start::Join {
+                servers: vec![addresses[0].clone()],
+            },
+        };
+        let config = NodeConfig {
+            directory: PathBuf::from("/data"),
+            listen: addresses[index].clone(),
+            advertise: addresses[index].clone(),
+            start,
+            limits: limits.clone(),
+            version: "simulated",
+        };
+        Box::new(move |disk, now| start_node(&config, disk, now))
+    });
+    for log in MORE_LOGS {
+        let host = cluster.world.add_host(&format!("creates-{log}"));
+        let addresses = cluster.addresses.clone();
+        let asker = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
+            let request = format!("create-log {log}");
+            let asker = Asker::new(&request, "exists", addresses.clone());
+            Ok(Box::new(asker))
+        };
+        cluster.world.start(host, asker).expect("it needs no disk");
+        cluster.add_writer(log);
+    }
+    checks::watch(&mut cluster);
+    cluster
+}
+
+fn start_node(
+    config: &NodeConfig,
+    disk: &mut dyn Disk,
+    now: Time,
+) -> io::Result<Box<dyn Process>> {
+    match Node::start(config.clone(), disk, now) {
+        Ok(node) => Ok(Box::new(node)),
+        Err(node::StartError::Contradiction { what, .. }) => panic!("I4: {what}"),
+        Err(error) => Err(io::Error::other(error)),
+    }
+}
+
+/// Harm, peace until the clients have what they came for and the nodes are whole, a clean stop.
+pub fn run(scenario: &Scenario) -> Cluster {
+    let mut cluster = build(scenario);
+    cluster.suffer().unwrap();
+    cluster.serve().unwrap();
+    wait_until_whole(&mut cluster);
+    cluster.stop().unwrap();
+    cluster
+}
+
+/// Every replica takes part, knows all that is chosen and holds its bytes.
+pub fn wait_until_whole(cluster: &mut Cluster) {
+    let nodes = cluster.nodes.clone();
+    let logs = 2 + MORE_LOGS.len();
+    let waited = cluster.wait("the nodes to be whole", |world| {
+        is_whole(world, &nodes, logs)
+    });
+    if let Err(failure) = waited {
+        panic!("{failure:?}\n{}", checks::picture(&cluster.world, &nodes));
+    }
+}
+
+fn is_whole(world: &World, nodes: &[HostId], logs: usize) -> bool {
+    let all: Option<Vec<&Node>> = nodes.iter().map(|n| world.machine::<Node>(*n)).collect();
+    let Some(all) = all else { return false };
+    let well = |node: &Node| {
+        let whole = |view: node::LogView| {
+            let members = view.state.configuration.members().len();
+            view.stopped.is_none() && members == nodes.len() && view.missing().is_empty()
+        };
+        node.log_views().count() == logs && node.log_views().all(whole)
+    };
+    let nexts = |node: &Node| -> Vec<_> { node.log_views().map(|v| v.state.next).collect() };
+    all.iter().all(|node| well(node)) && all.iter().all(|node| nexts(node) == nexts(all[0]))
+}
+
+/// `LOG=debug` shows what the nodes say of themselves; with `TRACE=1` between the trace's lines.
+fn tell_if_asked() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        if let Ok(filter) = std::env::var("LOG") {
+            tracing_subscriber::fmt()
+                .with_env_filter(filter)
+                .with_writer(std::io::stderr)
+                .without_time()
+                .with_ansi(false)
+                .init();
+        }
+    });
+}
