@@ -27,6 +27,7 @@ macro_rules! commands {
 }
 
 commands! {
+    demo Demo,
     append Append,
     read Read,
     streams Streams,
