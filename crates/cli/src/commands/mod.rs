@@ -34,4 +34,5 @@ commands! {
     status Status,
     log Log,
     node Node,
+    dev Dev,
 }
