@@ -35,4 +35,5 @@ commands! {
     log Log,
     node Node,
     dev Dev,
+    verify Verify,
 }
