@@ -5,6 +5,7 @@
 //! code is decided in one place, [`exit`].
 
 mod arguments;
+mod bench;
 mod commands;
 mod exit;
 #[allow(dead_code, reason = "demo, dev and bench each use a part of it")]

@@ -36,4 +36,5 @@ commands! {
     node Node,
     dev Dev,
     verify Verify,
+    bench Bench,
 }
