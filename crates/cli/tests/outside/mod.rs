@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -112,11 +113,18 @@ pub fn nodes_below(directory: &Path) -> Vec<i32> {
     found
 }
 
-/// The first of `count` ports in a row that nobody uses now.
+/// The first of `count` ports in a row, at most 10, that nobody uses now, and no other test of this
+/// process gets.
 pub fn free_ports(count: u16) -> u16 {
-    let start = 12_000 + (std::process::id() % 500) as u16 * 10;
-    (start..18_000)
-        .step_by(10)
+    static TURN: AtomicU16 = AtomicU16::new(0);
+    let start = std::process::id() as u16 % 500;
+    let mut bases = std::iter::from_fn(|| {
+        let turn = (start + TURN.fetch_add(1, Ordering::Relaxed)) % 600;
+        Some(12_000 + turn * 10)
+    });
+    bases
+        .by_ref()
+        .take(600)
         .find(|base| (0..count).all(|n| TcpListener::bind(("127.0.0.1", base + n)).is_ok()))
         .expect("free ports")
 }
