@@ -97,13 +97,13 @@ pub fn append(
         // So that there is something for the next leader to acknowledge.
         feed.piece()?;
     }
-    let reopened = match feed.in_flight() {
-        0 => killed.at,
-        _ => feed.wait_reopened(&killed)?,
-    };
+    let reopened = feed.wait_reopened(&killed)?;
     let next_leader = cluster.leader(LOG);
     cluster.restart(killed.node)?;
-    teller.say(format_args!("Started node {} again on its directory.", killed.node));
+    teller.say(format_args!(
+        "Started node {} again on its directory.",
+        killed.node
+    ));
     while feed.piece()? > 0 {}
     feed.check_whole()?;
     let closed = feed.appender.close().with_context(|| {
@@ -114,8 +114,8 @@ pub fn append(
     teller.finish();
     let heard = lock(&feed.heard);
     let first = heard.since_kill.iter().find(|when| **when >= reopened);
-    // Without a byte to acknowledge, the clean end is what the next leader acknowledges.
-    let first = first.copied().unwrap_or(began + took);
+    // Without a byte, the next leader's first word is that the stream goes on there.
+    let first = first.copied().unwrap_or(reopened);
     Ok(Appended {
         sha256: feed.hash.finalize_reset().into(),
         sent: feed.appender.position(),
@@ -146,7 +146,9 @@ impl Feed<'_> {
         let piece = &self.buffer[..count];
         self.hash.update(piece);
         let end = self.appender.position() + count as u64;
-        lock(&self.heard).handed_over.push_back((end, Instant::now()));
+        lock(&self.heard)
+            .handed_over
+            .push_back((end, Instant::now()));
         self.appender.write_all(piece)?;
         self.teller.progress(self.appender.acknowledged());
         Ok(count as u64)
@@ -211,7 +213,10 @@ impl Feed<'_> {
         let sent = self.appender.position();
         match sent == self.total {
             true => Ok(()),
-            false => bail!("the file shrank from {} to {sent} bytes while it was read", self.total),
+            false => bail!(
+                "the file shrank from {} to {sent} bytes while it was read",
+                self.total
+            ),
         }
     }
 }
