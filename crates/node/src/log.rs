@@ -371,7 +371,7 @@ impl Log {
         self.role = role;
         tracing::info!(log = self.id.0, name = self.name, ?role, "role");
         match role {
-            Role::Leader { .. } => self.begin_replication(env),
+            Role::Leader { term } => self.begin_replication(env, term),
             Role::Follower { .. } | Role::Candidate => {
                 if led {
                     self.end_replication(env);

@@ -5,7 +5,7 @@
 //! Errors: a broken connection is dialled again and everything unchosen is sent once more. A
 //!         follower slower than the ring skips what is chosen and catches up by itself.
 
-use paxos::{NodeId, Time};
+use paxos::{NodeId, Term, Time};
 
 use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Place};
@@ -66,11 +66,12 @@ impl Follower {
 
 impl Log {
     /// After becoming leader of a term, or again in a later one.
-    pub(crate) fn begin_replication(&mut self, env: &mut Env) {
-        self.ring.clear();
-        let end = self.ring.end();
+    pub(crate) fn begin_replication(&mut self, env: &mut Env, term: Term) {
+        self.ring.begin(term);
+        let first = self.ring.first_beyond(self.engine.first_unchosen());
         for follower in self.followers.values_mut() {
-            follower.cursor = end;
+            follower.cursor = first;
+            follower.accepted_up_to = 0;
             follower.progress_at = env.now;
         }
     }
@@ -253,6 +254,14 @@ impl Log {
                 follower.cursor <= end,
                 "node {peer} is sent entry {} of {base}..{end}",
                 follower.cursor
+            );
+        }
+        let (first, proposed) = (self.engine.first_unchosen(), self.engine.proposed_up_to());
+        if self.is_leading() && first < proposed {
+            let covered = self.ring.covers();
+            assert!(
+                covered.start <= first && covered.end == proposed,
+                "a leader can send all that it proposed: {first} to {proposed} of {covered}"
             );
         }
     }

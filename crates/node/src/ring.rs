@@ -10,7 +10,7 @@
 
 use std::collections::VecDeque;
 
-use paxos::{Proposal, Slot, StreamName, StreamPosition, Value};
+use paxos::{Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value};
 
 use crate::buffer::Slice;
 
@@ -21,8 +21,10 @@ pub struct Entry {
 
 #[derive(Default)]
 pub struct Ring {
+    /// All entries are proposals of this one.
+    term: Term,
     entries: VecDeque<Entry>,
-    /// How many entries were pushed before the first one here, in this term.
+    /// How many entries were pushed before the first one here. It never goes back.
     base: u64,
     /// Memory pinned by payloads, counted as whole buffers' content.
     bytes: u64,
@@ -42,7 +44,9 @@ impl Entry {
 }
 
 impl Ring {
+    /// The first entry of a term drops those of the term before: their slots are proposed again.
     pub fn push(&mut self, entry: Entry) {
+        self.begin(entry.proposal.term);
         if let Some(last) = self.entries.back() {
             assert!(
                 last.proposal.slots.end <= entry.proposal.slots.start,
@@ -51,6 +55,15 @@ impl Ring {
         }
         self.bytes += entry.cost();
         self.entries.push_back(entry);
+    }
+
+    /// Only proposals of this term from here on. Those that came already stay: the engine proposes
+    /// what phase 1 reported before it says that it leads.
+    pub fn begin(&mut self, term: Term) {
+        if self.term != term {
+            self.clear();
+            self.term = term;
+        }
     }
 
     pub fn clear(&mut self) {
@@ -69,6 +82,16 @@ impl Ring {
 
     pub fn end(&self) -> u64 {
         self.base + self.entries.len() as u64
+    }
+
+    /// From the first entry's first slot to the last one's end.
+    pub fn covers(&self) -> SlotRange {
+        match (self.entries.front(), self.entries.back()) {
+            (Some(first), Some(last)) => {
+                SlotRange::new(first.proposal.slots.start, last.proposal.slots.end)
+            }
+            _ => SlotRange::default(),
+        }
     }
 
     /// The entry with that number; `None` at the end. A number before the base was evicted.
@@ -134,7 +157,7 @@ impl Ring {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use paxos::{Digest, Offset, SlotRange, Term};
+    use paxos::{Digest, Offset};
 
     fn content(start: u64, bytes: &[u8], stream: StreamName, offset: u64) -> Entry {
         Entry {
@@ -163,6 +186,24 @@ mod tests {
         ring.evict(Slot(13), 0, 2, 0);
         assert_eq!((ring.base(), ring.end()), (1, 2));
         assert!(ring.get(0).is_none());
+    }
+
+    #[test]
+    fn a_new_term_drops_the_proposals_of_the_one_before_and_keeps_its_own() {
+        let stream = StreamName::default();
+        let mut ring = Ring::default();
+        ring.push(content(10, b"abc", stream, 10));
+        ring.push(content(13, b"def", stream, 10));
+        let term = Term {
+            number: 1,
+            ..Term::default()
+        };
+        let mut again = content(10, b"abc", stream, 10);
+        again.proposal.term = term;
+        ring.push(again);
+        assert_eq!((ring.base(), ring.end()), (2, 3), "slot 10 begins again");
+        ring.begin(term);
+        assert_eq!((ring.base(), ring.end()), (2, 3), "what was proposed stays");
     }
 
     #[test]

@@ -281,3 +281,43 @@ fn trimmed_segments_go_oldest_first_and_the_rest_stays() {
     }
     assert!(removed > 50, "{removed}");
 }
+
+#[test]
+fn a_segment_is_born_only_after_the_one_before_is_whole() {
+    for seed in 0..100 {
+        let mut random = Random(seed);
+        let mut kernel = Kernel::new(new_disk());
+        let mut truth = Truth::default();
+        let mut store = Store::create(config(seed, 3), &first_checkpoint());
+        settle(&mut store, &mut kernel, Time(0));
+        while !store.wants_roll() {
+            truth.append(&mut store, &mut random);
+            if random.below(3) == 0 {
+                settle(&mut store, &mut kernel, Time(0));
+            }
+            while let Some(op) = store.poll_op() {
+                kernel.submit(op);
+            }
+        }
+        // The next segment's file was made when this one was half full.
+        store.roll(&truth.checkpoint(), truth.context());
+        truth.append(&mut store, &mut random);
+        for _ in 0..random.below(4) {
+            while let Some(op) = store.poll_op() {
+                kernel.submit(op);
+            }
+            if let Some(completion) = kernel.complete_one() {
+                store.on_completion(Time(0), completion);
+            }
+        }
+        while let Some(op) = store.poll_op() {
+            kernel.submit(op);
+        }
+        truth.watch(&mut store);
+        let mut disk = kernel.crash(&mut random);
+        // An index that came too early speaks of records that are not there.
+        if let Some(mut store) = check(&mut disk, &truth) {
+            check_reads(&mut store, &disk);
+        }
+    }
+}

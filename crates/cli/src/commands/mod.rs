@@ -33,4 +33,5 @@ commands! {
     status Status,
     log Log,
     node Node,
+    bench Bench,
 }
