@@ -363,17 +363,27 @@ impl Node {
             .words
             .first()
             .ok_or(LineError::Missing("the log's name"))?;
-        let unknown = || {
-            Refusal::new(
+        if let Some(log) = self.logs.values().find(|l| l.name == *name) {
+            return Ok(log.id);
+        }
+        if self.directory.log_by_name(name).is_some() {
+            return Err(Refusal::new(
+                "not-leader",
+                format!("{name} is being set up here; ask again in a moment"),
+            ));
+        }
+        // Only who leads the directory knows that there is no such log: others may not have heard.
+        match self.logs.get(&DIRECTORY) {
+            Some(directory) if directory.is_leading() => Err(Refusal::new(
                 "unknown-log",
                 format!("there is no log named {name}; `logberg log list` lists them"),
-            )
-        };
-        self.logs
-            .values()
-            .find(|l| l.name == *name)
-            .map(|l| l.id)
-            .ok_or_else(unknown)
+            )),
+            Some(directory) => Err(directory.not_leader(&self.env)),
+            None => Err(Refusal::new(
+                "not-leader",
+                "this node is still joining; ask again in a moment",
+            )),
+        }
     }
 
     fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {

@@ -1,9 +1,12 @@
 //! The node's part in the cluster's directory: applying its commands, and, where it leads, making
 //! them: nodes that join, logs that are created, votes for nodes that hold everything.
 
+use std::collections::BTreeSet;
+
 use paxos::{Action, NodeId, Outcome, Slot};
 
 use super::{Node, Wants};
+use crate::LogId;
 use crate::commands;
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
@@ -116,6 +119,7 @@ impl Node {
 
     /// Moves every waiting request on: proposes what it needs, answers what the directory has.
     pub(crate) fn answer_requests(&mut self) {
+        let hosted: BTreeSet<LogId> = self.logs.keys().copied().collect();
         let Some(log) = self.logs.get_mut(&DIRECTORY) else {
             return;
         };
@@ -159,8 +163,9 @@ impl Node {
                     }
                 },
                 Wants::CreateLog { name, proposed } => match self.directory.log_by_name(name) {
+                    // Whoever asks next finds it here; that it has no leader yet is no error to them.
+                    Some(id) if *proposed && !hosted.contains(&id) => None,
                     Some(id) if *proposed => {
-                        // Usable once it has a leader, which the first append finds out.
                         Some(format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0).into_bytes())
                     }
                     Some(_) => Some(
