@@ -17,8 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Note, Outcome, Output,
-    PermitContent, Persist, Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition, Term,
-    Value,
+    PermitContent, Persist, PromisedTerm, Proposal, RecordNumber, Role, Slot, StreamName,
+    StreamPosition, Term, Value,
 };
 
 use crate::LogId;
@@ -56,6 +56,8 @@ pub struct Log {
     awaiting_durable: VecDeque<(RecordNumber, NodeId, Message)>,
     durable: RecordNumber,
     pub(crate) persisted: RecordNumber,
+    /// What was known when every record asked for had been appended.
+    borne_out: RecordContext,
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
     pub(crate) stopped: Option<String>,
@@ -108,6 +110,10 @@ impl Log {
             unchosen_bytes_max: env.limits.unchosen_bytes_max,
             timing: env.limits.timing,
         };
+        let borne_out = RecordContext {
+            promised: checkpoint.promised,
+            first_unchosen: checkpoint.state.next,
+        };
         let engine = Engine::new(config, checkpoint, env.now);
         let mut log = Log {
             id,
@@ -128,6 +134,7 @@ impl Log {
             awaiting_durable: VecDeque::new(),
             durable: RecordNumber(0),
             persisted: RecordNumber(0),
+            borne_out,
             rebind: None,
             stopped: None,
             last_chosen_at: env.now,
@@ -155,11 +162,16 @@ impl Log {
                 .is_some_and(|p| p.content == PermitContent::Free && p.next < p.limit)
     }
 
-    pub(crate) fn context(&self) -> RecordContext {
-        RecordContext {
-            promised: self.engine.promised(),
-            first_unchosen: self.engine.first_unchosen(),
+    /// What the next record may say besides its own fact: what the records before it bear out. The
+    /// engine may know more while it still has records to put out.
+    pub(crate) fn context(&mut self) -> RecordContext {
+        if self.engine.all_records_are_out() {
+            self.borne_out = RecordContext {
+                promised: self.engine.promised(),
+                first_unchosen: self.engine.first_unchosen(),
+            };
         }
+        self.borne_out
     }
 
     /// Hands the engine one input and performs all that follows.
@@ -234,7 +246,15 @@ impl Log {
     }
 
     fn persist(&mut self, record: RecordNumber, what: Persist) {
-        let context = self.context();
+        let mut context = self.context();
+        if let Persist::Promise {
+            term: PromisedTerm(term),
+        }
+        | Persist::Accept { term, .. } = what
+        {
+            self.borne_out.promised = context.promised.max(PromisedTerm(term));
+            context = self.borne_out;
+        }
         self.persisted = record;
         match what {
             Persist::Promise { .. } => {
