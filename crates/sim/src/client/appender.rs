@@ -131,7 +131,11 @@ impl Appender {
     }
 
     fn rest(&mut self, now: Time) {
-        self.conversation.close();
+        match self.config.ending {
+            // To close is to say that these were all the bytes.
+            Ending::Fin => self.conversation.abandon(),
+            Ending::Close | Ending::Vanish => self.conversation.close(),
+        }
         let rest_us = self.random.within(&self.config.rest_us);
         let until = Time(now.0 + rest_us);
         self.state = State::Resting { until };
