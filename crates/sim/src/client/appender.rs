@@ -262,6 +262,7 @@ impl Appender {
                 }
             }
             "no-quorum" | "superseded" | "full" | "shutting-down" | "unknown-log" => {}
+            "bad-request" if line.came_too_late() => {}
             _ => panic!(
                 "{line:?} in answer to an honest appender, while {:?}",
                 self.state
