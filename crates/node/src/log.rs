@@ -33,7 +33,7 @@ use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
 use crate::ring::{Entry, Ring};
-use crate::store::{NewRecord, ReadFailure, RecordContext, Store, StoreEvent};
+use crate::store::{NewRecord, ReadBytes, ReadFailure, RecordContext, Store, StoreEvent};
 
 pub struct Log {
     pub id: LogId,
@@ -58,6 +58,9 @@ pub struct Log {
     pub(crate) persisted: RecordNumber,
     /// What was known when every record asked for had been appended.
     borne_out: RecordContext,
+    /// Reads that the store has not answered, by the number each was given.
+    reads: BTreeMap<u64, (Ticket, Wanted)>,
+    last_read: u64,
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
     pub(crate) stopped: Option<String>,
@@ -73,7 +76,7 @@ struct Rebind {
     reading: bool,
 }
 
-/// Who asked the store to read; packed into its ticket.
+/// Who asked the store to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
     Rebind,
@@ -82,23 +85,16 @@ pub(crate) enum Ticket {
     Local,
 }
 
-impl Ticket {
-    fn pack(self) -> u64 {
-        match self {
-            Ticket::Rebind => 0,
-            Ticket::Local => 1,
-            Ticket::Reader(conn) => conn.0 << 2 | 2,
-            Ticket::Feeder(node) => u64::from(node.0) << 2 | 3,
-        }
-    }
+/// What was asked for: whoever asked may want something else by the time it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub stream: StreamName,
+    pub position: u64,
+}
 
-    fn unpack(packed: u64) -> Ticket {
-        match packed & 3 {
-            0 => Ticket::Rebind,
-            1 => Ticket::Local,
-            2 => Ticket::Reader(ConnId(packed >> 2)),
-            _ => Ticket::Feeder(NodeId((packed >> 2) as u32)),
-        }
+impl Wanted {
+    pub fn new(stream: StreamName, position: u64) -> Wanted {
+        Wanted { stream, position }
     }
 }
 
@@ -135,6 +131,8 @@ impl Log {
             durable: RecordNumber(0),
             persisted: RecordNumber(0),
             borne_out,
+            reads: BTreeMap::new(),
+            last_read: 0,
             rebind: None,
             stopped: None,
             last_chosen_at: env.now,
@@ -339,11 +337,16 @@ impl Log {
                 ticket,
                 buffer,
                 result,
-            } => match Ticket::unpack(ticket) {
-                Ticket::Rebind => self.on_rebind_read(env, buffer, result.map(|r| r.payload)),
-                Ticket::Reader(conn) => self.on_reader_bytes(env, conn, buffer, result),
-                Ticket::Feeder(peer) => self.on_feeder_bytes(env, peer, buffer, result),
-                Ticket::Local => self.on_local_bytes(env, buffer, result),
+            } => match self.reads.remove(&ticket) {
+                Some((Ticket::Rebind, wanted)) => self.on_rebind_read(env, wanted, buffer, result),
+                Some((Ticket::Reader(conn), wanted)) => {
+                    self.on_reader_bytes(env, conn, wanted, buffer, result);
+                }
+                Some((Ticket::Feeder(peer), wanted)) => {
+                    self.on_feeder_bytes(env, peer, wanted, buffer, result);
+                }
+                Some((Ticket::Local, _)) => self.on_local_bytes(env, buffer, result),
+                None => {}
             },
             StoreEvent::Lost { stream, range } => {
                 tracing::error!(
@@ -628,8 +631,7 @@ impl Log {
             .holds(stream, position..StreamPosition(position.0 + 1))
         {
             rebind.reading = true;
-            self.store
-                .read(Ticket::Rebind.pack(), stream, position, env.batches.take());
+            self.read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
             self.drain(env);
             return;
         }
@@ -649,15 +651,21 @@ impl Log {
     fn on_rebind_read(
         &mut self,
         env: &mut Env,
+        wanted: Wanted,
         buffer: Buffer,
-        result: Result<std::ops::Range<usize>, ReadFailure>,
+        result: Result<ReadBytes, ReadFailure>,
     ) {
         let Some(rebind) = self.rebind.as_mut() else {
             return;
         };
         rebind.reading = false;
-        let Ok(payload) = result else { return };
         let (term, stream, position) = (rebind.term, rebind.stream, rebind.position);
+        if wanted != Wanted::new(stream, position.0) {
+            return; // Another term wants other bytes.
+        }
+        let Ok(ReadBytes { payload, .. }) = result else {
+            return;
+        };
         let fits = self.engine.permit().is_some_and(|p| {
             p.term == term
                 && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)
@@ -679,8 +687,12 @@ impl Log {
         position: u64,
         buffer: Buffer,
     ) {
+        self.last_read += 1;
+        let number = self.last_read;
+        self.reads
+            .insert(number, (ticket, Wanted::new(stream, position)));
         self.store
-            .read(ticket.pack(), stream, StreamPosition(position), buffer);
+            .read(number, stream, StreamPosition(position), buffer);
     }
 
     /// Hands over if we lead, so that a stopping node costs its clients no timeout.

@@ -14,7 +14,7 @@ use paxos::{Input, LogState, ReadId, StreamEnd, StreamName, Time};
 use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, LogEvent, Place};
 use crate::line::{Refusal, Request};
-use crate::log::{Log, Ticket};
+use crate::log::{Log, Ticket, Wanted};
 use crate::op::ConnId;
 use crate::store::{ReadBytes, ReadFailure};
 
@@ -372,6 +372,7 @@ impl Log {
         &mut self,
         env: &mut Env,
         conn: ConnId,
+        asked: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
@@ -393,7 +394,7 @@ impl Log {
                         .map_or(u64::MAX, |to| to.saturating_sub(reader.cursor.at)),
                 );
                 let count = (bytes.payload.len() as u64).min(wanted) as usize;
-                if count == 0 || bytes.position.0 != spot.position {
+                if count == 0 || asked != Wanted::new(spot.stream, spot.position) {
                     return;
                 }
                 let slice = buffer
