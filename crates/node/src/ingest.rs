@@ -15,7 +15,7 @@ use paxos::{
 
 use crate::buffer::Buffer;
 use crate::env::{Env, Place};
-use crate::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
+use crate::format::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use crate::line::{Refusal, Request};
 use crate::log::{Log, SMALL_BATCH, batch_of};
 use crate::op::{ConnId, Received};
@@ -30,10 +30,10 @@ pub(crate) struct Ingest {
     opening: BTreeMap<StreamName, Append>,
     /// Appends that wait for their turn, or for phase 1 to finish.
     queue: VecDeque<Append>,
-    /// Close-stream actions that are proposed and not chosen.
-    closing: BTreeMap<StreamName, Vec<ConnId>>,
-    /// A close that came before its last bytes were chosen.
-    early_closes: Vec<(ConnId, StreamName, u64, Time)>,
+    /// Who waits for close-stream actions that are proposed and not chosen.
+    closing: BTreeMap<StreamName, Vec<Close>>,
+    /// Closes that came before their last bytes were chosen.
+    early_closes: Vec<Close>,
     /// Numbers the streams we open in this incarnation.
     counter: u32,
     /// Commands of the state machine inside this process, until they are in a stream.
@@ -79,6 +79,15 @@ enum Mode {
 enum EndOfBytes {
     Cut,
     Fin,
+}
+
+/// `close LOG stream=NAME at=POSITION`
+#[derive(Clone, Copy)]
+struct Close {
+    conn: ConnId,
+    stream: StreamName,
+    at: u64,
+    since: Time,
 }
 
 struct Writer {
@@ -190,6 +199,7 @@ impl Log {
         if !self.is_leading() {
             return;
         }
+        self.settle_outcomes(env);
         self.open_next(env);
         self.try_early_closes(env);
         self.write_local(env);
@@ -304,6 +314,9 @@ impl Log {
         let Some(append) = self.ingest.opening.remove(&stream) else {
             return;
         };
+        if append.from == Sink::Local {
+            self.ingest.local.wanted = false;
+        }
         let Append {
             from,
             end,
@@ -347,6 +360,7 @@ impl Log {
             return;
         };
         let Sink::Client(conn) = append.from else {
+            self.ingest.local.wanted = false; // The next attempt takes the next number.
             return;
         };
         let refusal = match reason {
@@ -399,8 +413,9 @@ impl Log {
             if writer.filled == 0 {
                 break;
             }
-            let ready =
-                writer.filled == PAYLOAD_MAX || writer.ended || self.store.queued_bytes() == 0;
+            let ready = writer.filled >= batch_bytes_max(env)
+                || writer.ended
+                || self.store.queued_bytes() == 0;
             let Some(permit) = self.engine.permit() else {
                 return;
             };
@@ -445,13 +460,27 @@ impl Log {
                         self.drain(env);
                     }
                 }
-                EndOfBytes::Cut => {
-                    // The stream stays open for a continuation or a close; nobody writes to it now.
-                    if writer.acknowledged >= writer.proposed {
-                        self.drop_writer(env, None);
-                    }
-                }
+                EndOfBytes::Cut => self.part_with_cut_writer(env),
             }
+        }
+    }
+
+    /// Its client has sent its last byte, and all are chosen. The stream stays open for a
+    /// continuation or a close; nobody writes to it now.
+    fn part_with_cut_writer(&mut self, env: &mut Env) {
+        let over = |w: &Writer| {
+            let all = w.filled == 0 && w.acknowledged >= w.proposed;
+            w.ended && w.end == EndOfBytes::Cut && all
+        };
+        if self.ingest.writer.as_ref().is_some_and(over)
+            && let Some(writer) = self.ingest.writer.take()
+            && let Sink::Client(conn) = writer.sink
+        {
+            let last = match writer.told < writer.acknowledged {
+                true => format!("ack {}\n", writer.acknowledged),
+                false => String::new(),
+            };
+            env.part(conn, last.as_bytes());
         }
     }
 
@@ -463,7 +492,9 @@ impl Log {
         let Sink::Client(conn) = writer.sink else {
             return;
         };
-        if writer.receiving || writer.ended || writer.filled == PAYLOAD_MAX {
+        // A batch must fit into the window of what may be unchosen.
+        let batch_max = batch_bytes_max(env);
+        if writer.receiving || writer.ended || writer.filled >= batch_max {
             return;
         }
         if disk_busy
@@ -477,7 +508,7 @@ impl Log {
         env.receive(
             conn,
             buffer,
-            RECORD_HEADER + writer.filled..BATCH_BUFFER,
+            RECORD_HEADER + writer.filled..RECORD_HEADER + batch_max,
             false,
         );
     }
@@ -525,18 +556,13 @@ impl Log {
         };
         let length = stream.length.0;
         if stream.end == StreamEnd::Cut {
-            let refusal = Refusal::new(
-                "superseded",
-                "the stream was cut off by a change of leader; continue it",
-            );
-            return self.drop_writer(env, Some(refusal.key("stream", String::new())));
+            return self.drop_writer(env, Some(cut_off()));
         }
         if length > writer.acknowledged {
             writer.acknowledged = length;
-        } else {
-            return;
+            self.send_acknowledgement(env);
+            self.part_with_cut_writer(env);
         }
-        self.send_acknowledgement(env);
     }
 
     fn send_acknowledgement(&mut self, env: &mut Env) {
@@ -579,12 +605,24 @@ impl Log {
         if let Err(refusal) = self.check_leading(env) {
             return env.refuse(conn, refusal);
         }
-        self.ingest.early_closes.push((conn, stream, at, env.now));
+        let since = env.now;
+        self.ingest.early_closes.push(Close {
+            conn,
+            stream,
+            at,
+            since,
+        });
         self.try_early_closes(env);
     }
 
     fn try_early_closes(&mut self, env: &mut Env) {
-        for (conn, name, at, since) in std::mem::take(&mut self.ingest.early_closes) {
+        for close in std::mem::take(&mut self.ingest.early_closes) {
+            let Close {
+                conn,
+                stream: name,
+                at,
+                since,
+            } = close;
             if !env.conns.contains_key(&conn) {
                 continue;
             }
@@ -599,26 +637,38 @@ impl Log {
                         ),
                     );
                 } else {
-                    self.ingest.early_closes.push((conn, name, at, since));
+                    self.ingest.early_closes.push(close);
                 }
                 continue;
             };
             let length = stream.length.0;
+            // What the stream is now, once it can grow no more or is too long already.
+            let other_length = |sentence: String| {
+                let refusal = Refusal::new("continues", sentence).key("length", length);
+                match stream.continued_by {
+                    Some(by) => refusal.key("by", by),
+                    None => refusal,
+                }
+            };
             match stream.end {
                 StreamEnd::Closed if length == at => {
-                    env.part(conn, format!("closed {at}\n").as_bytes())
+                    env.part(conn, format!("closed {at}\n").as_bytes());
                 }
                 StreamEnd::Closed => {
-                    let refusal =
-                        Refusal::new("bad-request", format!("{name} was closed at {length}"));
-                    env.refuse(conn, refusal.key("length", length));
+                    env.refuse(conn, other_length(format!("{name} was closed at {length}")));
+                }
+                StreamEnd::Cut if length != at || stream.continued_by.is_some() => {
+                    env.refuse(
+                        conn,
+                        other_length(format!("{name} ended at {length}; another stream followed")),
+                    );
                 }
                 StreamEnd::Cut => {
                     let refusal = Refusal::new(
                         "superseded",
-                        format!("{name} ended at {length}; another stream followed"),
+                        format!("{name} was cut off at {length}; continue it and close that"),
                     );
-                    env.refuse(conn, refusal.key("length", length));
+                    env.refuse(conn, refusal);
                 }
                 StreamEnd::Open if length == at && self.can_propose() => {
                     let action = Action::CloseStream {
@@ -626,29 +676,22 @@ impl Log {
                         at: StreamPosition(at),
                     };
                     if self.engine.propose(env.now, action).is_ok() {
-                        self.ingest.closing.entry(name).or_default().push(conn);
+                        self.ingest.closing.entry(name).or_default().push(close);
                         self.drain(env);
                     } else {
-                        self.ingest.early_closes.push((conn, name, at, since));
+                        self.ingest.early_closes.push(close);
                     }
                 }
                 StreamEnd::Open if length > at => {
-                    let refusal = Refusal::new(
-                        "bad-request",
-                        format!("{name} is {length} bytes long, longer than {at}"),
-                    );
-                    env.refuse(conn, refusal.key("length", length));
+                    let sentence = format!("{name} is {length} bytes long, longer than {at}");
+                    env.refuse(conn, other_length(sentence));
                 }
-                StreamEnd::Open if late => {
-                    let refusal = if self.can_propose() {
-                        Refusal::new("past-end", format!("{name} is only {length} bytes long"))
-                            .key("length", length)
-                    } else {
-                        no_quorum()
-                    };
-                    env.refuse(conn, refusal);
+                StreamEnd::Open if late && self.can_propose() => {
+                    let sentence = format!("{name} is only {length} bytes long");
+                    env.refuse(conn, other_length(sentence));
                 }
-                StreamEnd::Open => self.ingest.early_closes.push((conn, name, at, since)),
+                StreamEnd::Open if late => env.refuse(conn, no_quorum()),
+                StreamEnd::Open => self.ingest.early_closes.push(close),
             }
         }
     }
@@ -659,23 +702,26 @@ impl Log {
         stream: StreamName,
         at: Option<StreamPosition>,
     ) {
-        let conns = self.ingest.closing.remove(&stream).unwrap_or_default();
+        let closes = self.ingest.closing.remove(&stream).unwrap_or_default();
+        let of_writer = |w: &Writer| w.stream == stream;
         let Some(at) = at else {
             // It grew or ended meanwhile: decide again by its state.
-            self.ingest
-                .early_closes
-                .extend(conns.into_iter().map(|c| (c, stream, u64::MAX, env.now)));
+            self.ingest.early_closes.extend(closes);
+            if self
+                .ingest
+                .writer
+                .as_ref()
+                .is_some_and(|w| of_writer(w) && w.close_proposed)
+            {
+                self.drop_writer(env, Some(cut_off()));
+            }
             return;
         };
         let line = format!("closed {at}\n");
-        for conn in conns {
-            env.part(conn, line.as_bytes());
+        for close in closes {
+            env.part(close.conn, line.as_bytes());
         }
-        if self
-            .ingest
-            .writer
-            .as_ref()
-            .is_some_and(|w| w.stream == stream)
+        if self.ingest.writer.as_ref().is_some_and(of_writer)
             && let Some(writer) = self.ingest.writer.take()
             && let Sink::Client(conn) = writer.sink
         {
@@ -685,13 +731,37 @@ impl Log {
 
     /// The writer is no longer this log's writer; `why` is its last line.
     fn drop_writer(&mut self, env: &mut Env, why: Option<Refusal>) {
-        if let Some(writer) = self.ingest.writer.take()
-            && let Sink::Client(conn) = writer.sink
-        {
-            match why {
-                Some(refusal) => env.refuse(conn, refusal),
-                None => env.close(conn),
-            }
+        let Some(writer) = self.ingest.writer.take() else {
+            return;
+        };
+        match (writer.sink, why) {
+            (Sink::Client(conn), Some(refusal)) => env.refuse(conn, refusal),
+            (Sink::Client(conn), None) => env.close(conn),
+            // The rest of a command that began in this stream is none in the next.
+            (Sink::Local, _) => self.ingest.local.pending.clear(),
+        }
+    }
+
+    /// All that this leader proposed is chosen or came to nothing: whatever still waits for an
+    /// outcome will never have one. (Phase 1 without the holders of bytes that cannot be had frees
+    /// slots, and a state of a peer's tells no outcomes.)
+    fn settle_outcomes(&mut self, env: &mut Env) {
+        if !self.can_propose() || self.engine.first_unchosen() < self.engine.proposed_up_to() {
+            return;
+        }
+        for (_, append) in std::mem::take(&mut self.ingest.opening) {
+            self.ingest.queue.push_back(append);
+        }
+        for (_, closes) in std::mem::take(&mut self.ingest.closing) {
+            self.ingest.early_closes.extend(closes);
+        }
+        let state = self.engine.state();
+        let lost = self.ingest.writer.as_ref().is_some_and(|writer| {
+            let length = state.stream(writer.stream).map_or(0, |s| s.length.0);
+            length < writer.proposed || writer.close_proposed
+        });
+        if lost {
+            self.drop_writer(env, Some(cut_off()));
         }
     }
 
@@ -716,11 +786,9 @@ impl Log {
         let closing = std::mem::take(&mut self.ingest.closing)
             .into_values()
             .flatten();
-        let early = std::mem::take(&mut self.ingest.early_closes)
-            .into_iter()
-            .map(|(conn, ..)| conn);
-        for conn in closing.chain(early) {
-            env.refuse(conn, refusal.clone());
+        let early = std::mem::take(&mut self.ingest.early_closes);
+        for close in closing.chain(early) {
+            env.refuse(close.conn, refusal.clone());
         }
         self.ingest.local = Local::default();
     }
@@ -843,12 +911,23 @@ fn parse_append(
     })
 }
 
+fn batch_bytes_max(env: &Env) -> usize {
+    PAYLOAD_MAX.min(env.limits.unchosen_bytes_max as usize)
+}
+
 fn superseded(by: StreamName) -> Refusal {
     Refusal::new(
         "superseded",
         format!("another writer took over with stream {by}; what was acknowledged stays"),
     )
     .key("stream", by)
+}
+
+fn cut_off() -> Refusal {
+    Refusal::new(
+        "superseded",
+        "the stream was cut off by a change of leader; continue it",
+    )
 }
 
 fn disk_full() -> Refusal {
