@@ -12,8 +12,8 @@ mod conversation;
 mod line;
 mod reader;
 
-pub use asker::Asker;
 pub use appender::{Appender, AppenderConfig, Ending};
+pub use asker::Asker;
 pub use chain::{Chain, SharedChain};
 pub use content::{byte_at, crc32c, fill};
 pub use line::Line;

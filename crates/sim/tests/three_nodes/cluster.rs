@@ -77,11 +77,7 @@ pub fn build(scenario: &Scenario) -> Cluster {
     cluster
 }
 
-fn start_node(
-    config: &NodeConfig,
-    disk: &mut dyn Disk,
-    now: Time,
-) -> io::Result<Box<dyn Process>> {
+fn start_node(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
     match Node::start(config.clone(), disk, now) {
         Ok(node) => Ok(Box::new(node)),
         Err(node::StartError::Contradiction { what, .. }) => panic!("I4: {what}"),
