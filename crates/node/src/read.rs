@@ -14,7 +14,7 @@ use paxos::{Input, ReadId, StreamEnd, Time};
 use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Place};
 use crate::line::{Refusal, Request};
-use crate::log::{Log, Ticket};
+use crate::log::{Log, Ticket, Wanted};
 use crate::op::ConnId;
 use crate::store::{ReadBytes, ReadFailure};
 
@@ -288,6 +288,7 @@ impl Log {
         &mut self,
         env: &mut Env,
         conn: ConnId,
+        asked: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
@@ -309,7 +310,7 @@ impl Log {
                         .map_or(u64::MAX, |to| to.saturating_sub(reader.cursor.at)),
                 );
                 let count = (bytes.payload.len() as u64).min(wanted) as usize;
-                if count == 0 || bytes.position.0 != spot.position {
+                if count == 0 || asked != Wanted::new(spot.stream, spot.position) {
                     return;
                 }
                 let slice = buffer

@@ -236,6 +236,12 @@ impl Engine {
         self.config.node
     }
 
+    /// Whether every record asked for was put out: only then what this replica knows now may be
+    /// written into the next record, since it may rest on acceptances whose records come later.
+    pub fn all_records_are_out(&self) -> bool {
+        self.polled == self.acceptor.last_record()
+    }
+
     /// The state after all chosen slots known here.
     pub fn state(&self) -> &LogState {
         &self.state
