@@ -1,4 +1,14 @@
 //! What an error means to whoever started us: one sentence and an exit code.
+//!
+//! | code | meaning |
+//! |---|---|
+//! | 0 | done; also when the reader of our output went away |
+//! | 1 | failure |
+//! | 2 | wrong usage |
+//! | 3 | nobody reachable, no quorum, or no answer in time |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full |
+//! | 5 | no such log, stream, node or file |
+//! | 6 | bytes arrived damaged, or a node answered what cannot be |
 
 use std::io;
 use std::process::ExitCode;

@@ -5,8 +5,11 @@
 //! code is decided in one place, [`exit`].
 
 mod arguments;
+mod bench;
 mod commands;
 mod exit;
+#[allow(dead_code, reason = "demo, dev and bench each use a part of it")]
+mod local;
 mod quantity;
 mod show;
 

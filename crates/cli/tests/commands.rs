@@ -143,6 +143,28 @@ fn a_rate_is_kept() {
 }
 
 #[test]
+fn bytes_of_an_open_pipe_are_not_held_back() {
+    let cluster = FakeCluster::start(1);
+    let mut command = logberg(&cluster.address(0), &["append", "main", "--rate", "20k"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut pipe = child.stdin.take().expect("piped");
+    pipe.write_all(&[7; 1000]).expect("it reads");
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while cluster.truth().chain(None).expect("all").0.len() < 1000 {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "some wait for the pipe's end"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(pipe);
+    assert_eq!(code(&child.wait_with_output().expect("it ends")), Some(0));
+}
+
+#[test]
 fn a_file_that_shrinks_is_an_error_and_no_clean_end() {
     let cluster = FakeCluster::start(1);
     let file = tempfile::NamedTempFile::new().expect("a place for it");
@@ -195,6 +217,32 @@ fn a_busy_log_is_refused_with_4() {
     let output = run(&cluster, &["append", "main", "--takeover"]);
     assert_eq!(code(&output), Some(0), "{}", err(&output));
     drop(writer);
+}
+
+#[test]
+fn a_quiet_writer_notices_that_it_was_superseded() {
+    let cluster = FakeCluster::start(1);
+    let mut command = logberg(&cluster.address(0), &["append", "main"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let quiet = child.stdin.take().expect("piped");
+    while cluster.truth().active.is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(
+        code(&run(&cluster, &["append", "main", "--takeover"])),
+        Some(0)
+    );
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), Some(4), "{}", err(&output));
+    assert!(
+        err(&output).contains("another writer took over"),
+        "{}",
+        err(&output)
+    );
+    drop(quiet);
 }
 
 #[test]

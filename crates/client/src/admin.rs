@@ -311,7 +311,13 @@ impl Client {
                 let server = asked.server;
                 return Err(AdminError::Refused { server, refusal });
             }
-            _ => {}
+            // Other nodes may not have heard of it yet: what is said here is enough.
+            Ok(json) => {
+                if let Ok(created) = serde_json::from_str(&json) {
+                    return Ok(created);
+                }
+            }
+            Err(_) => {}
         }
         let created = self.logs()?.into_iter().find(|log| log.name == name);
         created.ok_or_else(|| AdminError::UnknownLog {

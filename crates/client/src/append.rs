@@ -309,6 +309,14 @@ impl Appender {
         self.shared.lock().statistics
     }
 
+    /// Whether the appender still works: for who has nothing to write and would not notice
+    /// otherwise.
+    ///
+    /// Errors: what every write from now on will say.
+    pub fn check(&self) -> Result<(), AppendError> {
+        self.shared.lock().error().map_or(Ok(()), Err)
+    }
+
     /// Sends what waits for company and returns when everything below `position` is chosen.
     ///
     /// Units: `position` is a chain position, at most [`Appender::position`]; more is cut to that.

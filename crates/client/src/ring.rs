@@ -244,6 +244,16 @@ mod tests {
     }
 
     #[test]
+    fn what_a_lost_stream_does_not_hold_is_to_be_sent_again() {
+        let mut ring = Ring::new(0, CHUNK_BYTES);
+        ring.write(b"abcdef");
+        assert_eq!(ring.advance_sent(5), 0);
+        assert!(ring.resume_at(2));
+        assert_eq!(unsent_bytes(&ring), b"cdef");
+        assert_eq!(ring.advance_sent(4), 3, "c, d and e for the second time");
+    }
+
+    #[test]
     fn small_writes_share_a_chunk_even_after_they_were_sent() {
         let mut ring = Ring::new(0, 2 * CHUNK_BYTES);
         for _ in 0..1000 {
@@ -264,6 +274,9 @@ mod tests {
     }
 
     proptest! {
+        // Each case moves megabytes.
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
         /// Against a plain vector: whatever is written, sent, acknowledged and resumed, the unsent
         /// bytes are exactly those from `sent` on.
         #[test]
@@ -293,6 +306,7 @@ mod tests {
                         let span = ring.sent_max() - ring.acknowledged();
                         let position = ring.acknowledged() + (amount as u64).min(span);
                         prop_assert!(ring.resume_at(position));
+                        prop_assert_eq!((ring.acknowledged(), ring.sent()), (position, position));
                         prop_assert!(!ring.resume_at(ring.sent_max() + 1));
                     }
                 }

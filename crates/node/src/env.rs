@@ -47,24 +47,14 @@ pub enum LogEvent {
     /// Chosen bytes for the subscriber inside the process.
     Chunk {
         log: LogId,
-        stream: paxos::StreamName,
         bytes: Vec<u8>,
     },
     /// The subscriber's current stream ended here; a torn frame at its end is dropped.
     StreamEnded {
         log: LogId,
     },
-    /// All chosen so far was handed to the subscriber.
-    CaughtUp {
-        log: LogId,
-    },
     Role {
         log: LogId,
-    },
-    /// Its disk failed; the replica no longer takes part.
-    Stopped {
-        log: LogId,
-        why: String,
     },
 }
 

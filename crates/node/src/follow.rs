@@ -40,7 +40,7 @@ impl Log {
 
     /// Receives from everybody again once our disk has kept up.
     pub(crate) fn pump_sources(&mut self, env: &mut Env) {
-        if self.store.queued_bytes() as u64 > env.limits.store_queue_bytes_max {
+        if self.store.queued_bytes() > env.limits.store_queue_bytes_max {
             return;
         }
         for (conn, source) in &mut self.sources {

@@ -5,19 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use paxos::{Action, Checkpoint, LogState, NodeId, Outcome, Slot, Time};
+use paxos::{NodeId, Slot, Time};
 
-use crate::commands::{self, Decoder};
+use crate::commands::Decoder;
 use crate::config::{NodeConfig, Start};
-use crate::directory::{self, Command, DIRECTORY, Directory};
-use crate::env::{Env, LogEvent};
+use crate::directory::{self, DIRECTORY, Directory};
+use crate::env::Env;
 use crate::greeting::Greeting;
-use crate::line::Refusal;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
-use crate::store::{Manifest, ManifestLog, Store};
+use crate::store::Manifest;
 use crate::{ClusterId, LogId};
+
+mod directing;
+mod hosting;
+
+use directing::directory_members;
+use hosting::Creating;
 
 pub struct Node {
     pub(crate) config: NodeConfig,
@@ -30,7 +35,8 @@ pub struct Node {
     pub(crate) directory: Directory,
     decoder: Decoder,
     pub(crate) greetings: BTreeMap<ConnId, Greeting>,
-    pub(crate) controls: BTreeMap<ConnId, Control>,
+    /// Incoming control connections: what arrived and is no whole frame yet.
+    pub(crate) controls: BTreeMap<ConnId, Vec<u8>>,
     /// Clients that wait for the directory to say what they asked for.
     pub(crate) requests: Vec<Request>,
     pub(crate) join: Option<crate::join::Join>,
@@ -54,19 +60,6 @@ pub struct Node {
 struct SmallFile {
     writing: bool,
     stale: bool,
-}
-
-/// An incoming control connection: frames as they arrive.
-pub(crate) struct Control {
-    pub peer: NodeId,
-    pub bytes: Vec<u8>,
-}
-
-pub(crate) struct Creating {
-    name: String,
-    store: Store,
-    checkpoint: Checkpoint,
-    listed: bool,
 }
 
 pub(crate) struct Request {
@@ -154,432 +147,6 @@ impl Node {
             self.log_appeared(id);
         }
     }
-
-    fn log_appeared(&mut self, id: LogId) {
-        self.dirty.insert(id);
-        let Some(log) = self.logs.get_mut(&id) else {
-            return;
-        };
-        if id == DIRECTORY {
-            log.subscribe_local();
-        }
-        for (peer, state) in &self.peers.peers {
-            if state.alive {
-                log.set_alive(&mut self.env, *peer, true);
-            }
-        }
-    }
-
-    /// The first segment is made durable first, then the manifest lists the log, then it takes part:
-    /// a listed log without its directory is a lost disk.
-    pub(crate) fn create_log(&mut self, id: LogId, name: &str, members: &[(u32, u32)]) {
-        if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
-            return;
-        }
-        let configuration = match directory::configuration(members) {
-            Ok(configuration) => configuration,
-            Err(e) => {
-                tracing::error!(log = id.0, name, error = ?e, "the directory holds an impossible configuration");
-                return;
-            }
-        };
-        let checkpoint = Checkpoint {
-            promised: Default::default(),
-            state: LogState::new(configuration),
-            accepted: Vec::new(),
-        };
-        tracing::info!(log = id.0, name, "creating this node's replica");
-        let store = Store::create(self.store_config(id), &checkpoint);
-        self.creating.insert(
-            id,
-            Creating {
-                name: name.to_string(),
-                store,
-                checkpoint,
-                listed: false,
-            },
-        );
-        self.advance_creating();
-    }
-
-    fn advance_creating(&mut self) {
-        let mut news = false;
-        for (id, creating) in &mut self.creating {
-            while let Some(op) = creating.store.poll_op() {
-                self.env.ops.push_back(op);
-            }
-            while let Some(event) = creating.store.poll_event() {
-                if let crate::store::StoreEvent::Failed(error) = event {
-                    tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
-                }
-            }
-            let durable = creating.store.queued_bytes() == 0 && !creating.store.has_failed();
-            if durable && !creating.listed {
-                creating.listed = true;
-                news = true;
-                self.manifest.logs.push(ManifestLog {
-                    id: *id,
-                    name: creating.name.clone(),
-                });
-            }
-        }
-        if news {
-            self.save_manifest();
-        }
-    }
-
-    fn on_manifest_written(&mut self, result: std::io::Result<()>) {
-        self.manifest_file.writing = false;
-        if let Err(error) = result {
-            // The old one or the new one is there, whole. The next tick writes it again.
-            tracing::error!(%error, "the manifest could not be written; free space");
-            self.manifest_file.stale = true;
-            return;
-        }
-        if self.manifest_file.stale {
-            return self.save_manifest(); // It lists more than what was written.
-        }
-        if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
-            return self.on_joined_durably();
-        }
-        let ready: Vec<LogId> = self
-            .creating
-            .iter()
-            .filter(|(_, c)| c.listed)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ready {
-            if let Some(creating) = self.creating.remove(&id) {
-                let log = Log::new(
-                    &self.env,
-                    id,
-                    creating.name,
-                    creating.store,
-                    creating.checkpoint,
-                );
-                self.logs.insert(id, log);
-                self.log_appeared(id);
-            }
-        }
-    }
-
-    pub(crate) fn save_manifest(&mut self) {
-        self.manifest_file.stale = self.manifest_file.writing;
-        if !std::mem::replace(&mut self.manifest_file.writing, true) {
-            self.env
-                .ops
-                .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
-        }
-    }
-
-    pub(crate) fn save_peers(&mut self) {
-        self.peers_file.stale = self.peers_file.writing;
-        if std::mem::replace(&mut self.peers_file.writing, true) {
-            return;
-        }
-        let addresses: BTreeMap<u32, &String> =
-            self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
-        let contents = serde_json::to_vec_pretty(&addresses);
-        self.env.ops.push_back(Op::WriteFile {
-            token: TOKEN_PEERS,
-            path: self.config.directory.join(PEERS_FILE),
-            contents: contents.expect("numbers and strings are always JSON"),
-        });
-    }
-
-    fn on_peers_written(&mut self, result: std::io::Result<()>) {
-        self.peers_file.writing = false;
-        if let Err(error) = result {
-            tracing::warn!(%error, "the peers' addresses could not be saved");
-            self.peers_file.stale = true;
-        } else if self.peers_file.stale {
-            self.save_peers();
-        }
-    }
-
-    /// What could not be written before, perhaps it can now.
-    fn save_stale_files(&mut self) {
-        if self.manifest_file.stale && !self.manifest_file.writing {
-            self.save_manifest();
-        }
-        if self.peers_file.stale && !self.peers_file.writing {
-            self.save_peers();
-        }
-    }
-
-    /// A peer's address, from the directory or from its own greeting.
-    pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
-        if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
-            return;
-        }
-        if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
-            self.env.addresses.insert(id, address.to_string());
-            self.save_peers();
-        }
-    }
-
-    // ---- the directory ----
-
-    fn on_log_event(&mut self, event: LogEvent) {
-        match event {
-            LogEvent::Chunk {
-                log: DIRECTORY,
-                bytes,
-                ..
-            } => {
-                self.decoder.push(&bytes);
-                while let Some(command) = self.decoder.next_command() {
-                    match serde_json::from_slice::<Command>(&command) {
-                        Ok(command) => self.on_command(command),
-                        Err(error) => {
-                            tracing::error!(%error, "the directory holds a command that this version does not know; upgrade this node");
-                        }
-                    }
-                }
-            }
-            LogEvent::StreamEnded { log: DIRECTORY } => self.decoder.end_of_stream(),
-            LogEvent::Applied {
-                log: DIRECTORY,
-                slot,
-                outcome: Outcome::NodeId(id),
-            } => {
-                self.on_node_id(slot, id);
-            }
-            LogEvent::Applied {
-                log,
-                outcome: Outcome::Reconfigured { era },
-                ..
-            } => {
-                if let Some(log) = self.logs.get(&log) {
-                    let members = log.engine.state().configuration.members();
-                    tracing::info!(log = log.id.0, era = era.0, ?members, "a new configuration");
-                }
-            }
-            LogEvent::Role { log } => {
-                self.dirty.insert(log);
-                if log == DIRECTORY && !self.logs.get(&log).is_some_and(|l| l.is_leading()) {
-                    self.refuse_requests();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn on_command(&mut self, command: Command) {
-        self.directory.apply(&command);
-        match &command {
-            Command::AddNode { id, address, .. } => self.learn_address(NodeId(*id), address),
-            Command::CreateLog { .. } => {
-                let logs: Vec<_> = self
-                    .directory
-                    .logs
-                    .iter()
-                    .map(|(id, e)| (*id, e.clone()))
-                    .collect();
-                for (id, entry) in logs {
-                    self.create_log(id, &entry.name, &entry.members);
-                }
-            }
-            Command::SetVoters { .. } => {}
-        }
-        self.answer_requests();
-    }
-
-    fn propose_command(&mut self, command: &Command) -> bool {
-        let Ok(bytes) = serde_json::to_vec(command) else {
-            return false;
-        };
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
-            return false;
-        };
-        self.dirty.insert(DIRECTORY);
-        log.append_local(&mut self.env, &commands::encode(&bytes))
-    }
-
-    fn on_node_id(&mut self, slot: Slot, id: NodeId) {
-        let command = self.requests.iter_mut().find_map(|r| match &mut r.wants {
-            Wants::Join {
-                address,
-                disk,
-                slot: asked,
-                proposed,
-            } if *asked == Some(slot) => {
-                *proposed = true;
-                Some(Command::AddNode {
-                    id: id.0,
-                    address: address.clone(),
-                    disk: disk.clone(),
-                })
-            }
-            _ => None,
-        });
-        if let Some(command) = command {
-            self.propose_command(&command);
-        }
-    }
-
-    /// Moves every waiting request on: proposes what it needs, answers what the directory has.
-    pub(crate) fn answer_requests(&mut self) {
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
-            return;
-        };
-        let mut commands = Vec::new();
-        let mut kept = Vec::new();
-        for mut request in std::mem::take(&mut self.requests) {
-            if !self.env.conns.contains_key(&request.conn) {
-                continue;
-            }
-            let answer = match &mut request.wants {
-                Wants::Join {
-                    address,
-                    disk,
-                    slot,
-                    proposed,
-                } => match self.directory.node_by_disk(disk) {
-                    Some(id) if self.directory.nodes[&id].address == *address => Some(
-                        crate::join::answer(&self.env, &self.directory, id, directory_members()),
-                    ),
-                    Some(id) => {
-                        if !*proposed && log.can_propose() {
-                            *proposed = true;
-                            commands.push(Command::AddNode {
-                                id: id.0,
-                                address: address.clone(),
-                                disk: disk.clone(),
-                            });
-                        }
-                        None
-                    }
-                    None => {
-                        if slot.is_none() && log.can_propose() {
-                            *slot = log
-                                .engine
-                                .propose(self.env.now, Action::GenerateNodeId)
-                                .ok();
-                            log.drain(&mut self.env);
-                            self.dirty.insert(DIRECTORY);
-                        }
-                        None
-                    }
-                },
-                Wants::CreateLog { name, proposed } => match self.directory.log_by_name(name) {
-                    Some(id) if *proposed => {
-                        // Usable once it has a leader, which the first append finds out.
-                        Some(format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0).into_bytes())
-                    }
-                    Some(_) => Some(
-                        Refusal::new("exists", format!("a log named {name} exists already"))
-                            .encode(),
-                    ),
-                    None => {
-                        if !*proposed && log.can_propose() {
-                            *proposed = true;
-                            let members = log.engine.state().configuration.members();
-                            let members = members.iter().map(|m| (m.node.0, m.weight)).collect();
-                            commands.push(Command::CreateLog {
-                                name: name.clone(),
-                                members,
-                            });
-                        }
-                        None
-                    }
-                },
-            };
-            match answer {
-                Some(line) => self.env.part(request.conn, &line),
-                None if self.env.now.0 > request.since.0 + 2 * self.env.limits.leader_wait => {
-                    self.env.refuse(request.conn, crate::ingest::no_quorum());
-                }
-                None => kept.push(request),
-            }
-        }
-        self.requests.append(&mut kept);
-        for command in commands {
-            self.propose_command(&command);
-        }
-    }
-
-    fn refuse_requests(&mut self) {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return;
-        };
-        let refusal = log.not_leader(&self.env);
-        for request in std::mem::take(&mut self.requests) {
-            self.env.refuse(request.conn, refusal.clone());
-        }
-    }
-
-    /// What only the directory's leader does: makes the first entries of a new cluster.
-    fn lead_directory(&mut self) {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return;
-        };
-        if !log.can_propose() || !log.local_is_idle() {
-            return;
-        }
-        let own = self.env.identity.node;
-        let disk = crate::line::hex(&self.env.identity.disk.0);
-        let entry = self.directory.nodes.get(&own);
-        if entry.is_none_or(|e| e.address != self.env.advertise) {
-            let address = self.env.advertise.clone();
-            self.propose_command(&Command::AddNode {
-                id: own.0,
-                address,
-                disk,
-            });
-        }
-        if let Start::Bootstrap { voters } = self.config.start
-            && self.directory.voters == 0
-        {
-            self.propose_command(&Command::SetVoters { voters });
-            self.propose_command(&Command::CreateLog {
-                name: "main".into(),
-                members: vec![(own.0, 1)],
-            });
-        }
-    }
-
-    /// Gives weight to nodes that hold everything, until there are as many voters as wanted.
-    fn promote(&mut self) {
-        let voters = self.directory.voters as usize;
-        for (id, log) in &mut self.logs {
-            if !log.can_propose() {
-                continue;
-            }
-            let state = log.engine.state();
-            if state.configuration.members().len() >= voters {
-                continue;
-            }
-            let first_unchosen = log.engine.first_unchosen().0;
-            let ready = self.directory.nodes.keys().copied().find(|node| {
-                !state.configuration.contains(*node)
-                    && log.alive.contains(node)
-                    && log.engine.peer_missing_bytes(*node) == Some(0)
-                    && log.engine.peer_accepted_up_to(*node).is_some_and(|s| {
-                        s.0 + self.env.limits.unchosen_bytes_max / 4 >= first_unchosen
-                    })
-            });
-            if let Some(node) = ready {
-                let change = paxos::Change::Increment(node);
-                let from = state.era;
-                tracing::info!(
-                    log = id.0,
-                    node = node.0,
-                    "giving weight to a node that holds everything"
-                );
-                if log
-                    .engine
-                    .propose(self.env.now, Action::Reconfigure { from, change })
-                    .is_ok()
-                {
-                    log.drain(&mut self.env);
-                    self.dirty.insert(*id);
-                }
-            }
-        }
-    }
-
-    // ---- rounds ----
 
     fn tick(&mut self) {
         self.next_tick = Time(self.env.now.0 + TICK);
@@ -827,11 +394,6 @@ impl Node {
     pub fn cluster(&self) -> ClusterId {
         self.env.identity.cluster
     }
-}
-
-/// The directory begins with the cluster's first node alone.
-fn directory_members() -> Vec<(u32, u32)> {
-    vec![(1, 1)]
 }
 
 impl Machine for Node {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use paxos::{Checkpoint, NodeId, Recovery, Time};
+use paxos::{NodeId, Time};
 use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
@@ -16,8 +16,8 @@ use crate::log::Log;
 use crate::node::{Node, PEERS_FILE};
 use crate::op::Disk;
 use crate::store::{
-    LOCK_FILE, Manifest, ManifestError, RecordContext, RecoverError, RecoveredRecord,
-    RecoveryReport, Store, StoreConfig,
+    LOCK_FILE, Manifest, ManifestError, RecordContext, RecoveryReport, ReplayError, Store,
+    StoreConfig,
 };
 use crate::{ClusterId, DiskId, Identity, LogId};
 
@@ -40,15 +40,7 @@ pub enum StartError {
     Recover {
         log: LogId,
         directory: PathBuf,
-        error: RecoverError,
-    },
-    #[error(
-        "log {log} in {directory} contradicts itself: {what}; keep the directory and start a new node with --join in an empty one"
-    )]
-    Contradiction {
-        log: LogId,
-        directory: PathBuf,
-        what: String,
+        error: ReplayError,
     },
 }
 
@@ -182,22 +174,13 @@ fn recover_log(
 ) -> Result<Log, StartError> {
     let store_config = store_config(config, env, id);
     let directory = store_config.directory.clone();
-    let contradiction = |what: String| StartError::Contradiction {
+    let failed = |error| StartError::Recover {
         log: id,
         directory: directory.clone(),
-        what,
+        error,
     };
-    let mut replay = Replay::default();
-    let (mut store, report) =
-        Store::recover(store_config, disk, &mut |record| replay.on_record(record)).map_err(
-            |error| StartError::Recover {
-                log: id,
-                directory: directory.clone(),
-                error,
-            },
-        )?;
+    let (mut store, report, checkpoint) = Store::replay(store_config, disk).map_err(failed)?;
     tell(id, &report);
-    let checkpoint = replay.finish().map_err(contradiction)?;
     // Seals whatever cut the recovery made before anything is written or said.
     let context = RecordContext {
         promised: checkpoint.promised,
@@ -205,65 +188,6 @@ fn recover_log(
     };
     store.roll(&checkpoint, context);
     Ok(Log::new(env, id, name.to_string(), store, checkpoint))
-}
-
-/// Feeds a store's records to the engine's recovery.
-#[derive(Default)]
-pub(crate) struct Replay {
-    recovery: Option<Recovery>,
-    /// Acceptances may be missing since the last checkpoint: what was chosen cannot be worked out.
-    gap: bool,
-    contradiction: Option<String>,
-}
-
-impl Replay {
-    pub(crate) fn on_record(&mut self, record: RecoveredRecord) {
-        if self.contradiction.is_some() {
-            return;
-        }
-        let outcome = match (&mut self.recovery, record) {
-            (
-                recovery,
-                RecoveredRecord::Checkpoint(checkpoint)
-                | RecoveredRecord::Promise(checkpoint)
-                | RecoveredRecord::State(checkpoint),
-            ) => {
-                self.gap = false;
-                let state = checkpoint.state.clone();
-                recovery
-                    .get_or_insert_with(|| Recovery::new(state))
-                    .on_checkpoint(checkpoint);
-                Ok(())
-            }
-            (None, _) => return self.contradict("its first record is no checkpoint".into()),
-            (Some(recovery), RecoveredRecord::Accept { term, slots, value }) => {
-                recovery.on_accept(term, slots, value)
-            }
-            (Some(recovery), RecoveredRecord::Chosen(up_to)) if !self.gap => {
-                recovery.on_chosen(up_to)
-            }
-            (Some(_), RecoveredRecord::Chosen(_)) => Ok(()),
-            (Some(_), RecoveredRecord::Gap) => {
-                self.gap = true;
-                Ok(())
-            }
-        };
-        if let Err(error) = outcome {
-            self.contradict(format!("{error:?}"));
-        }
-    }
-
-    fn contradict(&mut self, what: String) {
-        self.contradiction = Some(what);
-    }
-
-    pub(crate) fn finish(self) -> Result<Checkpoint, String> {
-        match (self.contradiction, self.recovery) {
-            (Some(what), _) => Err(what),
-            (None, Some(recovery)) => Ok(recovery.finish()),
-            (None, None) => Err("it holds no record".into()),
-        }
-    }
 }
 
 fn tell(id: LogId, report: &RecoveryReport) {

@@ -3,8 +3,8 @@
 mod store_kernel;
 
 use node::op::Time;
-use node::store::{RecoverError, Store};
-use paxos::{Checkpoint, PromisedTerm};
+use node::store::{RecordContext, RecoverError, Store};
+use paxos::{Checkpoint, PromisedTerm, StreamName, StreamPosition};
 use store_kernel::script::{Truth, config, read, recover, settle, state};
 use store_kernel::{Kernel, MemoryDisk, Random};
 
@@ -112,8 +112,8 @@ fn check_reads(store: &mut Store, disk: &MemoryDisk) {
 #[test]
 fn what_was_reported_durable_survives_a_crash_at_every_step() {
     for seed in 0..4 {
-        for steps in 0..260 {
-            let (mut disk, truth) = run_until(seed, steps * 3, 1 + seed as usize % 3);
+        for steps in 0..200 {
+            let (mut disk, truth) = run_until(seed, steps * 4, 1 + seed as usize % 3);
             if let Some(mut store) = check(&mut disk, &truth) {
                 check_reads(&mut store, &disk);
             }
@@ -211,4 +211,113 @@ fn a_clean_stop_leaves_no_doubt_about_the_last_record() {
     truth.watch(&mut store);
     assert_eq!(truth.durable_tag, truth.tags.len() as u64);
     assert!(check(&mut kernel.disk, &truth).is_some());
+}
+
+#[test]
+fn trimmed_segments_go_oldest_first_and_the_rest_stays() {
+    let mut removed = 0;
+    for seed in 0..150 {
+        let mut random = Random(seed);
+        let mut kernel = Kernel::new(new_disk());
+        let mut truth = Truth::default();
+        let mut store = Store::create(config(seed, 1), &first_checkpoint());
+        let mut trimmed = 0;
+        let trim = |at: u64| {
+            move |stream: StreamName| match stream.sequence.counter {
+                1 => StreamPosition(at),
+                _ => StreamPosition(u64::MAX),
+            }
+        };
+        for _ in 0..12 {
+            go_on(&mut store, &mut kernel, &mut truth, &mut random, 60);
+            trimmed += random.below(1 + truth.length - trimmed);
+            store.trim(&trim(trimmed));
+        }
+        let mut disk = kernel.crash(&mut random);
+        let (accepted, _, bytes) = truth.durable();
+        let Ok((mut store, report, recovered)) = recover(&mut disk, 1) else {
+            assert_eq!(truth.durable_tag, 0);
+            continue;
+        };
+        assert_eq!(report.corruptions, []);
+        assert!(recovered.accepted.len() >= accepted);
+        for (stream, range) in &truth.bytes[..bytes] {
+            let start = match stream.sequence.counter {
+                1 => range.start.max(trimmed).min(range.end),
+                _ => range.end,
+            };
+            let range = StreamPosition(start)..StreamPosition(range.end);
+            assert!(
+                store.holdings().holds(*stream, range),
+                "untrimmed bytes are gone"
+            );
+        }
+        let first = disk.files.keys().next().unwrap();
+        removed += u64::from(!first.ends_with("0000000000000001.seg"));
+        check_reads(&mut store, &disk);
+        let (mut store, _, _) = recover(&mut disk, 1).unwrap();
+        let checkpoint = Checkpoint {
+            promised: report.promised,
+            accepted: recovered.accepted,
+            ..first_checkpoint()
+        };
+        let context = RecordContext {
+            promised: report.promised,
+            ..RecordContext::default()
+        };
+        store.roll(&checkpoint, context);
+        let mut kernel = Kernel::new(disk);
+        settle(&mut store, &mut kernel, Time(0));
+        store.trim(&trim(u64::MAX));
+        settle(&mut store, &mut kernel, Time(0));
+        assert_eq!(store.holdings().bytes(), 0);
+        let segments = kernel
+            .disk
+            .files
+            .keys()
+            .filter(|path| path.extension().unwrap() == "seg");
+        assert_eq!(segments.count(), 1, "only the open segment stays");
+        assert!(recover(&mut kernel.disk, 2).is_ok());
+    }
+    assert!(removed > 50, "{removed}");
+}
+
+#[test]
+fn a_segment_is_born_only_after_the_one_before_is_whole() {
+    for seed in 0..100 {
+        let mut random = Random(seed);
+        let mut kernel = Kernel::new(new_disk());
+        let mut truth = Truth::default();
+        let mut store = Store::create(config(seed, 3), &first_checkpoint());
+        settle(&mut store, &mut kernel, Time(0));
+        while !store.wants_roll() {
+            truth.append(&mut store, &mut random);
+            if random.below(3) == 0 {
+                settle(&mut store, &mut kernel, Time(0));
+            }
+            while let Some(op) = store.poll_op() {
+                kernel.submit(op);
+            }
+        }
+        // The next segment's file was made when this one was half full.
+        store.roll(&truth.checkpoint(), truth.context());
+        truth.append(&mut store, &mut random);
+        for _ in 0..random.below(4) {
+            while let Some(op) = store.poll_op() {
+                kernel.submit(op);
+            }
+            if let Some(completion) = kernel.complete_one() {
+                store.on_completion(Time(0), completion);
+            }
+        }
+        while let Some(op) = store.poll_op() {
+            kernel.submit(op);
+        }
+        truth.watch(&mut store);
+        let mut disk = kernel.crash(&mut random);
+        // An index that came too early speaks of records that are not there.
+        if let Some(mut store) = check(&mut disk, &truth) {
+            check_reads(&mut store, &disk);
+        }
+    }
 }

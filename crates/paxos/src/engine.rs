@@ -23,6 +23,7 @@ use crate::{
 /// state.next = first unchosen <= proposed_up_to                 of the leader
 /// chosen <= durable somewhere;  own durable <= own accepted     not ordered against chosen
 /// ```
+#[derive(Debug)]
 pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) now: Time,
@@ -228,6 +229,11 @@ impl Engine {
             state: (*self.state).clone(),
             accepted: self.acceptor.runs(),
         }
+    }
+
+    /// The node this replica is on.
+    pub fn node(&self) -> NodeId {
+        self.config.node
     }
 
     /// Whether every record asked for was put out: only then what this replica knows now may be

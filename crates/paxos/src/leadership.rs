@@ -13,7 +13,8 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::engine::Engine;
-use crate::proposer::{Leading, Phase1};
+use crate::phase1::Phase1;
+use crate::proposer::Leading;
 use crate::{
     Ignored, Message, NodeId, Note, Output, PromisedTerm, RecordNumber, Slot, StepDownReason, Term,
     Time,
@@ -34,7 +35,7 @@ pub(crate) enum Stage {
 
 #[derive(Debug, Default)]
 pub(crate) struct Candidacy {
-    /// When to seek votes (again). A replica that may not stand has none.
+    /// When to seek votes (again).
     wake: Option<Time>,
     /// Votes were sought and no reason not to stand was found since.
     seeking: bool,
@@ -99,15 +100,16 @@ impl Engine {
     /// Leaves whatever this replica was. It stands after a random while and `delay`.
     pub(crate) fn become_candidate(&mut self, delay: u64) {
         self.leave_stage();
-        let wake = if self.may_stand() || self.deposed {
-            let backoff = self.backoff();
-            let wake = self.after(backoff.saturating_add(delay));
-            Some(wake.max(self.patience))
+        // One that may not stand asks as well, seldom: a leader that hears it answers.
+        let delay = if self.may_stand() || self.deposed {
+            delay
         } else {
-            None
+            delay.saturating_add(self.config.timing.candidate_backoff_max)
         };
+        let backoff = self.backoff();
+        let wake = self.after(backoff.saturating_add(delay)).max(self.patience);
         self.stage = Stage::Candidate(Candidacy {
-            wake,
+            wake: Some(wake),
             ..Candidacy::default()
         });
     }
@@ -212,6 +214,7 @@ impl Engine {
         self.see(promised.0);
         match &self.stage {
             Stage::Leading(_) => {
+                self.peers.entry(from).status = None;
                 if let Some(status) = self.leader_status() {
                     self.send(from, status, RecordNumber(0));
                 }
@@ -317,8 +320,12 @@ impl Engine {
         if node == self.config.node {
             return;
         }
-        let before = self.peers.is_alive(node);
-        self.peers.entry(node).alive = true;
+        let peer = self.peers.entry(node);
+        let before = peer.alive;
+        peer.alive = true;
+        if !before {
+            peer.status = None; // it may have restarted, and know less than it told
+        }
         match &mut self.stage {
             Stage::Following(following) if following.leader == node => following.alive_by = None,
             Stage::Candidate(candidacy) if !before && candidacy.wake.is_some() => {
@@ -406,8 +413,14 @@ impl Engine {
             return;
         }
         self.attempts = self.attempts.saturating_add(1);
+        let timing = self.config.timing;
+        let pause = if self.may_stand() || self.deposed {
+            timing.retry
+        } else {
+            timing.retry.max(timing.candidate_backoff_max)
+        };
         let backoff = self.backoff();
-        let wake = self.after(self.config.timing.retry.saturating_add(backoff));
+        let wake = self.after(pause.saturating_add(backoff));
         self.stage = Stage::Candidate(Candidacy {
             wake: Some(wake),
             seeking: self.may_stand(),

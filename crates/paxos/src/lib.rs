@@ -67,7 +67,9 @@
 //! | module | what it decides |
 //! |---|---|
 //! | `leadership` | who stands, who waits, who yields |
-//! | `proposer` | phase 1, what a leader must propose again, and which slots are free |
+//! | `phase1` | what a new leader must propose again, and which slots are free |
+//! | `proposer` | what is proposed in which slot, and who may write bytes where |
+//! | `tenure` | when a leader prepares anew, hands over or steps down |
 //! | `follower` | what this replica promises and accepts |
 //! | `learner` | what is chosen, and what to ask others for |
 //! | `reads` | when a read sees everything chosen before it |
@@ -95,9 +97,11 @@ mod engine;
 mod follower;
 mod leadership;
 mod learner;
+mod phase1;
 mod proposer;
 mod reads;
 mod recovery;
+mod tenure;
 
 mod acceptor;
 mod peers;

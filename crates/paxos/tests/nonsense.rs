@@ -288,7 +288,7 @@ fn perform(steps: Vec<Step>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn nonsense_from_peers_never_panics(steps in proptest::collection::vec(step(), 1..120)) {
         perform(steps);

@@ -729,6 +729,32 @@ fn a_term_chooses_nothing_two_eras_on() {
 }
 
 #[test]
+fn followers_hear_that_an_era_began_before_they_are_asked_to_promise_in_it() {
+    let mut one = Solo::new(fresh(three()));
+    let t = one.lead();
+    let (from, change) = (Era(0), Change::Multiply(2));
+    one.propose(Action::Reconfigure { from, change }).unwrap();
+    one.durable();
+    let out = sent(&one.accepted(TWO, t, slots(0, 1), 0));
+    let status = Message::LeaderStatus {
+        term: t,
+        proposed_up_to: Slot(1),
+        chosen_up_to: Slot(1),
+    };
+    let prepare = Message::Prepare {
+        term: term(1, 1, 1),
+    };
+    for node in [TWO, THREE] {
+        let to: Vec<&Message> = out
+            .iter()
+            .filter(|(to, ..)| *to == node)
+            .map(|(_, m, _)| m)
+            .collect();
+        assert_eq!(to, [&status, &prepare]);
+    }
+}
+
+#[test]
 fn a_follower_learns_only_what_it_accepted_in_the_leaders_term() {
     let mut one = Solo::new(fresh(three()));
     one.input(Input::PeerAlive(TWO));
@@ -961,16 +987,34 @@ fn a_single_member_elects_itself_at_once() {
 }
 
 #[test]
-fn neither_a_learner_nor_an_auxiliary_stands() {
+fn neither_a_learner_nor_an_auxiliary_stands_but_both_ask_for_the_leader() {
     let others = Configuration::equal([TWO, THREE]).unwrap();
-    let learner = Solo::new(fresh(LogState::new(others)));
-    assert_eq!(learner.engine.deadline(), None);
     let marked = three()
         .configuration
         .apply(Change::MarkAuxiliary(ME))
         .unwrap();
-    let auxiliary = Solo::new(fresh(LogState::new(marked)));
-    assert_eq!(auxiliary.engine.deadline(), None);
+    for configuration in [others, marked] {
+        let mut one = Solo::new(fresh(LogState::new(configuration)));
+        one.alive();
+        one.timer(); // at once when a peer appears
+        for _ in 0..5 {
+            let before = one.now;
+            let out = one.timer();
+            assert!(one.now.0 - before.0 >= Timing::default().candidate_backoff_max);
+            assert!(
+                sent(&out)
+                    .iter()
+                    .any(|(_, m, _)| matches!(m, Message::SeekVotes { .. }))
+            );
+            for by in [TWO, THREE] {
+                let offer = Message::OfferVote {
+                    promised: PromisedTerm::default(),
+                    missing_bytes: false,
+                };
+                assert_eq!(prepared(&one.from(by, offer)), None);
+            }
+        }
+    }
 }
 
 #[test]
@@ -1430,4 +1474,26 @@ fn recovery_from_a_checkpoint_equals_recovery_from_all_records() {
     assert_eq!(all.promised, later.promised);
     assert_eq!(all.accepted, later.accepted);
     assert_eq!(all.accepted[0].slots, slots(9, 12));
+}
+
+#[test]
+fn a_checkpoint_read_late_takes_no_later_acceptance_back() {
+    let (a, b) = (term(0, 1, 2), term(0, 2, 3));
+    let mut older = Recovery::new(three());
+    older.on_accept(a, slots(0, 9), Value::NoOp).unwrap();
+    let mut recovery = Recovery::new(three());
+    let generate = action(Action::GenerateNodeId);
+    recovery
+        .on_accept(b, slots(4, 5), generate.clone())
+        .unwrap();
+    recovery.on_checkpoint(older.finish());
+    let checkpoint = recovery.finish();
+    assert_eq!(checkpoint.promised, PromisedTerm(b));
+    let runs: Vec<_> = checkpoint
+        .accepted
+        .iter()
+        .map(|run| (run.slots, run.term.0))
+        .collect();
+    assert_eq!(runs, [(slots(0, 4), a), (slots(4, 5), b), (slots(5, 9), a)]);
+    assert_eq!(checkpoint.accepted[1].value, generate);
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -9,12 +10,17 @@ use anyhow::{Context, Result};
 use clap::Args;
 use client::{AppendOptions, Appender, Closed, Mode};
 use indicatif::{ProgressBar, ProgressStyle};
+use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::arguments::Global;
 use crate::exit::Failure;
 use crate::{quantity, show};
 
 const READ_BYTES: usize = 256 << 10;
+const WAIT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 250_000_000,
+};
 
 /// Append a file or standard input to a log, as a new stream
 #[derive(Debug, Args)]
@@ -84,6 +90,12 @@ impl Arguments {
         loop {
             // With a rate, no more is read ahead than may be sent.
             let limit = if pace.is_some() { piece } else { buffer.len() };
+            while !source.is_ready()? {
+                // Without this, a log's tail that is quiet for hours would not notice for hours
+                // that its stream is over.
+                appender.check()?;
+                show_progress(progress, appender);
+            }
             let count = source.read(&mut buffer[..limit])?;
             if count == 0 {
                 return source.check_whole();
@@ -94,9 +106,7 @@ impl Arguments {
                 }
                 appender.write_all(piece)?;
             }
-            if !progress.is_hidden() {
-                progress.set_position(appender.acknowledged());
-            }
+            show_progress(progress, appender);
         }
     }
 
@@ -141,7 +151,9 @@ impl Arguments {
 
 /// What is appended, and how much of it there should be.
 struct Source {
-    input: Box<dyn Read>,
+    input: File,
+    /// It is standard input, on which bytes may be long in coming.
+    waits: bool,
     /// Of a regular file, when it was opened.
     length: Option<u64>,
     read: u64,
@@ -150,8 +162,11 @@ struct Source {
 impl Source {
     fn open(path: &PathBuf) -> Result<Self> {
         if path.as_os_str() == "-" {
+            // The standard library's handle reads ahead into a buffer, where poll does not see it.
+            let stdin = io::stdin().as_fd().try_clone_to_owned();
             return Ok(Self {
-                input: Box::new(io::stdin().lock()),
+                input: File::from(stdin.context("cannot use standard input")?),
+                waits: true,
                 length: None,
                 read: 0,
             });
@@ -164,9 +179,23 @@ impl Source {
         }
         Ok(Self {
             length: metadata.is_file().then_some(metadata.len()),
-            input: Box::new(file),
+            input: file,
+            waits: false,
             read: 0,
         })
+    }
+
+    /// Waits a little for bytes or the end.
+    fn is_ready(&self) -> Result<bool> {
+        if !self.waits {
+            return Ok(true);
+        }
+        let mut fds = [PollFd::new(&self.input, PollFlags::IN)];
+        match rustix::event::poll(&mut fds, Some(&WAIT)) {
+            Ok(ready) => Ok(ready > 0),
+            Err(rustix::io::Errno::INTR) => Ok(false),
+            Err(error) => Err(io::Error::from(error)).context("cannot wait for standard input"),
+        }
     }
 
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize> {
@@ -219,6 +248,12 @@ impl Pace {
             None => self.due = self.due.max(now.checked_sub(Self::CATCH_UP_MAX).unwrap_or(now)),
         }
         self.due += Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
+    }
+}
+
+fn show_progress(progress: &ProgressBar, appender: &Appender) {
+    if !progress.is_hidden() {
+        progress.set_position(appender.acknowledged());
     }
 }
 

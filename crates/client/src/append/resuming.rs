@@ -148,6 +148,7 @@ struct Resumption {
 }
 
 /// What a refusal to continue teaches.
+#[derive(Debug, PartialEq, Eq)]
 enum Lesson {
     /// Ask again; everything below this chain position is safe.
     SafeBelow(u64),
@@ -210,5 +211,82 @@ fn resume_mode(mode: Mode) -> Mode {
     match mode {
         Mode::Wait => Mode::Wait,
         Mode::Refuse | Mode::TakeOver => Mode::Refuse,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(counter: u64) -> StreamName {
+        StreamName {
+            owner: 1,
+            incarnation: 1,
+            counter,
+        }
+    }
+
+    /// Stream 1 begins at 1000 of the chain and was acknowledged up to 10.
+    fn resumption(answer_lost: bool) -> Resumption {
+        let place = StreamPlace {
+            stream: name(1),
+            position: 10,
+        };
+        Resumption {
+            answer_lost,
+            ..Resumption::new(place, 1000)
+        }
+    }
+
+    fn refusal(length: u64, by: Option<u64>) -> Refusal {
+        let refusal = Refusal::new(Code::Continues, "").with("length", length);
+        match by {
+            Some(counter) => refusal.with("by", name(counter)),
+            None => refusal,
+        }
+    }
+
+    #[test]
+    fn a_longer_stream_is_continued_at_its_end() {
+        let mut resumption = resumption(false);
+        let lesson = resumption.on_refused(&refusal(25, None));
+        assert_eq!(lesson, Lesson::SafeBelow(1025));
+        assert_eq!(resumption.place.to_string(), "1.1.1@25");
+        assert_eq!(resumption.position(), 1025);
+    }
+
+    #[test]
+    fn a_stream_we_may_have_opened_is_continued_at_0() {
+        let mut resumption = resumption(true);
+        let lesson = resumption.on_refused(&refusal(25, Some(2)));
+        assert_eq!(lesson, Lesson::SafeBelow(1025));
+        assert_eq!(resumption.place.to_string(), "1.1.2@0");
+        assert_eq!(resumption.position(), 1025);
+    }
+
+    #[test]
+    fn a_stream_with_bytes_is_not_ours() {
+        let mut resumption = resumption(true);
+        resumption.on_refused(&refusal(25, Some(2)));
+        let lesson = resumption.on_refused(&refusal(1, None));
+        assert_eq!(lesson, Lesson::Superseded(Some(name(2))));
+    }
+
+    #[test]
+    fn who_lost_no_answer_knows_a_continuation_for_anothers() {
+        let lesson = resumption(false).on_refused(&refusal(10, Some(2)));
+        assert_eq!(lesson, Lesson::Superseded(Some(name(2))));
+    }
+
+    #[test]
+    fn a_refusal_that_teaches_nothing_is_nonsense() {
+        for refusal in [
+            refusal(10, None),
+            refusal(u64::MAX, None),
+            Refusal::new(Code::Continues, ""),
+        ] {
+            let lesson = resumption(false).on_refused(&refusal);
+            assert!(matches!(lesson, Lesson::Nonsense(_)), "{lesson:?}");
+        }
     }
 }

@@ -12,6 +12,7 @@
 
 pub mod codec;
 pub mod frame;
+mod message;
 pub mod record;
 pub mod segment;
 

@@ -88,6 +88,9 @@ impl Holdings {
         let Some(intervals) = self.streams.get_mut(&stream) else {
             return;
         };
+        if bytes.is_empty() {
+            return;
+        }
         intervals.remove(bytes);
         if intervals.ranges.is_empty() {
             self.streams.remove(&stream);
@@ -134,6 +137,16 @@ mod tests {
 
     fn positions(range: Range<u64>) -> Range<StreamPosition> {
         StreamPosition(range.start)..StreamPosition(range.end)
+    }
+
+    #[test]
+    fn removing_nothing_cuts_nothing() {
+        let stream = StreamName::default();
+        let mut holdings = Holdings::default();
+        holdings.add(stream, 0..6);
+        holdings.remove(stream, 3..3);
+        let up_to = holdings.held_up_to(stream, StreamPosition(0));
+        assert_eq!(up_to, StreamPosition(6));
     }
 
     proptest! {

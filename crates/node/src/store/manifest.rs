@@ -14,7 +14,7 @@ use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use crate::format::segment::directory_name;
+use crate::format::segment::{directory_name, log_of};
 use crate::op::{Disk, Op, Token};
 use crate::{ClusterId, DiskId, Identity, LogId};
 
@@ -60,6 +60,10 @@ pub enum ManifestError {
         wanted: String,
     },
     #[error(
+        "{0} holds logs and no manifest: restore the manifest, or let this node join again as a new one with an empty directory"
+    )]
+    Missing(PathBuf),
+    #[error(
         "{directory} is listed in the manifest and not there: the disk is lost; let the node join again as a new one with an empty directory"
     )]
     LostLog { directory: PathBuf },
@@ -93,10 +97,43 @@ impl Manifest {
         })
     }
 
-    /// `None` if the directory has none: it is new.
+    /// `None` if the directory is new. A new node's manifest is saved, listing no log, before its
+    /// first log is created: a directory with logs and no manifest has lost it.
     ///
     /// Every listed log's directory is there, or this is an error.
     pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<Option<Manifest>, ManifestError> {
+        let Some(manifest) = Manifest::read(disk, directory)? else {
+            return Ok(None);
+        };
+        match manifest.lost_logs(disk, directory)?.into_iter().next() {
+            Some(directory) => Err(ManifestError::LostLog { directory }),
+            None => Ok(Some(manifest)),
+        }
+    }
+
+    /// The directories of listed logs that are not there.
+    pub(super) fn lost_logs(
+        &self,
+        disk: &mut dyn Disk,
+        directory: &Path,
+    ) -> Result<Vec<PathBuf>, ManifestError> {
+        let entries = disk.list(directory).map_err(|source| ManifestError::Io {
+            path: directory.to_owned(),
+            source,
+        })?;
+        let exists = |name: &str| {
+            let mut directories = entries.iter().filter(|entry| entry.is_directory);
+            directories.any(|entry| entry.name == name)
+        };
+        let names = self.logs.iter().map(|log| directory_name(log.id));
+        let lost = names.filter(|name| !exists(name));
+        Ok(lost.map(|name| directory.join(name)).collect())
+    }
+
+    pub(super) fn read(
+        disk: &mut dyn Disk,
+        directory: &Path,
+    ) -> Result<Option<Manifest>, ManifestError> {
         let path = directory.join(MANIFEST_FILE);
         let failed = |source| ManifestError::Io {
             path: path.clone(),
@@ -108,7 +145,10 @@ impl Manifest {
             Err(error) => return Err(failed(error)),
         };
         let Some(entry) = entries.iter().find(|entry| entry.name == MANIFEST_FILE) else {
-            return Ok(None);
+            return match entries.iter().any(|entry| log_of(&entry.name).is_some()) {
+                true => Err(ManifestError::Missing(directory.to_owned())),
+                false => Ok(None),
+            };
         };
         let mut contents = vec![0; entry.length as usize];
         let mut filled = 0;
@@ -120,19 +160,7 @@ impl Manifest {
             }
         }
         contents.truncate(filled);
-        let manifest = Manifest::parse(&contents, &path)?;
-        for log in &manifest.logs {
-            let name = directory_name(log.id);
-            if !entries
-                .iter()
-                .any(|entry| entry.is_directory && entry.name == name)
-            {
-                return Err(ManifestError::LostLog {
-                    directory: directory.join(name),
-                });
-            }
-        }
-        Ok(Some(manifest))
+        Ok(Some(Manifest::parse(&contents, &path)?))
     }
 
     /// Refuses to serve another cluster from this directory.

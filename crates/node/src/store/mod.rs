@@ -11,19 +11,22 @@
 //! call: it hands out [`Op`]s and is handed their [`Completion`]s. docs/data-files.md draws the
 //! bytes and goes through every point at which a crash can happen.
 //!
-//! The contract: [`Store::recover`], then [`Store::roll`], then anything; or [`Store::create`].
+//! The contract: [`Store::recover`] (or [`Store::replay`], which feeds the engine's recovery), then [`Store::roll`], then anything; or [`Store::create`].
 //!
 //! ```text
 //! last_number >= written (in flight) >= durable_number >= the last record's watermark
 //! ```
 
+mod feed;
 mod holdings;
 mod index;
 mod manifest;
 mod offline;
 mod read;
 mod recover;
+mod replay;
 mod scan;
+mod trim;
 mod verify;
 mod write;
 
@@ -40,6 +43,7 @@ pub use holdings::Holdings;
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport};
+pub use replay::{Replay, ReplayError};
 pub use scan::Corruption;
 pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, verify};
 
@@ -161,6 +165,7 @@ pub struct Store {
     holdings: Holdings,
     writer: write::Writer,
     reader: read::Reader,
+    trimmer: trim::Trimmer,
     /// For records without a large payload.
     blocks: Pool,
 }
@@ -202,6 +207,7 @@ enum Awaiting {
         job: u64,
     },
     Closed,
+    Removed,
     /// Tidying up: an error changes nothing.
     Tidied,
 }
@@ -239,6 +245,7 @@ impl Store {
             holdings: Holdings::default(),
             writer: write::Writer::default(),
             reader: read::Reader::default(),
+            trimmer: trim::Trimmer::default(),
             blocks: Pool::new(BLOCK, 64),
             config,
         }
@@ -270,6 +277,7 @@ impl Store {
                     Awaiting::FileForReading { segment } => {
                         self.on_file_for_reading(segment, result);
                     }
+                    Awaiting::Removed => self.on_removed(result),
                     Awaiting::Index { .. } | Awaiting::Record { .. } => {}
                     Awaiting::Closed | Awaiting::Tidied => {}
                 }
@@ -336,7 +344,7 @@ impl Store {
     /// After [`Store::close`]: nothing is in flight any more.
     pub fn is_closed(&mut self) -> bool {
         let busy = self.writer.is_busy() && !self.writer.failed;
-        if !self.writer.closing || busy || self.reader.is_busy() {
+        if !self.writer.closing || busy || self.reader.is_busy() || self.trimmer.is_busy() {
             return false;
         }
         self.close_files();

@@ -2,22 +2,22 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use paxos::{LogState, StreamName, StreamPosition};
+use paxos::{Checkpoint, LogState, StreamName, StreamPosition};
 use thiserror::Error;
 
-use super::index::{Place, SegmentIndex};
+use super::index::{Place, RecordPlace, SegmentIndex};
 use super::scan::{Scope, SegmentFile};
-use super::{Store, StoreConfig, index::RecordPlace};
+use super::{Manifest, ManifestError, ReplayError, Store, StoreConfig};
 use crate::LogId;
-use crate::op::Disk;
+use crate::format::segment::directory_name;
+use crate::op::{DirectoryEntry, Disk};
 
 /// Yields every byte of the output that a state speaks of, in order, verified.
 ///
 /// ```text
-/// let (store, report) = Store::recover(config, disk, feed the engine's recovery)?;
-/// let mut output = ReadOffline::new(&store, &state);
+/// let (mut output, checkpoint) = ReadOffline::open(disk, directory, log)?;
 /// while let Some(piece) = output.next(disk)? { … }
 /// ```
 pub struct ReadOffline {
@@ -53,9 +53,33 @@ pub enum OfflineError {
     },
     #[error("{path} is corrupt at {offset}")]
     Corrupt { path: PathBuf, offset: u64 },
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("{0} has no manifest: it is not a node's directory")]
+    NoManifest(PathBuf),
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
 }
 
+/// A disk that is looked at and not touched: what recovery would put aside stays where it is.
+struct LookOnly<'a>(&'a mut dyn Disk);
+
 impl ReadOffline {
+    /// Of one log in a node's directory: its untrimmed output, and the state that says so.
+    pub fn open(
+        disk: &mut dyn Disk,
+        directory: &Path,
+        log: LogId,
+    ) -> Result<(ReadOffline, Checkpoint), OfflineError> {
+        let manifest = Manifest::load(disk, directory)?;
+        let manifest = manifest.ok_or_else(|| OfflineError::NoManifest(directory.to_owned()))?;
+        let path = directory.join(directory_name(log));
+        let config = StoreConfig::new(path, manifest.identity, log, 0);
+        let (store, _, checkpoint) = Store::replay(config, &mut LookOnly(disk))?;
+        let output = ReadOffline::new(&store, &checkpoint.state);
+        Ok((output, checkpoint))
+    }
+
     /// Of a store just recovered (nothing is written): all untrimmed output of `state`.
     pub fn new(store: &Store, state: &LogState) -> ReadOffline {
         let config: &StoreConfig = &store.config;
@@ -183,5 +207,35 @@ impl ReadOffline {
         }
         self.segments[at].index = Some(index);
         Ok(())
+    }
+}
+
+impl Disk for LookOnly<'_> {
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        self.0.list(directory)
+    }
+    fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(path, offset, into)
+    }
+    fn write_file(&mut self, _: &Path, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+    fn create_directory(&mut self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn rename(&mut self, _: &Path, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+    fn lock(&mut self, path: &Path) -> io::Result<()> {
+        self.0.lock(path)
+    }
+    fn free_space(&mut self, path: &Path) -> io::Result<u64> {
+        self.0.free_space(path)
+    }
+    fn random(&mut self) -> io::Result<[u8; 16]> {
+        self.0.random()
+    }
+    fn write_path(&mut self, directory: &Path) -> String {
+        self.0.write_path(directory)
     }
 }

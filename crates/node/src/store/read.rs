@@ -3,7 +3,7 @@
 //! The search goes from the newest segment to the oldest; the first record that speaks of the byte
 //! decides. Indexes of sealed segments and open files are kept within fixed bounds.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
@@ -16,19 +16,25 @@ use crate::buffer::Buffer;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
 use crate::op::{BLOCK, FileId, Op, OpenMode};
 
+/// Reads that go on at the same time; the others wait in the order they came. Each needs one file
+/// and one index at a time, so that these always fit the bounds below.
+const READS_MAX: usize = 8;
+
 /// Files open for reading.
-const FILES_MAX: usize = 16;
+const FILES_MAX: usize = 2 * READS_MAX;
 
 /// Indexes of sealed segments in memory.
-const INDEXES_MAX: usize = 8;
+const INDEXES_MAX: usize = READS_MAX;
 
 #[derive(Default)]
 pub(super) struct Reader {
+    /// By their order of arrival.
     jobs: BTreeMap<u64, Job>,
+    queued: VecDeque<u64>,
     next_job: u64,
     files: BTreeMap<u64, OpenFile>,
     /// Segments whose index is being read.
-    loading: BTreeMap<u64, Loading>,
+    loading: BTreeSet<u64>,
     /// Counts uses, for least recently used.
     uses: u64,
 }
@@ -37,10 +43,19 @@ struct Job {
     ticket: u64,
     stream: StreamName,
     position: u64,
+    /// With the kernel while `step` is `Reading`.
     buffer: Option<Buffer>,
     /// Segments above were searched.
     search_from: u64,
-    reading: Option<Reading>,
+    step: Step,
+}
+
+#[derive(Clone)]
+enum Step {
+    Queued,
+    NeedsIndex(u64),
+    NeedsFile(Reading),
+    Reading(Reading),
 }
 
 #[derive(Clone)]
@@ -54,14 +69,9 @@ struct Reading {
 struct OpenFile {
     file: FileId,
     ready: bool,
-    /// Reads in flight.
-    readers: usize,
+    /// Who reads from it, or will as soon as it is open: it stays for them.
+    users: usize,
     last_used: u64,
-}
-
-enum Loading {
-    NeedsFile,
-    Reading,
 }
 
 /// One step of a search.
@@ -84,6 +94,11 @@ impl Reader {
             .map(|file| file.file)
             .collect()
     }
+
+    fn jobs_that(&self, wait: impl Fn(&Step) -> bool) -> Vec<u64> {
+        let jobs = self.jobs.iter().filter(|(_, job)| wait(&job.step));
+        jobs.map(|(id, _)| *id).collect()
+    }
 }
 
 impl Store {
@@ -102,37 +117,53 @@ impl Store {
         buffer: Buffer,
     ) {
         self.reader.next_job += 1;
-        let job = self.reader.next_job;
-        self.reader.jobs.insert(
-            job,
-            Job {
-                ticket,
-                stream,
-                position: position.0,
-                buffer: Some(buffer),
-                search_from: u64::MAX,
-                reading: None,
-            },
-        );
-        self.advance(job);
+        let id = self.reader.next_job;
+        let job = Job {
+            ticket,
+            stream,
+            position: position.0,
+            buffer: Some(buffer),
+            search_from: u64::MAX,
+            step: Step::Queued,
+        };
+        self.reader.jobs.insert(id, job);
+        self.reader.queued.push_back(id);
+        self.admit();
     }
 
+    fn admit(&mut self) {
+        while self.reader.jobs.len() - self.reader.queued.len() < READS_MAX {
+            let Some(id) = self.reader.queued.pop_front() else {
+                return;
+            };
+            self.advance(id);
+        }
+    }
+
+    /// Searches, or searches on with one more index.
     fn advance(&mut self, id: u64) {
         let Some(job) = self.reader.jobs.get(&id) else {
             return;
         };
-        if job.reading.is_some() {
-            return;
-        }
-        let (stream, position) = (job.stream, job.position);
-        let from = StreamPosition(position);
-        if self.holdings.held_up_to(stream, from) == from {
+        let (stream, position) = (job.stream, StreamPosition(job.position));
+        if self.holdings.held_up_to(stream, position) == position {
             return self.answer(id, Err(ReadFailure::NotHeld));
         }
-        match self.search(id, stream, position) {
-            Found::Nowhere => self.answer(id, Err(ReadFailure::NotHeld)),
-            Found::Needs(segment) => self.load_index(segment),
-            Found::At(reading) => self.read_record(id, reading),
+        let step = match self.search(id, stream, position.0) {
+            Found::Nowhere => return self.answer(id, Err(ReadFailure::NotHeld)),
+            Found::Needs(segment) => Step::NeedsIndex(segment),
+            Found::At(reading) => Step::NeedsFile(reading),
+        };
+        if let Some(job) = self.reader.jobs.get_mut(&id) {
+            job.step = step.clone();
+        }
+        match step {
+            Step::NeedsIndex(segment) => self.load_index(segment),
+            Step::NeedsFile(reading) => {
+                self.use_file(reading.segment);
+                self.read_record(id);
+            }
+            Step::Queued | Step::Reading(_) => {}
         }
     }
 
@@ -169,61 +200,52 @@ impl Store {
         }
     }
 
-    fn read_record(&mut self, id: u64, reading: Reading) {
-        let length = reading.place.length() as usize;
+    /// Reads the record if its file is open.
+    fn read_record(&mut self, id: u64) {
         let Some(job) = self.reader.jobs.get_mut(&id) else {
             return;
         };
-        if job
-            .buffer
-            .as_ref()
-            .is_some_and(|buffer| buffer.len() < length)
-        {
+        let Step::NeedsFile(reading) = job.step.clone() else {
+            return;
+        };
+        let file = self.reader.files.get(&reading.segment);
+        let Some(file) = file.filter(|file| file.ready).map(|file| file.file) else {
+            return;
+        };
+        let length = reading.place.length() as usize;
+        let Some(buffer) = job.buffer.take_if(|buffer| buffer.len() >= length) else {
+            self.stop_using(reading.segment);
             let short = io::Error::new(io::ErrorKind::InvalidInput, "the buffer is too short");
             return self.answer(id, Err(short.into()));
-        }
-        let Some(file) = self.file_for_reading(reading.segment) else {
-            return;
         };
-        let Some(job) = self.reader.jobs.get_mut(&id) else {
-            return;
-        };
-        let Some(buffer) = job.buffer.take() else {
-            return;
-        };
-        job.reading = Some(reading.clone());
+        let offset = reading.place.offset();
+        job.step = Step::Reading(reading);
         let token = self.token(Awaiting::Record { job: id });
         self.ops.push_back(Op::Read {
             token,
             file,
-            offset: reading.place.offset(),
+            offset,
             buffer,
             range: 0..length,
         });
     }
 
-    /// The file if it is open, counting one more reader; otherwise it will be opened as soon as
-    /// there is room, and whoever waits is called again.
-    fn file_for_reading(&mut self, segment: u64) -> Option<FileId> {
+    /// One more user of the segment's file, which is opened if need be.
+    fn use_file(&mut self, segment: u64) {
         self.reader.uses += 1;
         let uses = self.reader.uses;
         if let Some(file) = self.reader.files.get_mut(&segment) {
             file.last_used = uses;
-            if !file.ready {
-                return None;
-            }
-            file.readers += 1;
-            return Some(file.file);
+            file.users += 1;
+            return;
         }
         if self.reader.files.len() >= FILES_MAX {
-            let idle = self
-                .reader
-                .files
-                .iter()
-                .filter(|(_, file)| file.ready && file.readers == 0);
-            let (&oldest, _) = idle.min_by_key(|(_, file)| file.last_used)?;
-            let closed = self.reader.files.remove(&oldest)?;
-            self.close_file(closed.file);
+            let unused = self.reader.files.iter().filter(|(_, file)| file.users == 0);
+            let oldest = unused.min_by_key(|(_, file)| file.last_used);
+            let oldest = oldest.map(|(segment, _)| *segment);
+            if let Some(closed) = oldest.and_then(|oldest| self.reader.files.remove(&oldest)) {
+                self.close_file(closed.file);
+            }
         }
         let file = self.file();
         let token = self.token(Awaiting::FileForReading { segment });
@@ -238,108 +260,101 @@ impl Store {
             OpenFile {
                 file,
                 ready: false,
-                readers: 0,
+                users: 1,
                 last_used: uses,
             },
         );
-        None
+    }
+
+    /// Whether a read in progress needs the segment's file, or its index.
+    pub(super) fn is_being_read(&self, segment: u64) -> bool {
+        let file = self.reader.files.get(&segment);
+        file.is_some_and(|file| file.users > 0 || !file.ready)
+            || self.reader.loading.contains(&segment)
+    }
+
+    pub(super) fn forget_file(&mut self, segment: u64) {
+        if let Some(file) = self.reader.files.remove(&segment) {
+            self.close_file(file.file);
+        }
+    }
+
+    fn stop_using(&mut self, segment: u64) {
+        if let Some(file) = self.reader.files.get_mut(&segment) {
+            file.users -= 1;
+        }
     }
 
     pub(super) fn on_file_for_reading(&mut self, segment: u64, result: io::Result<()>) {
+        let waiting = self.reader.jobs_that(
+            |step| matches!(step, Step::NeedsFile(reading) if reading.segment == segment),
+        );
+        let sealed = segment - 1;
         match result {
             Ok(()) => {
                 if let Some(file) = self.reader.files.get_mut(&segment) {
                     file.ready = true;
                 }
-                self.advance_all();
+                if self.reader.loading.contains(&sealed) {
+                    self.read_index(sealed);
+                }
+                for job in waiting {
+                    self.read_record(job);
+                }
             }
             Err(error) => {
                 self.reader.files.remove(&segment);
-                self.fail_readers_of(segment, &error);
+                for job in waiting {
+                    self.answer(job, Err(again(&error).into()));
+                }
+                if self.reader.loading.remove(&sealed) {
+                    self.fail_search(sealed, &error);
+                }
             }
         }
+        self.admit();
     }
 
-    fn finish_reading(&mut self, segment: u64) {
-        if let Some(file) = self.reader.files.get_mut(&segment) {
-            file.readers -= 1;
+    /// Every read that waits for this index fails.
+    fn fail_search(&mut self, sealed: u64, error: &io::Error) {
+        let waits = |step: &Step| matches!(step, Step::NeedsIndex(segment) if *segment == sealed);
+        for job in self.reader.jobs_that(waits) {
+            self.answer(job, Err(again(error).into()));
         }
-    }
-
-    /// Something came free, or arrived: all that wait try again, in the order they came.
-    fn advance_all(&mut self) {
-        let loading: Vec<_> = self.reader.loading.keys().copied().collect();
-        for segment in loading {
-            self.load_index(segment);
-        }
-        let jobs: Vec<_> = self.reader.jobs.keys().copied().collect();
-        for job in jobs {
-            self.advance(job);
-        }
-    }
-
-    /// The file cannot be opened or the index cannot be read: every read that needs it fails.
-    fn fail_readers_of(&mut self, segment: u64, error: &io::Error) {
-        self.reader
-            .loading
-            .retain(|sealed, _| *sealed != segment && *sealed + 1 != segment);
-        let jobs: Vec<_> = self.reader.jobs.keys().copied().collect();
-        for id in jobs {
-            let Some(job) = self.reader.jobs.get(&id) else {
-                continue;
-            };
-            if job.reading.is_some() {
-                continue;
-            }
-            let (stream, position) = (job.stream, job.position);
-            let waits_for = match self.search(id, stream, position) {
-                Found::At(reading) => reading.segment == segment,
-                Found::Needs(sealed) => sealed == segment || sealed + 1 == segment,
-                Found::Nowhere => false,
-            };
-            if waits_for {
-                let error = io::Error::new(error.kind(), error.to_string());
-                self.answer(id, Err(error.into()));
-            }
-        }
-        self.advance_all();
     }
 
     pub(super) fn on_record(&mut self, id: u64, buffer: Buffer, result: io::Result<usize>) {
         let Some(job) = self.reader.jobs.get_mut(&id) else {
             return;
         };
-        let Some(reading) = job.reading.clone() else {
+        let Step::Reading(reading) = job.step.clone() else {
             return;
         };
         let (stream, position) = (job.stream, job.position);
+        let salt = self.segments.get(&reading.segment).and_then(|s| s.salt);
         let checked = result.map(|count| {
-            let salt = self
-                .segments
-                .get(&reading.segment)
-                .and_then(|segment| segment.salt);
             let record = &buffer[..count.min(reading.place.length() as usize)];
             check(record, salt, self.config.log, stream, position)
         });
         job.buffer = Some(buffer);
-        self.finish_reading(reading.segment);
-        match checked {
-            Ok(Ok(payload)) => {
-                let position = StreamPosition(position);
-                self.answer(id, Ok(ReadBytes { payload, position }));
-            }
+        self.stop_using(reading.segment);
+        let answer = match checked {
+            Ok(Ok(payload)) => Ok(ReadBytes {
+                payload,
+                position: StreamPosition(position),
+            }),
             Ok(Err(reason)) => {
                 self.give_up(stream, &reading);
-                let failure = ReadFailure::Corrupt {
+                Err(ReadFailure::Corrupt {
                     path: self.path(reading.segment),
                     offset: reading.place.offset(),
                     reason,
-                };
-                self.answer(id, Err(failure));
+                })
             }
-            Err(error) => self.answer(id, Err(error.into())),
-        }
-        self.advance_all();
+            Err(error) => Err(error.into()),
+        };
+        self.answer(id, answer);
+        self.admit();
     }
 
     /// A record is corrupt: none of the bytes it held are held any more.
@@ -380,20 +395,22 @@ impl Store {
         });
     }
 
+    /// Every read that waits for the index goes on, or fails, when it was read.
     fn load_index(&mut self, segment: u64) {
-        if matches!(self.reader.loading.get(&segment), Some(Loading::Reading)) {
-            return;
+        if self.reader.loading.insert(segment) {
+            self.use_file(segment + 1);
+            self.read_index(segment);
         }
-        let stands = self
-            .segments
-            .get(&segment)
-            .and_then(|segment| segment.index_stands);
-        let stands = stands.expect("an index is dropped from memory only once it is on disk");
-        self.reader.loading.insert(segment, Loading::NeedsFile);
-        let Some(file) = self.file_for_reading(segment + 1) else {
+    }
+
+    fn read_index(&mut self, segment: u64) {
+        let file = self.reader.files.get(&(segment + 1));
+        let Some(file) = file.filter(|file| file.ready).map(|file| file.file) else {
             return;
         };
-        self.reader.loading.insert(segment, Loading::Reading);
+        let sealed = self.segments.get(&segment);
+        let stands = sealed.and_then(|sealed| sealed.index_stands);
+        let stands = stands.expect("an index is dropped from memory only once it is on disk");
         let token = self.token(Awaiting::Index { segment });
         let length = stands.place.length() as usize;
         self.ops.push_back(Op::Read {
@@ -407,25 +424,27 @@ impl Store {
 
     pub(super) fn on_index(&mut self, segment: u64, buffer: &Buffer, result: io::Result<usize>) {
         self.reader.loading.remove(&segment);
-        self.finish_reading(segment + 1);
+        self.stop_using(segment + 1);
+        let salt = self.segments.get(&(segment + 1)).and_then(|next| next.salt);
         let index = result.and_then(|count| {
-            let salt = self.segments.get(&(segment + 1)).and_then(|next| next.salt);
             let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
-            parse_index(&buffer[..count.min(buffer.len())], salt, self.config.log).map_err(invalid)
+            let record = &buffer[..count.min(buffer.len())];
+            parse_index(record, salt, self.config.log).map_err(invalid)
         });
         match index {
             Ok(index) => {
-                self.reader.uses += 1;
-                let uses = self.reader.uses;
                 if let Some(sealed) = self.segments.get_mut(&segment) {
                     sealed.index = Some(index);
-                    sealed.last_used = uses;
                 }
-                self.advance_all();
+                let waits = |step: &Step| matches!(step, Step::NeedsIndex(s) if *s == segment);
+                for job in self.reader.jobs_that(waits) {
+                    self.advance(job);
+                }
                 self.drop_indexes();
             }
-            Err(error) => self.fail_readers_of(segment, &error),
+            Err(error) => self.fail_search(segment, &error),
         }
+        self.admit();
     }
 
     /// Keeps the indexes used last, and those that are not on disk yet.
@@ -448,6 +467,11 @@ impl Store {
             }
         }
     }
+}
+
+/// An error for one more read.
+fn again(error: &io::Error) -> io::Error {
+    io::Error::new(error.kind(), error.to_string())
 }
 
 /// Where in the record the stream's bytes from the position on are, if it is what it should be.

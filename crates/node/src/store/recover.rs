@@ -7,18 +7,17 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use paxos::{Action, Checkpoint, Offset, Slot, SlotRange, Term, Value};
+use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
 
+use super::feed::Feed;
 use super::index::{Place, RecordPlace, SegmentIndex};
 use super::read::{FIRST_RECORD, parse_index};
 use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
 use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 use crate::format::DecodeError;
-use crate::format::codec;
-use crate::format::record::{RecordHeader, RecordKind, ValueKind};
+use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
 use crate::op::{BLOCK, Disk, Op};
 
@@ -35,8 +34,8 @@ pub enum RecoveredRecord {
     },
     /// All slots below were known chosen when the record before this was written: it included.
     Chosen(Slot),
-    /// Records that were acknowledged cannot be read: acceptances may be missing from here on, and
-    /// with them the values of slots that `Chosen` speaks of.
+    /// Records that were acknowledged cannot be read: acceptances may be missing from here on. Until
+    /// the next full checkpoint no `Chosen` follows, since the value chosen may be a missing one.
     Gap,
 }
 
@@ -173,14 +172,17 @@ impl Recovery<'_> {
     /// Returns the quarantined files in which nothing was ever written.
     fn find_segments(&mut self) -> Result<Vec<PathBuf>, RecoverError> {
         let directory = self.config.directory.clone();
-        let entries = self
-            .disk
-            .list(&directory)
-            .map_err(|e| self.io(&directory, e))?;
+        let entries = match self.disk.list(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(self.io(&directory, error)),
+        };
         let mut numbers = Vec::new();
         for entry in &entries {
             match segment::number_of(&entry.name) {
                 Some(number) if !entry.is_directory => numbers.push(number),
+                // Put aside by an earlier recovery.
+                _ if entry.name.ends_with(".torn") => {}
                 _ => self.report.unknown.push(directory.join(&entry.name)),
             }
         }
@@ -285,10 +287,8 @@ impl Recovery<'_> {
         };
         let mut file = SegmentFile::new(self.disk, last.path.clone());
         let Some(predecessor) = last.predecessor else {
-            // Only a record that knows of a durable one in this file proves a birth.
-            let first = file.any_record(scope.log)?;
-            let number = first.map_or(u64::MAX, |(_, header, _)| header.number);
-            return Ok(file.later_watermark(FIRST_RECORD, &scope)? >= number);
+            drop(file);
+            return self.was_known_durable(scope);
         };
         let mut next = first_expected(&predecessor);
         let last_of_birth = match predecessor.last_record {
@@ -302,6 +302,25 @@ impl Recovery<'_> {
             next = next.after(&header, checksum);
         }
         Ok(true)
+    }
+
+    /// The last segment's first block cannot be read, but a record can. Was it being born? Only if
+    /// no record in it knows its first one to be durable.
+    fn was_known_durable(&mut self, scope: Scope) -> io::Result<bool> {
+        let at = self.found.len() - 1;
+        let first_record = match at.checked_sub(1).map(|before| (self.scope(before), before)) {
+            None if self.found[at].number == 1 => 1,
+            Some((Some(before), at_before)) if self.found[at_before].predecessor.is_some() => {
+                let found = &self.found[at_before];
+                let start = first_expected(&found.predecessor.unwrap_or_default());
+                let mut file = SegmentFile::new(self.disk, found.path.clone());
+                file.walk(start, &before, &mut |_| {})?.next.number
+            }
+            // Nothing else is left to ask.
+            _ => 0,
+        };
+        let mut file = SegmentFile::new(self.disk, self.found[at].path.clone());
+        Ok(file.later_watermark(FIRST_RECORD, &scope)? >= first_record)
     }
 
     fn put_aside(
@@ -564,81 +583,4 @@ pub(super) fn apply(index: &mut SegmentIndex, offset: u64, header: &RecordHeader
         _ => Place::Record(RecordPlace::new(offset, header.total_length() as u64)),
     };
     index.apply(header.stream, bytes, place);
-}
-
-/// Turns records into what the engine's recovery is told.
-struct Feed<'a> {
-    on_record: &'a mut dyn FnMut(RecoveredRecord),
-    first_unchosen: Option<Slot>,
-    /// No full checkpoint followed the corruption.
-    gap: bool,
-    newest: Option<RecordHeader>,
-    error: Option<RecoverError>,
-}
-
-impl Feed<'_> {
-    fn gap(&mut self) {
-        self.gap = true;
-        (self.on_record)(RecoveredRecord::Gap);
-    }
-
-    fn record(&mut self, path: &Path, offset: u64, header: &RecordHeader, payload: &[u8]) {
-        if self.error.is_some() {
-            return;
-        }
-        self.newest = Some(*header);
-        match recovered(header, payload) {
-            Ok(record) => {
-                let is_full = matches!(
-                    record,
-                    Some(
-                        RecoveredRecord::Checkpoint(_)
-                            | RecoveredRecord::Promise(_)
-                            | RecoveredRecord::State(_)
-                    )
-                );
-                self.gap &= !is_full;
-                if let Some(record) = record {
-                    (self.on_record)(record);
-                }
-                if self.first_unchosen < Some(header.first_unchosen) {
-                    self.first_unchosen = Some(header.first_unchosen);
-                    (self.on_record)(RecoveredRecord::Chosen(header.first_unchosen));
-                }
-            }
-            Err(reason) => {
-                self.error = Some(RecoverError::NotUnderstood {
-                    path: path.to_owned(),
-                    offset,
-                    reason,
-                });
-            }
-        }
-    }
-}
-
-fn recovered(
-    header: &RecordHeader,
-    payload: &[u8],
-) -> Result<Option<RecoveredRecord>, DecodeError> {
-    Ok(Some(match header.kind {
-        RecordKind::Checkpoint => RecoveredRecord::Checkpoint(codec::decode(payload)?),
-        RecordKind::Promise => RecoveredRecord::Promise(codec::decode(payload)?),
-        RecordKind::State => RecoveredRecord::State(codec::decode(payload)?),
-        RecordKind::Accept => RecoveredRecord::Accept {
-            term: header.term,
-            slots: header.slots,
-            value: match header.value {
-                ValueKind::NoOp => Value::NoOp,
-                ValueKind::Content => Value::Content {
-                    stream: header.stream,
-                    offset: Offset(header.slots.start.0 - header.position.0),
-                },
-                ValueKind::Action => Value::Action(Arc::new(codec::decode::<Action>(payload)?)),
-            },
-        },
-        RecordKind::Bytes | RecordKind::Lost | RecordKind::Idle | RecordKind::Index => {
-            return Ok(None);
-        }
-    }))
 }

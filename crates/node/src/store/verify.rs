@@ -89,7 +89,7 @@ pub fn verify(
     directory: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<VerifyReport, VerifyError> {
-    let manifest = Manifest::load(disk, directory)?
+    let manifest = Manifest::read(disk, directory)?
         .ok_or_else(|| VerifyError::NoManifest(directory.to_owned()))?;
     let mut report = VerifyReport {
         cluster: hex(&manifest.identity.cluster.0),
@@ -98,6 +98,13 @@ pub fn verify(
         incarnation: manifest.incarnation,
         ..VerifyReport::default()
     };
+    for lost in manifest.lost_logs(disk, directory)? {
+        report.problems.push(Problem {
+            file: lost,
+            offset: 0,
+            what: "listed in the manifest and not there: this is a lost disk".to_owned(),
+        });
+    }
     let mut logs = Vec::new();
     for entry in list(disk, directory)? {
         let path = directory.join(&entry.name);
@@ -118,6 +125,7 @@ pub fn verify(
                     bytes_all += entry.length;
                     segments.push((number, path.join(&entry.name), entry.length));
                 }
+                _ if entry.name.ends_with(".torn") => {}
                 _ => report.unknown.push(path.join(&entry.name)),
             }
         }

@@ -63,6 +63,13 @@ impl Kernel {
         self.in_flight.is_empty()
     }
 
+    /// Not counting those that are being closed.
+    pub fn open_files(&self) -> usize {
+        let closing = self.in_flight.iter();
+        let closing = closing.filter(|op| matches!(op, Op::CloseFile { .. }));
+        self.open.len() - closing.count()
+    }
+
     /// Performs the oldest op.
     pub fn complete_one(&mut self) -> Option<Completion> {
         let op = self.in_flight.pop_front()?;

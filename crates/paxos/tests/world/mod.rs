@@ -426,7 +426,11 @@ impl World {
                             let checkpoint = engine.checkpoint();
                             assert_eq!(checkpoint.promised, term);
                             assert!(term.0.era <= checkpoint.state.era, "I7");
-                            Record::Promise(term, checkpoint.state)
+                            if self.rng.one_in(2) {
+                                Record::Checkpoint(checkpoint)
+                            } else {
+                                Record::Promise(term, checkpoint.state)
+                            }
                         }
                         Persist::State => Record::State(engine.checkpoint().state),
                         Persist::Accept {

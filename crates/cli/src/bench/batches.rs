@@ -1,0 +1,42 @@
+//! How large the batches were, read from the segments' record headers afterwards.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use anyhow::Result;
+use node::format::RECORD_HEADER;
+use node::format::record::{RecordHeader, RecordKind};
+use node::op::BLOCK;
+
+/// Enough for a mean.
+const RECORDS_MAX: u64 = 50_000;
+
+/// The mean payload of a directory's batches, in bytes; none if there are no batches.
+///
+/// `directory` is of one log on one node, `log-N`. The newest segments count first: those of the
+/// warm-up are the oldest.
+pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
+    let mut segments: Vec<_> = fs::read_dir(directory)?
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
+        .collect();
+    segments.sort();
+    let (mut records, mut bytes) = (0, 0);
+    for path in segments.iter().rev() {
+        let file = File::open(path)?;
+        let mut header = [0; RECORD_HEADER];
+        let mut offset = BLOCK as u64;
+        while records < RECORDS_MAX && file.read_exact_at(&mut header, offset).is_ok() {
+            let Ok((record, ..)) = RecordHeader::decode(&header, None) else {
+                break;
+            };
+            offset += record.total_length() as u64;
+            if record.kind == RecordKind::Accept && record.bytes().is_some() {
+                records += 1;
+                bytes += u64::from(record.payload_length);
+            }
+        }
+    }
+    Ok((records > 0).then(|| bytes as f64 / records as f64))
+}

@@ -1,0 +1,87 @@
+//! The circumstances of a figure.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::Result;
+use serde::Serialize;
+
+#[derive(Clone, Debug, Serialize)]
+pub struct Machine {
+    pub cores: usize,
+    pub memory_bytes: u64,
+    pub kernel: String,
+    pub filesystem: String,
+    /// The system's; nodes ask for cubic where it paces.
+    pub congestion: String,
+    /// How many wanted to run when the bench began, averaged over a minute: above 0.2 or so the
+    /// machine was shared.
+    pub load_before: f64,
+}
+
+impl Machine {
+    /// `directory`: on the file system that is measured.
+    pub fn look(directory: &Path) -> Result<Machine> {
+        let congestion = fs::read_to_string("/proc/sys/net/ipv4/tcp_congestion_control");
+        let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+        let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+        let first = |text: &str| text.split_ascii_whitespace().next().map(str::to_owned);
+        let total = memory
+            .lines()
+            .find_map(|line| line.strip_prefix("MemTotal:"));
+        let kib = total
+            .and_then(first)
+            .and_then(|kib| kib.parse::<u64>().ok());
+        Ok(Machine {
+            cores: std::thread::available_parallelism().map_or(1, usize::from),
+            memory_bytes: kib.unwrap_or(0) * 1024,
+            kernel: rustix::system::uname()
+                .release()
+                .to_string_lossy()
+                .into_owned(),
+            filesystem: filesystem_of(directory)?,
+            congestion: congestion.unwrap_or_default().trim().to_owned(),
+            load_before: first(&load)
+                .and_then(|load| load.parse().ok())
+                .unwrap_or(0.0),
+        })
+    }
+
+    pub fn sentence(&self) -> String {
+        format!(
+            "{} cores, {} GiB, Linux {}, {}, {}, load before {}",
+            self.cores,
+            self.memory_bytes >> 30,
+            self.kernel,
+            self.filesystem,
+            self.congestion,
+            self.load_before
+        )
+    }
+}
+
+/// Of the mount whose path is the longest that leads to `directory`.
+fn filesystem_of(directory: &Path) -> Result<String> {
+    let directory = fs::canonicalize(directory)?;
+    let mounts = fs::read_to_string("/proc/self/mounts")?;
+    let kind = mounts
+        .lines()
+        .filter_map(|line| {
+            let mut fields = line.split(' ').skip(1);
+            let (path, kind) = (fields.next()?, fields.next()?);
+            directory.starts_with(path).then_some((path.len(), kind))
+        })
+        .max_by_key(|(length, _)| *length)
+        .map(|(_, kind)| kind.to_owned());
+    Ok(kind.unwrap_or_else(|| "unknown".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn proc_is_on_proc() {
+        assert_eq!(filesystem_of(Path::new("/proc/self")).unwrap(), "proc");
+    }
+}

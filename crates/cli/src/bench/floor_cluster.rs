@@ -1,0 +1,102 @@
+//! The floor's processes: followers first, then the leader, which is told of them.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use linux::{Kernel, KernelConfig};
+
+use super::floor::Floor;
+use super::process;
+use crate::show;
+
+/// Ended with SIGKILL when dropped.
+pub struct FloorCluster {
+    /// The leader last.
+    children: Vec<Child>,
+    address: String,
+    leader_directory: PathBuf,
+}
+
+impl FloorCluster {
+    /// Must be called on a thread that lives as long: the children end with it.
+    pub fn start(directory: &Path, nodes: u32) -> Result<FloorCluster> {
+        let mut floor = FloorCluster {
+            children: Vec::new(),
+            address: String::new(),
+            leader_directory: directory.join(format!("floor-{nodes}")),
+        };
+        let mut followers: Vec<String> = Vec::new();
+        for id in 1..=nodes {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["bench", "floor-node", "--data"]);
+            command.arg(directory.join(format!("floor-{id}")));
+            if id == nodes && !followers.is_empty() {
+                command.args(["--followers", &followers.join(",")]);
+            }
+            command.stdin(Stdio::null()).stdout(Stdio::piped());
+            let mut child = command.spawn().context("cannot start the floor")?;
+            let out = child.stdout.take().context("it was asked for a pipe")?;
+            floor.children.push(child);
+            let mut address = String::new();
+            BufReader::new(out).read_line(&mut address)?;
+            if address.is_empty() {
+                bail!("a process of the floor ended at its start");
+            }
+            floor.address = address.trim().to_owned();
+            followers.push(floor.address.clone());
+        }
+        Ok(floor)
+    }
+
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    pub fn cpu(&self) -> Result<Duration> {
+        let mut sum = Duration::ZERO;
+        for child in &self.children {
+            sum += process::cpu(child.id()).context("a process of the floor ended")?;
+        }
+        Ok(sum)
+    }
+
+    /// Of the leader's first log.
+    pub fn log_directory(&self) -> PathBuf {
+        self.leader_directory.join("log-1")
+    }
+}
+
+impl Drop for FloorCluster {
+    fn drop(&mut self) {
+        // The leader first: it takes a follower's end for a failure.
+        for child in self.children.iter_mut().rev() {
+            let _ = child.kill();
+        }
+        for child in &mut self.children {
+            let _ = child.wait();
+        }
+    }
+}
+
+/// One process of the floor, until it is ended. Says its address on standard output.
+pub fn serve_floor(directory: PathBuf, followers: Vec<String>) -> Result<()> {
+    linux::die_with_parent().context("cannot be tied to the starting process")?;
+    linux::raise_file_limit().context("cannot raise the limit on open files")?;
+    std::fs::create_dir_all(&directory)?;
+    let mut kernel =
+        Kernel::new(KernelConfig::default()).context("cannot set up the event loop")?;
+    let address = kernel
+        .bind("127.0.0.1:0")
+        .context("cannot listen")?
+        .to_string();
+    let mut floor = Floor::new(address.clone(), followers, directory);
+    show::print(&address)?;
+    kernel.run(&mut floor).context("the event loop failed")?;
+    match floor.has_failed() {
+        true => bail!("the floor failed; the log says why"),
+        false => Ok(()),
+    }
+}

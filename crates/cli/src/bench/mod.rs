@@ -1,0 +1,38 @@
+//! What `logberg bench` is made of.
+//!
+//! ```text
+//!   append     cluster and floor in turn ── load ── latency ──┐
+//!   failover   cluster, a fault, the next ack ── proxied ─────┤   report, one line of JSON
+//!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
+//!   elections  cluster and busy cores ────────────────────────┤
+//!   machine    the disk, the loopback and memory themselves ──┘
+//! ```
+//!
+//! Every bench makes its own directory, starts its own processes, says how far it is if somebody
+//! watches, ends by itself and leaves nothing behind, also when it is interrupted. A figure without
+//! its circumstances is worth little, so each report names the machine.
+
+mod environment;
+mod process;
+mod scratch;
+mod watch;
+
+mod batches;
+mod content;
+mod latency;
+mod load;
+
+mod floor;
+mod floor_cluster;
+mod level;
+mod proxied;
+#[allow(dead_code, reason = "tests of faults use the rest of it")]
+pub mod proxy;
+
+pub mod append;
+pub mod elections;
+pub mod failover;
+pub mod machine;
+pub mod memory;
+
+pub use floor_cluster::serve_floor;

@@ -1,0 +1,58 @@
+//! `logberg bench`: figures of this program on this machine.
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use crate::arguments::Global;
+use crate::bench;
+
+const HELP: &str = "\
+Each bench starts what it needs on this machine, ends by itself and cleans up. Say --json for one line
+with everything that was measured, and the machine it was measured on. A figure from a machine that
+did something else meanwhile is none.
+
+Example: what agreement costs
+  logberg bench append --seconds 20";
+
+/// Measure: appends beside their floor, failover, memory, elections, the machine
+#[derive(Debug, Args)]
+#[command(after_help = HELP)]
+pub struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    Append(bench::append::Arguments),
+    Failover(bench::failover::Arguments),
+    Memory(bench::memory::Arguments),
+    Elections(bench::elections::Arguments),
+    Machine(bench::machine::Arguments),
+    FloorNode(FloorNode),
+}
+
+/// One process of the floor; `bench append` starts it.
+#[derive(Debug, Args)]
+#[command(hide = true, after_help = "Example: logberg bench floor-node --data d1")]
+struct FloorNode {
+    #[arg(long)]
+    data: PathBuf,
+    #[arg(long, value_delimiter = ',')]
+    followers: Vec<String>,
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        match self.bench {
+            Bench::Append(arguments) => arguments.run(global.json),
+            Bench::Failover(arguments) => arguments.run(global.json),
+            Bench::Memory(arguments) => arguments.run(global.json),
+            Bench::Elections(arguments) => arguments.run(global.json),
+            Bench::Machine(arguments) => arguments.run(global.json),
+            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers),
+        }
+    }
+}

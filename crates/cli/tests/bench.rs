@@ -1,0 +1,107 @@
+//! The benches as a user runs them: they measure, they end, and they leave nothing.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(directory: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_logberg"));
+    command.arg("bench").args(arguments.split_whitespace());
+    command.args(["--json", "--directory", &directory.to_string_lossy()]);
+    command.output().expect("the program runs")
+}
+
+fn json(output: &Output) -> Value {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+fn number(report: &Value, key: &str) -> f64 {
+    let value = report[key].as_f64();
+    value.unwrap_or_else(|| panic!("{key} in {report}"))
+}
+
+fn assert_empty(directory: &Path) {
+    let left: Vec<_> = std::fs::read_dir(directory).unwrap().flatten().collect();
+    assert!(left.is_empty(), "{left:?}");
+}
+
+#[test]
+fn append_is_measured_beside_its_floor() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "append --seconds 2 --alternations 1 --warm-up 0.2";
+    let report = json(&bench(directory.path(), arguments));
+    for key in [
+        "acked_mb_per_s",
+        "floor_mb_per_s",
+        "ratio",
+        "ack_p50_ms",
+        "floor_p50_ms",
+        "cpu_s_per_gb",
+        "floor_cpu_s_per_gb",
+        "client_cpu_s_per_gb",
+        "mean_batch_bytes",
+    ] {
+        assert!(number(&report, key) > 0.0, "{key}");
+    }
+    assert!(number(&report, "ack_p50_ms") <= number(&report, "ack_p99_ms"));
+    assert!(number(&report, "ack_p99_ms") <= number(&report, "ack_max_ms"));
+    assert!(number(&report["machine"], "cores") >= 1.0);
+    assert_eq!(report["segments"], "fresh");
+    assert_eq!(report["alternations"].as_array().unwrap().len(), 1);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn two_paced_clients_are_acknowledged_at_their_rate() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "append --seconds 4 --alternations 1 --warm-up 0.5 --clients 2 \
+                     --rate 1M --write-size 1KiB";
+    let report = json(&bench(directory.path(), arguments));
+    for key in ["acked_mb_per_s", "floor_mb_per_s"] {
+        let rate = number(&report, key);
+        assert!((0.5..1.5).contains(&rate), "{key}: {rate}");
+    }
+}
+
+#[test]
+fn a_killed_leader_is_replaced_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "failover --times 1 --mode kill --rate 1M";
+    let report = json(&bench(directory.path(), arguments));
+    assert!(number(&report, "median_ms") > 0.0);
+    assert_eq!(number(&report, "lost_bytes"), 0.0);
+    assert!(number(&report, "acked_bytes") > 0.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_leader_that_vanishes_is_replaced_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "failover --times 1 --mode silent --rate 1M --client-silence 1";
+    let report = json(&bench(directory.path(), arguments));
+    assert_eq!(number(&report, "lost_bytes"), 0.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_machine_is_described_in_a_moment() {
+    let directory = tempfile::tempdir().unwrap();
+    let report = json(&bench(directory.path(), "machine --seconds 0.05"));
+    assert!(number(&report, "copy_gb_per_s") > 0.0);
+    assert!(!report["writes"].as_array().unwrap().is_empty());
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_refused_before_anything_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(directory.path(), "memory --bytes 1000000GiB");
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("are free"), "{said}");
+    assert!(said.contains("--directory"), "{said}");
+    assert_empty(directory.path());
+}

@@ -1,0 +1,149 @@
+//! A follower that is slower, paused or cut off ends with the same bytes, and nobody's memory grows.
+//!
+//! Sizes are for an ordinary `cargo test`. The sizes at which other systems failed:
+//!
+//! ```text
+//! LOGBERG_TEST_MB=700 LOGBERG_TEST_MEMORY_MB=1024 cargo test --release -p cli --test whole
+//! ```
+
+mod harness;
+
+use harness::{Cluster, Content, Proxy, Weather, mebibytes, wait_for};
+
+fn size() -> u64 {
+    mebibytes("LOGBERG_TEST_MB", 96)
+}
+
+/// Three nodes; the third is reached through the proxy.
+fn behind_a_proxy() -> (Cluster, Proxy) {
+    let mut proxy = None;
+    let cluster = Cluster::start_with(3, 3, |node| {
+        if node.id == 3 {
+            let address = node.listen.replace(":7003", ":7103");
+            proxy = Some(Proxy::start(&address, &node.listen));
+            node.advertise = Some(address);
+        }
+    });
+    cluster.wait_whole();
+    (cluster, proxy.expect("started"))
+}
+
+fn node_three_holds(cluster: &Cluster, bytes: u64) -> bool {
+    let node = &cluster.nodes[2];
+    let missing = node
+        .of_log("main", "missing_bytes")
+        .and_then(|missing| missing.as_u64());
+    missing == Some(0) && node.output_bytes("main") == bytes
+}
+
+#[test]
+fn a_follower_slower_than_the_appends_becomes_whole() {
+    let (cluster, proxy) = behind_a_proxy();
+    // Slower by far than the appends are.
+    proxy.set(Weather::Rate(16 << 20));
+    let content = Content::new(1, size());
+    cluster.append("main", &[], content);
+    wait_for(
+        || node_three_holds(&cluster, content.length).then_some(()),
+        || format!("node 3 lacks bytes\n{}", cluster.logs()),
+    );
+    cluster.wait_whole();
+    proxy.set(Weather::Fair);
+    cluster.check_same("main", &[content]);
+}
+
+#[test]
+fn a_slower_follower_becomes_whole_while_appends_go_on() {
+    let (cluster, proxy) = behind_a_proxy();
+    proxy.set(Weather::Rate(16 << 20));
+    let content = Content::new(2, size());
+    cluster.append("main", &[], content);
+    let more = Content::new(3, 20_000_000);
+    let appending = cluster.append_in_background("main", &["--rate", "2M"], more);
+    let output = appending.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", harness::err(&output));
+    wait_for(
+        || node_three_holds(&cluster, content.length + more.length).then_some(()),
+        || format!("node 3 lacks bytes\n{}", cluster.logs()),
+    );
+    cluster.wait_whole();
+    proxy.set(Weather::Fair);
+    cluster.check_same("main", &[content, more]);
+}
+
+#[test]
+fn a_paused_follower_becomes_whole() {
+    let cluster = Cluster::start(3);
+    let follower = cluster.follower("main");
+    cluster.nodes[follower].signal("-STOP");
+    let content = Content::new(4, size());
+    cluster.append("main", &[], content);
+    cluster.nodes[follower].signal("-CONT");
+    cluster.wait_whole();
+    cluster.check_same("main", &[content]);
+}
+
+#[test]
+fn a_paused_follower_becomes_whole_while_appends_go_on() {
+    let cluster = Cluster::start(3);
+    let follower = cluster.follower("main");
+    cluster.nodes[follower].signal("-STOP");
+    let content = Content::new(5, size());
+    cluster.append("main", &[], content);
+    let more = Content::new(6, 16_000_000);
+    let appending = cluster.append_in_background("main", &["--rate", "4M"], more);
+    cluster.nodes[follower].signal("-CONT");
+    let output = appending.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", harness::err(&output));
+    cluster.wait_whole();
+    cluster.check_same("main", &[content, more]);
+}
+
+#[test]
+fn a_follower_cut_off_and_stalled_becomes_whole() {
+    let (cluster, proxy) = behind_a_proxy();
+    let mut contents = Vec::new();
+    for (seed, weather) in [
+        (7, Weather::Cut),
+        (8, Weather::Stall),
+        (9, Weather::Rate(20_000_000)),
+    ] {
+        proxy.set(weather);
+        let content = Content::new(seed, size() / 4);
+        cluster.append("main", &[], content);
+        contents.push(content);
+        proxy.set(Weather::Fair);
+        if weather == Weather::Cut {
+            cluster.wait_whole();
+        }
+    }
+    cluster.wait_whole();
+    cluster.check_same("main", &contents);
+}
+
+#[test]
+fn memory_does_not_grow_with_what_is_appended() {
+    let cluster = Cluster::start(3);
+    let most = mebibytes("LOGBERG_TEST_MEMORY_MB", 384);
+    let first = Content::new(10, most / 3);
+    cluster.append("main", &[], first);
+    let before: Vec<u64> = cluster
+        .nodes
+        .iter()
+        .map(|node| node.memory("VmHWM:"))
+        .collect();
+    let second = Content::new(11, most - first.length);
+    cluster.append("main", &[], second);
+    cluster.wait_whole();
+    cluster.check_same("main", &[first, second]);
+    for (node, before) in cluster.nodes.iter().zip(before) {
+        let after = node.memory("VmHWM:");
+        let grown = after.saturating_sub(before) >> 20;
+        assert!(
+            grown < 32,
+            "node {} grew by {grown} MiB to {} MiB",
+            node.id,
+            after >> 20
+        );
+    }
+}

@@ -1,0 +1,172 @@
+//! The engines' messages as bytes: a tag, then the fields. A tag is never used again for another
+//! message.
+
+use std::sync::Arc;
+
+use paxos::{
+    AcceptedTerm, Digest, LogState, Message, Promise, PromisedTerm, Slot, SlotRange, Term,
+};
+
+use super::codec::{DecodeError, Encode, Reader};
+
+impl Encode for Message {
+    const BYTES_MIN: usize = 1;
+
+    fn put(&self, out: &mut Vec<u8>) {
+        match self {
+            Message::SeekVotes {
+                first_unchosen,
+                promised,
+                missing_bytes,
+            } => {
+                out.push(1);
+                first_unchosen.put(out);
+                promised.put(out);
+                missing_bytes.put(out);
+            }
+            Message::OfferVote {
+                promised,
+                missing_bytes,
+            } => {
+                out.push(2);
+                promised.put(out);
+                missing_bytes.put(out);
+            }
+            Message::OfferCatchUp { first_unchosen } => {
+                out.push(3);
+                first_unchosen.put(out);
+            }
+            Message::RequestState {
+                first_unchosen,
+                streams_known,
+            } => {
+                out.push(4);
+                first_unchosen.put(out);
+                streams_known.put(out);
+            }
+            Message::State(state) => {
+                out.push(5);
+                state.put(out);
+            }
+            Message::Prepare { term } => {
+                out.push(6);
+                term.put(out);
+            }
+            Message::Promise(promise) => {
+                out.push(7);
+                promise.put(out);
+            }
+            Message::Refuse { refused, promised } => {
+                out.push(8);
+                refused.put(out);
+                promised.put(out);
+            }
+            Message::Propose(_) => panic!("a proposal travels in a data frame"),
+            Message::Accepted {
+                term,
+                slots,
+                digest,
+            } => {
+                out.push(10);
+                term.put(out);
+                slots.put(out);
+                digest.0.put(out);
+            }
+            Message::LeaderStatus {
+                term,
+                proposed_up_to,
+                chosen_up_to,
+            } => {
+                out.push(11);
+                term.put(out);
+                proposed_up_to.put(out);
+                chosen_up_to.put(out);
+            }
+            Message::FollowerStatus {
+                promised,
+                accepted_term,
+                accepted_up_to,
+                first_unchosen,
+                missing_bytes,
+            } => {
+                out.push(12);
+                promised.put(out);
+                accepted_term.put(out);
+                accepted_up_to.put(out);
+                first_unchosen.put(out);
+                missing_bytes.put(out);
+            }
+            Message::Confirm { term, round } => {
+                out.push(13);
+                term.put(out);
+                round.put(out);
+            }
+            Message::Confirmed { term, round } => {
+                out.push(14);
+                term.put(out);
+                round.put(out);
+            }
+        }
+    }
+
+    fn parse(from: &mut Reader<'_>) -> Result<Message, DecodeError> {
+        Ok(match u8::parse(from)? {
+            1 => Message::SeekVotes {
+                first_unchosen: Slot::parse(from)?,
+                promised: PromisedTerm::parse(from)?,
+                missing_bytes: bool::parse(from)?,
+            },
+            2 => Message::OfferVote {
+                promised: PromisedTerm::parse(from)?,
+                missing_bytes: bool::parse(from)?,
+            },
+            3 => Message::OfferCatchUp {
+                first_unchosen: Slot::parse(from)?,
+            },
+            4 => Message::RequestState {
+                first_unchosen: Slot::parse(from)?,
+                streams_known: u64::parse(from)?,
+            },
+            5 => Message::State(Arc::new(LogState::parse(from)?)),
+            6 => Message::Prepare {
+                term: Term::parse(from)?,
+            },
+            7 => Message::Promise(Promise::parse(from)?),
+            8 => Message::Refuse {
+                refused: Term::parse(from)?,
+                promised: PromisedTerm::parse(from)?,
+            },
+            10 => Message::Accepted {
+                term: Term::parse(from)?,
+                slots: SlotRange::parse(from)?,
+                digest: Digest(u32::parse(from)?),
+            },
+            11 => Message::LeaderStatus {
+                term: Term::parse(from)?,
+                proposed_up_to: Slot::parse(from)?,
+                chosen_up_to: Slot::parse(from)?,
+            },
+            12 => Message::FollowerStatus {
+                promised: PromisedTerm::parse(from)?,
+                accepted_term: AcceptedTerm::parse(from)?,
+                accepted_up_to: Slot::parse(from)?,
+                first_unchosen: Slot::parse(from)?,
+                missing_bytes: u64::parse(from)?,
+            },
+            13 => Message::Confirm {
+                term: Term::parse(from)?,
+                round: u64::parse(from)?,
+            },
+            14 => Message::Confirmed {
+                term: Term::parse(from)?,
+                round: u64::parse(from)?,
+            },
+            value => {
+                return Err(DecodeError::Unknown {
+                    what: "message",
+                    value,
+                });
+            }
+        })
+    }
+}

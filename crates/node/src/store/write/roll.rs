@@ -1,0 +1,182 @@
+//! From one segment to the next.
+
+use std::collections::BTreeMap;
+
+use paxos::Checkpoint;
+
+use super::super::index::{RecordPlace, SegmentIndex};
+use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
+use super::{NewFile, Open, Writing};
+use crate::buffer::Buffer;
+use crate::format::codec;
+use crate::format::record::{RecordHeader, RecordKind, total_length};
+use crate::format::segment::{Predecessor, SegmentHeader};
+use crate::op::{BLOCK, Op, OpenMode};
+
+impl Store {
+    /// The open segment has reached its size, or there is none yet: roll at the next quiet point.
+    pub fn wants_roll(&self) -> bool {
+        match &self.writer.open {
+            None => !self.writer.failed,
+            Some(open) => self.segments[&open.segment].end >= open.size_target,
+        }
+    }
+
+    /// Starts a new segment. `checkpoint` must contain the effect of every record appended so far.
+    ///
+    /// Its first block is written only after every earlier write completed: a segment that can be
+    /// read proves that the one before is complete.
+    pub fn roll(&mut self, checkpoint: &Checkpoint, context: RecordContext) {
+        let previous = self.segments.last_key_value().map(|(number, _)| *number);
+        let number = previous.unwrap_or(0) + 1;
+        let salt = salt(self.config.salt_seed, number);
+        let predecessor = Predecessor {
+            last_record: self.writer.last_number,
+            end: previous.map_or(0, |previous| self.segments[&previous].end),
+            checksum: self.writer.last_checksum,
+        };
+        let header = SegmentHeader {
+            identity: self.config.identity,
+            log: self.config.log,
+            number,
+            salt,
+            predecessor,
+        };
+        let index = previous.map(|previous| self.whole_index(previous));
+        self.segments.insert(
+            number,
+            Segment {
+                salt: Some(salt),
+                end: BLOCK as u64,
+                extents: BTreeMap::new(),
+                index: Some(SegmentIndex::default()),
+                index_stands: None,
+                last_used: 0,
+            },
+        );
+        let doublings = (number - 1).min(30) as u32;
+        let size = self.config.segment_bytes_first << doublings;
+        self.writer.open = Some(Open {
+            segment: number,
+            salt,
+            size_target: size.min(self.config.segment_bytes_max),
+        });
+        self.ask_for_file(number);
+        let block = Buffer::holding(&header.encode());
+        self.queue(block.freeze().slice(0..BLOCK), number, 0, None);
+
+        let accepted = checkpoint.accepted.iter().map(|run| run.slots.end).max();
+        self.writer.accepted_up_to = self.writer.accepted_up_to.max(accepted.unwrap_or_default());
+        let record = RecordHeader {
+            kind: RecordKind::Checkpoint,
+            ..RecordHeader::default()
+        };
+        self.push_encoded(record, &codec::encode(checkpoint), context, None);
+        if let (Some(previous), Some(index)) = (previous, index) {
+            let encoded = index.encode();
+            let place = RecordPlace::new(
+                self.segments[&number].end,
+                total_length(encoded.len()) as u64,
+            );
+            let record = RecordHeader {
+                kind: RecordKind::Index,
+                ..RecordHeader::default()
+            };
+            self.push_encoded(record, &encoded, context, None);
+            let number = self.writer.last_number;
+            let sealed = self.segments.get_mut(&previous).expect("it was just read");
+            sealed.index_stands = Some(IndexStands { number, place });
+        }
+        for (stream, bytes) in std::mem::take(&mut self.writer.lost_early) {
+            self.append_lost(stream, bytes);
+        }
+    }
+
+    /// The segment's index with what is still on its way to the disk.
+    fn whole_index(&self, segment: u64) -> SegmentIndex {
+        let loaded = self.segments[&segment].index.clone();
+        let mut index = loaded.expect("the index of a segment without successor stays in memory");
+        for fact in &self.writer.undurable {
+            if fact.segment == segment {
+                index.apply(fact.stream, fact.bytes.clone(), fact.place);
+            }
+        }
+        index
+    }
+
+    /// Off the hot path: when a segment is half full the file of the next one is made.
+    pub(super) fn ask_for_file(&mut self, segment: u64) {
+        if self.writer.new_files.contains_key(&segment)
+            || self
+                .writer
+                .writing
+                .as_ref()
+                .is_some_and(|writing| writing.segment == segment)
+        {
+            return;
+        }
+        let file = self.file();
+        self.writer.new_files.insert(
+            segment,
+            NewFile {
+                file,
+                asked: false,
+                ready: false,
+            },
+        );
+    }
+
+    pub(super) fn make_file(&mut self) {
+        // One after the other: a crash must not leave a segment without the one before.
+        let next = self
+            .writer
+            .new_files
+            .iter_mut()
+            .find(|(_, file)| !file.ready);
+        let Some((&segment, new)) = next else { return };
+        if !std::mem::replace(&mut new.asked, true) {
+            let file = new.file;
+            let token = self.token(Awaiting::FileForWriting { segment });
+            let doublings = (segment - 1).min(30) as u32;
+            let size = self.config.segment_bytes_first << doublings;
+            self.ops.push_back(Op::Open {
+                token,
+                file,
+                path: self.path(segment),
+                mode: OpenMode::Create {
+                    size_hint: size.min(self.config.segment_bytes_max),
+                },
+            });
+        }
+    }
+
+    /// Whether writes may go to that segment now: its file is there, and every write to the one
+    /// before is durable.
+    pub(super) fn begin_segment(&mut self, segment: u64) -> bool {
+        let writer = &mut self.writer;
+        if !writer.in_flight.is_empty() || !writer.new_files.get(&segment).is_some_and(|f| f.ready)
+        {
+            return false;
+        }
+        let Some(new) = writer.new_files.remove(&segment) else {
+            return false;
+        };
+        let before = writer.writing.replace(Writing {
+            segment,
+            file: new.file,
+            offset: 0,
+        });
+        if let Some(before) = before {
+            self.close_file(before.file);
+        }
+        true
+    }
+}
+
+/// Another one for each use of a file (splitmix64).
+fn salt(seed: u64, segment: u64) -> u64 {
+    let mut z = seed.wrapping_add(segment.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}

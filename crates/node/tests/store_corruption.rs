@@ -1,0 +1,377 @@
+//! Rot: what was acknowledged and cannot be read is said to be so, and never read as something else.
+
+mod store_kernel;
+
+use std::path::PathBuf;
+
+use node::buffer::Buffer;
+use node::format::BATCH_BUFFER;
+use node::op::{BLOCK, Time};
+use node::store::{ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
+use node::{ClusterId, DiskId, LogId};
+use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
+use store_kernel::script::{Recovery, Truth, config, read, recover, settle, state};
+use store_kernel::{Kernel, MemoryDisk, Random};
+
+/// A log of several segments, all of it acknowledged, cleanly closed.
+fn log(seed: u64, records: usize) -> (MemoryDisk, Truth) {
+    let mut random = Random(seed);
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    let mut kernel = Kernel::new(disk);
+    let mut truth = Truth::default();
+    let first = Checkpoint {
+        promised: PromisedTerm::default(),
+        state: state(),
+        accepted: Vec::new(),
+    };
+    let mut store = Store::create(config(seed, 1), &first);
+    for _ in 0..records {
+        if store.wants_roll() {
+            store.roll(&truth.checkpoint(), truth.context());
+        }
+        truth.append(&mut store, &mut random);
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    store.close();
+    while !store.is_closed() {
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    truth.watch(&mut store);
+    assert_eq!(truth.durable_tag, records as u64);
+    (kernel.disk, truth)
+}
+
+fn segments(disk: &MemoryDisk) -> Vec<PathBuf> {
+    disk.files.keys().cloned().collect()
+}
+
+/// Whatever happened to the disk: nothing is made up, and nothing that is gone goes unmentioned.
+fn check(recovery: &Recovery, truth: &Truth) {
+    let (store, report, recovered) = recovery;
+    for run in &recovered.accepted {
+        assert!(truth.accepted.contains(run), "an acceptance is made up");
+    }
+    let gone = truth
+        .accepted
+        .iter()
+        .filter(|run| !recovered.accepted.contains(run));
+    let gone_up_to = gone.map(|run| run.slots.end).max();
+    if let Some(gone_up_to) = gone_up_to {
+        assert!(recovered.gap, "an acceptance is gone without a word");
+        assert_ne!(report.corruptions, []);
+        assert!(report.learn_past >= Some(gone_up_to));
+        assert_eq!(store.learn_past(), report.learn_past);
+    }
+    assert_eq!(report.promised, truth.promised);
+}
+
+/// Reads all bytes ever acknowledged; returns how many are gone.
+fn read_all(store: &mut Store, disk: &MemoryDisk, truth: &Truth) -> u64 {
+    let mut kernel = Kernel::new(disk.clone());
+    let mut gone = 0;
+    for (stream, range) in &truth.bytes {
+        let mut at = range.start;
+        while at < range.end {
+            match read(store, &mut kernel, *stream, at) {
+                Ok(count) => at += count,
+                Err(ReadFailure::NotHeld | ReadFailure::Corrupt { .. }) => {
+                    let rest = StreamPosition(at)..StreamPosition(range.end);
+                    let hole = store.holdings().missing(*stream, rest).next();
+                    let end = hole.expect("what cannot be read is not held").end.0;
+                    gone += end - at;
+                    at = end;
+                }
+                Err(ReadFailure::Io(error)) => panic!("{error}"),
+            }
+        }
+    }
+    gone
+}
+
+#[test]
+fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
+    let (disk, truth) = log(3, 120);
+    assert!(segments(&disk).len() > 4);
+    let mut random = Random(1);
+    let mut corrupt = 0;
+    let mut given_up = 0;
+    for path in segments(&disk) {
+        for block in 0..disk.files[&path].len() / BLOCK {
+            let mut disk = disk.clone();
+            let at = block * BLOCK + random.below(BLOCK as u64) as usize;
+            disk.files.get_mut(&path).unwrap()[at] ^= 1 << random.below(8);
+            let mut recovery = recover(&mut disk, 1).unwrap();
+            check(&recovery, &truth);
+            corrupt += u64::from(!recovery.1.corruptions.is_empty());
+            let gone = read_all(&mut recovery.0, &disk, &truth);
+            given_up += gone;
+            assert!(gone <= 2 * 30_000, "{gone} bytes are gone by one bad block");
+        }
+    }
+    assert!(corrupt > 3 && given_up > 10_000, "{corrupt} {given_up}");
+}
+
+#[test]
+fn rot_of_any_length_is_not_taken_for_the_end() {
+    let (disk, truth) = log(4, 150);
+    let mut random = Random(2);
+    let paths = segments(&disk);
+    for _ in 0..300 {
+        let mut disk = disk.clone();
+        let path = &paths[random.below(paths.len() as u64) as usize];
+        let contents = disk.files.get_mut(path).unwrap();
+        let blocks = contents.len() / BLOCK;
+        // The watermark in the last record is what tells rot from a torn tail.
+        let used = contents
+            .chunks(BLOCK)
+            .rposition(|block| block.iter().any(|b| *b != 0))
+            .unwrap();
+        let from = random.below(used as u64) as usize;
+        let to = (from + 1 + random.below(8) as usize).min(used).min(blocks);
+        let fill = random.below(2) as u8 * 0xff;
+        contents[from * BLOCK..to * BLOCK].fill(fill);
+        let mut recovery = recover(&mut disk, 1).unwrap();
+        check(&recovery, &truth);
+        read_all(&mut recovery.0, &disk, &truth);
+    }
+}
+
+#[test]
+fn a_cut_file_is_a_torn_tail_or_corruption_and_never_a_panic() {
+    let (disk, truth) = log(5, 60);
+    let paths = segments(&disk);
+    let (last, sealed) = paths.split_last().unwrap();
+    for path in sealed {
+        for block in 0..disk.files[path].len() / BLOCK {
+            let mut disk = disk.clone();
+            disk.files.get_mut(path).unwrap().truncate(block * BLOCK);
+            let mut recovery = recover(&mut disk, 1).unwrap();
+            check(&recovery, &truth);
+            read_all(&mut recovery.0, &disk, &truth);
+        }
+    }
+    for block in 0..disk.files[last].len() / BLOCK {
+        let mut disk = disk.clone();
+        disk.files.get_mut(last).unwrap().truncate(block * BLOCK);
+        let mut recovery = recover(&mut disk, 1).unwrap();
+        let accepted = &recovery.2.accepted;
+        assert_eq!(accepted[..], truth.accepted[..accepted.len()]);
+        read_all(&mut recovery.0, &disk, &truth);
+    }
+}
+
+/// A bad record in the last segment, with no promise after it.
+fn with_a_lost_acceptance() -> (MemoryDisk, Truth, Slot) {
+    for seed in 0.. {
+        let (disk, truth) = log(seed, 60);
+        let last = segments(&disk).pop().unwrap();
+        for block in 2..disk.files[&last].len() / BLOCK {
+            let mut disk = disk.clone();
+            disk.files.get_mut(&last).unwrap()[block * BLOCK] ^= 1;
+            let (_, report, _) = recover(&mut disk.clone(), 1).unwrap();
+            if let Some(learn_past) = report.learn_past {
+                return (disk, truth, learn_past);
+            }
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn a_doubt_survives_restarts_until_the_replica_has_learned_past_it() {
+    let (mut disk, _, learn_past) = with_a_lost_acceptance();
+    for life in 0..3 {
+        let (mut store, report, recovered) = recover(&mut disk, life).unwrap();
+        assert_eq!(report.learn_past, Some(learn_past));
+        // The replica learns a little, and not enough.
+        let mut checkpoint = Checkpoint {
+            promised: report.promised,
+            state: state(),
+            accepted: recovered.accepted,
+        };
+        checkpoint.state.next = Slot(life);
+        let context = RecordContext {
+            promised: report.promised,
+            first_unchosen: Slot(life),
+        };
+        store.roll(&checkpoint, context);
+        let mut kernel = Kernel::new(disk);
+        settle(&mut store, &mut kernel, Time(0));
+        disk = kernel.disk;
+    }
+    let (mut store, report, _) = recover(&mut disk, 10).unwrap();
+    let mut checkpoint = Checkpoint {
+        promised: report.promised,
+        state: state(),
+        accepted: Vec::new(),
+    };
+    checkpoint.state.next = learn_past;
+    let context = RecordContext {
+        promised: report.promised,
+        first_unchosen: learn_past,
+    };
+    store.roll(&checkpoint, context);
+    assert_eq!(store.learn_past(), None);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time(0));
+    let (_, report, _) = recover(&mut kernel.disk, 11).unwrap();
+    assert_eq!(report.learn_past, None);
+}
+
+#[test]
+fn a_corrupt_record_leaves_the_holdings_for_good() {
+    let (mut disk, truth) = log(6, 100);
+    let (stream, range) = truth.bytes[0].clone();
+    let (mut store, report, recovered) = recover(&mut disk, 1).unwrap();
+    // The first content of the first segment is somewhere behind its checkpoint.
+    let first = segments(&disk)[0].clone();
+    for block in 2..8 {
+        disk.files.get_mut(&first).unwrap()[block * BLOCK + 3000] ^= 4;
+        disk.files.get_mut(&first).unwrap()[block * BLOCK + 200] ^= 4;
+    }
+    let context = RecordContext {
+        promised: report.promised,
+        first_unchosen: Slot(0),
+    };
+    let checkpoint = Checkpoint {
+        promised: report.promised,
+        state: state(),
+        accepted: recovered.accepted,
+    };
+    store.roll(&checkpoint, context);
+    let mut kernel = Kernel::new(disk);
+    store.read(
+        1,
+        stream,
+        StreamPosition(range.start),
+        Buffer::new(BATCH_BUFFER),
+    );
+    settle(&mut store, &mut kernel, Time(0));
+    let mut lost = Vec::new();
+    while let Some(event) = store.poll_event() {
+        match event {
+            StoreEvent::Lost { stream, range } => lost.push((stream, range)),
+            StoreEvent::Read { result, .. } => {
+                assert!(
+                    matches!(result, Err(ReadFailure::Corrupt { .. })),
+                    "{result:?}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(!lost.is_empty());
+    let (again, _, _) = recover(&mut kernel.disk, 2).unwrap();
+    for (stream, range) in lost {
+        assert!(!store.holdings().holds(stream, range.clone()));
+        let missing: Vec<_> = again.holdings().missing(stream, range.clone()).collect();
+        assert_eq!(missing, [range]);
+    }
+    assert_eq!(again.holdings(), store.holdings());
+}
+
+#[test]
+fn a_missing_segment_between_two_is_an_error_that_names_it() {
+    let (mut disk, _) = log(7, 100);
+    let second = segments(&disk)[1].clone();
+    disk.files.remove(&second);
+    match recover(&mut disk, 1) {
+        Err(RecoverError::MissingSegment { number: 2, .. }) => {}
+        other => panic!("{:?}", other.err()),
+    }
+}
+
+#[test]
+fn unknown_files_are_left_and_reported() {
+    let (mut disk, truth) = log(8, 40);
+    let note = PathBuf::from("/data/log-7/note.txt");
+    disk.files.insert(note.clone(), b"keep me".to_vec());
+    let (_, report, recovered) = recover(&mut disk, 1).unwrap();
+    assert_eq!(report.unknown, std::slice::from_ref(&note));
+    assert_eq!(disk.files[&note], b"keep me");
+    assert_eq!(recovered.accepted, truth.accepted);
+}
+
+#[test]
+fn a_directory_of_somebody_else_is_refused_with_a_sentence() {
+    let (mut disk, _) = log(9, 40);
+    let mut refused = |change: &dyn Fn(&mut node::store::StoreConfig)| {
+        let mut config = config(1, 1);
+        change(&mut config);
+        match Store::recover(config, &mut disk, &mut |_| {}) {
+            Err(error @ RecoverError::Refused { .. }) => error.to_string(),
+            other => panic!("{:?}", other.err()),
+        }
+    };
+    assert!(refused(&|c| c.identity.cluster = ClusterId([9; 16])).contains("another cluster"));
+    assert!(refused(&|c| c.identity.node = paxos::NodeId(9)).contains("belongs to node 3"));
+    assert!(refused(&|c| c.identity.disk = DiskId([9; 16])).contains("another disk"));
+    assert!(refused(&|c| c.log = LogId(9)).contains("belongs to log 7"));
+}
+
+#[test]
+fn a_directory_without_a_segment_is_empty_and_not_nothing() {
+    let mut disk = MemoryDisk::default();
+    assert!(matches!(
+        recover(&mut disk, 1),
+        Err(RecoverError::Empty { .. })
+    ));
+    let torn = PathBuf::from("/data/log-7/0000000000000001.seg");
+    disk.directories.insert("/data/log-7".into());
+    disk.files.insert(torn.clone(), vec![0; 8192]);
+    match recover(&mut disk, 1) {
+        Err(RecoverError::Empty { quarantined, .. }) => assert_eq!(quarantined.len(), 1),
+        other => panic!("{:?}", other.err()),
+    }
+    assert!(!disk.files.contains_key(&torn));
+    // So that it can be created now.
+    let first = Checkpoint {
+        promised: PromisedTerm::default(),
+        state: state(),
+        accepted: Vec::new(),
+    };
+    let mut store = Store::create(config(2, 1), &first);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time(0));
+    assert!(recover(&mut kernel.disk, 3).is_ok());
+}
+
+#[test]
+fn client_bytes_that_imitate_records_are_not_taken_for_records() {
+    // A client appends a copy of a whole segment of this very log, aligned with blocks.
+    let (disk, _) = log(10, 40);
+    let copy = disk.files[&segments(&disk)[0]].clone();
+    let mut kernel = Kernel::new(MemoryDisk::default());
+    kernel.disk.directories.insert("/data".into());
+    let first = Checkpoint {
+        promised: PromisedTerm::default(),
+        state: state(),
+        accepted: Vec::new(),
+    };
+    let mut store = Store::create(config(77, 1), &first);
+    let length = copy.len();
+    let mut buffer = Buffer::new(BATCH_BUFFER);
+    buffer[BLOCK..length].copy_from_slice(&copy[BLOCK..length]);
+    let payload = &buffer[node::format::RECORD_HEADER..][..length];
+    let digest = node::format::digest(payload);
+    let record = node::store::NewRecord::Bytes {
+        stream: StreamName::default(),
+        position: StreamPosition(0),
+        length,
+        digest,
+        buffer,
+    };
+    store.append(record, RecordContext::default(), 1);
+    // The write is torn: its header is gone, and the imitation is there.
+    while let Some(op) = store.poll_op() {
+        kernel.submit(op);
+    }
+    settle(&mut store, &mut kernel, Time(0));
+    let path = segments(&kernel.disk)[0].clone();
+    let contents = kernel.disk.files.get_mut(&path).unwrap();
+    contents[2 * BLOCK..3 * BLOCK].fill(0);
+    let (_, report, _) = recover(&mut kernel.disk, 1).unwrap();
+    assert_eq!(report.torn, Some((path, 2 * BLOCK as u64)));
+    assert_eq!(report.corruptions, []);
+}

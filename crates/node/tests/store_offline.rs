@@ -1,0 +1,330 @@
+//! Whole directories: the manifest, the offline check, and a log's output read back from its disk.
+
+mod store_kernel;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use node::buffer::Buffer;
+use node::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER, codec, digest};
+use node::op::{Disk, Op, Time, Token};
+use node::store::{
+    Manifest, ManifestError, ManifestLog, NewRecord, OfflineError, ReadOffline, RecordContext,
+    Store, StoreEvent, verify,
+};
+use node::{DiskId, LogId};
+use paxos::{
+    Action, Checkpoint, Configuration, Digest, Era, LogState, NodeId, Offset, OpenStream,
+    PromisedTerm, Slot, SlotRange, StreamPosition, Term, Value,
+};
+use store_kernel::script::{byte, config, content, settle, stream};
+use store_kernel::{Kernel, MemoryDisk, Random};
+
+fn manifest() -> Manifest {
+    Manifest {
+        identity: config(0, 1).identity,
+        incarnation: 3,
+        logs: vec![ManifestLog {
+            id: LogId(7),
+            name: "orders".to_owned(),
+        }],
+    }
+}
+
+fn data() -> &'static Path {
+    Path::new("/data")
+}
+
+/// A log with a chosen output of that length, in a node's directory.
+fn node_directory(length: u64, batch_max: u64) -> (MemoryDisk, LogState) {
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    manifest().save(&mut disk, data()).unwrap();
+    let configuration = Configuration::equal([NodeId(1), NodeId(2), NodeId(3)]).unwrap();
+    let term = Term {
+        era: Era(0),
+        number: 1,
+        owner: NodeId(1),
+    };
+    let mut state = LogState::new(configuration);
+    let checkpoint = |state: &LogState| Checkpoint {
+        promised: PromisedTerm(term),
+        state: state.clone(),
+        accepted: Vec::new(),
+    };
+    let mut store = Store::create(config(1, 1), &checkpoint(&state));
+    let mut kernel = Kernel::new(disk);
+    let mut random = Random(length);
+    let mut tag = 0;
+    let mut append = |store: &mut Store, state: &mut LogState, slots, value: Value, payload| {
+        let digest = match (&value, &payload) {
+            (Value::Action(action), _) => digest(&codec::encode(&**action)),
+            (_, Some(payload)) => {
+                let payload: &Buffer = payload;
+                digest(&payload[RECORD_HEADER..][..SlotRange::len(&slots) as usize])
+            }
+            _ => Digest(0),
+        };
+        let context = RecordContext {
+            promised: PromisedTerm(term),
+            first_unchosen: state.next,
+        };
+        if store.wants_roll() {
+            store.roll(&checkpoint(state), context);
+        }
+        let record = NewRecord::Accept {
+            term,
+            slots,
+            value: value.clone(),
+            digest,
+            payload,
+        };
+        tag += 1;
+        store.append(record, context, tag);
+        state.apply(slots, &value);
+        settle(store, &mut kernel, Time(0));
+    };
+    let open = Action::OpenStream(OpenStream {
+        stream: stream(1),
+        label: String::new(),
+        metadata: Vec::new(),
+        continues: None,
+    });
+    let first = SlotRange::new(Slot(0), Slot(1));
+    append(
+        &mut store,
+        &mut state,
+        first,
+        Value::Action(Arc::new(open)),
+        None,
+    );
+    let mut at = 0;
+    while at < length {
+        let count = (1 + random.below(batch_max)).min(length - at);
+        let slots = SlotRange::new(Slot(1 + at), Slot(1 + at + count));
+        let value = Value::Content {
+            stream: stream(1),
+            offset: Offset(1),
+        };
+        let payload = content(stream(1), at..at + count);
+        append(&mut store, &mut state, slots, value, Some(payload));
+        at += count;
+    }
+    // What is chosen is known to the next record only.
+    let last = SlotRange::new(state.next, Slot(state.next.0 + 1));
+    append(&mut store, &mut state.clone(), last, Value::NoOp, None);
+    store.close();
+    while !store.is_closed() {
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    (kernel.disk, state)
+}
+
+#[test]
+fn a_nodes_output_is_read_back_from_its_own_disk() {
+    for length in [0, 1, 5_000, 700_000] {
+        let (mut disk, state) = node_directory(length, 9_000);
+        // A segment that was being born stays where it is.
+        let torn = PathBuf::from("/data/log-7/0000000000000099.seg");
+        let before = disk.files.clone();
+        let (mut output, checkpoint) = ReadOffline::open(&mut disk, data(), LogId(7)).unwrap();
+        assert!(!disk.files.contains_key(&torn));
+        assert_eq!(checkpoint.state, state);
+        let mut at = 0;
+        while let Some(piece) = output.next(&mut disk).unwrap() {
+            assert_eq!(piece.position, StreamPosition(at));
+            for found in piece.bytes {
+                assert_eq!(found, byte(stream(1), at));
+                at += 1;
+            }
+        }
+        assert_eq!(at, length);
+        assert!(disk.files == before, "looking changes nothing");
+    }
+}
+
+#[test]
+fn reading_back_stops_at_rot_and_says_where() {
+    let (mut disk, _) = node_directory(100_000, 9_000);
+    let first = PathBuf::from("/data/log-7/0000000000000001.seg");
+    disk.files.get_mut(&first).unwrap()[4 * 4096 + 1000] ^= 1;
+    let (mut output, _) = ReadOffline::open(&mut disk, data(), LogId(7)).unwrap();
+    let error = loop {
+        match output.next(&mut disk) {
+            Ok(Some(_)) => {}
+            Ok(None) => panic!("the rot was not noticed"),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, OfflineError::Corrupt { path, .. } if path == first));
+}
+
+#[test]
+fn a_sound_directory_is_verified_to_the_last_record() {
+    let (mut disk, state) = node_directory(500_000, 20_000);
+    disk.files.insert("/data/log-7/notes".into(), vec![1]);
+    let mut last = (0, 0);
+    let report = verify(&mut disk, data(), &mut |done, all| last = (done, all)).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert_eq!(last.0, last.1);
+    assert_eq!(report.unknown, [PathBuf::from("/data/log-7/notes")]);
+    let log = &report.logs[0];
+    assert_eq!(log.name.as_deref(), Some("orders"));
+    assert_eq!(log.held_bytes, 500_000);
+    assert_eq!(log.streams[0].held, [(0, 500_000)]);
+    assert_eq!(log.accepted_terms, ["0.1.1"]);
+    assert_eq!(log.first_unchosen, state.next.0);
+    assert!(log.torn_tail.is_none());
+    assert!(
+        serde_json::to_string(&report)
+            .unwrap()
+            .contains("\"held\":[[0,500000]]")
+    );
+}
+
+#[test]
+fn verify_finds_every_bad_block_that_recovery_would_not_read() {
+    let (disk, _) = node_directory(200_000, 9_000);
+    let mut found = 0;
+    let mut harmless = 0;
+    let segments = disk.files.keys().filter(|path| path.extension().is_some());
+    for path in segments {
+        let blocks = disk.files[path].len() / 4096;
+        for block in 0..blocks {
+            let mut disk = disk.clone();
+            disk.files.get_mut(path).unwrap()[block * 4096 + 150] ^= 1;
+            let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+            match report.is_sound() {
+                true => harmless += 1,
+                false => {
+                    found += 1;
+                    assert!(report.problems.iter().any(|problem| &problem.file == path));
+                }
+            }
+        }
+    }
+    // Only blocks that no record uses, and the last record, which nothing acknowledged.
+    assert!(
+        found > 40 && harmless < found,
+        "{found} found, {harmless} harmless"
+    );
+}
+
+#[test]
+fn a_listed_log_without_its_directory_is_a_lost_disk() {
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    manifest().save(&mut disk, data()).unwrap();
+    let error = Manifest::load(&mut disk, data()).unwrap_err();
+    assert!(matches!(error, ManifestError::LostLog { .. }));
+    assert!(error.to_string().contains("join again as a new one"));
+    let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+    assert!(!report.is_sound());
+}
+
+#[test]
+fn a_manifest_comes_back_and_damage_is_not_taken_for_a_new_directory() {
+    let mut disk = MemoryDisk::default();
+    assert!(Manifest::load(&mut disk, data()).unwrap().is_none());
+    disk.create_directory(Path::new("/data/log-7")).unwrap();
+    let missing = Manifest::load(&mut disk, data()).unwrap_err();
+    assert!(matches!(missing, ManifestError::Missing(_)));
+    match manifest().write(data(), Token(1)) {
+        Op::WriteFile { path, contents, .. } => disk.write_file(&path, &contents).unwrap(),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(Manifest::load(&mut disk, data()).unwrap(), Some(manifest()));
+
+    let path = PathBuf::from("/data/manifest");
+    let sound = disk.files[&path].clone();
+    for at in 0..sound.len() {
+        disk.files.get_mut(&path).unwrap()[at] ^= 1;
+        let error = Manifest::load(&mut disk, data()).unwrap_err();
+        let refused = matches!(
+            error,
+            ManifestError::Damaged { .. } | ManifestError::NewerFormat { .. }
+        );
+        assert!(refused, "byte {at}: {error}");
+        disk.files.get_mut(&path).unwrap().truncate(at);
+        assert!(Manifest::load(&mut disk, data()).is_err());
+        disk.files.insert(path.clone(), sound.clone());
+    }
+    let wanted = node::ClusterId([8; 16]);
+    let error = manifest().expect_cluster(data(), wanted).unwrap_err();
+    assert!(error.to_string().contains("choose another directory"));
+}
+
+#[test]
+fn golden_manifest() {
+    let golden = include_str!("../testdata/manifest");
+    assert_eq!(String::from_utf8(manifest().encode()).unwrap(), golden);
+}
+
+#[test]
+fn many_segments_are_read_with_few_files_and_indexes() {
+    let (disk, _) = node_directory(8_000_000, PAYLOAD_BYTES_MAX as u64);
+    let mut disk = disk;
+    let (mut store, report, checkpoint) = Store::replay(config(2, 1), &mut disk).unwrap();
+    assert!(report.segments > 20, "{}", report.segments);
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    store.roll(&checkpoint, context);
+    let mut kernel = Kernel::new(disk);
+    let mut random = Random(3);
+    let mut asked = 0;
+    let mut answered = 0;
+    for _ in 0..2_000 {
+        for _ in 0..random.below(40) {
+            let position = random.below(8_000_000);
+            let buffer = Buffer::new(BATCH_BUFFER);
+            store.read(position, stream(1), StreamPosition(position), buffer);
+            asked += 1;
+        }
+        while let Some(op) = store.poll_op() {
+            kernel.submit(op);
+        }
+        assert!(
+            kernel.open_files() <= 16 + 2,
+            "for reading, and for writing"
+        );
+        for _ in 0..random.below(60) {
+            if let Some(completion) = kernel.complete_any(&mut random) {
+                store.on_completion(Time(0), completion);
+            }
+        }
+        while let Some(event) = store.poll_event() {
+            if let StoreEvent::Read {
+                ticket,
+                buffer,
+                result,
+            } = event
+            {
+                let payload = &buffer[result.unwrap().payload];
+                assert_eq!(payload[0], byte(stream(1), ticket));
+                answered += 1;
+            }
+        }
+        if asked > 3_000 {
+            break;
+        }
+    }
+    settle(&mut store, &mut kernel, Time(0));
+    while let Some(event) = store.poll_event() {
+        answered += u64::from(matches!(event, StoreEvent::Read { .. }));
+    }
+    assert_eq!(asked, answered);
+}
+
+#[test]
+fn another_disk_of_the_same_node_is_refused() {
+    let (mut disk, _) = node_directory(10, 10);
+    let mut copied = manifest();
+    copied.identity.disk = DiskId([0xaa; 16]);
+    copied.save(&mut disk, data()).unwrap();
+    let error = ReadOffline::open(&mut disk, data(), LogId(7))
+        .err()
+        .unwrap();
+    assert!(error.to_string().contains("another disk"), "{error}");
+}

@@ -1,0 +1,300 @@
+//! Phase 1: promises are asked for, and what they bind a leader to is read out of them.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use crate::engine::Engine;
+use crate::leadership::Stage;
+use crate::proposer::Leading;
+use crate::safety::{self, Contradiction, Piece};
+use crate::{
+    AcceptedRun, Ignored, Message, NodeId, Note, Promise, RecordNumber, StepDownReason, Term, Time,
+};
+
+#[derive(Debug)]
+pub(crate) struct Phase1 {
+    pub term: Term,
+    /// The own promise. Nothing is proposed in the term before it is durable.
+    record: RecordNumber,
+    promises: Vec<(NodeId, Promise)>,
+    /// They hold bytes that cannot be had: a quorum is sought without them.
+    excluded: Vec<NodeId>,
+    retry_at: Time,
+    give_up_at: Time,
+}
+
+impl Phase1 {
+    pub(crate) fn deadline(&self) -> Time {
+        self.retry_at.min(self.give_up_at)
+    }
+}
+
+impl Engine {
+    /// Prepares a term of this node. Its own promise comes first and closes the permit.
+    pub(crate) fn prepare(&mut self, term: Term, excluded: Vec<NodeId>) {
+        assert!(
+            term.owner == self.config.node && term > self.acceptor.promised().0,
+            "I3: {term} is prepared by its owner, above every promise"
+        );
+        let record = self.raise_promise(term);
+        let timing = self.config.timing;
+        let give_up = timing.leader_timeout.max(timing.retry.saturating_mul(4));
+        let phase = Phase1 {
+            term,
+            record,
+            promises: Vec::new(),
+            excluded,
+            retry_at: Time(self.now.0.saturating_add(timing.retry)),
+            give_up_at: Time(self.now.0.saturating_add(give_up)),
+        };
+        self.last_phase1 = Some(self.now);
+        match &mut self.stage {
+            Stage::Leading(leading) => {
+                leading.redo_at = None;
+                leading.abdication = None;
+                leading.again = Some(phase);
+                self.note(Note::PhaseOneAgain { term });
+            }
+            _ => {
+                self.leave_stage();
+                self.stage = Stage::Preparing(phase);
+                self.note(Note::StandingForElection { term });
+            }
+        }
+        self.send_to_members(&Message::Prepare { term });
+    }
+
+    fn phase1(&mut self) -> Option<&mut Phase1> {
+        match &mut self.stage {
+            Stage::Preparing(phase) => Some(phase),
+            Stage::Leading(leading) => leading.again.as_mut(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn on_promise(&mut self, from: NodeId, promise: Promise) {
+        self.heard_first_unchosen(from, promise.from);
+        if !safety::is_credible_promise(&promise) {
+            self.ignore(from, Ignored::Malformed);
+            return;
+        }
+        let Some(phase) = self.phase1().filter(|phase| phase.term == promise.term) else {
+            self.ignore(from, Ignored::Stale);
+            return;
+        };
+        phase.promises.retain(|(node, _)| *node != from);
+        phase.promises.push((from, promise));
+        self.evaluate_phase1();
+    }
+
+    /// Whether phase 1 is done, and what follows.
+    pub(crate) fn evaluate_phase1(&mut self) {
+        let node = self.config.node;
+        let era = self.state.era;
+        let first = self.state.next;
+        let Some(phase) = self.phase1() else {
+            return;
+        };
+        if phase.term.era < era {
+            let excluded = core::mem::take(&mut phase.excluded);
+            self.start_phase1(excluded);
+            return;
+        }
+        let (term, record) = (phase.term, phase.record);
+        if !self.acceptor.is_durable(record) {
+            return;
+        }
+        assert!(
+            self.acceptor.promised().0 == term,
+            "I4: phase 1 of {term} goes on below the promise {}",
+            self.acceptor.promised().0
+        );
+        let own = self.acceptor.runs();
+        let Some(phase) = self.phase1() else {
+            return;
+        };
+        // First catch up to the largest `from`: a promise says nothing on the slots below it.
+        let ahead = phase.promises.iter().filter(|(_, p)| p.from > first);
+        let ahead: Vec<NodeId> = ahead.map(|(node, _)| *node).collect();
+        if let Some(peer) = ahead.iter().find(|peer| self.peers.is_alive(**peer)) {
+            self.catch_up_from(*peer);
+            return;
+        }
+        let Some(phase) = self.phase1() else {
+            return;
+        };
+        let mut promises: Vec<(NodeId, &[AcceptedRun])> = Vec::new();
+        if !phase.excluded.contains(&node) {
+            promises.push((node, &own));
+        }
+        for (peer, promise) in &phase.promises {
+            if promise.from <= first && !phase.excluded.contains(peer) {
+                promises.push((*peer, &promise.runs));
+            }
+        }
+        let answered: Vec<NodeId> = promises.iter().map(|(node, _)| *node).collect();
+        let plan = safety::plan(first, &promises);
+        let excluded = phase.excluded.clone();
+        if !self
+            .state
+            .configuration
+            .is_quorum(|member| answered.contains(&member))
+        {
+            return;
+        }
+        match plan {
+            Ok(plan) => self.become_leader(term, plan, excluded),
+            Err(Contradiction(peer)) => {
+                if let Some(phase) = self.phase1() {
+                    phase.promises.retain(|(node, _)| *node != peer);
+                }
+                self.ignore(peer, Ignored::Malformed);
+            }
+        }
+    }
+
+    pub(crate) fn on_phase1_timer(&mut self) {
+        let now = self.now;
+        let retry = self.config.timing.retry;
+        let Some(phase) = self.phase1() else {
+            return;
+        };
+        if phase.give_up_at <= now {
+            if !phase.excluded.is_empty() {
+                // No quorum without them; perhaps their bytes can be had by now.
+                self.start_phase1(Vec::new());
+            } else if matches!(self.stage, Stage::Leading(_)) {
+                self.step_down(StepDownReason::NoQuorum, 0);
+            } else {
+                self.become_candidate(0);
+            }
+            return;
+        }
+        if phase.retry_at > now {
+            return;
+        }
+        phase.retry_at = Time(now.0.saturating_add(retry));
+        let term = phase.term;
+        let answered: Vec<NodeId> = phase.promises.iter().map(|(node, _)| *node).collect();
+        let members: Vec<NodeId> = self.member_nodes();
+        for member in members {
+            if member != self.config.node && !answered.contains(&member) {
+                self.send(member, Message::Prepare { term }, RecordNumber(0));
+            }
+        }
+        self.evaluate_phase1();
+    }
+
+    fn member_nodes(&self) -> Vec<NodeId> {
+        let members = self.state.configuration.members();
+        members.iter().map(|member| member.node).collect()
+    }
+
+    /// Peers chose more than this leader knows: it is none any more, but its phase 1 goes on.
+    pub(crate) fn fall_back_to_preparing(&mut self) {
+        if let Stage::Leading(leading) = &mut self.stage
+            && let Some(phase) = leading.again.take()
+        {
+            self.leave_stage();
+            self.stage = Stage::Preparing(phase);
+        }
+    }
+
+    fn become_leader(&mut self, term: Term, plan: VecDeque<Piece>, excluded: Vec<NodeId>) {
+        let first = self.state.next;
+        self.peers.forget_acceptances();
+        if !matches!(self.stage, Stage::Leading(_)) {
+            self.leave_stage();
+            self.stage = Stage::Leading(Box::new(Leading::new(term)));
+        }
+        let Stage::Leading(leading) = &mut self.stage else {
+            return;
+        };
+        leading.term = term;
+        leading.started_at = first;
+        leading.proposed_up_to = first;
+        leading.reported_end = plan.back().map_or(first, |piece| piece.slots.end);
+        leading.plan = plan;
+        leading.batches.clear();
+        leading.again = None;
+        leading.redo_at = None;
+        leading.unavailable.clear();
+        leading.excluded = excluded;
+        leading.reads.on_new_term();
+        self.attempts = 0;
+        self.deposed = false;
+        self.catch_up.on_new_term(term);
+        self.check_quorum();
+        self.send_to_members(&Message::LeaderStatus {
+            term,
+            proposed_up_to: first,
+            chosen_up_to: first,
+        });
+        self.advance_plan();
+    }
+
+    /// A later term was heard of: this leader prepares above it, not too often.
+    pub(crate) fn redo_above(&mut self, from: NodeId, promised: Term) {
+        if promised <= self.acceptor.promised().0 || !matches!(self.stage, Stage::Leading(_)) {
+            return;
+        }
+        if promised.era > self.state.era {
+            // A later era began elsewhere: others lead there.
+            self.step_down(StepDownReason::LaterTerm, 0);
+            self.catch_up_from(from);
+        } else {
+            self.redo_phase1();
+        }
+    }
+
+    pub(crate) fn redo_phase1(&mut self) {
+        let interval = self.config.timing.phase_one_interval_min;
+        let earliest = match self.last_phase1 {
+            Some(last) => Time(last.0.saturating_add(interval)),
+            None => self.now,
+        };
+        if let Stage::Leading(leading) = &mut self.stage {
+            leading.redo_at = Some(earliest);
+            if earliest <= self.now {
+                self.start_phase1(Vec::new());
+            }
+        }
+    }
+
+    /// The bytes of a bound run cannot be had: its holders are not counted, as soon as a quorum
+    /// without them answers. Any acceptor of the run has its bytes, so that quorum has them too,
+    /// or frees the slots.
+    pub(crate) fn on_bytes_unavailable(&mut self, term: Term, holders: Vec<NodeId>) {
+        if let Stage::Leading(leading) = &mut self.stage
+            && leading.term == term
+            && leading.again.is_none()
+            && !leading.plan.is_empty()
+        {
+            leading.unavailable = holders;
+            self.retry_unavailable();
+        }
+    }
+
+    pub(crate) fn retry_unavailable(&mut self) {
+        let node = self.config.node;
+        let Stage::Leading(leading) = &self.stage else {
+            return;
+        };
+        if leading.unavailable.is_empty() || leading.again.is_some() {
+            return;
+        }
+        let mut excluded = leading.unavailable.clone();
+        for other in &leading.excluded {
+            if !excluded.contains(other) {
+                excluded.push(*other);
+            }
+        }
+        let enough = self.state.configuration.is_quorum(|member| {
+            !excluded.contains(&member) && (member == node || self.peers.is_alive(member))
+        });
+        if enough {
+            self.start_phase1(excluded);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Leading from day to day: a quorum must be alive, a new era wants a new term, and a leader may
+//! hand over.
+
+use alloc::vec::Vec;
+
+use crate::engine::{Engine, earliest};
+use crate::leadership::Stage;
+use crate::phase1::Phase1;
+use crate::proposer::{Abdication, Leading};
+use crate::{Ignored, Message, NodeId, Note, StepDownReason, Time};
+
+impl Engine {
+    pub(crate) fn check_quorum(&mut self) {
+        let alive = self.is_quorum_alive();
+        let now = self.now;
+        if let Stage::Leading(leading) = &mut self.stage {
+            leading.no_quorum_since = match leading.no_quorum_since {
+                _ if alive => None,
+                None => Some(now),
+                since => since,
+            };
+        }
+    }
+
+    /// After every input: a new era wants a new term, a waiting abdication its successor.
+    pub(crate) fn settle_leader(&mut self) {
+        let Stage::Leading(leading) = &self.stage else {
+            return;
+        };
+        let term = leading.again.as_ref().map_or(leading.term, |p| p.term);
+        if term.era < self.state.era {
+            if self.may_stand() {
+                // The followers know all slots before the era once they hear what is chosen.
+                let status = Message::LeaderStatus {
+                    term: leading.term,
+                    proposed_up_to: leading.proposed_up_to,
+                    chosen_up_to: self.state.next,
+                };
+                self.send_to_members(&status);
+                self.start_phase1(Vec::new());
+            } else if leading.abdication.is_none() {
+                self.begin_abdication(None);
+            }
+        }
+        self.check_abdication();
+    }
+
+    pub(crate) fn on_abdicate(&mut self, to: Option<NodeId>) {
+        let Stage::Leading(leading) = &self.stage else {
+            return;
+        };
+        let possible = leading.is_open()
+            && leading.plan.is_empty()
+            && match to {
+                Some(node) => self.may_succeed(node),
+                None => self.peers.iter().any(|peer| self.may_succeed(peer.node)),
+            };
+        if possible {
+            self.begin_abdication(to);
+        } else {
+            let from = to.unwrap_or(self.config.node);
+            self.ignore(from, Ignored::Stale);
+        }
+    }
+
+    fn may_succeed(&self, node: NodeId) -> bool {
+        let member = self.state.configuration.member(node);
+        node != self.config.node
+            && member.is_some_and(|member| !member.auxiliary)
+            && self.peers.is_alive(node)
+    }
+
+    fn begin_abdication(&mut self, to: Option<NodeId>) {
+        let until = Time(self.now.0.saturating_add(self.config.timing.abdication));
+        if let Stage::Leading(leading) = &mut self.stage {
+            leading.abdication = Some(Abdication { to, until });
+            self.close_permit();
+        }
+    }
+
+    /// With the permit closed the followers become level soon. ‡ Only a level, live one succeeds.
+    fn check_abdication(&mut self) {
+        let Stage::Leading(leading) = &self.stage else {
+            return;
+        };
+        let Some(abdication) = leading.abdication else {
+            return;
+        };
+        let suits = |node: NodeId| {
+            abdication.to.is_none_or(|to| to == node)
+                && self.may_succeed(node)
+                && self.is_level(node)
+        };
+        let level = self.peers.iter().map(|p| p.node).filter(|n| suits(*n));
+        let successor = level.max_by_key(|node| self.state.configuration.weight(*node));
+        if let Some(successor) = successor {
+            self.hand_over(successor);
+        }
+    }
+
+    fn hand_over(&mut self, successor: NodeId) {
+        let Some(term) = self.next_term(successor) else {
+            return;
+        };
+        let Stage::Leading(leading) = &self.stage else {
+            return;
+        };
+        self.note(Note::SteppedDown {
+            term: leading.term,
+            reason: StepDownReason::Asked,
+        });
+        self.raise_promise(term);
+        self.leave_stage();
+        self.send_to_members(&Message::Prepare { term });
+        self.send_promise(term);
+        let until = Time(self.now.0.saturating_add(self.config.timing.abdication));
+        self.deposed = true;
+        self.stage = Stage::HandedOver { until };
+    }
+
+    pub(crate) fn leader_deadline(&self, leading: &Leading) -> Option<Time> {
+        let timeout = self.config.timing.leader_timeout;
+        let quorum = leading.no_quorum_deadline(timeout);
+        let phase = leading.again.as_ref().map(Phase1::deadline);
+        let abdication = leading.abdication.map(|abdication| abdication.until);
+        let own = earliest(
+            earliest(quorum, phase),
+            earliest(abdication, leading.redo_at),
+        );
+        earliest(own, leading.reads.deadline())
+    }
+
+    pub(crate) fn on_leader_timer(&mut self) {
+        let now = self.now;
+        let timeout = self.config.timing.leader_timeout;
+        self.on_phase1_timer();
+        self.on_reads_timer();
+        let Stage::Leading(leading) = &mut self.stage else {
+            return;
+        };
+        if leading
+            .no_quorum_deadline(timeout)
+            .is_some_and(|due| due <= now)
+        {
+            self.step_down(StepDownReason::NoQuorum, 0);
+            return;
+        }
+        if leading.redo_at.is_some_and(|due| due <= now) {
+            leading.redo_at = None;
+            self.start_phase1(Vec::new());
+        }
+        let Stage::Leading(leading) = &mut self.stage else {
+            return;
+        };
+        if let Some(abdication) = leading.abdication
+            && abdication.until <= now
+        {
+            leading.abdication = None;
+            let from = abdication.to.unwrap_or(self.config.node);
+            self.ignore(from, Ignored::Stale);
+            if !self.may_stand() {
+                self.step_down(StepDownReason::Asked, 0);
+            }
+        }
+    }
+}

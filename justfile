@@ -1,0 +1,25 @@
+# What a developer runs. None of it is needed to build: see README.md.
+
+default: check
+
+# Everything that must hold before a commit.
+check: format lint test simulate deny
+
+format:
+    cargo fmt --all --check
+
+lint:
+    cargo clippy --workspace --all-targets -- -D warnings
+
+test:
+    cargo test --workspace
+
+# The real node over the simulated kernel, a few hundred seeds.
+simulate:
+    cargo test --release -p sim --test three_nodes
+
+deny:
+    cargo deny check
+
+demo:
+    cargo run --release -- demo
