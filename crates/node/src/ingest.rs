@@ -419,10 +419,6 @@ impl Log {
     }
 }
 
-fn batch_bytes_max(env: &Env) -> usize {
-    PAYLOAD_MAX.min(env.limits.unchosen_bytes_max as usize)
-}
-
 fn superseded(by: StreamName) -> Refusal {
     Refusal::new(
         "superseded",
@@ -436,6 +432,10 @@ fn cut_off() -> Refusal {
         "superseded",
         "the stream was cut off by a change of leader; continue it",
     )
+}
+
+fn batch_bytes_max(env: &Env) -> usize {
+    PAYLOAD_MAX.min(env.limits.unchosen_bytes_max as usize)
 }
 
 fn disk_full() -> Refusal {

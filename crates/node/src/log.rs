@@ -105,7 +105,8 @@ impl Log {
             promised: checkpoint.promised,
             first_unchosen: checkpoint.state.next,
         };
-        let engine = Engine::new(config, checkpoint, env.now);
+        let forgot_below = store.learn_past().unwrap_or_default();
+        let engine = Engine::with_gaps(config, checkpoint, forgot_below, env.now);
         let mut log = Log {
             id,
             name,
