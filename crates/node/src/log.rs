@@ -396,6 +396,7 @@ impl Log {
                     self.end_replication(env);
                     self.rebind = None;
                     self.refuse_writers_not_leading(env);
+                    // Who follows what is chosen goes on at the next leader.
                     self.fail_barriers(env);
                 }
             }
@@ -553,6 +554,30 @@ impl Log {
             self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
         }
         self.drain(env);
+    }
+
+    /// Whether it pays to wait for somebody else to lead.
+    pub(crate) fn may_hand_over(&self) -> bool {
+        let members = self.engine.state().configuration.members();
+        let others = members
+            .iter()
+            .any(|member| self.alive.contains(&member.node));
+        self.is_leading() && others
+    }
+
+    /// Before the process ends: nothing is taken or said any more.
+    pub(crate) fn close(&mut self, env: &mut Env) {
+        self.stop_clients(env, "shutting-down", "this node is stopping; ask another");
+        self.end_replication(env);
+        self.stopped.get_or_insert("this node is stopping".into());
+        self.store.close();
+        self.drain(env);
+    }
+
+    pub(crate) fn is_closed(&mut self, env: &mut Env) -> bool {
+        let closed = self.store.is_closed();
+        self.drain(env);
+        closed
     }
 
     pub(crate) fn deadline(&self, env: &Env) -> Option<paxos::Time> {

@@ -47,6 +47,8 @@ pub struct Node {
     next_space: Time,
     next_tick: Time,
     stopping_since: Option<Time>,
+    /// Everything is handed over and flushed; the files are being closed.
+    closing_since: Option<Time>,
     finished: bool,
     waiting_told_at: Time,
     pub(crate) started_at: Time,
@@ -91,6 +93,7 @@ pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
 const ROUND_GAP: u64 = 150_000;
 const TICK: u64 = 100_000;
+const STOPPING_TICK: u64 = 5_000;
 
 impl Node {
     pub(crate) fn assemble(
@@ -121,6 +124,7 @@ impl Node {
             next_space: now,
             next_tick: now,
             stopping_since: None,
+            closing_since: None,
             finished: false,
             waiting_told_at: now,
             started_at: now,
@@ -169,19 +173,33 @@ impl Node {
             });
         }
         if let Some(since) = self.stopping_since {
-            let leading = self
-                .logs
-                .values()
-                .any(|l| l.is_leading() && l.engine.state().configuration.members().len() > 1);
+            let leading = self.logs.values().any(|l| l.may_hand_over());
             let queued = self
                 .logs
                 .values()
                 .any(|l| l.stopped.is_none() && l.store.queued_bytes() > 0);
             let waited = self.env.now.0 - since.0;
+            self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
             if (!leading || waited > 1_000_000) && (!queued || waited > 5_000_000) {
-                self.finish();
+                self.close_logs();
             }
         }
+    }
+
+    /// Nothing is said or taken any more; each log's last record says how far all is durable.
+    fn close_logs(&mut self) {
+        if self.closing_since.is_none() {
+            self.closing_since = Some(self.env.now);
+            for log in self.logs.values_mut() {
+                log.close(&mut self.env);
+            }
+        }
+        let mut closed = true;
+        for log in self.logs.values_mut() {
+            closed &= log.is_closed(&mut self.env);
+        }
+        let late = |since: Time| self.env.now.0 > since.0 + 1_000_000;
+        self.finished |= closed || self.closing_since.is_some_and(late);
     }
 
     /// With hysteresis, and for the scarcest disk among us and the live peers.
@@ -377,7 +395,7 @@ impl Node {
             log.abdicate(&mut self.env);
             self.dirty.insert(*id);
         }
-        self.next_tick = Time(self.env.now.0 + 10_000);
+        self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
     }
 
     fn finish(&mut self) {

@@ -253,8 +253,12 @@ impl Log {
             }
             reader.began = true;
             if reader.framed {
+                let open = match reader.cursor.is_open(state) {
+                    true => " open=1",
+                    false => "",
+                };
                 let line = format!(
-                    "reading from={} length={length} stale={}\n",
+                    "reading from={} length={length} stale={}{open}\n",
                     reader.cursor.at,
                     u8::from(reader.stale)
                 );
@@ -385,6 +389,7 @@ impl Log {
             let line = format!("data {} {} {digest:08x}\n", reader.cursor.at, slice.len());
             slices.push(Slice::copied_from(line.as_bytes()));
         }
+        reader.missing_since = None;
         reader.cursor.at += slice.len() as u64;
         reader.sent_at = env.now;
         slices.push(slice);

@@ -87,6 +87,18 @@ impl Cursor {
         }
     }
 
+    /// Whether somebody may still be writing at its end.
+    pub(super) fn is_open(&self, state: &LogState) -> bool {
+        let Target::Chain(first) = self.target else {
+            return state.current.is_some();
+        };
+        let mut stream = state.stream(first);
+        while let Some(next) = stream.and_then(|s| s.continued_by) {
+            stream = state.stream(next);
+        }
+        stream.is_some_and(|s| s.end == StreamEnd::Open)
+    }
+
     /// Chosen bytes from the chain's beginning to its end so far.
     pub(super) fn length(&self, state: &LogState) -> Option<u64> {
         match self.target {

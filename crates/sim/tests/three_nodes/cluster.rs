@@ -88,13 +88,19 @@ fn start_node(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result
     }
 }
 
-/// Harm, peace until the clients have what they came for and the nodes are whole, a clean stop.
+/// Harm, peace until the clients have what they came for and the nodes are whole, a clean stop of
+/// all, and a start at which nothing is missing.
 pub fn run(scenario: &Scenario) -> Cluster {
     let mut cluster = build(scenario);
     cluster.suffer().unwrap();
     cluster.serve().unwrap();
     wait_until_whole(&mut cluster);
     cluster.stop().unwrap();
+    for node in cluster.nodes.clone() {
+        let started = cluster.world.restart(node);
+        started.expect("a node that stopped in peace starts again");
+    }
+    wait_until_whole(&mut cluster);
     cluster
 }
 

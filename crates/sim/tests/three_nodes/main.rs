@@ -77,6 +77,59 @@ fn disks_may_fail_and_fill() {
 }
 
 #[test]
+fn one_node_may_lose_bits_of_what_it_wrote() {
+    let acts = [Act::FlipBit, Act::Kill];
+    each_seed(
+        0..20,
+        "-p sim --test three_nodes one_node_may_lose",
+        |seed| {
+            cluster::run(&Scenario {
+                swarm: with_acts(&acts),
+                ..cluster::scenario(seed)
+            });
+        },
+    );
+}
+
+#[test]
+fn writers_may_fight_for_a_log() {
+    each_seed(0..20, "-p sim --test three_nodes writers_may", |seed| {
+        cluster::run(&Scenario {
+            logs: vec!["main".to_owned(); 3],
+            swarm: with_acts(&[Act::Kill, Act::Pause, Act::Reset]),
+            bytes_per_writer: 60_000,
+            ..cluster::scenario(seed)
+        });
+    });
+}
+
+#[test]
+fn a_node_that_is_alone_stops_soon_when_asked() {
+    each_seed(
+        0..10,
+        "-p sim --test three_nodes a_node_that_is_alone",
+        |seed| {
+            let scenario = Scenario {
+                swarm: Swarm::calm(),
+                ..cluster::scenario(seed)
+            };
+            let mut cluster = cluster::build(&scenario);
+            cluster.suffer().unwrap();
+            cluster.serve().unwrap();
+            cluster::wait_until_whole(&mut cluster);
+            for node in &cluster.nodes[1..] {
+                cluster.world.crash_silently(*node);
+            }
+            let alone = cluster.nodes[0];
+            cluster.world.run_for(100_000 * (seed + 1), 1_000_000);
+            cluster.world.stop(alone);
+            cluster.world.run_for(2_000_000, 1_000_000);
+            assert_eq!(cluster.world.status(alone), sim::Status::Finished);
+        },
+    );
+}
+
+#[test]
 fn after_any_swarm_everything_ends_well() {
     each_seed(0..50, "-p sim --test three_nodes after_any", |seed| {
         cluster::run(&cluster::scenario(seed));
