@@ -29,7 +29,8 @@ use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -57,6 +58,8 @@ pub struct LocalOptions {
     pub arguments: Vec<String>,
     /// Nodes log to our standard error and not to `node-N.log`.
     pub logs_shown: bool,
+    /// Once this is true, whatever waits for nodes fails.
+    pub interrupted: Arc<AtomicBool>,
 }
 
 impl LocalOptions {
@@ -67,6 +70,7 @@ impl LocalOptions {
             port_base: None,
             arguments: Vec::new(),
             logs_shown: false,
+            interrupted: Arc::default(),
         }
     }
 }
@@ -216,7 +220,8 @@ impl LocalCluster {
         if std::env::var_os("LOGBERG_LOG").is_none() {
             command.env("LOGBERG_LOG", "info");
         }
-        command.arg("node").arg("--die-with-parent");
+        command.arg("node");
+        command.arg(format!("--die-with-parent={}", std::process::id()));
         command.arg("--data").arg(self.node_directory(id));
         command.arg("--listen").arg(self.address(id));
         match begin {
@@ -435,15 +440,17 @@ impl LocalCluster {
         Ok(client.status_of(self.address(id))?)
     }
 
-    /// Who leads a log, by its own account. The newest term wins while two claim it.
+    /// Who leads a log: of what the running nodes say, what belongs to the newest term. None if
+    /// that one does not run.
     pub fn leader(&self, log: &str) -> Option<u32> {
-        let claims = self.ids().filter(|id| self.pid(*id).is_some());
-        let claims = claims.filter_map(|id| {
+        let running = self.ids().filter(|id| self.pid(*id).is_some());
+        let accounts = running.filter_map(|id| {
             let status = self.status(id).ok()?;
             let log = log_of(&status, log)?;
-            (log.role == "leader").then(|| (term(&log.term), id))
+            Some((term(&log.term), log.leader? as u32))
         });
-        claims.max().map(|(_, id)| id)
+        let (_, leader) = accounts.max()?;
+        (self.ids().any(|id| id == leader) && self.pid(leader).is_some()).then_some(leader)
     }
 
     /// Waits until every running node knows its peers, the leader of every log, and lacks nothing;
@@ -538,6 +545,9 @@ impl LocalCluster {
             let Some(why) = why_not() else { return Ok(()) };
             if let Some(ended) = self.take_ended()?.into_iter().next() {
                 bail!("{}", ended.sentence());
+            }
+            if self.options.interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
             }
             if Instant::now() >= deadline {
                 bail!("{what} after {} s: {why}", timeout.as_secs());

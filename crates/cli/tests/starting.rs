@@ -10,7 +10,11 @@ use harness::{Cluster, Content, Node, Raw, as_nobody, ask, err, is_root, own_ip,
 
 /// A node of no cluster, to be run until it gives up.
 fn lone(directory: &Path, arguments: &[&str]) -> Node {
-    Node::new(directory.to_owned(), format!("{}:7001", own_ip()), arguments)
+    Node::new(
+        directory.to_owned(),
+        format!("{}:7001", own_ip()),
+        arguments,
+    )
 }
 
 /// Ends with 1 and one sentence that contains each of these.
@@ -81,7 +85,10 @@ fn a_file_in_the_place_of_the_directory_is_refused() {
     let file = directory.path().join("d");
     fs::write(&file, "a file").expect("room");
     check_refuses(&lone(&file, &["--bootstrap"]), &["/d", "--data"]);
-    check_refuses(&lone(&file.join("below"), &["--bootstrap"]), &["below", "--data"]);
+    check_refuses(
+        &lone(&file.join("below"), &["--bootstrap"]),
+        &["below", "--data"],
+    );
     assert_eq!(fs::read_to_string(&file).expect("there"), "a file");
 }
 
@@ -100,13 +107,21 @@ fn a_directory_that_may_not_be_written_is_refused() {
     fs::copy(harness::BINARY, &binary).expect("a copy");
     for data in [place.clone(), place.join("new")] {
         let mut command = std::process::Command::new(&binary);
-        command.args(["node", "--bootstrap", "--listen", &format!("{}:7001", own_ip())]);
+        command.args([
+            "node",
+            "--bootstrap",
+            "--listen",
+            &format!("{}:7001", own_ip()),
+        ]);
         command.arg("--data").arg(&data);
         as_nobody(&mut command);
         let output = command.output().expect("it runs");
         let said = err(&output);
         assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("ermission denied") && said.contains("/d"), "{said}");
+        assert!(
+            said.contains("ermission denied") && said.contains("/d"),
+            "{said}"
+        );
     }
     assert_eq!(fs::read_dir(&place).expect("there").count(), 0);
 }
@@ -125,9 +140,15 @@ fn a_directory_of_something_else_is_left_alone() {
     fs::create_dir(&place).expect("a directory");
     fs::write(place.join("cat.jpg"), "meow").expect("room");
     for words in [&["--bootstrap"][..], &["--join", "127.0.0.1:1"]] {
-        check_refuses(&lone(&place, words), &["photos", "not a Logberg directory", "--data"]);
+        check_refuses(
+            &lone(&place, words),
+            &["photos", "not a Logberg directory", "--data"],
+        );
     }
-    assert_eq!(fs::read_to_string(place.join("cat.jpg")).expect("there"), "meow");
+    assert_eq!(
+        fs::read_to_string(place.join("cat.jpg")).expect("there"),
+        "meow"
+    );
     assert!(!place.join("manifest").exists());
 }
 
@@ -200,7 +221,10 @@ fn a_manifest_without_its_logs_is_a_lost_disk() {
     fs::create_dir(&place).expect("a directory");
     fs::copy(node.data.join("manifest"), place.join("manifest")).expect("a copy");
     for words in [&["--bootstrap"][..], &["--join", "127.0.0.1:1"], &[]] {
-        check_refuses(&lone(&place, words), &["log-0", "disk is lost", "join again"]);
+        check_refuses(
+            &lone(&place, words),
+            &["log-0", "disk is lost", "join again"],
+        );
     }
 }
 
@@ -229,10 +253,19 @@ fn a_copied_directory_started_twice_is_refused_by_the_peers() {
     second.start();
     // Nobody believes it, and the three go on as if it were not there.
     wait_for(
-        || cluster.nodes[0].said().contains("a peer is refused").then_some(()),
+        || {
+            cluster.nodes[0]
+                .said()
+                .contains("a peer is refused")
+                .then_some(())
+        },
         || format!("nobody refused it\n{}\n{}", cluster.logs(), second.said()),
     );
-    assert!(cluster.nodes[0].said().contains("its directory was copied"), "{}", cluster.logs());
+    assert!(
+        cluster.nodes[0].said().contains("its directory was copied"),
+        "{}",
+        cluster.logs()
+    );
     let more = Content::new(4, 500_000);
     cluster.append("main", &[], more);
     second.kill();
@@ -252,7 +285,13 @@ fn a_node_of_another_cluster_is_refused_by_the_peers() {
     stranger.start();
     wait_for(
         || stranger.said().contains("is of cluster").then_some(()),
-        || format!("it does not say why it is alone\n{}\n{}", stranger.said(), ours.logs()),
+        || {
+            format!(
+                "it does not say why it is alone\n{}\n{}",
+                stranger.said(),
+                ours.logs()
+            )
+        },
     );
     ours.append("main", &[], Content::new(5, 1000));
     ours.nodes[0].kill();
@@ -265,10 +304,16 @@ fn a_node_of_another_cluster_is_refused_by_the_peers() {
 fn few_open_files_are_enough_to_serve() {
     let mut cluster = Cluster::start_with(1, 1, |node| node.files_max = Some(64));
     cluster.wait_whole();
-    assert!(cluster.nodes[0].said().contains("few files may be open"), "{}", cluster.logs());
+    assert!(
+        cluster.nodes[0].said().contains("few files may be open"),
+        "{}",
+        cluster.logs()
+    );
     let address = cluster.nodes[0].listen.clone();
     // More than there are files for; the kernel takes the rest into its queue.
-    let crowd: Vec<Raw> = (0..100).filter_map(|_| Raw::try_connect(&address)).collect();
+    let crowd: Vec<Raw> = (0..100)
+        .filter_map(|_| Raw::try_connect(&address))
+        .collect();
     assert!(cluster.nodes[0].is_running());
     drop(crowd);
     let content = Content::new(6, 20_000_000);
@@ -290,7 +335,14 @@ fn settings_are_printed_and_read_back() {
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
         harness::out(&output)
     };
-    let printed = print(&["--data", "d", "--join", "10.0.0.1:7117,10.0.0.2:7117", "--disk-reserve", "1G"]);
+    let printed = print(&[
+        "--data",
+        "d",
+        "--join",
+        "10.0.0.1:7117,10.0.0.2:7117",
+        "--disk-reserve",
+        "1G",
+    ]);
     let file = directory.path().join("settings.toml");
     fs::write(&file, &printed).expect("room");
     assert_eq!(print(&["--config", file.to_str().expect("plain")]), printed);
@@ -311,6 +363,9 @@ fn a_second_start_ignores_bootstrap_and_join() {
         node.arguments = words.iter().map(ToString::to_string).collect();
         node.start();
         let after = node.wait_answers();
-        assert_eq!((&after["cluster"], &after["node"]), (&before["cluster"], &before["node"]));
+        assert_eq!(
+            (&after["cluster"], &after["node"]),
+            (&before["cluster"], &before["node"])
+        );
     }
 }

@@ -36,6 +36,7 @@ pub(crate) struct CatchUp {
     told_at: Time,
     /// Everything was asked for: count again once it is on disk.
     recheck: bool,
+    state_jumped: bool,
 }
 
 struct Wanted {
@@ -57,6 +58,15 @@ struct Request {
 impl CatchUp {
     pub(crate) fn is_busy(&self) -> bool {
         !self.missing.is_empty() || self.wanted.is_some() || self.request.is_some() || self.recheck
+    }
+
+    /// The state jumped: what is missing is counted once the engine's outputs are performed.
+    pub(crate) fn recount_soon(&mut self) {
+        self.state_jumped = true;
+    }
+
+    pub(crate) fn take_state_jumped(&mut self) -> bool {
+        std::mem::take(&mut self.state_jumped)
     }
 
     pub(crate) fn missing_bytes(&self) -> u64 {
@@ -130,7 +140,7 @@ impl Log {
             catch_up.request = None;
             catch_up.turn += 1;
         }
-        if self.store.queued_bytes() as u64 > env.limits.store_queue_bytes_max / 2 {
+        if self.store.queued_bytes() > env.limits.store_queue_bytes_max / 2 {
             return;
         }
         let (stream, range, holders, wanted) = match (&catch_up.wanted, catch_up.missing.front()) {
@@ -202,12 +212,7 @@ impl Log {
         let before = self.catch_up.missing.is_empty();
         while let Some((stream, range)) = self.catch_up.missing.front().cloned() {
             let asked = StreamPosition(range.start)..StreamPosition(range.end);
-            let gap = self
-                .store
-                .holdings()
-                .missing(stream, asked)
-                .into_iter()
-                .next();
+            let gap = self.store.holdings().missing(stream, asked).next();
             match gap {
                 None => {
                     self.catch_up.missing.pop_front();

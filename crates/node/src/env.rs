@@ -47,24 +47,14 @@ pub enum LogEvent {
     /// Chosen bytes for the subscriber inside the process.
     Chunk {
         log: LogId,
-        stream: paxos::StreamName,
         bytes: Vec<u8>,
     },
     /// The subscriber's current stream ended here; a torn frame at its end is dropped.
     StreamEnded {
         log: LogId,
     },
-    /// All chosen so far was handed to the subscriber.
-    CaughtUp {
-        log: LogId,
-    },
     Role {
         log: LogId,
-    },
-    /// Its disk failed; the replica no longer takes part.
-    Stopped {
-        log: LogId,
-        why: String,
     },
 }
 
@@ -87,6 +77,8 @@ pub struct Env {
     pub batches: Pool,
     /// Least free space that any live voter reported, our own included.
     pub disk_is_full: bool,
+    /// Of our own disk: what was free when last asked, less what was written since.
+    pub free_bytes: u64,
     pub stopping: bool,
     pub reads_in_flight: usize,
     next_conn: u64,
@@ -115,10 +107,22 @@ impl Env {
             addresses: BTreeMap::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
             disk_is_full: false,
+            free_bytes: u64::MAX,
             stopping: false,
             reads_in_flight: 0,
             next_conn: 2,
         }
+    }
+
+    /// A disk may fill in less time than passes between two looks at its free space.
+    pub fn wrote(&mut self, bytes: usize) {
+        if self.free_bytes != u64::MAX {
+            self.free_bytes = self.free_bytes.saturating_sub(bytes as u64);
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.disk_is_full || self.free_bytes < self.limits.disk_reserve_bytes
     }
 
     pub fn connect(&mut self, address: String, place: Place) -> ConnId {

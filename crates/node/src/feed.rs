@@ -15,7 +15,7 @@ use crate::replicate::Link;
 use crate::store::{ReadBytes, ReadFailure};
 
 pub struct Feeder {
-    link: Link,
+    pub link: Link,
     requests: VecDeque<FetchBytes>,
     /// A chunk is being read or sent.
     busy: bool,
@@ -53,8 +53,8 @@ impl Log {
             match feeder.link {
                 Link::Down { retry_at } if retry_at <= env.now => {
                     if let Some(address) = env.addresses.get(&peer).cloned() {
-                        feeder.link =
-                            Link::Connecting(env.connect(address, Place::FeedOut(self.id, peer)));
+                        let conn = env.connect(address, Place::FeedOut(self.id, peer));
+                        feeder.link = Link::Connecting(conn, env.now);
                     }
                 }
                 Link::Up(_) => {
@@ -139,7 +139,7 @@ impl Log {
         if !ok {
             return self.on_feed_broken(env, peer, conn);
         }
-        feeder.link = Link::Greeting(conn);
+        feeder.link = Link::Greeting(conn, env.now);
         let hello = env.hello(peer, "data", self.id);
         env.send_bytes(conn, &hello);
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
@@ -160,7 +160,7 @@ impl Log {
         else {
             return;
         };
-        if matches!(feeder.link, Link::Greeting(_)) && bytes.starts_with(b"ok") {
+        if matches!(feeder.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
             feeder.link = Link::Up(conn);
             feeder.busy = false;
             env.receive(conn, buffer, 0..BLOCK, false);

@@ -40,7 +40,7 @@ impl Log {
 
     /// Receives from everybody again once our disk has kept up.
     pub(crate) fn pump_sources(&mut self, env: &mut Env) {
-        if self.store.queued_bytes() as u64 > env.limits.store_queue_bytes_max {
+        if self.store.queued_bytes() > env.limits.store_queue_bytes_max {
             return;
         }
         for (conn, source) in &mut self.sources {
@@ -140,6 +140,11 @@ impl Log {
                 }
             }
         }
+    }
+
+    pub(crate) fn sources_of(&self, peer: NodeId) -> Vec<ConnId> {
+        let of_peer = self.sources.iter().filter(|(_, s)| s.peer == peer);
+        of_peer.map(|(conn, _)| *conn).collect()
     }
 
     pub(crate) fn close_source(&mut self, env: &mut Env, conn: ConnId, why: Option<&str>) {

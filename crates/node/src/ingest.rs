@@ -9,19 +9,24 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paxos::{
-    Action, NotOpened, OpenStream, StreamEnd, StreamName, StreamPosition, StreamSequence, Time,
-};
+use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
 
 use crate::buffer::Buffer;
-use crate::env::{Env, Place};
+use crate::env::Env;
 use crate::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
-use crate::line::{Refusal, Request};
+use crate::line::Refusal;
 use crate::log::{Log, SMALL_BATCH, batch_of};
 use crate::op::{ConnId, Received};
 
 /// From here on a batch is worth receiving while the disk is busy with the last one.
 const LARGE_BATCH: usize = 128 << 10;
+
+mod closing;
+mod local;
+mod opening;
+
+use local::Local;
+use opening::{Append, EndOfBytes};
 
 #[derive(Default)]
 pub(crate) struct Ingest {
@@ -40,45 +45,10 @@ pub(crate) struct Ingest {
     local: Local,
 }
 
-#[derive(Default)]
-struct Local {
-    pending: VecDeque<u8>,
-    wanted: bool,
-}
-
-/// An append request before its stream is open.
-struct Append {
-    from: Sink,
-    label: String,
-    continues: Option<(StreamName, u64)>,
-    mode: Mode,
-    end: EndOfBytes,
-    /// What came after the request line.
-    leftover: Vec<u8>,
-    /// The client's end of bytes came with it.
-    ended: bool,
-    since: Time,
-    told_at: Time,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
     Client(ConnId),
     Local,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Mode {
-    Refuse,
-    Wait,
-    TakeOver,
-}
-
-/// What a client's half-close means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum EndOfBytes {
-    Cut,
-    Fin,
 }
 
 struct Writer {
@@ -123,26 +93,6 @@ impl Ingest {
 }
 
 impl Log {
-    /// `append LOG …`
-    pub(crate) fn on_append_request(
-        &mut self,
-        env: &mut Env,
-        conn: ConnId,
-        request: &Request,
-        leftover: &[u8],
-        ended: bool,
-    ) {
-        let append = match parse_append(conn, request, leftover, ended, env.now) {
-            Ok(append) => append,
-            Err(refusal) => return env.refuse(conn, refusal),
-        };
-        if let Err(refusal) = self.check_leading(env) {
-            return env.refuse(conn, refusal);
-        }
-        self.ingest.queue.push_back(append);
-        self.ingest(env);
-    }
-
     /// Whether clients are in the right place.
     pub(crate) fn check_leading(&self, env: &Env) -> Result<(), Refusal> {
         if let Some(why) = &self.stopped {
@@ -193,7 +143,7 @@ impl Log {
         self.open_next(env);
         self.try_early_closes(env);
         self.write_local(env);
-        if env.disk_is_full
+        if env.is_full()
             && let Some(writer) = &self.ingest.writer
             && writer.sink != Sink::Local
         {
@@ -202,214 +152,6 @@ impl Log {
         }
         self.propose_received(env);
         self.receive_more(env);
-    }
-
-    fn open_next(&mut self, env: &mut Env) {
-        let mut kept = VecDeque::new();
-        while let Some(mut append) = self.ingest.queue.pop_front() {
-            let waited = env.now.0.saturating_sub(append.since.0);
-            if let Sink::Client(conn) = append.from
-                && env.conns.get(&conn) != Some(&Place::Writer(self.id))
-            {
-                continue;
-            }
-            if let Sink::Client(conn) = append.from
-                && env.disk_is_full
-            {
-                env.refuse(conn, disk_full());
-                continue;
-            }
-            // What cannot be continued any more is known before who else writes matters: the answer
-            // to an earlier attempt of this very client may have been lost.
-            if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
-                && let Some(stream) = self.engine.state().stream(name)
-                && stream.continued_by.is_some()
-            {
-                let reason = NotOpened::Continues {
-                    length: stream.length,
-                    continued_by: stream.continued_by,
-                };
-                self.refuse_continuing(env, conn, name, reason);
-                continue;
-            }
-            let rival = self.rival();
-            if let (Some((stream, continued)), Sink::Client(conn)) = (rival, append.from) {
-                let own = append
-                    .continues
-                    .is_some_and(|(s, _)| s == stream || continued == Some(s));
-                match append.mode {
-                    _ if own => {}
-                    Mode::TakeOver => {}
-                    Mode::Refuse => {
-                        let busy = Refusal::new(
-                            "busy",
-                            format!(
-                                "{} has an active writer; wait for it (--wait) or take over (--takeover)",
-                                self.name
-                            ),
-                        );
-                        env.refuse(conn, busy.key("stream", stream));
-                        continue;
-                    }
-                    Mode::Wait => {
-                        if env.now.0 >= append.told_at.0 + 1_000_000 {
-                            append.told_at = env.now;
-                            env.send_bytes(conn, b"waiting\n");
-                        }
-                        kept.push_back(append);
-                        continue;
-                    }
-                }
-            }
-            if !self.can_propose() {
-                if let Sink::Client(conn) = append.from
-                    && waited > env.limits.leader_wait
-                    && append.mode != Mode::Wait
-                {
-                    env.refuse(conn, no_quorum());
-                    continue;
-                }
-                kept.push_back(append);
-                continue;
-            }
-            self.ingest.counter += 1;
-            let sequence = StreamSequence {
-                incarnation: env.incarnation,
-                counter: self.ingest.counter,
-            };
-            let stream = StreamName {
-                owner: env.identity.node,
-                sequence,
-            };
-            let action = Action::OpenStream(OpenStream {
-                stream,
-                label: append.label.clone(),
-                metadata: Vec::new(),
-                continues: append.continues.map(|(s, p)| (s, StreamPosition(p))),
-            });
-            match self.engine.propose(env.now, action) {
-                Ok(_) => {
-                    self.ingest.opening.insert(stream, append);
-                }
-                Err(_) => kept.push_back(append),
-            }
-            self.drain(env);
-        }
-        kept.append(&mut self.ingest.queue);
-        self.ingest.queue = kept;
-    }
-
-    /// The stream that is being written or opened, and what it continues.
-    fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
-        if let Some(writer) = &self.ingest.writer {
-            let state = self.engine.state().stream(writer.stream);
-            let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
-            return Some((writer.stream, continued));
-        }
-        let (name, append) = self.ingest.opening.iter().next()?;
-        Some((*name, append.continues.map(|(name, _)| name)))
-    }
-
-    fn refuse_continuing(
-        &self,
-        env: &mut Env,
-        conn: ConnId,
-        continued: StreamName,
-        reason: NotOpened,
-    ) {
-        let refusal = match reason {
-            NotOpened::Continues {
-                length,
-                continued_by,
-            } => {
-                let refusal = Refusal::new(
-                    "continues",
-                    "the stream to continue has another length; drop what is safe and continue there",
-                )
-                .key("length", length)
-                .key("at", self.chain_base(continued) + length.0);
-                match continued_by {
-                    Some(by) => refusal.key("by", by),
-                    None => refusal,
-                }
-            }
-            NotOpened::UnknownStream => {
-                Refusal::new("unknown-stream", "this log has no such stream to continue")
-            }
-            NotOpened::NotNew => {
-                Refusal::new("not-leader", "the stream's name was taken; ask again")
-            }
-        };
-        env.refuse(conn, refusal);
-    }
-
-    pub(crate) fn on_opened(&mut self, env: &mut Env, stream: StreamName) {
-        // Whoever wrote before is over, whether the new stream is ours or not.
-        let old = self.ingest.writer.as_ref().map(|w| w.stream);
-        if old.is_some_and(|old| old != stream) {
-            self.drop_writer(env, Some(superseded(stream)));
-        }
-        let Some(append) = self.ingest.opening.remove(&stream) else {
-            return;
-        };
-        let Append {
-            from,
-            end,
-            leftover,
-            ended,
-            ..
-        } = append;
-        if let Sink::Client(conn) = from {
-            if env.conns.get(&conn) != Some(&Place::Writer(self.id)) {
-                return;
-            }
-            let base = self.chain_base(stream);
-            env.send_bytes(conn, format!("stream {stream} at={base}\n").as_bytes());
-        }
-        let mut writer = Writer {
-            sink: from,
-            stream,
-            end,
-            fill: None,
-            filled: 0,
-            receiving: false,
-            ended,
-            close_proposed: false,
-            proposed: 0,
-            acknowledged: 0,
-            acknowledging: false,
-            told: 0,
-            last_batch: 0,
-        };
-        if !leftover.is_empty() {
-            let mut buffer = env.batches.take();
-            buffer[RECORD_HEADER..RECORD_HEADER + leftover.len()].copy_from_slice(&leftover);
-            writer.filled = leftover.len();
-            writer.fill = Some(buffer);
-        }
-        self.ingest.writer = Some(writer);
-    }
-
-    pub(crate) fn on_not_opened(&mut self, env: &mut Env, stream: StreamName, reason: NotOpened) {
-        let Some(append) = self.ingest.opening.remove(&stream) else {
-            return;
-        };
-        if let Sink::Client(conn) = append.from {
-            let continued = append.continues.map_or(stream, |(name, _)| name);
-            self.refuse_continuing(env, conn, continued, reason);
-        }
-    }
-
-    /// Where in its chain of continued streams this one begins.
-    pub(crate) fn chain_base(&self, stream: StreamName) -> u64 {
-        let state = self.engine.state();
-        let mut base = 0;
-        let mut name = stream;
-        while let Some((before, at)) = state.stream(name).and_then(|s| s.continues) {
-            base += at.0;
-            name = before;
-        }
-        base
     }
 
     fn propose_received(&mut self, env: &mut Env) {
@@ -471,7 +213,8 @@ impl Log {
                 }
                 EndOfBytes::Cut => {
                     // The stream stays open for a continuation or a close; nobody writes to it now.
-                    if writer.acknowledged >= writer.proposed {
+                    // It stays until it was told the last of it, or does not listen.
+                    if writer.acknowledged >= writer.proposed && writer.told >= writer.proposed {
                         self.drop_writer(env, None);
                     }
                 }
@@ -487,13 +230,12 @@ impl Log {
         let Sink::Client(conn) = writer.sink else {
             return;
         };
-        if writer.receiving || writer.ended || writer.filled == PAYLOAD_MAX {
+        // What was received waits to be proposed, and a buffer that is being received into cannot
+        // be: the client may be waiting for these very bytes' acknowledgement.
+        if writer.receiving || writer.ended || writer.filled > 0 {
             return;
         }
-        if disk_busy
-            && (writer.last_batch < LARGE_BATCH || writer.filled > 0)
-            && writer.last_batch > 0
-        {
+        if disk_busy && (1..LARGE_BATCH).contains(&writer.last_batch) {
             return;
         }
         let buffer = writer.fill.take().unwrap_or_else(|| env.batches.take());
@@ -501,7 +243,7 @@ impl Log {
         env.receive(
             conn,
             buffer,
-            RECORD_HEADER + writer.filled..BATCH_BUFFER,
+            RECORD_HEADER..BATCH_BUFFER,
             false,
         );
     }
@@ -592,120 +334,6 @@ impl Log {
         }
     }
 
-    /// `close LOG stream=NAME at=POSITION`
-    pub(crate) fn on_close_request(
-        &mut self,
-        env: &mut Env,
-        conn: ConnId,
-        stream: StreamName,
-        at: u64,
-    ) {
-        if let Err(refusal) = self.check_leading(env) {
-            return env.refuse(conn, refusal);
-        }
-        self.ingest.early_closes.push((conn, stream, at, env.now));
-        self.try_early_closes(env);
-    }
-
-    fn try_early_closes(&mut self, env: &mut Env) {
-        for (conn, name, at, since) in std::mem::take(&mut self.ingest.early_closes) {
-            if !env.conns.contains_key(&conn) {
-                continue;
-            }
-            let late = env.now.0 > since.0 + env.limits.leader_wait;
-            let Some(stream) = self.engine.state().stream(name) else {
-                if late || self.can_propose() {
-                    env.refuse(
-                        conn,
-                        Refusal::new(
-                            "unknown-stream",
-                            format!("{} has no stream {name}", self.name),
-                        ),
-                    );
-                } else {
-                    self.ingest.early_closes.push((conn, name, at, since));
-                }
-                continue;
-            };
-            let length = stream.length.0;
-            match stream.end {
-                StreamEnd::Closed if length == at => {
-                    env.part(conn, format!("closed {at}\n").as_bytes())
-                }
-                StreamEnd::Closed => self.refuse_closing(env, conn, name),
-                StreamEnd::Cut => {
-                    let refusal = Refusal::new(
-                        "superseded",
-                        format!("{name} ended at {length}; another stream followed"),
-                    );
-                    env.refuse(conn, refusal.key("length", length));
-                }
-                StreamEnd::Open if length == at && self.can_propose() => {
-                    let action = Action::CloseStream {
-                        stream: name,
-                        at: StreamPosition(at),
-                    };
-                    if self.engine.propose(env.now, action).is_ok() {
-                        self.ingest.closing.entry(name).or_default().push(conn);
-                        self.drain(env);
-                    } else {
-                        self.ingest.early_closes.push((conn, name, at, since));
-                    }
-                }
-                StreamEnd::Open if length > at => self.refuse_closing(env, conn, name),
-                StreamEnd::Open if late => {
-                    if self.can_propose() {
-                        self.refuse_closing(env, conn, name);
-                    } else {
-                        env.refuse(conn, no_quorum());
-                    }
-                }
-                StreamEnd::Open => self.ingest.early_closes.push((conn, name, at, since)),
-            }
-        }
-    }
-
-    /// The stream has another length than its closer says.
-    fn refuse_closing(&self, env: &mut Env, conn: ConnId, name: StreamName) {
-        if let Some(stream) = self.engine.state().stream(name) {
-            let reason = NotOpened::Continues {
-                length: stream.length,
-                continued_by: stream.continued_by,
-            };
-            self.refuse_continuing(env, conn, name, reason);
-        }
-    }
-
-    pub(crate) fn on_closed(
-        &mut self,
-        env: &mut Env,
-        stream: StreamName,
-        at: Option<StreamPosition>,
-    ) {
-        let conns = self.ingest.closing.remove(&stream).unwrap_or_default();
-        let Some(at) = at else {
-            // It grew or ended meanwhile: decide again by its state.
-            self.ingest
-                .early_closes
-                .extend(conns.into_iter().map(|c| (c, stream, u64::MAX, env.now)));
-            return;
-        };
-        let line = format!("closed {at}\n");
-        for conn in conns {
-            env.part(conn, line.as_bytes());
-        }
-        if self
-            .ingest
-            .writer
-            .as_ref()
-            .is_some_and(|w| w.stream == stream)
-            && let Some(writer) = self.ingest.writer.take()
-            && let Sink::Client(conn) = writer.sink
-        {
-            env.part(conn, line.as_bytes());
-        }
-    }
-
     /// The writer is no longer this log's writer; `why` is its last line.
     fn drop_writer(&mut self, env: &mut Env, why: Option<Refusal>) {
         if let Some(writer) = self.ingest.writer.take()
@@ -713,7 +341,8 @@ impl Log {
         {
             match why {
                 Some(refusal) => env.refuse(conn, refusal),
-                None => env.close(conn),
+                // What it was told last may still be on its way.
+                None => env.part(conn, b""),
             }
         }
     }
@@ -752,118 +381,6 @@ impl Log {
         self.refuse_writers(env, &Refusal::new(code, sentence));
         self.stop_readers(env, code, sentence);
     }
-
-    /// Appends bytes of the state machine inside this process, to a stream of its own. They are lost
-    /// if leadership is: who waits for them hears of the change of role.
-    pub fn append_local(&mut self, env: &mut Env, bytes: &[u8]) -> bool {
-        if !self.is_leading() {
-            return false;
-        }
-        self.ingest.local.pending.extend(bytes);
-        self.write_local(env);
-        true
-    }
-
-    /// Nothing of the state machine inside this process is on its way.
-    pub(crate) fn local_is_idle(&self) -> bool {
-        self.ingest.local.pending.is_empty()
-            && !self.ingest.local.wanted
-            && self
-                .ingest
-                .writer
-                .as_ref()
-                .is_none_or(|w| w.acknowledged == w.proposed)
-    }
-
-    fn write_local(&mut self, env: &mut Env) {
-        if self.ingest.local.pending.is_empty() {
-            return;
-        }
-        match &self.ingest.writer {
-            Some(writer) if writer.sink == Sink::Local => {
-                self.ingest.local.wanted = false;
-                let (stream, position) = (writer.stream, writer.proposed);
-                let room = self.engine.permit().map_or(0, |p| p.limit.0 - p.next.0) as usize;
-                if !self.can_propose() || room == 0 {
-                    return;
-                }
-                let count = self.ingest.local.pending.len().min(PAYLOAD_MAX).min(room);
-                let bytes: Vec<u8> = self.ingest.local.pending.drain(..count).collect();
-                if let Some(writer) = &mut self.ingest.writer {
-                    writer.proposed += count as u64;
-                }
-                let batch = batch_of(env, &bytes);
-                self.propose_bytes(env, stream, position, batch, count);
-            }
-            _ if self.ingest.local.wanted => {}
-            _ => {
-                self.ingest.local.wanted = true;
-                self.ingest.queue.push_back(Append {
-                    from: Sink::Local,
-                    label: "commands".to_string(),
-                    continues: None,
-                    mode: Mode::TakeOver,
-                    end: EndOfBytes::Cut,
-                    leftover: Vec::new(),
-                    ended: false,
-                    since: env.now,
-                    told_at: env.now,
-                });
-            }
-        }
-    }
-}
-
-fn parse_append(
-    conn: ConnId,
-    request: &Request,
-    leftover: &[u8],
-    ended: bool,
-    now: Time,
-) -> Result<Append, Refusal> {
-    request.allow(1, &["label", "continues", "mode", "end"])?;
-    let bad = |what: &str| Refusal::new("bad-request", what.to_string());
-    let label = request.get("label").unwrap_or_default().to_string();
-    if label.len() > paxos::LABEL_BYTES_MAX {
-        return Err(bad("a label is at most 256 bytes long"));
-    }
-    let continues = match request.get("continues") {
-        None => None,
-        Some(text) => {
-            let (name, at) = text
-                .split_once('@')
-                .ok_or_else(|| bad("continues is written NAME@POSITION"))?;
-            let name = crate::line::parse_stream(name)
-                .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?;
-            let at = at
-                .parse()
-                .map_err(|_| bad("continues is written NAME@POSITION"))?;
-            Some((name, at))
-        }
-    };
-    let mode = match request.get("mode") {
-        None | Some("refuse") => Mode::Refuse,
-        Some("wait") => Mode::Wait,
-        Some("takeover") => Mode::TakeOver,
-        Some(_) => return Err(bad("mode is refuse, wait or takeover")),
-    };
-    let end = match request.get("end") {
-        None | Some("cut") => EndOfBytes::Cut,
-        Some("fin") => EndOfBytes::Fin,
-        Some(_) => return Err(bad("end is cut or fin")),
-    };
-    let told_at = Time(now.0.saturating_sub(1_000_000));
-    Ok(Append {
-        from: Sink::Client(conn),
-        label,
-        continues,
-        mode,
-        end,
-        leftover: leftover.to_vec(),
-        ended,
-        since: now,
-        told_at,
-    })
 }
 
 fn superseded(by: StreamName) -> Refusal {

@@ -33,10 +33,7 @@ impl LogView<'_> {
 
     /// The promise that peers may have been told of.
     pub fn durable_promise(&self) -> PromisedTerm {
-        match self.log.engine.follower_status() {
-            paxos::Message::FollowerStatus { promised, .. } => promised,
-            other => unreachable!("a follower's status is {other:?}"),
-        }
+        self.log.engine.durable_promised()
     }
 }
 

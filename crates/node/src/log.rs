@@ -17,8 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Note, Outcome, Output,
-    PermitContent, Persist, Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition, Term,
-    Value,
+    PermitContent, Persist, Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition, Value,
 };
 
 use crate::LogId;
@@ -27,13 +26,17 @@ use crate::catch_up::CatchUp;
 use crate::env::{Env, LogEvent};
 use crate::feed::Feeder;
 use crate::follow::Source;
-use crate::format::{PAYLOAD_BYTES_MAX, RECORD_HEADER, codec};
+use crate::format::{RECORD_HEADER, codec};
 use crate::ingest::Ingest;
 use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
 use crate::ring::{Entry, Ring};
-use crate::store::{NewRecord, ReadFailure, RecordContext, Store, StoreEvent};
+use crate::store::{NewRecord, RecordContext, Store, StoreEvent};
+
+mod rebind;
+
+use rebind::Rebind;
 
 pub struct Log {
     pub id: LogId,
@@ -60,15 +63,6 @@ pub struct Log {
     rebind: Option<Rebind>,
     pub(crate) stopped: Option<String>,
     last_chosen_at: paxos::Time,
-}
-
-struct Rebind {
-    term: Term,
-    stream: StreamName,
-    position: StreamPosition,
-    count: u64,
-    since: paxos::Time,
-    reading: bool,
 }
 
 /// Who asked the store to read; packed into its ticket.
@@ -182,6 +176,8 @@ impl Log {
             }
             match self.store.poll_event() {
                 Some(event) => self.on_store_event(env, event),
+                // Before anybody hears of the new state, so that nobody takes us for whole.
+                None if self.catch_up.take_state_jumped() => self.recount_missing(env),
                 None => break,
             }
         }
@@ -224,7 +220,7 @@ impl Log {
                     slot = self.engine.first_unchosen().0,
                     "caught up by state"
                 );
-                self.recount_missing(env);
+                self.catch_up.recount_soon();
             }
             Output::Role(role) => self.on_role(env, role),
             Output::ReadReady(read) => self.readers.on_ready(read),
@@ -361,9 +357,7 @@ impl Log {
             "shutting-down",
             "this replica stopped because its disk failed; ask another node",
         );
-        self.stopped = Some(why.clone());
-        env.events
-            .push_back(LogEvent::Stopped { log: self.id, why });
+        self.stopped = Some(why);
     }
 
     fn on_role(&mut self, env: &mut Env, role: Role) {
@@ -427,6 +421,7 @@ impl Log {
         buffer: Buffer,
         count: usize,
     ) {
+        env.wrote(count);
         let permit = self.engine.permit().expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
         let digest = crate::format::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
@@ -460,6 +455,7 @@ impl Log {
         if self.stopped.is_some() {
             return;
         }
+        env.wrote(bytes.as_ref().map_or(0, |_| proposal.slots.len() as usize));
         self.at_hand = bytes;
         self.engine.handle(
             env.now,
@@ -501,7 +497,7 @@ impl Log {
             return;
         }
         if self.engine.deadline().is_some_and(|d| d <= env.now) {
-            self.engine.handle(env.now, Input::Timer);
+            self.input(env, Input::Timer);
         }
         self.store.on_time(env.now);
         if self.is_leading()
@@ -514,7 +510,7 @@ impl Log {
                 log = self.id.0,
                 "this leader's disk hangs; another node takes over"
             );
-            self.engine.handle(env.now, Input::StepDown);
+            self.input(env, Input::StepDown);
         }
         self.drain(env);
         self.rebind(env);
@@ -562,95 +558,6 @@ impl Log {
                 || self.ring.bytes() > 0
                 || (self.is_leading()
                     && self.engine.first_unchosen() < self.engine.proposed_up_to()))
-    }
-
-    /// Proposes again, in our term, the bytes that earlier terms left accepted but not chosen.
-    fn rebind(&mut self, env: &mut Env) {
-        let Some(permit) = self.engine.permit() else {
-            return;
-        };
-        let PermitContent::Bound {
-            stream,
-            position,
-            holders,
-        } = &permit.content
-        else {
-            self.rebind = None;
-            return;
-        };
-        let (term, stream, position, holders) = (permit.term, *stream, *position, holders.clone());
-        let count = (permit.limit.0 - permit.next.0).min(PAYLOAD_BYTES_MAX as u64);
-        if count == 0 {
-            return;
-        }
-        let same = self
-            .rebind
-            .as_ref()
-            .is_some_and(|r| r.term == term && r.stream == stream && r.position == position);
-        if !same {
-            let reading = self.rebind.as_ref().is_some_and(|r| r.reading);
-            self.rebind = Some(Rebind {
-                term,
-                stream,
-                position,
-                count,
-                since: env.now,
-                reading,
-            });
-        }
-        let rebind = self.rebind.as_mut().expect("it was set just now");
-        if rebind.reading {
-            return;
-        }
-        let end = StreamPosition(position.0 + count);
-        if self
-            .store
-            .holdings()
-            .holds(stream, position..StreamPosition(position.0 + 1))
-        {
-            rebind.reading = true;
-            self.store
-                .read(Ticket::Rebind.pack(), stream, position, env.batches.take());
-            self.drain(env);
-            return;
-        }
-        let own = holders.contains(&env.identity.node);
-        if own && self.store.queued_bytes() > 0 {
-            return; // Still on its way to our own disk.
-        }
-        if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
-            tracing::warn!(log = self.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
-            rebind.since = env.now;
-            self.input(env, Input::BytesUnavailable { term, holders });
-            return;
-        }
-        self.catch_up.want(stream, position..end, &holders);
-    }
-
-    fn on_rebind_read(
-        &mut self,
-        env: &mut Env,
-        buffer: Buffer,
-        result: Result<std::ops::Range<usize>, ReadFailure>,
-    ) {
-        let Some(rebind) = self.rebind.as_mut() else {
-            return;
-        };
-        rebind.reading = false;
-        let Ok(payload) = result else { return };
-        let (term, stream, position) = (rebind.term, rebind.stream, rebind.position);
-        let fits = self.engine.permit().is_some_and(|p| {
-            p.term == term
-                && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)
-        });
-        if !fits {
-            return;
-        }
-        let count = payload.len().min(rebind.count as usize);
-        self.rebind = None;
-        let batch = batch_of(env, &buffer[payload.start..payload.start + count]);
-        self.propose_bytes(env, stream, position.0, batch, count);
-        self.rebind(env);
     }
 
     pub(crate) fn read_from_store(

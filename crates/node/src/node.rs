@@ -5,19 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use paxos::{Action, Checkpoint, LogState, NodeId, Outcome, Slot, Time};
+use paxos::{NodeId, Slot, Time};
 
-use crate::commands::{self, Decoder};
+use crate::commands::Decoder;
 use crate::config::{NodeConfig, Start};
-use crate::directory::{self, Command, DIRECTORY, Directory};
-use crate::env::{Env, LogEvent};
+use crate::directory::{self, DIRECTORY, Directory};
+use crate::env::Env;
 use crate::greeting::Greeting;
-use crate::line::Refusal;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
-use crate::store::{Manifest, ManifestLog, Store};
+use crate::store::Manifest;
 use crate::{ClusterId, LogId};
+
+mod directing;
+mod hosting;
+
+use directing::directory_members;
+use hosting::Creating;
 
 pub struct Node {
     pub(crate) config: NodeConfig,
@@ -30,34 +35,31 @@ pub struct Node {
     pub(crate) directory: Directory,
     decoder: Decoder,
     pub(crate) greetings: BTreeMap<ConnId, Greeting>,
-    pub(crate) controls: BTreeMap<ConnId, Control>,
+    /// Incoming control connections: what arrived and is no whole frame yet.
+    pub(crate) controls: BTreeMap<ConnId, Vec<u8>>,
     /// Clients that wait for the directory to say what they asked for.
     pub(crate) requests: Vec<Request>,
     pub(crate) join: Option<crate::join::Join>,
     pub(crate) dirty: BTreeSet<LogId>,
     pub(crate) write_path: String,
-    pub(crate) free_bytes: u64,
     last_round: Time,
-    next_space: Time,
+    /// An answer about free space is owed.
+    space_asked: bool,
     next_tick: Time,
     stopping_since: Option<Time>,
     finished: bool,
     waiting_told_at: Time,
     pub(crate) started_at: Time,
-    files_pending: usize,
+    manifest_file: SmallFile,
+    peers_file: SmallFile,
 }
 
-/// An incoming control connection: frames as they arrive.
-pub(crate) struct Control {
-    pub peer: NodeId,
-    pub bytes: Vec<u8>,
-}
-
-pub(crate) struct Creating {
-    name: String,
-    store: Store,
-    checkpoint: Checkpoint,
-    listed: bool,
+/// A file that is replaced as a whole. Replacements on their way at once may land in any order, so
+/// there is one at a time, and at last one with what is true by then.
+#[derive(Default)]
+struct SmallFile {
+    writing: bool,
+    stale: bool,
 }
 
 pub(crate) struct Request {
@@ -114,15 +116,15 @@ impl Node {
             join: None,
             dirty: BTreeSet::new(),
             write_path,
-            free_bytes: u64::MAX,
             last_round: now,
-            next_space: now,
+            space_asked: false,
             next_tick: now,
             stopping_since: None,
             finished: false,
             waiting_told_at: now,
             started_at: now,
-            files_pending: 0,
+            manifest_file: SmallFile::default(),
+            peers_file: SmallFile::default(),
         }
     }
 
@@ -134,8 +136,9 @@ impl Node {
             if let Start::Join { servers } = &self.config.start {
                 self.join = Some(crate::join::Join::new(servers.clone()));
             }
-        } else if !self.logs.contains_key(&DIRECTORY) && self.manifest.identity.node == NodeId(1) {
-            // A new cluster, or one whose making was interrupted.
+        } else if !self.logs.contains_key(&DIRECTORY) {
+            // A new cluster, or the process ended between the node's id and its first replica. The
+            // others know its address by now, and come.
             self.create_log(DIRECTORY, directory::DIRECTORY_NAME, &directory_members());
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
@@ -144,405 +147,6 @@ impl Node {
         }
     }
 
-    fn log_appeared(&mut self, id: LogId) {
-        self.dirty.insert(id);
-        let Some(log) = self.logs.get_mut(&id) else {
-            return;
-        };
-        if id == DIRECTORY {
-            log.subscribe_local();
-        }
-        for (peer, state) in &self.peers.peers {
-            if state.alive {
-                log.set_alive(&mut self.env, *peer, true);
-            }
-        }
-    }
-
-    /// The first segment is made durable first, then the manifest lists the log, then it takes part:
-    /// a listed log without its directory is a lost disk.
-    pub(crate) fn create_log(&mut self, id: LogId, name: &str, members: &[(u32, u32)]) {
-        if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
-            return;
-        }
-        let configuration = match directory::configuration(members) {
-            Ok(configuration) => configuration,
-            Err(e) => {
-                tracing::error!(log = id.0, name, error = ?e, "the directory holds an impossible configuration");
-                return;
-            }
-        };
-        let checkpoint = Checkpoint {
-            promised: Default::default(),
-            state: LogState::new(configuration),
-            accepted: Vec::new(),
-        };
-        tracing::info!(log = id.0, name, "creating this node's replica");
-        let store = Store::create(self.store_config(id), &checkpoint);
-        self.creating.insert(
-            id,
-            Creating {
-                name: name.to_string(),
-                store,
-                checkpoint,
-                listed: false,
-            },
-        );
-        self.advance_creating();
-    }
-
-    fn advance_creating(&mut self) {
-        for (id, creating) in &mut self.creating {
-            while let Some(op) = creating.store.poll_op() {
-                self.env.ops.push_back(op);
-            }
-            while let Some(event) = creating.store.poll_event() {
-                if let crate::store::StoreEvent::Failed(error) = event {
-                    tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
-                }
-            }
-            if creating.store.queued_bytes() == 0 && !creating.listed {
-                creating.listed = true;
-                self.manifest.logs.push(ManifestLog {
-                    id: *id,
-                    name: creating.name.clone(),
-                });
-                self.files_pending += 1;
-                self.env
-                    .ops
-                    .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
-            }
-        }
-    }
-
-    fn on_manifest_written(&mut self, result: std::io::Result<()>) {
-        if let Err(error) = result {
-            tracing::error!(%error, "the manifest could not be written; free space and restart the node");
-            return;
-        }
-        if self.files_pending > 0 {
-            return; // A later one lists more.
-        }
-        if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
-            return self.on_joined_durably();
-        }
-        let ready: Vec<LogId> = self
-            .creating
-            .iter()
-            .filter(|(_, c)| c.listed)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ready {
-            if let Some(creating) = self.creating.remove(&id) {
-                let log = Log::new(
-                    &self.env,
-                    id,
-                    creating.name,
-                    creating.store,
-                    creating.checkpoint,
-                );
-                self.logs.insert(id, log);
-                self.log_appeared(id);
-            }
-        }
-    }
-
-    pub(crate) fn save_manifest(&mut self) {
-        self.files_pending += 1;
-        self.env
-            .ops
-            .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
-    }
-
-    pub(crate) fn save_peers(&mut self) {
-        let addresses: BTreeMap<u32, &String> =
-            self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
-        let Ok(contents) = serde_json::to_vec_pretty(&addresses) else {
-            return;
-        };
-        self.env.ops.push_back(Op::WriteFile {
-            token: TOKEN_PEERS,
-            path: self.config.directory.join(PEERS_FILE),
-            contents,
-        });
-    }
-
-    /// A peer's address, from the directory or from its own greeting.
-    pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
-        if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
-            return;
-        }
-        if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
-            self.env.addresses.insert(id, address.to_string());
-            self.save_peers();
-        }
-    }
-
-    // ---- the directory ----
-
-    fn on_log_event(&mut self, event: LogEvent) {
-        match event {
-            LogEvent::Chunk {
-                log: DIRECTORY,
-                bytes,
-                ..
-            } => {
-                self.decoder.push(&bytes);
-                while let Some(command) = self.decoder.next_command() {
-                    match serde_json::from_slice::<Command>(&command) {
-                        Ok(command) => self.on_command(command),
-                        Err(error) => {
-                            tracing::error!(%error, "the directory holds a command that this version does not know; upgrade this node");
-                        }
-                    }
-                }
-            }
-            LogEvent::StreamEnded { log: DIRECTORY } => self.decoder.end_of_stream(),
-            LogEvent::Applied {
-                log: DIRECTORY,
-                slot,
-                outcome: Outcome::NodeId(id),
-            } => {
-                self.on_node_id(slot, id);
-            }
-            LogEvent::Applied {
-                log,
-                outcome: Outcome::Reconfigured { era },
-                ..
-            } => {
-                if let Some(log) = self.logs.get(&log) {
-                    let members = log.engine.state().configuration.members();
-                    tracing::info!(log = log.id.0, era = era.0, ?members, "a new configuration");
-                }
-            }
-            LogEvent::Role { log } => {
-                self.dirty.insert(log);
-                if log == DIRECTORY && !self.logs.get(&log).is_some_and(|l| l.is_leading()) {
-                    self.refuse_requests();
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn on_command(&mut self, command: Command) {
-        self.directory.apply(&command);
-        match &command {
-            Command::AddNode { id, address, .. } => self.learn_address(NodeId(*id), address),
-            Command::CreateLog { .. } => {
-                let logs: Vec<_> = self
-                    .directory
-                    .logs
-                    .iter()
-                    .map(|(id, e)| (*id, e.clone()))
-                    .collect();
-                for (id, entry) in logs {
-                    self.create_log(id, &entry.name, &entry.members);
-                }
-            }
-            Command::SetVoters { .. } => {}
-        }
-        self.answer_requests();
-    }
-
-    fn propose_command(&mut self, command: &Command) -> bool {
-        let Ok(bytes) = serde_json::to_vec(command) else {
-            return false;
-        };
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
-            return false;
-        };
-        self.dirty.insert(DIRECTORY);
-        log.append_local(&mut self.env, &commands::encode(&bytes))
-    }
-
-    fn on_node_id(&mut self, slot: Slot, id: NodeId) {
-        let command = self.requests.iter_mut().find_map(|r| match &mut r.wants {
-            Wants::Join {
-                address,
-                disk,
-                slot: asked,
-                proposed,
-            } if *asked == Some(slot) => {
-                *proposed = true;
-                Some(Command::AddNode {
-                    id: id.0,
-                    address: address.clone(),
-                    disk: disk.clone(),
-                })
-            }
-            _ => None,
-        });
-        if let Some(command) = command {
-            self.propose_command(&command);
-        }
-    }
-
-    /// Moves every waiting request on: proposes what it needs, answers what the directory has.
-    pub(crate) fn answer_requests(&mut self) {
-        let hosted: BTreeSet<LogId> = self.logs.keys().copied().collect();
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
-            return;
-        };
-        let mut commands = Vec::new();
-        let mut kept = Vec::new();
-        for mut request in std::mem::take(&mut self.requests) {
-            if !self.env.conns.contains_key(&request.conn) {
-                continue;
-            }
-            let answer = match &mut request.wants {
-                Wants::Join {
-                    address,
-                    disk,
-                    slot,
-                    proposed,
-                } => match self.directory.node_by_disk(disk) {
-                    Some(id) if self.directory.nodes[&id].address == *address => Some(
-                        crate::join::answer(&self.env, &self.directory, id, directory_members()),
-                    ),
-                    Some(id) => {
-                        if !*proposed && log.can_propose() {
-                            *proposed = true;
-                            commands.push(Command::AddNode {
-                                id: id.0,
-                                address: address.clone(),
-                                disk: disk.clone(),
-                            });
-                        }
-                        None
-                    }
-                    None => {
-                        if slot.is_none() && log.can_propose() {
-                            *slot = log
-                                .engine
-                                .propose(self.env.now, Action::GenerateNodeId)
-                                .ok();
-                            log.drain(&mut self.env);
-                            self.dirty.insert(DIRECTORY);
-                        }
-                        None
-                    }
-                },
-                Wants::CreateLog { name, proposed } => match self.directory.log_by_name(name) {
-                    // Whoever asks next finds it here; that it has no leader yet is no error to them.
-                    Some(id) if *proposed && !hosted.contains(&id) => None,
-                    Some(id) if *proposed => {
-                        Some(format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0).into_bytes())
-                    }
-                    Some(_) => Some(
-                        Refusal::new("exists", format!("a log named {name} exists already"))
-                            .encode(),
-                    ),
-                    None => {
-                        if !*proposed && log.can_propose() {
-                            *proposed = true;
-                            let members = log.engine.state().configuration.members();
-                            let members = members.iter().map(|m| (m.node.0, m.weight)).collect();
-                            commands.push(Command::CreateLog {
-                                name: name.clone(),
-                                members,
-                            });
-                        }
-                        None
-                    }
-                },
-            };
-            match answer {
-                Some(line) => self.env.part(request.conn, &line),
-                None if self.env.now.0 > request.since.0 + 2 * self.env.limits.leader_wait => {
-                    self.env.refuse(request.conn, crate::ingest::no_quorum());
-                }
-                None => kept.push(request),
-            }
-        }
-        self.requests.append(&mut kept);
-        for command in commands {
-            self.propose_command(&command);
-        }
-    }
-
-    fn refuse_requests(&mut self) {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return;
-        };
-        let refusal = log.not_leader(&self.env);
-        for request in std::mem::take(&mut self.requests) {
-            self.env.refuse(request.conn, refusal.clone());
-        }
-    }
-
-    /// What only the directory's leader does: makes the first entries of a new cluster.
-    fn lead_directory(&mut self) {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return;
-        };
-        if !log.can_propose() || !log.local_is_idle() {
-            return;
-        }
-        let own = self.env.identity.node;
-        let disk = crate::line::hex(&self.env.identity.disk.0);
-        let entry = self.directory.nodes.get(&own);
-        if entry.is_none_or(|e| e.address != self.env.advertise) {
-            let address = self.env.advertise.clone();
-            self.propose_command(&Command::AddNode {
-                id: own.0,
-                address,
-                disk,
-            });
-        }
-        if let Start::Bootstrap { voters } = self.config.start
-            && self.directory.voters == 0
-        {
-            self.propose_command(&Command::SetVoters { voters });
-            self.propose_command(&Command::CreateLog {
-                name: "main".into(),
-                members: vec![(own.0, 1)],
-            });
-        }
-    }
-
-    /// Gives weight to nodes that hold everything, until there are as many voters as wanted.
-    fn promote(&mut self) {
-        let voters = self.directory.voters as usize;
-        for (id, log) in &mut self.logs {
-            if !log.can_propose() {
-                continue;
-            }
-            let state = log.engine.state();
-            if state.configuration.members().len() >= voters {
-                continue;
-            }
-            let first_unchosen = log.engine.first_unchosen().0;
-            let ready = self.directory.nodes.keys().copied().find(|node| {
-                !state.configuration.contains(*node)
-                    && log.alive.contains(node)
-                    && log.engine.peer_missing_bytes(*node) == Some(0)
-                    && log.engine.peer_accepted_up_to(*node).is_some_and(|s| {
-                        s.0 + self.env.limits.unchosen_bytes_max / 4 >= first_unchosen
-                    })
-            });
-            if let Some(node) = ready {
-                let change = paxos::Change::Increment(node);
-                let from = state.era;
-                tracing::info!(
-                    log = id.0,
-                    node = node.0,
-                    "giving weight to a node that holds everything"
-                );
-                if log
-                    .engine
-                    .propose(self.env.now, Action::Reconfigure { from, change })
-                    .is_ok()
-                {
-                    log.drain(&mut self.env);
-                    self.dirty.insert(*id);
-                }
-            }
-        }
-    }
-
-    // ---- rounds ----
-
     fn tick(&mut self) {
         self.next_tick = Time(self.env.now.0 + TICK);
         self.env.disk_is_full = self.judge_space();
@@ -550,10 +154,14 @@ impl Node {
         self.answer_requests();
         self.promote();
         self.advance_creating();
+        self.save_stale_files();
+        for log in self.logs.values_mut() {
+            log.break_late_links(&mut self.env);
+        }
         self.expire_greetings();
         self.tell_waiting();
-        if self.env.now >= self.next_space {
-            self.next_space = Time(self.env.now.0 + 1_000_000);
+        if !self.space_asked {
+            self.space_asked = true;
             self.env.ops.push_back(Op::FreeSpace {
                 token: TOKEN_SPACE,
                 path: self.config.directory.clone(),
@@ -583,7 +191,7 @@ impl Node {
             .values()
             .filter(|p| p.alive)
             .map(|p| p.free_bytes);
-        let least = peers.chain([self.free_bytes]).min().unwrap_or(u64::MAX);
+        let least = peers.chain([self.env.free_bytes]).min().unwrap_or(u64::MAX);
         let reserve = self.env.limits.disk_reserve_bytes;
         let full = if self.env.disk_is_full {
             least < 2 * reserve
@@ -663,7 +271,8 @@ impl Node {
                     }
                     continue;
                 }
-                let promised = log.engine.promised();
+                // Only what is durable is told, and is news once it is durable.
+                let promised = log.engine.durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 if wanted || peer.promise_told.get(log_id) != Some(&promised) {
                     peer.promise_told.insert(*log_id, promised);
@@ -675,7 +284,7 @@ impl Node {
                 round,
                 answers: peer.answers(),
                 entries,
-                free_bytes: self.free_bytes,
+                free_bytes: self.env.free_bytes,
             };
             self.peers.send(
                 &mut self.env,
@@ -708,7 +317,13 @@ impl Node {
 
     fn judge_peers(&mut self) {
         for (peer, alive) in self.peers.judge(&self.env) {
+            if !alive {
+                self.peers.on_silent(&mut self.env, peer);
+            }
             for (id, log) in &mut self.logs {
+                if !alive {
+                    log.break_links(&mut self.env, peer);
+                }
                 log.set_alive(&mut self.env, peer, alive);
                 self.dirty.insert(*id);
             }
@@ -751,22 +366,21 @@ impl Node {
     fn on_disk(&mut self, token: Token, completion: Completion) {
         if token.0 & NODE_TOKENS == NODE_TOKENS {
             return match completion {
-                Completion::Space {
-                    result: Ok(free), ..
-                } => self.free_bytes = free,
+                Completion::Space { result, .. } => {
+                    self.space_asked = false;
+                    if let Ok(free) = result {
+                        let queued = self.logs.values().map(|log| log.store.queued_bytes() as u64);
+                        self.env.free_bytes = free.saturating_sub(queued.sum());
+                    }
+                }
                 Completion::Done {
                     token: TOKEN_MANIFEST,
                     result,
-                } => {
-                    self.files_pending = self.files_pending.saturating_sub(1);
-                    self.on_manifest_written(result);
-                }
+                } => self.on_manifest_written(result),
                 Completion::Done {
                     token: TOKEN_PEERS,
-                    result: Err(error),
-                } => {
-                    tracing::warn!(%error, "the peers' addresses could not be saved");
-                }
+                    result,
+                } => self.on_peers_written(result),
                 _ => {}
             };
         }
@@ -783,11 +397,6 @@ impl Node {
     pub fn cluster(&self) -> ClusterId {
         self.env.identity.cluster
     }
-}
-
-/// The directory begins with the cluster's first node alone.
-fn directory_members() -> Vec<(u32, u32)> {
-    vec![(1, 1)]
 }
 
 impl Machine for Node {

@@ -32,6 +32,8 @@ pub struct Peer {
     /// messages may be.
     outbound: Vec<u8>,
     sending: bool,
+    /// When the link came up, or was last found to work.
+    up_at: Time,
     pub incoming: Option<ConnId>,
     pub heard_at: Time,
     pub answered_at: Time,
@@ -63,6 +65,7 @@ impl Peer {
             link: Link::Down { retry_at: Time(0) },
             outbound: Vec::new(),
             sending: false,
+            up_at: Time(0),
             incoming: None,
             heard_at: Time(0),
             answered_at: Time(0),
@@ -146,6 +149,13 @@ impl Peers {
         changed
     }
 
+    /// The way to a silent peer is tried anew: the old one may lead nowhere.
+    pub fn on_silent(&mut self, env: &mut Env, id: NodeId) {
+        if let Some(conn) = self.get_or_add(id).link.conn() {
+            self.on_broken(env, id, conn);
+        }
+    }
+
     /// This process did not run for a while: silence meanwhile says nothing about the others.
     pub fn forgive(&mut self, by: u64) {
         for peer in self.peers.values_mut() {
@@ -163,8 +173,28 @@ impl Peers {
             .min()
     }
 
+    /// Closes connections that nobody answers on: a peer that vanished tells nobody.
+    fn break_late(&mut self, env: &mut Env) {
+        let mut late = Vec::new();
+        for (id, peer) in &mut self.peers {
+            if peer.alive {
+                peer.up_at = env.now;
+            }
+            let vain = peer.link.is_up() && env.now.0 > peer.up_at.0 + 2 * env.limits.peer_timeout;
+            if let Some(conn) = peer.link.conn()
+                && (vain || peer.link.is_late(env))
+            {
+                late.push((*id, conn));
+            }
+        }
+        for (id, conn) in late {
+            self.on_broken(env, id, conn);
+        }
+    }
+
     /// Dials everybody that is not connected.
     pub fn dial(&mut self, env: &mut Env) {
+        self.break_late(env);
         let addresses: Vec<(NodeId, String)> =
             env.addresses.iter().map(|(n, a)| (*n, a.clone())).collect();
         for (id, address) in addresses {
@@ -172,7 +202,8 @@ impl Peers {
             if let Link::Down { retry_at } = peer.link
                 && retry_at <= env.now
             {
-                peer.link = Link::Connecting(env.connect(address, Place::ControlOut(id)));
+                let conn = env.connect(address, Place::ControlOut(id));
+                peer.link = Link::Connecting(conn, env.now);
             }
         }
     }
@@ -205,7 +236,7 @@ impl Peers {
         if !ok {
             return self.on_broken(env, id, conn);
         }
-        peer.link = Link::Greeting(conn);
+        peer.link = Link::Greeting(conn, env.now);
         let hello = env.hello(id, "control", LogId(0));
         env.send_bytes(conn, &hello);
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
@@ -224,8 +255,9 @@ impl Peers {
         if peer.link.conn() != Some(conn) {
             return false;
         }
-        if matches!(peer.link, Link::Greeting(_)) && bytes.starts_with(b"ok") {
+        if matches!(peer.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
             peer.link = Link::Up(conn);
+            peer.up_at = env.now;
             peer.sending = false;
             peer.outbound.clear();
             peer.promise_told.clear();
@@ -284,15 +316,6 @@ impl Peers {
         if peer.alive {
             peer.heard_at = Time(peer.heard_at.0.min(deadline).max(1));
         }
-    }
-
-    /// Earliest time to dial again.
-    pub fn next_dial(&self) -> Option<Time> {
-        let down = self.peers.values().filter_map(|p| match p.link {
-            Link::Down { retry_at } => Some(retry_at),
-            _ => None,
-        });
-        down.min()
     }
 
     pub fn silent(&self) -> Vec<NodeId> {

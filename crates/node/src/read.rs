@@ -9,14 +9,20 @@
 
 use std::collections::BTreeMap;
 
-use paxos::{Input, LogState, ReadId, StreamEnd, StreamName, Time};
+use paxos::{Input, ReadId, StreamEnd, Time};
 
 use crate::buffer::{Buffer, Slice};
-use crate::env::{Env, LogEvent, Place};
+use crate::env::{Env, Place};
 use crate::line::{Refusal, Request};
 use crate::log::{Log, Ticket};
 use crate::op::ConnId;
 use crate::store::{ReadBytes, ReadFailure};
+
+mod cursor;
+mod local;
+
+use cursor::{Cursor, Target};
+use local::Local;
 
 #[derive(Default)]
 pub(crate) struct Readers {
@@ -49,120 +55,9 @@ enum Barrier {
     Passed,
 }
 
-/// The state machine inside this process reads everything from the beginning.
-struct Local {
-    cursor: Cursor,
-    busy: bool,
-    caught_up: bool,
-    retry_at: Time,
-}
-
-/// A place in a chain of streams.
-#[derive(Clone, Debug)]
-struct Cursor {
-    target: Target,
-    at: u64,
-    /// The stream that `at` is in, and where that stream begins.
-    stream: Option<StreamName>,
-    base: u64,
-    /// Its index among all streams of the log, trimmed ones included.
-    index: u64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Target {
-    Everything,
-    Chain(StreamName),
-}
-
-/// What the cursor points at.
-struct Spot {
-    stream: StreamName,
-    position: u64,
-    /// Chosen bytes from there to the stream's end.
-    available: u64,
-    trimmed: u64,
-    end: StreamEnd,
-    /// A later stream of the chain was entered to get here.
-    moved: bool,
-}
-
 const MISSING_WAIT: u64 = 10_000_000;
 const RETRY: u64 = 20_000;
 const SIGN_OF_LIFE: u64 = 1_000_000;
-
-impl Cursor {
-    fn new(target: Target, at: u64) -> Cursor {
-        Cursor {
-            target,
-            at,
-            stream: None,
-            base: 0,
-            index: 0,
-        }
-    }
-
-    /// `None` while there is nothing at all, or the chain's first stream is unknown.
-    fn spot(&mut self, state: &LogState) -> Option<Spot> {
-        let mut moved = false;
-        loop {
-            let stream = match (self.target, self.stream) {
-                (Target::Chain(first), None) => state.stream(first)?,
-                (Target::Chain(_), Some(name)) => state.stream(name)?,
-                (Target::Everything, _) => {
-                    self.index = self.index.max(state.streams_trimmed);
-                    state
-                        .streams
-                        .get((self.index - state.streams_trimmed) as usize)?
-                }
-            };
-            self.stream = Some(stream.name);
-            let length = stream.length.0;
-            if self.at >= self.base + length && stream.end != StreamEnd::Open {
-                let next = match self.target {
-                    Target::Chain(_) => stream.continued_by,
-                    Target::Everything => state
-                        .streams
-                        .get((self.index + 1 - state.streams_trimmed) as usize)
-                        .map(|s| s.name),
-                };
-                if let Some(next) = next {
-                    self.base += length;
-                    self.index += 1;
-                    self.stream = Some(next);
-                    moved = true;
-                    continue;
-                }
-            }
-            let position = self.at.saturating_sub(self.base);
-            return Some(Spot {
-                stream: stream.name,
-                position,
-                available: length.saturating_sub(position),
-                trimmed: stream.trimmed.0,
-                end: stream.end,
-                moved,
-            });
-        }
-    }
-
-    /// Chosen bytes from the chain's beginning to its end so far.
-    fn length(&self, state: &LogState) -> Option<u64> {
-        match self.target {
-            Target::Everything => Some(state.streams.iter().map(|s| s.length.0).sum()),
-            Target::Chain(first) => {
-                let mut length = 0;
-                let mut name = Some(first);
-                while let Some(n) = name {
-                    let stream = state.stream(n)?;
-                    length += stream.length.0;
-                    name = stream.continued_by;
-                }
-                Some(length)
-            }
-        }
-    }
-}
 
 impl Readers {
     pub(crate) fn are_retrying(&self) -> bool {
@@ -491,92 +386,5 @@ impl Log {
             }
             Err(_) => env.close(conn),
         }
-    }
-
-    /// The state machine inside this process follows this log from its beginning.
-    pub fn subscribe_local(&mut self) {
-        let cursor = Cursor::new(Target::Everything, 0);
-        self.readers.local = Some(Local {
-            cursor,
-            busy: false,
-            caught_up: false,
-            retry_at: Time(0),
-        });
-    }
-
-    fn pump_local(&mut self, env: &mut Env) {
-        loop {
-            let state = self.engine.state();
-            let Some(local) = &mut self.readers.local else {
-                return;
-            };
-            if local.busy || local.retry_at > env.now {
-                return;
-            }
-            let spot = local.cursor.spot(state);
-            if spot.as_ref().is_some_and(|s| s.moved) {
-                env.events.push_back(LogEvent::StreamEnded { log: self.id });
-            }
-            let Some(spot) = spot.filter(|s| s.available > 0) else {
-                if !local.caught_up {
-                    local.caught_up = true;
-                    env.events.push_back(LogEvent::CaughtUp { log: self.id });
-                }
-                return;
-            };
-            local.caught_up = false;
-            if let Some(slice) = self
-                .ring
-                .find(spot.stream, paxos::StreamPosition(spot.position))
-            {
-                let count = (slice.len() as u64).min(spot.available) as usize;
-                local.cursor.at += count as u64;
-                let bytes = slice[..count].to_vec();
-                env.events.push_back(LogEvent::Chunk {
-                    log: self.id,
-                    stream: spot.stream,
-                    bytes,
-                });
-                continue;
-            }
-            local.busy = true;
-            let buffer = env.batches.take();
-            self.read_from_store(Ticket::Local, spot.stream, spot.position, buffer);
-            self.drain(env);
-            return;
-        }
-    }
-
-    pub(crate) fn on_local_bytes(
-        &mut self,
-        env: &mut Env,
-        buffer: Buffer,
-        result: Result<ReadBytes, ReadFailure>,
-    ) {
-        let state = self.engine.state();
-        let Some(local) = &mut self.readers.local else {
-            return;
-        };
-        local.busy = false;
-        match result {
-            Ok(bytes) => {
-                let Some(spot) = local.cursor.spot(state) else {
-                    return;
-                };
-                let count = (bytes.payload.len() as u64).min(spot.available) as usize;
-                if bytes.position.0 != spot.position || count == 0 {
-                    return;
-                }
-                local.cursor.at += count as u64;
-                let bytes = buffer[bytes.payload.start..bytes.payload.start + count].to_vec();
-                env.events.push_back(LogEvent::Chunk {
-                    log: self.id,
-                    stream: spot.stream,
-                    bytes,
-                });
-            }
-            Err(_) => local.retry_at = Time(env.now.0 + RETRY),
-        }
-        self.pump_local(env);
     }
 }

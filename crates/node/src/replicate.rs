@@ -28,9 +28,10 @@ pub enum Link {
     Down {
         retry_at: Time,
     },
-    Connecting(ConnId),
-    /// Our first line is out, the peer's answer is not in.
-    Greeting(ConnId),
+    /// Since then.
+    Connecting(ConnId, Time),
+    /// Our first line is out, the peer's answer is not in. Since then.
+    Greeting(ConnId, Time),
     Up(ConnId),
 }
 
@@ -38,7 +39,17 @@ impl Link {
     pub fn conn(&self) -> Option<ConnId> {
         match self {
             Link::Down { .. } => None,
-            Link::Connecting(c) | Link::Greeting(c) | Link::Up(c) => Some(*c),
+            Link::Connecting(c, _) | Link::Greeting(c, _) | Link::Up(c) => Some(*c),
+        }
+    }
+
+    /// Whoever should answer does not: a connection may be lost without anybody being told.
+    pub fn is_late(&self, env: &Env) -> bool {
+        match self {
+            Link::Connecting(_, since) | Link::Greeting(_, since) => {
+                env.now.0 > since.0 + env.limits.connect_timeout
+            }
+            Link::Down { .. } | Link::Up(_) => false,
         }
     }
 
@@ -116,7 +127,7 @@ impl Log {
                         && let Some(address) = env.addresses.get(&peer).cloned()
                     {
                         let conn = env.connect(address, Place::DataOut(self.id, peer));
-                        follower.link = Link::Connecting(conn);
+                        follower.link = Link::Connecting(conn, env.now);
                     }
                 }
                 Link::Up(conn) if !follower.sending => {
@@ -186,7 +197,7 @@ impl Log {
         if !ok {
             return self.on_data_out_broken(env, peer, conn);
         }
-        follower.link = Link::Greeting(conn);
+        follower.link = Link::Greeting(conn, env.now);
         let hello = env.hello(peer, "data", self.id);
         env.send_bytes(conn, &hello);
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
@@ -208,7 +219,7 @@ impl Log {
         if follower.link.conn() != Some(conn) {
             return;
         }
-        if matches!(follower.link, Link::Greeting(_)) && bytes.starts_with(b"ok") {
+        if matches!(follower.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
             follower.link = Link::Up(conn);
             follower.cursor = first;
             follower.sending = false;
@@ -244,6 +255,38 @@ impl Log {
             };
             follower.cursor = first;
             follower.sending = false;
+        }
+    }
+
+    /// Closes what leads to this peer: it is silent, so nobody may ever tell us that it is gone.
+    pub(crate) fn break_links(&mut self, env: &mut Env, peer: NodeId) {
+        let follower = self.followers.get(&peer).and_then(|f| f.link.conn());
+        if let Some(conn) = follower {
+            self.on_data_out_broken(env, peer, conn);
+        }
+        let feeder = self.feeders.get(&peer).and_then(|f| f.link.conn());
+        if let Some(conn) = feeder {
+            self.on_feed_broken(env, peer, conn);
+        }
+        for conn in self.sources_of(peer) {
+            self.close_source(env, conn, None);
+        }
+    }
+
+    /// As `break_links`, where a peer takes too long to answer.
+    pub(crate) fn break_late_links(&mut self, env: &mut Env) {
+        let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
+        let followers = self.followers.iter();
+        let followers = followers.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
+        let followers: Vec<_> = followers.collect();
+        let feeders = self.feeders.iter();
+        let feeders = feeders.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
+        let feeders: Vec<_> = feeders.collect();
+        for (peer, conn) in followers {
+            self.on_data_out_broken(env, peer, conn);
+        }
+        for (peer, conn) in feeders {
+            self.on_feed_broken(env, peer, conn);
         }
     }
 

@@ -257,6 +257,11 @@ impl Engine {
         self.acceptor.promised()
     }
 
+    /// The promise as peers may be told of it.
+    pub fn durable_promised(&self) -> PromisedTerm {
+        self.acceptor.durable_promised()
+    }
+
     /// The open permit with its present numbers.
     pub fn permit(&self) -> Option<&WritePermit> {
         self.permit.as_ref()

@@ -258,7 +258,7 @@ impl Network {
             let Some(connection) = &mut self.connections[id as usize] else {
                 return;
             };
-            if connection.ends[usize::from(side)].state == State::Opening {
+            if side == 1 && connection.ends[1].state == State::Opening {
                 // Never accepted: nobody to tell.
                 connection.ends[usize::from(side)].state = State::Gone;
                 connection.streams[usize::from(side)].die();

@@ -53,7 +53,9 @@ impl Place {
             );
             return Err(Failure::new(Kind::Refused, sentence).into());
         }
-        let path = parent.join(format!("{PREFIX}{}", std::process::id()));
+        // A number after the prefix says that it may go when that process has gone.
+        let kept = if self.keep { "kept-" } else { "" };
+        let path = parent.join(format!("{PREFIX}{kept}{}", std::process::id()));
         fs::create_dir(&path).with_context(|| format!("cannot make {}", path.display()))?;
         Ok(Scratch {
             path,
@@ -179,10 +181,10 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let left = parent.path().join(format!("{PREFIX}4294967294"));
         fs::create_dir(&left).unwrap();
-        let mine = parent.path().join(format!("{PREFIX}notes"));
-        fs::create_dir(&mine).unwrap();
+        let kept = parent.path().join(format!("{PREFIX}kept-4294967294"));
+        fs::create_dir(&kept).unwrap();
         remove_abandoned(parent.path());
         assert!(!left.exists());
-        assert!(mine.exists(), "not ours to remove");
+        assert!(kept.exists(), "somebody wants to look at it");
     }
 }

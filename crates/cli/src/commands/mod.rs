@@ -27,11 +27,14 @@ macro_rules! commands {
 }
 
 commands! {
+    demo Demo,
     append Append,
     read Read,
     streams Streams,
     status Status,
     log Log,
     node Node,
+    dev Dev,
+    verify Verify,
     bench Bench,
 }

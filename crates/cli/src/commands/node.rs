@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::Args;
 use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::Node;
@@ -64,9 +64,9 @@ pub struct Arguments {
     /// Print the settings in effect as TOML, and end
     #[arg(long)]
     print_config: bool,
-    /// End when the process that started us ends
-    #[arg(long, hide = true)]
-    die_with_parent: bool,
+    /// End when the process that started us ends, whose id may be said
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, hide = true)]
+    die_with_parent: Option<Option<i32>>,
 }
 
 /// The file, and what `--print-config` prints.
@@ -94,8 +94,13 @@ struct Settings {
 impl Arguments {
     pub fn run(self, _global: &Global) -> Result<()> {
         let print = self.print_config;
-        if self.die_with_parent {
+        if let Some(parent) = self.die_with_parent {
             linux::die_with_parent().context("cannot be tied to the starting process")?;
+            // It may have ended before we could ask, and then somebody else is our parent.
+            let now = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
+            if parent.is_some_and(|parent| now.is_none_or(|now| now.get() != parent)) {
+                bail!("the process that started this node has ended");
+            }
         }
         let settings = self.settings()?;
         if print {

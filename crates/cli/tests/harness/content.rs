@@ -54,9 +54,13 @@ impl Content {
         let mut buffer = [0; PIECE];
         let compared = self.each(|at, piece| {
             let got = &mut buffer[..piece.len()];
-            from.read_exact(got).map_err(|e| io::Error::other(format!("after {at}: {e}")))?;
+            from.read_exact(got)
+                .map_err(|e| io::Error::other(format!("after {at}: {e}")))?;
             match got.iter().zip(piece).position(|(a, b)| a != b) {
-                Some(offset) => Err(io::Error::other(format!("differs at {}", at + offset as u64))),
+                Some(offset) => Err(io::Error::other(format!(
+                    "differs at {}",
+                    at + offset as u64
+                ))),
                 None => Ok(()),
             }
         });

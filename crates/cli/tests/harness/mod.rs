@@ -124,14 +124,19 @@ impl Node {
         if let Some(advertise) = &self.advertise {
             command.args(["--advertise", advertise]);
         }
-        command.env_remove("LOGBERG_SERVER").env("LOGBERG_LOG", "info");
+        command
+            .env_remove("LOGBERG_SERVER")
+            .env("LOGBERG_LOG", "info");
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
 
     pub fn start(&mut self) {
         assert!(self.child.is_none(), "it runs already");
-        let log = File::options().create(true).append(true).open(self.log_path());
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(self.log_path());
         let mut command = self.command();
         command.stderr(log.expect("a file for its log"));
         self.child = Some(command.spawn().expect("the binary runs"));
@@ -154,7 +159,9 @@ impl Node {
     }
 
     pub fn signal(&self, name: &str) {
-        let sent = Command::new("kill").args([name, &self.pid().to_string()]).status();
+        let sent = Command::new("kill")
+            .args([name, &self.pid().to_string()])
+            .status();
         assert!(sent.expect("there is a kill").success(), "{name}");
     }
 
@@ -194,8 +201,14 @@ impl Node {
     /// `VmHWM` and the like, in bytes.
     pub fn memory(&self, key: &str) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("it lives");
-        let line = status.lines().find_map(|line| line.strip_prefix(key)).expect("a known key");
-        let kib: u64 = line.trim_matches(|c: char| !c.is_ascii_digit()).parse().expect("a number");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix(key))
+            .expect("a known key");
+        let kib: u64 = line
+            .trim_matches(|c: char| !c.is_ascii_digit())
+            .parse()
+            .expect("a number");
         kib << 10
     }
 
@@ -213,7 +226,9 @@ impl Drop for Node {
 
 fn segments_of(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).expect("a log's directory");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.expect("an entry").path())
+        .collect();
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "seg"));
     paths.sort();
     paths
@@ -238,7 +253,12 @@ impl Cluster {
     pub fn start_with(nodes: usize, voters: usize, mut change: impl FnMut(&mut Node)) -> Cluster {
         let directory = tempfile::tempdir().expect("a place");
         let ip = own_ip();
-        let mut cluster = Cluster { directory, ip, nodes: Vec::new(), voters };
+        let mut cluster = Cluster {
+            directory,
+            ip,
+            nodes: Vec::new(),
+            voters,
+        };
         for _ in 0..nodes {
             cluster.add(&mut change);
         }
@@ -284,7 +304,13 @@ impl Cluster {
     /// Its standard output; it must succeed.
     pub fn run_well(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}\n{}", err(&output), self.logs());
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{arguments:?}: {}\n{}",
+            err(&output),
+            self.logs()
+        );
         out(&output)
     }
 
@@ -302,7 +328,12 @@ impl Cluster {
     }
 
     /// Appends in the background; the content is generated as it is taken.
-    pub fn append_in_background(&self, log: &str, arguments: &[&str], content: Content) -> Appending {
+    pub fn append_in_background(
+        &self,
+        log: &str,
+        arguments: &[&str],
+        content: Content,
+    ) -> Appending {
         let mut all = vec!["append", log, "--timeout", "60"];
         all.extend(arguments);
         let mut child = self.spawn(&all);
@@ -317,7 +348,13 @@ impl Cluster {
     /// Appends and insists on success.
     pub fn append(&self, log: &str, arguments: &[&str], content: Content) {
         let output = self.append_in_background(log, arguments, content).wait();
-        assert_eq!(output.status.code(), Some(0), "{}\n{}", err(&output), self.logs());
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "{}\n{}",
+            err(&output),
+            self.logs()
+        );
     }
 
     /// Every live node's view of every log is the same, complete, and led; the voters vote.
@@ -327,7 +364,11 @@ impl Cluster {
             let Err(why) = self.is_whole() else {
                 return;
             };
-            assert!(Instant::now() < deadline, "not whole: {why}\n{}", self.logs());
+            assert!(
+                Instant::now() < deadline,
+                "not whole: {why}\n{}",
+                self.logs()
+            );
             std::thread::sleep(Duration::from_millis(30));
         }
     }
@@ -335,14 +376,18 @@ impl Cluster {
     fn is_whole(&self) -> Result<(), String> {
         let mut views = Vec::new();
         for node in self.nodes.iter().filter(|node| node.child.is_some()) {
-            let status = node.status().ok_or_else(|| format!("{} is mute", node.listen))?;
+            let status = node
+                .status()
+                .ok_or_else(|| format!("{} is mute", node.listen))?;
             let logs = status["logs"].as_array().cloned().unwrap_or_default();
             let mut view = Vec::new();
             for log in logs {
                 let whole = log["missing_bytes"] == 0
                     && log["leader"].is_u64()
                     && log["first_unchosen"] == log["proposed"]
-                    && log["weights"].as_array().is_some_and(|w| w.len() >= self.voters);
+                    && log["weights"]
+                        .as_array()
+                        .is_some_and(|w| w.len() >= self.voters);
                 if !whole {
                     return Err(format!("node {}: {log}", node.id));
                 }
@@ -373,7 +418,9 @@ impl Cluster {
     pub fn follower(&self, log: &str) -> usize {
         let leader = self.leader(log);
         let mut others = (0..self.nodes.len()).filter(|index| *index != leader);
-        others.find(|index| self.nodes[*index].child.is_some()).expect("another node")
+        others
+            .find(|index| self.nodes[*index].child.is_some())
+            .expect("another node")
     }
 
     /// The bytes that this very node holds of a log are the content's.
@@ -389,7 +436,13 @@ impl Cluster {
         }
         let more = pipe.read(&mut [0; 1]).expect("a pipe");
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!(output.status.code(), Some(0), "node {id}: {}\n{}", err(&output), self.logs());
+        assert_eq!(
+            output.status.code(),
+            Some(0),
+            "node {id}: {}\n{}",
+            err(&output),
+            self.logs()
+        );
         assert_eq!(more, 0, "node {id} has more of {log}");
     }
 
@@ -416,7 +469,8 @@ impl Node {
             return false;
         };
         let logs = status["logs"].as_array().cloned().unwrap_or_default();
-        logs.iter().any(|l| l["name"] == log && l["role"] == "leader")
+        logs.iter()
+            .any(|l| l["name"] == log && l["role"] == "leader")
     }
 
     /// A field of one log in this node's status.
@@ -429,7 +483,9 @@ impl Node {
 
     /// Bytes of this log that this node knows to be chosen.
     pub fn output_bytes(&self, log: &str) -> u64 {
-        self.of_log(log, "output_bytes").and_then(|bytes| bytes.as_u64()).unwrap_or(0)
+        self.of_log(log, "output_bytes")
+            .and_then(|bytes| bytes.as_u64())
+            .unwrap_or(0)
     }
 }
 
@@ -448,9 +504,14 @@ impl Appending {
 
 pub fn logberg(servers: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
-    command.env_remove("LOGBERG_SERVER").env_remove("LOGBERG_LOG");
+    command
+        .env_remove("LOGBERG_SERVER")
+        .env_remove("LOGBERG_LOG");
     command.args(["--server", servers]).args(arguments);
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 

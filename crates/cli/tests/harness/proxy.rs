@@ -45,10 +45,17 @@ impl Proxy {
                 let Some(outbound) = outbound else { continue };
                 pass(&state, &inbound, &outbound, true);
                 pass(&state, &outbound, &inbound, false);
-                state.lock().expect("whole").connections.extend([inbound, outbound]);
+                state
+                    .lock()
+                    .expect("whole")
+                    .connections
+                    .extend([inbound, outbound]);
             }
         });
-        Proxy { address: address.to_owned(), shared }
+        Proxy {
+            address: address.to_owned(),
+            shared,
+        }
     }
 
     pub fn set(&self, weather: Weather) {
@@ -63,7 +70,10 @@ impl Proxy {
 }
 
 fn pass(shared: &Arc<Mutex<Shared>>, from: &TcpStream, to: &TcpStream, limited: bool) {
-    let (mut from, mut to) = (from.try_clone().expect("a file"), to.try_clone().expect("a file"));
+    let (mut from, mut to) = (
+        from.try_clone().expect("a file"),
+        to.try_clone().expect("a file"),
+    );
     let shared = shared.clone();
     thread::spawn(move || {
         let mut buffer = [0; 16 << 10];

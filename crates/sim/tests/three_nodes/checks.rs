@@ -47,8 +47,9 @@ impl Known {
             let name = world.name(host);
             assert!(
                 promised >= before.promised,
-                "I4: {name} forgot that it promised {:?}: {promised:?}",
-                before.promised
+                "I4: {name} forgot that it promised {:?} in log {}: {promised:?}",
+                before.promised,
+                view.name
             );
             assert!(
                 starts > before.starts || next >= before.next,

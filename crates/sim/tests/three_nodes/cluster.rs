@@ -78,7 +78,10 @@ pub fn build(scenario: &Scenario) -> Cluster {
 fn start_node(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
     match Node::start(config.clone(), disk, now) {
         Ok(node) => Ok(Box::new(node)),
-        Err(node::StartError::Contradiction { what, .. }) => panic!("I4: {what}"),
+        Err(node::StartError::Recover {
+            error: node::store::ReplayError::Contradiction(what),
+            ..
+        }) => panic!("I4: {what:?}"),
         Err(error) => Err(io::Error::other(error)),
     }
 }

@@ -1,0 +1,223 @@
+//! `logberg dev`: a cluster on this machine, to work with.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use linux::LinuxDisk;
+use node::store::Manifest;
+use serde::{Deserialize, Serialize};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::arguments::Global;
+use crate::exit::{Failure, Kind};
+use crate::local::{LocalCluster, LocalOptions};
+use crate::show;
+
+const NODES: u32 = 3;
+const PORT: u16 = 7117;
+const READY_MAX: Duration = Duration::from_secs(30);
+const STOP_MAX: Duration = Duration::from_secs(15);
+const POLL: Duration = Duration::from_millis(100);
+/// A node that ends sooner than this after its start is started again only after a pause.
+const LIVED: Duration = Duration::from_secs(5);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Run a cluster on this machine, to work with
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Stays in the foreground; Ctrl-C stops the nodes, and the same command brings them back with their
+data. A node that dies is started again. Logs go to node-N.log in the directory.
+
+Example:
+  logberg dev
+  logberg dev --nodes 5 --dir /var/tmp/five --port 9001")]
+pub struct Arguments {
+    /// How many; 3 in a new directory, as many as there are in another
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=31))]
+    nodes: Option<u32>,
+    /// Holds the nodes' data and logs
+    #[arg(long, value_name = "DIR", default_value = "logberg-dev")]
+    dir: PathBuf,
+    /// The first node's port, the next one's is one higher; 7117 in a new directory
+    #[arg(long, value_name = "BASE", value_parser = clap::value_parser!(u16).range(1..))]
+    port: Option<u16>,
+    /// Show the nodes' logs on standard error
+    #[arg(long)]
+    verbose: bool,
+}
+
+/// What a directory was begun with, and stays.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Layout {
+    nodes: u32,
+    port: u16,
+}
+
+const LAYOUT_FILE: &str = "cluster.json";
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let interrupted = Arc::new(AtomicBool::new(false));
+        for signal in [SIGINT, SIGTERM, SIGHUP] {
+            // In this order: the first signal finds the flag false and sets it, the second ends us,
+            // and the nodes with us.
+            flag::register_conditional_shutdown(signal, 128 + signal, interrupted.clone())
+                .and_then(|_| flag::register(signal, interrupted.clone()))
+                .context("cannot prepare for Ctrl-C")?;
+        }
+        let layout = self.layout()?;
+        let cluster = LocalCluster::prepare(LocalOptions {
+            port_base: Some(layout.port),
+            logs_shown: self.verbose,
+            interrupted: interrupted.clone(),
+            ..LocalOptions::new(&self.dir, layout.nodes)
+        })?;
+        self.keep(layout)?;
+        let ready = cluster.launch().and_then(|()| cluster.wait_ready(READY_MAX));
+        match ready {
+            Ok(()) => self.say_ready(global, layout, &cluster)?,
+            Err(_) if interrupted.load(Ordering::Relaxed) => {}
+            Err(error) => return Err(error),
+        }
+        mind(&cluster, &interrupted);
+        eprintln!("Stopping {} nodes.", layout.nodes);
+        if !cluster.stop(STOP_MAX) {
+            eprintln!("A node did not stop within {} s and was killed.", STOP_MAX.as_secs());
+        }
+        Ok(())
+    }
+
+    /// What the directory holds already, or else what was asked for.
+    fn layout(&self) -> Result<Layout> {
+        let path = self.dir.join(LAYOUT_FILE);
+        let shown = self.dir.display();
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                if holds_something(&self.dir)? {
+                    let sentence = format!("{shown} holds something else; name a new or an empty directory");
+                    return Err(Failure::usage(sentence).into());
+                }
+                return Ok(Layout {
+                    nodes: self.nodes.unwrap_or(NODES),
+                    port: self.port.unwrap_or(PORT),
+                });
+            }
+            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+        };
+        let layout: Layout = serde_json::from_str(&text)
+            .map_err(|error| Failure::new(Kind::Failure, format!("{}: {error}", path.display())))?;
+        if self.nodes.is_some_and(|nodes| nodes != layout.nodes) {
+            let nodes = layout.nodes;
+            let sentence = format!("{shown} holds a cluster of {nodes} nodes; leave --nodes away, or choose another --dir");
+            return Err(Failure::usage(sentence).into());
+        }
+        if self.port.is_some_and(|port| port != layout.port) {
+            let port = layout.port;
+            let sentence = format!("the nodes in {shown} know each other by the ports from {port} on; leave --port away, or choose another --dir");
+            return Err(Failure::usage(sentence).into());
+        }
+        for id in 1..=layout.nodes {
+            let directory = self.dir.join(format!("node-{id}"));
+            if directory.is_dir() {
+                // For the sentence alone: the lock is gone with the value.
+                Manifest::lock(&mut LinuxDisk::new(), &directory)
+                    .map_err(|error| Failure::new(Kind::Refused, error.to_string()))?;
+            }
+        }
+        Ok(layout)
+    }
+
+    fn keep(&self, layout: Layout) -> Result<()> {
+        let path = self.dir.join(LAYOUT_FILE);
+        let text = serde_json::to_string(&layout)?;
+        fs::write(&path, text + "\n").with_context(|| format!("cannot write {}", path.display()))
+    }
+
+    fn say_ready(&self, global: &Global, layout: Layout, cluster: &LocalCluster) -> Result<()> {
+        let servers = cluster.addresses().join(",");
+        if global.json {
+            return show::print_json(&serde_json::json!({
+                "servers": cluster.addresses(),
+                "pids": cluster.pids(),
+                "directory": cluster.directory(),
+            }));
+        }
+        let server = match layout.port {
+            PORT => String::new(),
+            _ => format!("--server {servers} "),
+        };
+        show::print(format_args!(
+            "{} nodes run at {servers}\nData and logs are in {}\n\n\
+             In another terminal:\n  \
+             echo hello | logberg {server}append main\n  \
+             logberg {server}read main\n  \
+             logberg {server}status\n\n\
+             Ctrl-C stops them; the same command brings them back.",
+            layout.nodes,
+            self.dir.display()
+        ))
+    }
+}
+
+fn holds_something(directory: &Path) -> Result<bool> {
+    match fs::read_dir(directory) {
+        Ok(mut entries) => Ok(entries.next().is_some()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", directory.display())),
+    }
+}
+
+/// Starts again what dies, until interrupted.
+fn mind(cluster: &LocalCluster, interrupted: &AtomicBool) {
+    /// A node that is down.
+    struct Down {
+        node: u32,
+        start_at: Instant,
+    }
+    let nodes = cluster.pids().len();
+    let mut started = vec![Instant::now(); nodes];
+    let mut pauses = vec![Duration::ZERO; nodes];
+    let mut down: Vec<Down> = Vec::new();
+    while !interrupted.load(Ordering::Relaxed) {
+        let ended = cluster.take_ended().unwrap_or_default();
+        for ended in ended {
+            let at = ended.node as usize - 1;
+            pauses[at] = match started[at].elapsed() < LIVED {
+                true => (pauses[at] * 2).clamp(Duration::from_secs(1), PAUSE_MAX),
+                false => Duration::ZERO,
+            };
+            let when = match pauses[at].as_secs() {
+                0 => "it is started again".to_owned(),
+                seconds => format!("it is started again in {seconds} s"),
+            };
+            eprintln!("{}; {when}.", ended.sentence());
+            down.push(Down {
+                node: ended.node,
+                start_at: Instant::now() + pauses[at],
+            });
+        }
+        down.retain(|waiting| {
+            if waiting.start_at > Instant::now() {
+                return true;
+            }
+            started[waiting.node as usize - 1] = Instant::now();
+            match cluster.restart(waiting.node) {
+                Ok(()) => false,
+                Err(error) => {
+                    eprintln!("{error:#}");
+                    true
+                }
+            }
+        });
+        thread::sleep(POLL);
+    }
+}

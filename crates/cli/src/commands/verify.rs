@@ -1,0 +1,181 @@
+//! `logberg verify`: every record of a node's directory, while no node serves it.
+
+use std::io::{self, IsTerminal};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use indicatif::{ProgressBar, ProgressStyle};
+use linux::LinuxDisk;
+use node::store::{Manifest, ManifestError, VerifyError, VerifyReport, verify};
+use serde::Serialize;
+
+use crate::arguments::Global;
+use crate::exit::{Failure, Kind};
+use crate::{quantity, show};
+
+/// Check a node's directory while the node is down
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Reads every record and checks it against its checksum and its neighbours; changes nothing. Ends with 6
+if acknowledged data cannot be read. An unacknowledged write at the end, cut off by a crash, is no
+harm, and said.
+
+Example:
+  logberg verify /var/lib/logberg
+  logberg verify logberg-dev/node-1 --json")]
+pub struct Arguments {
+    /// The node's directory (its --data)
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Verdict<'a> {
+    sound: bool,
+    #[serde(flatten)]
+    report: &'a VerifyReport,
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let mut disk = LinuxDisk::new();
+        self.take(&mut disk)?;
+        let bar = bar(global);
+        let report = verify(&mut disk, &self.directory, &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let report = report.map_err(|error| match error {
+            VerifyError::Manifest(error) => of_manifest(error),
+            other => anyhow::Error::new(other),
+        })?;
+        match global.json {
+            true => show::print_json(&Verdict {
+                sound: report.is_sound(),
+                report: &report,
+            })?,
+            false => show::print(render(&report))?,
+        }
+        if report.is_sound() {
+            return Ok(());
+        }
+        let sentence = format!(
+            "{} is damaged in {} place(s): let the node run, it fetches from its peers what it lacks",
+            self.directory.display(),
+            report.problems.len()
+        );
+        Err(Failure::new(Kind::Corrupt, sentence).into())
+    }
+
+    /// Makes sure that the directory is a node's and that no node has it.
+    fn take(&self, disk: &mut LinuxDisk) -> Result<()> {
+        let directory = &self.directory;
+        let shown = directory.display();
+        let about = std::fs::metadata(directory);
+        if !about.with_context(|| format!("cannot open {shown}"))?.is_dir() {
+            return Err(Failure::new(Kind::NotFound, format!("{shown} is no directory")).into());
+        }
+        if Manifest::load(disk, directory).map_err(of_manifest)?.is_none() {
+            let mut sentence = format!("{shown} is not a node's directory: it has no manifest");
+            if let Some(node) = a_node_below(directory) {
+                sentence += &format!("; did you mean {}?", node.display());
+            }
+            return Err(Failure::new(Kind::NotFound, sentence).into());
+        }
+        Manifest::lock(disk, directory).map_err(of_manifest)
+    }
+}
+
+/// People give the directory of a whole local cluster.
+fn a_node_below(directory: &Path) -> Option<PathBuf> {
+    let node = directory.join("node-1");
+    matches!(Manifest::load(&mut LinuxDisk::new(), &node), Ok(Some(_))).then_some(node)
+}
+
+fn of_manifest(error: ManifestError) -> anyhow::Error {
+    let kind = match &error {
+        ManifestError::Locked(directory) => {
+            let sentence = format!(
+                "{} is in use by a running node: stop the node, then verify",
+                directory.display()
+            );
+            return Failure::new(Kind::Refused, sentence).into();
+        }
+        ManifestError::Damaged { .. } | ManifestError::LostLog { .. } => Kind::Corrupt,
+        _ => Kind::Failure,
+    };
+    Failure::new(kind, error.to_string()).into()
+}
+
+fn bar(global: &Global) -> ProgressBar {
+    if global.json || !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let template = "{bar:30} {binary_bytes} of {binary_total_bytes} checked, {binary_bytes_per_sec}";
+    match ProgressStyle::with_template(template) {
+        Ok(style) => ProgressBar::new(0).with_style(style),
+        Err(_) => ProgressBar::new(0),
+    }
+}
+
+fn render(report: &VerifyReport) -> String {
+    let mut parts = vec![format!(
+        "node {} of cluster {}, started {} time(s)",
+        report.node, report.cluster, report.incarnation
+    )];
+    let headings = ["LOG", "ID", "SEGMENTS", "RECORDS", "ON DISK", "HOLDS", "CHOSEN", "PROMISED"];
+    let mut table = show::table(&headings);
+    for log in &report.logs {
+        table.add_row([
+            log.name.as_deref().unwrap_or("(unlisted)").into(),
+            show::number(log.log),
+            show::number(log.segments),
+            show::number(log.records),
+            show::number(quantity::shown(log.file_bytes)),
+            show::number(quantity::shown(log.held_bytes)),
+            show::number(log.first_unchosen),
+            log.promised.as_str().into(),
+        ]);
+    }
+    parts.push(show::lines(&table));
+    let mut table = show::table(&["LOG", "STREAM", "HOLDS BYTES"]);
+    for log in &report.logs {
+        for stream in &log.streams {
+            let ranges = stream.held.iter();
+            let ranges: Vec<String> = ranges.map(|(from, to)| format!("{from}..{to}")).collect();
+            table.add_row([
+                log.name.as_deref().unwrap_or("(unlisted)"),
+                &stream.stream,
+                &ranges.join(" "),
+            ]);
+        }
+    }
+    if table.row_iter().next().is_some() {
+        parts.push(show::lines(&table));
+    }
+    let torn = report.logs.iter().filter_map(|log| log.torn_tail.as_ref());
+    for place in torn {
+        parts.push(format!(
+            "{}: an unacknowledged write ends at byte {}; no harm",
+            place.file.display(),
+            place.offset
+        ));
+    }
+    for path in &report.unknown {
+        parts.push(format!("{}: not one of ours, not looked at", path.display()));
+    }
+    for problem in &report.problems {
+        parts.push(format!(
+            "DAMAGED {} at byte {}: {}",
+            problem.file.display(),
+            problem.offset,
+            problem.what
+        ));
+    }
+    if report.is_sound() {
+        parts.push("Every record is sound.".to_owned());
+    }
+    parts.join("\n\n")
+}

@@ -1,0 +1,225 @@
+//! Peers: who may speak to us, and the control frames they send.
+
+use std::ops::Range;
+
+use paxos::{Message, NodeId};
+
+use crate::buffer::Buffer;
+use crate::env::Place;
+use crate::format::Frame;
+use crate::format::frame::{CONTROL_PREFIX, decode_control_body, decode_control_prefix};
+use crate::line::{LineError, Refusal, Request};
+use crate::node::Node;
+use crate::op::{ConnId, Received};
+use crate::peers::Seen;
+use crate::{DiskId, LogId};
+
+const CONTROL_BUFFER: usize = 64 << 10;
+/// The largest control frame that is taken, so that a peer cannot make us hold more.
+const CONTROL_BYTES_MAX: usize = 64 << 20;
+
+impl Node {
+    /// `peer kind=control|data …`: checks that it is who we think, and of our cluster.
+    pub(super) fn on_peer_greeting(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        rest: &[u8],
+    ) -> Result<(), Refusal> {
+        let keys = [
+            "kind",
+            "log",
+            "cluster",
+            "from",
+            "to",
+            "disk",
+            "incarnation",
+            "nonce",
+            "address",
+        ];
+        request.allow(0, &keys)?;
+        let bad = |what: &str| Refusal::new("bad-request", what.to_string());
+        let cluster = request.require("cluster")?;
+        let own = crate::line::uuid(&self.env.identity.cluster.0);
+        if self.env.identity.node == NodeId(0) {
+            return Err(Refusal::new(
+                "not-here",
+                "this node has not joined a cluster yet",
+            ));
+        }
+        if cluster != own {
+            return Err(bad(&format!(
+                "this node is of cluster {own}, not of {cluster}; check --join and the data directory"
+            )));
+        }
+        let number = |key: &'static str| -> Result<u32, Refusal> {
+            Ok(request.parsed::<u32>(key)?.ok_or(LineError::Missing(key))?)
+        };
+        let (from, to) = (NodeId(number("from")?), NodeId(number("to")?));
+        if to != self.env.identity.node {
+            return Err(bad(&format!(
+                "this is node {}, not node {to}; check the addresses",
+                self.env.identity.node
+            )));
+        }
+        if from == to || from == NodeId(0) {
+            return Err(bad(
+                "a peer has another node's id; its directory was copied",
+            ));
+        }
+        let disk = crate::line::parse_hex16(request.require("disk")?)
+            .ok_or_else(|| bad("disk is 32 hex digits"))?;
+        if let Some(entry) = self.directory.nodes.get(&from)
+            && entry.disk != crate::line::hex(&disk)
+        {
+            return Err(bad(&format!(
+                "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"
+            )));
+        }
+        let seen = Seen {
+            disk: DiskId(disk),
+            incarnation: number("incarnation")?,
+            nonce: request
+                .parsed::<u64>("nonce")?
+                .ok_or(LineError::Missing("nonce"))?,
+        };
+        self.peers.get_or_add(from).admit(seen).map_err(|why| {
+            tracing::error!(peer = from.0, why, "a peer is refused");
+            bad(&format!("node {from} is refused: {why}"))
+        })?;
+        let address = request.get("address").unwrap_or_default().to_string();
+        self.learn_address(from, &address);
+        match request.require("kind")? {
+            "control" => {
+                if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
+                    self.controls.remove(&old);
+                    self.env.close(old);
+                }
+                self.env.conns.insert(conn, Place::ControlIn(from));
+                self.controls.insert(conn, rest.to_vec());
+                self.env.send_bytes(conn, b"ok\n");
+                self.env
+                    .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
+            }
+            "data" => {
+                let id = LogId(number("log")?);
+                let log = self.logs.get_mut(&id).filter(|l| l.stopped.is_none());
+                let log = log.ok_or_else(|| {
+                    Refusal::new(
+                        "unknown-log",
+                        format!("this node has no running replica of log {id}"),
+                    )
+                })?;
+                if !rest.is_empty() {
+                    return Err(bad("a peer waits for the answer to its first line"));
+                }
+                self.env.conns.insert(conn, Place::DataIn(id, from));
+                log.add_source(&mut self.env, conn, from);
+            }
+            other => return Err(bad(&format!("unknown kind {other:?}"))),
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_control_bytes(
+        &mut self,
+        conn: ConnId,
+        peer: NodeId,
+        buffer: Buffer,
+        got: Range<usize>,
+        result: std::io::Result<Received>,
+    ) {
+        let ended = !matches!(result, Ok(r) if !r.end);
+        let Some(control) = self.controls.get_mut(&conn) else {
+            return;
+        };
+        control.extend_from_slice(&buffer[got]);
+        match self.take_frames(conn, peer) {
+            Ok(()) if !ended => self.env.receive(conn, buffer, 0..CONTROL_BUFFER, false),
+            outcome => {
+                if let Err(why) = outcome {
+                    tracing::warn!(peer = peer.0, why, "a peer's control connection is closed");
+                }
+                self.controls.remove(&conn);
+                self.env.close(conn);
+                let state = self.peers.get_or_add(peer);
+                if state.incoming == Some(conn) {
+                    state.incoming = None;
+                    self.peers.shorten(&self.env, peer);
+                }
+            }
+        }
+    }
+
+    pub(super) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
+        let mut at = 0;
+        loop {
+            let Some(control) = self.controls.get_mut(&conn) else {
+                return Ok(());
+            };
+            let rest = &control[at..];
+            let Some(prefix) = rest.first_chunk::<CONTROL_PREFIX>() else {
+                break;
+            };
+            let prefix = decode_control_prefix(prefix).map_err(|e| e.to_string())?;
+            let length = CONTROL_PREFIX + prefix.body_length();
+            if length > CONTROL_BYTES_MAX {
+                return Err("a frame longer than allowed".into());
+            }
+            if rest.len() < length {
+                break;
+            }
+            let frame = decode_control_body(&prefix, &rest[CONTROL_PREFIX..length])
+                .map_err(|e| e.to_string())?;
+            at += length;
+            self.on_frame(peer, frame);
+        }
+        if let Some(control) = self.controls.get_mut(&conn) {
+            control.drain(..at);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_frame(&mut self, peer: NodeId, frame: Frame) {
+        match frame {
+            Frame::Engine { log, message } => self.on_engine_message(peer, log, message),
+            Frame::Heartbeat(heartbeat) => {
+                let now = self.env.now;
+                let state = self.peers.get_or_add(peer);
+                state.on_heartbeat(
+                    now,
+                    heartbeat.round,
+                    heartbeat.answers,
+                    heartbeat.free_bytes,
+                );
+                for (log, message) in &heartbeat.entries {
+                    if matches!(message, Message::LeaderStatus { .. }) {
+                        state.status_wanted.insert(*log);
+                    }
+                }
+                for (log, message) in heartbeat.entries {
+                    self.on_engine_message(peer, log, message);
+                }
+            }
+            Frame::FetchBytes(fetch) => {
+                self.dirty.insert(fetch.log);
+                if let Some(log) = self.logs.get_mut(&fetch.log) {
+                    log.on_fetch_request(&mut self.env, peer, fetch);
+                }
+            }
+            Frame::BytesNotHere(answer) => {
+                self.dirty.insert(answer.log);
+                if let Some(log) = self.logs.get_mut(&answer.log) {
+                    log.on_bytes_not_here(&mut self.env, peer, answer.request);
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_engine_message(&mut self, peer: NodeId, id: LogId, message: Message) {
+        if let Some(log) = self.logs.get_mut(&id) {
+            self.dirty.insert(id);
+            log.on_message(&mut self.env, peer, message);
+        }
+    }
+}

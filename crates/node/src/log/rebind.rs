@@ -1,0 +1,111 @@
+//! After a change of leader: proposing again, in our term, the bytes that earlier terms left accepted
+//! and not chosen. They come from our own disk, or from whoever reported them accepted.
+
+use paxos::{Input, PermitContent, StreamName, StreamPosition, Term};
+
+use super::{Ticket, batch_of};
+use crate::buffer::Buffer;
+use crate::env::Env;
+use crate::format::PAYLOAD_BYTES_MAX;
+use crate::log::Log;
+use crate::store::ReadFailure;
+
+pub(super) struct Rebind {
+    pub(super) term: Term,
+    pub(super) stream: StreamName,
+    pub(super) position: StreamPosition,
+    pub(super) count: u64,
+    pub(super) since: paxos::Time,
+    pub(super) reading: bool,
+}
+
+impl Log {
+    /// Proposes again, in our term, the bytes that earlier terms left accepted but not chosen.
+    pub(super) fn rebind(&mut self, env: &mut Env) {
+        let Some(permit) = self.engine.permit() else {
+            return;
+        };
+        let PermitContent::Bound {
+            stream,
+            position,
+            holders,
+        } = &permit.content
+        else {
+            self.rebind = None;
+            return;
+        };
+        let (term, stream, position, holders) = (permit.term, *stream, *position, holders.clone());
+        let count = (permit.limit.0 - permit.next.0).min(PAYLOAD_BYTES_MAX as u64);
+        if count == 0 {
+            return;
+        }
+        let same = self
+            .rebind
+            .as_ref()
+            .is_some_and(|r| r.term == term && r.stream == stream && r.position == position);
+        if !same {
+            let reading = self.rebind.as_ref().is_some_and(|r| r.reading);
+            self.rebind = Some(Rebind {
+                term,
+                stream,
+                position,
+                count,
+                since: env.now,
+                reading,
+            });
+        }
+        let rebind = self.rebind.as_mut().expect("it was set just now");
+        if rebind.reading {
+            return;
+        }
+        let end = StreamPosition(position.0 + count);
+        if self
+            .store
+            .holdings()
+            .holds(stream, position..StreamPosition(position.0 + 1))
+        {
+            rebind.reading = true;
+            self.store
+                .read(Ticket::Rebind.pack(), stream, position, env.batches.take());
+            self.drain(env);
+            return;
+        }
+        let own = holders.contains(&env.identity.node);
+        if own && self.store.queued_bytes() > 0 {
+            return; // Still on its way to our own disk.
+        }
+        if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
+            tracing::warn!(log = self.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
+            rebind.since = env.now;
+            self.input(env, Input::BytesUnavailable { term, holders });
+            return;
+        }
+        self.catch_up.want(stream, position..end, &holders);
+    }
+
+    pub(super) fn on_rebind_read(
+        &mut self,
+        env: &mut Env,
+        buffer: Buffer,
+        result: Result<std::ops::Range<usize>, ReadFailure>,
+    ) {
+        let Some(rebind) = self.rebind.as_mut() else {
+            return;
+        };
+        rebind.reading = false;
+        let Ok(payload) = result else { return };
+        let (term, stream, position) = (rebind.term, rebind.stream, rebind.position);
+        let fits = self.engine.permit().is_some_and(|p| {
+            p.term == term
+                && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)
+        });
+        if !fits {
+            return;
+        }
+        let count = payload.len().min(rebind.count as usize);
+        self.rebind = None;
+        let batch = batch_of(env, &buffer[payload.start..payload.start + count]);
+        self.propose_bytes(env, stream, position.0, batch, count);
+        self.rebind(env);
+    }
+}

@@ -1,0 +1,184 @@
+//! Which logs and peers this node knows, and in what order that becomes durable.
+
+use std::collections::BTreeMap;
+
+use paxos::{Checkpoint, LogState, NodeId};
+
+use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
+use crate::LogId;
+use crate::directory::{self, DIRECTORY};
+use crate::log::Log;
+use crate::op::Op;
+use crate::store::{ManifestLog, Store};
+
+pub(crate) struct Creating {
+    pub(super) name: String,
+    pub(super) store: Store,
+    pub(super) checkpoint: Checkpoint,
+    pub(super) listed: bool,
+}
+
+impl Node {
+    pub(super) fn log_appeared(&mut self, id: LogId) {
+        self.dirty.insert(id);
+        let Some(log) = self.logs.get_mut(&id) else {
+            return;
+        };
+        if id == DIRECTORY {
+            log.subscribe_local();
+        }
+        for (peer, state) in &self.peers.peers {
+            if state.alive {
+                log.set_alive(&mut self.env, *peer, true);
+            }
+        }
+    }
+
+    /// The first segment is made durable first, then the manifest lists the log, then it takes part:
+    /// a listed log without its directory is a lost disk.
+    pub(crate) fn create_log(&mut self, id: LogId, name: &str, members: &[(u32, u32)]) {
+        if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
+            return;
+        }
+        let configuration = match directory::configuration(members) {
+            Ok(configuration) => configuration,
+            Err(e) => {
+                tracing::error!(log = id.0, name, error = ?e, "the directory holds an impossible configuration");
+                return;
+            }
+        };
+        let checkpoint = Checkpoint {
+            promised: Default::default(),
+            state: LogState::new(configuration),
+            accepted: Vec::new(),
+        };
+        tracing::info!(log = id.0, name, "creating this node's replica");
+        let store = Store::create(self.store_config(id), &checkpoint);
+        self.creating.insert(
+            id,
+            Creating {
+                name: name.to_string(),
+                store,
+                checkpoint,
+                listed: false,
+            },
+        );
+        self.advance_creating();
+    }
+
+    pub(super) fn advance_creating(&mut self) {
+        let mut news = false;
+        for (id, creating) in &mut self.creating {
+            while let Some(op) = creating.store.poll_op() {
+                self.env.ops.push_back(op);
+            }
+            while let Some(event) = creating.store.poll_event() {
+                if let crate::store::StoreEvent::Failed(error) = event {
+                    tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
+                }
+            }
+            let durable = creating.store.queued_bytes() == 0 && !creating.store.has_failed();
+            if durable && !creating.listed {
+                creating.listed = true;
+                news = true;
+                self.manifest.logs.push(ManifestLog {
+                    id: *id,
+                    name: creating.name.clone(),
+                });
+            }
+        }
+        if news {
+            self.save_manifest();
+        }
+    }
+
+    pub(super) fn on_manifest_written(&mut self, result: std::io::Result<()>) {
+        self.manifest_file.writing = false;
+        if let Err(error) = result {
+            // The old one or the new one is there, whole. The next tick writes it again.
+            tracing::error!(%error, "the manifest could not be written; free space");
+            self.manifest_file.stale = true;
+            return;
+        }
+        if self.manifest_file.stale {
+            return self.save_manifest(); // It lists more than what was written.
+        }
+        if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
+            return self.on_joined_durably();
+        }
+        let ready: Vec<LogId> = self
+            .creating
+            .iter()
+            .filter(|(_, c)| c.listed)
+            .map(|(id, _)| *id)
+            .collect();
+        for id in ready {
+            if let Some(creating) = self.creating.remove(&id) {
+                let log = Log::new(
+                    &self.env,
+                    id,
+                    creating.name,
+                    creating.store,
+                    creating.checkpoint,
+                );
+                self.logs.insert(id, log);
+                self.log_appeared(id);
+            }
+        }
+    }
+
+    pub(crate) fn save_manifest(&mut self) {
+        self.manifest_file.stale = self.manifest_file.writing;
+        if !std::mem::replace(&mut self.manifest_file.writing, true) {
+            self.env
+                .ops
+                .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+        }
+    }
+
+    pub(crate) fn save_peers(&mut self) {
+        self.peers_file.stale = self.peers_file.writing;
+        if std::mem::replace(&mut self.peers_file.writing, true) {
+            return;
+        }
+        let addresses: BTreeMap<u32, &String> =
+            self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
+        let contents = serde_json::to_vec_pretty(&addresses);
+        self.env.ops.push_back(Op::WriteFile {
+            token: TOKEN_PEERS,
+            path: self.config.directory.join(PEERS_FILE),
+            contents: contents.expect("numbers and strings are always JSON"),
+        });
+    }
+
+    pub(super) fn on_peers_written(&mut self, result: std::io::Result<()>) {
+        self.peers_file.writing = false;
+        if let Err(error) = result {
+            tracing::warn!(%error, "the peers' addresses could not be saved");
+            self.peers_file.stale = true;
+        } else if self.peers_file.stale {
+            self.save_peers();
+        }
+    }
+
+    /// What could not be written before, perhaps it can now.
+    pub(super) fn save_stale_files(&mut self) {
+        if self.manifest_file.stale && !self.manifest_file.writing {
+            self.save_manifest();
+        }
+        if self.peers_file.stale && !self.peers_file.writing {
+            self.save_peers();
+        }
+    }
+
+    /// A peer's address, from the directory or from its own greeting.
+    pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
+        if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
+            return;
+        }
+        if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
+            self.env.addresses.insert(id, address.to_string());
+            self.save_peers();
+        }
+    }
+}
