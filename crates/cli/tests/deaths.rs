@@ -13,7 +13,11 @@ const LENGTH: u64 = 18_000_000;
 fn wait_middle(cluster: &Cluster, before: u64) {
     wait_for(
         || {
-            let most = cluster.nodes.iter().map(|node| node.output_bytes("main")).max();
+            let most = cluster
+                .nodes
+                .iter()
+                .map(|node| node.output_bytes("main"))
+                .max();
             (most > Some(before + LENGTH / 4)).then_some(())
         },
         || format!("the append does not get on\n{}", cluster.logs()),
@@ -22,7 +26,13 @@ fn wait_middle(cluster: &Cluster, before: u64) {
 
 fn check_succeeds(cluster: &Cluster, appending: harness::Appending) -> std::process::Output {
     let output = appending.wait();
-    assert_eq!(output.status.code(), Some(0), "{}\n{}", err(&output), cluster.logs());
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}\n{}",
+        err(&output),
+        cluster.logs()
+    );
     output
 }
 
@@ -52,7 +62,10 @@ fn an_append_survives_the_death_of_its_leader() {
     }
     assert_eq!(streams[streams.len() - 1]["end"], "closed");
     let first = streams[0]["name"].as_str().expect("a name").to_owned();
-    let mut chain = cluster.logberg(&["read", "main", &first]).spawn().expect("it runs");
+    let mut chain = cluster
+        .logberg(&["read", "main", &first])
+        .spawn()
+        .expect("it runs");
     let mut pipe = chain.stdout.take().expect("piped");
     assert_eq!(content.compare(&mut pipe), Ok(()));
     drop(pipe);
@@ -92,7 +105,10 @@ fn a_follower_killed_and_started_again_catches_up() {
     cluster.nodes[follower].kill();
     let there = cluster.nodes[cluster.leader("main")].output_bytes("main");
     wait_for(
-        || (cluster.nodes[cluster.leader("main")].output_bytes("main") > there + LENGTH / 4).then_some(()),
+        || {
+            (cluster.nodes[cluster.leader("main")].output_bytes("main") > there + LENGTH / 4)
+                .then_some(())
+        },
         || cluster.logs(),
     );
     cluster.nodes[follower].start();
@@ -119,14 +135,20 @@ fn what_was_acknowledged_is_back_after_the_death_of_all() {
     let mut acknowledged = 0;
     while acknowledged < 3_000_000 {
         let line = raw.line();
-        acknowledged = line.strip_prefix("ack ").expect(&line).parse().expect("a number");
+        acknowledged = line
+            .strip_prefix("ack ")
+            .expect(&line)
+            .parse()
+            .expect("a number");
     }
     for node in &mut cluster.nodes {
         node.kill();
     }
     // What arrived before the death counts too.
     while let Some(line) = raw.try_line() {
-        let more = line.strip_prefix("ack ").and_then(|position| position.parse().ok());
+        let more = line
+            .strip_prefix("ack ")
+            .and_then(|position| position.parse().ok());
         acknowledged = more.unwrap_or(acknowledged);
     }
     feeder.join().expect("the feeder");
@@ -137,7 +159,11 @@ fn what_was_acknowledged_is_back_after_the_death_of_all() {
     let output = cluster.run(&["read", "main", name]);
     assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     let kept = output.stdout;
-    assert!(kept.len() as u64 >= acknowledged, "{} of {acknowledged}", kept.len());
+    assert!(
+        kept.len() as u64 >= acknowledged,
+        "{} of {acknowledged}",
+        kept.len()
+    );
     assert!(kept == bytes[..kept.len()]);
     let kept = Content::new(4, kept.len() as u64);
     let more = Content::new(5, 1_000_000);
@@ -233,11 +259,21 @@ fn without_a_quorum_nothing_is_agreed_and_everybody_says_so() {
         let output = cluster.run(arguments);
         let said = err(&output);
         assert_eq!(output.status.code(), Some(3), "{arguments:?}: {said}");
-        assert!(said.starts_with("logberg: ") && said.lines().count() == 1, "{arguments:?}: {said}");
+        assert!(
+            said.starts_with("logberg: ") && said.lines().count() == 1,
+            "{arguments:?}: {said}"
+        );
         assert_eq!(out(&output), "", "{arguments:?}");
     }
     let status = cluster.run_well(&["status"]);
-    assert_eq!(status.lines().filter(|line| line.contains(" silent ")).count(), 2, "{status}");
+    assert_eq!(
+        status
+            .lines()
+            .filter(|line| line.contains(" silent "))
+            .count(),
+        2,
+        "{status}"
+    );
     cluster.check_node(alive, "main", &[content]);
     for node in &mut cluster.nodes {
         if !node.is_running() {
@@ -280,9 +316,20 @@ fn a_fourth_node_of_three_voters_holds_everything_and_has_no_vote() {
     );
     cluster.wait_whole();
     cluster.check_same("main", &[content]);
-    let weights = cluster.nodes[3].of_log("main", "weights").expect("an answer");
-    let total: u64 = weights.as_array().expect("a list").iter().filter_map(|w| w["weight"].as_u64()).sum();
+    let weights = cluster.nodes[3]
+        .of_log("main", "weights")
+        .expect("an answer");
+    let total: u64 = weights
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|w| w["weight"].as_u64())
+        .sum();
     assert_eq!(total, 3, "{weights}");
-    let fourth = weights.as_array().expect("a list").iter().find(|w| w["node"] == 4);
+    let fourth = weights
+        .as_array()
+        .expect("a list")
+        .iter()
+        .find(|w| w["node"] == 4);
     assert!(fourth.is_none_or(|w| w["weight"] == 0), "{weights}");
 }

@@ -27,7 +27,12 @@ impl Random {
 /// It is the process it was, and takes and gives bytes.
 fn check_serves(cluster: &mut Cluster, seed: u64, before: &mut Vec<Content>) {
     for node in &mut cluster.nodes {
-        assert!(node.is_running(), "node {} is gone\n{}", node.id, node.said());
+        assert!(
+            node.is_running(),
+            "node {} is gone\n{}",
+            node.id,
+            node.said()
+        );
     }
     let content = Content::new(seed, 100_000);
     cluster.append("main", &[], content);
@@ -71,35 +76,65 @@ fn a_line_that_is_no_request_gets_one_error_line() {
         (b"logberg/1 append main more\n", "error bad-request: "),
         (b"logberg/1 append main mode=later\n", "error bad-request: "),
         (b"logberg/1 append main end=never\n", "error bad-request: "),
-        (b"logberg/1 append main continues=1.1.1\n", "error bad-request: "),
-        (b"logberg/1 append main continues=1.1@0\n", "error bad-request: "),
-        (b"logberg/1 append main continues=1.1.1@-1\n", "error bad-request: "),
+        (
+            b"logberg/1 append main continues=1.1.1\n",
+            "error bad-request: ",
+        ),
+        (
+            b"logberg/1 append main continues=1.1@0\n",
+            "error bad-request: ",
+        ),
+        (
+            b"logberg/1 append main continues=1.1.1@-1\n",
+            "error bad-request: ",
+        ),
         (b"logberg/1 append main label=%zz\n", "error bad-request: "),
         (b"logberg/1 append main label=%f\n", "error bad-request: "),
         (b"logberg/1 append main label=%ff\n", "error bad-request: "),
-        (b"logberg/1 append main label=a\xffb\n", "error bad-request: "),
+        (
+            b"logberg/1 append main label=a\xffb\n",
+            "error bad-request: ",
+        ),
         (label.as_bytes(), "error bad-request: "),
         (b"logberg/1 append other\n", "error unknown-log: "),
         (b"logberg/1 append directory\n", "error bad-request: "),
         (b"logberg/1 read main from=x\n", "error bad-request: "),
-        (b"logberg/1 read main from=18446744073709551616\n", "error bad-request: "),
+        (
+            b"logberg/1 read main from=18446744073709551616\n",
+            "error bad-request: ",
+        ),
         (b"logberg/1 read main from=2 to=1\n", "error bad-request: "),
         (b"logberg/1 read main follow=yes\n", "error bad-request: "),
         (b"logberg/1 read main format=xml\n", "error bad-request: "),
         (b"logberg/1 read main stream=1\n", "error bad-request: "),
-        (b"logberg/1 read main stream=9.9.9\n", "error unknown-stream: "),
+        (
+            b"logberg/1 read main stream=9.9.9\n",
+            "error unknown-stream: ",
+        ),
         (b"logberg/1 read main from=1\n", "error past-end length=0: "),
         (b"logberg/1 read\n", "error bad-request: "),
         (b"logberg/1 close main\n", "error bad-request: "),
-        (b"logberg/1 close main stream=9.9.9\n", "error bad-request: "),
-        (b"logberg/1 close main stream=9.9.9 at=0\n", "error unknown-stream: "),
+        (
+            b"logberg/1 close main stream=9.9.9\n",
+            "error bad-request: ",
+        ),
+        (
+            b"logberg/1 close main stream=9.9.9 at=0\n",
+            "error unknown-stream: ",
+        ),
         (b"logberg/1 streams nowhere\n", "error unknown-log: "),
         (b"logberg/1 create-log\n", "error bad-request: "),
         (b"logberg/1 create-log a/b\n", "error bad-request: "),
         (b"logberg/1 create-log ..\n", "error bad-request: "),
         (b"logberg/1 create-log main\n", "error exists: "),
-        (b"logberg/1 join address=1.2.3.4:5 disk=xyz\n", "error bad-request: "),
-        (b"logberg/1 join address=nowhere disk=00112233445566778899aabbccddeeff\n", "error bad-request: "),
+        (
+            b"logberg/1 join address=1.2.3.4:5 disk=xyz\n",
+            "error bad-request: ",
+        ),
+        (
+            b"logberg/1 join address=nowhere disk=00112233445566778899aabbccddeeff\n",
+            "error bad-request: ",
+        ),
         (b"logberg/1 peer\n", "error bad-request: "),
         (b"status", "error bad-request: "),
         (b"\xff\xfe\x00\x00\n", "error bad-request: "),
@@ -114,7 +149,10 @@ fn a_line_that_is_no_request_gets_one_error_line() {
         let shown = String::from_utf8_lossy(&sent[..sent.len().min(80)]).into_owned();
         assert!(rest.starts_with(expected), "{shown}: {rest}");
         assert_eq!(rest.matches('\n').count(), 1, "{shown}: {rest}");
-        assert!(rest.len() <= 8192 && rest.ends_with('\n'), "{shown}: {rest}");
+        assert!(
+            rest.len() <= 8192 && rest.ends_with('\n'),
+            "{shown}: {rest}"
+        );
     }
     check_serves(&mut cluster, 1, &mut Vec::new());
 }
@@ -171,9 +209,16 @@ fn a_peer_must_be_of_this_cluster_and_know_whom_it_calls() {
     let address = cluster.nodes[0].listen.clone();
     let line = peer_line(&cluster);
     let other = "cluster=00112233-4455-4677-8899-aabbccddeeff";
-    let own = line.split(' ').find(|word| word.starts_with("cluster=")).expect("there").to_owned();
+    let own = line
+        .split(' ')
+        .find(|word| word.starts_with("cluster="))
+        .expect("there")
+        .to_owned();
     let cases = [
-        (line.replace("logberg/1", "logberg/2"), "error version speaks=1: "),
+        (
+            line.replace("logberg/1", "logberg/2"),
+            "error version speaks=1: ",
+        ),
         (line.replace(&own, other), "is of cluster"),
         (line.replace("to=1", "to=2"), "not node 2"),
         (line.replace("from=3", "from=1"), "another node's id"),
@@ -183,12 +228,18 @@ fn a_peer_must_be_of_this_cluster_and_know_whom_it_calls() {
         (line.replace("disk=0", "disk=z"), "32 hex digits"),
         (line.replace(" nonce=1", ""), "lacks nonce"),
         (line.replace("kind=control", "kind=gossip"), "unknown kind"),
-        (line.replace("kind=control log=0", "kind=data log=77"), "error unknown-log"),
+        (
+            line.replace("kind=control log=0", "kind=data log=77"),
+            "error unknown-log",
+        ),
         (format!("{line} more=1"), "unknown key"),
     ];
     for (line, expected) in cases {
         let answer = raw::answer(&address, &line);
-        assert!(answer.starts_with("error ") && answer.contains(expected), "{line}: {answer}");
+        assert!(
+            answer.starts_with("error ") && answer.contains(expected),
+            "{line}: {answer}"
+        );
         assert_eq!(answer.matches('\n').count(), 1, "{answer}");
     }
     check_serves(&mut cluster, 1, &mut Vec::new());
@@ -203,7 +254,10 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
     let mut contents = Vec::new();
     for round in 0..60 {
         let kind = ["kind=control log=0", "kind=data log=1", "kind=data log=0"][round % 3];
-        let mut raw = Raw::say(&address, &format!("{}\n", line.replace("kind=control log=0", kind)));
+        let mut raw = Raw::say(
+            &address,
+            &format!("{}\n", line.replace("kind=control log=0", kind)),
+        );
         assert_eq!(raw.line(), "ok");
         let count = [1, 40, 4096, 100_000][random.below(4)];
         let mut bytes = random.bytes(count);
@@ -230,7 +284,10 @@ fn who_says_nothing_is_told_so_in_the_end() {
     check_serves(&mut cluster, 1, &mut Vec::new());
     for raw in [&mut silent, &mut half] {
         let line = raw.rest_text();
-        assert!(line.starts_with("error bad-request: no request line came in time"), "{line}");
+        assert!(
+            line.starts_with("error bad-request: no request line came in time"),
+            "{line}"
+        );
     }
 }
 
@@ -241,6 +298,13 @@ fn a_crowd_of_silent_connections_keeps_nobody_out() {
     let crowd: Vec<Raw> = (0..300).map(|_| Raw::connect(&address)).collect();
     check_serves(&mut cluster, 1, &mut Vec::new());
     drop(crowd);
-    let files = || std::fs::read_dir(format!("/proc/{}/fd", cluster.nodes[0].pid())).expect("it lives").count();
-    wait_for(|| (files() < 100).then_some(()), || format!("{} files are still open", files()));
+    let files = || {
+        std::fs::read_dir(format!("/proc/{}/fd", cluster.nodes[0].pid()))
+            .expect("it lives")
+            .count()
+    };
+    wait_for(
+        || (files() < 100).then_some(()),
+        || format!("{} files are still open", files()),
+    );
 }

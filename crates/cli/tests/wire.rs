@@ -19,7 +19,11 @@ fn open(address: &str, rest: &str) -> (Raw, String, u64) {
     let ["stream", name, at] = words[..] else {
         panic!("{line}");
     };
-    let at = at.strip_prefix("at=").expect("a base").parse().expect("a number");
+    let at = at
+        .strip_prefix("at=")
+        .expect("a base")
+        .parse()
+        .expect("a number");
     let name = name.to_owned();
     (raw, name, at)
 }
@@ -38,11 +42,17 @@ fn read(address: &str, rest: &str) -> String {
 }
 
 fn close(address: &str, name: &str, at: u64) -> String {
-    raw::answer(address, &format!("logberg/1 close main stream={name} at={at}"))
+    raw::answer(
+        address,
+        &format!("logberg/1 close main stream={name} at={at}"),
+    )
 }
 
 fn check_error(line: &str, beginning: &str) {
-    assert!(line.starts_with(&format!("error {beginning}")), "{line:?} is not {beginning:?}");
+    assert!(
+        line.starts_with(&format!("error {beginning}")),
+        "{line:?} is not {beginning:?}"
+    );
 }
 
 /// The `continues` answer's `length`, and `by` if there is one.
@@ -50,13 +60,19 @@ fn continues(line: &str) -> (u64, Option<String>) {
     check_error(line, "continues ");
     let words = line.split(": ").next().expect("a first part");
     let value = |key: &str| words.split(' ').find_map(|word| word.strip_prefix(key));
-    let length = value("length=").expect("a length").parse().expect("a number");
+    let length = value("length=")
+        .expect("a length")
+        .parse()
+        .expect("a number");
     (length, value("by=").map(str::to_owned))
 }
 
 /// A framed answer: its first line, its bytes, its last line. Checksums are checked.
 fn framed(address: &str, rest: &str) -> (String, Vec<u8>, String) {
-    let mut raw = Raw::say(address, &format!("logberg/1 read main format=framed{rest}\n"));
+    let mut raw = Raw::say(
+        address,
+        &format!("logberg/1 read main format=framed{rest}\n"),
+    );
     let first = raw.line();
     let mut bytes = Vec::new();
     loop {
@@ -66,7 +82,11 @@ fn framed(address: &str, rest: &str) -> (String, Vec<u8>, String) {
             return (first, bytes, line);
         };
         let chunk = raw.bytes(count.parse().expect("a number"));
-        assert_eq!(format!("{:08x}", crc32c::crc32c(&chunk)), checksum, "{line}");
+        assert_eq!(
+            format!("{:08x}", crc32c::crc32c(&chunk)),
+            checksum,
+            "{line}"
+        );
         bytes.extend(chunk);
     }
 }
@@ -77,7 +97,10 @@ fn a_line_and_bytes_and_an_end_are_enough() {
     let mut raw = Raw::say(&address, "logberg/1 append main end=fin\nhello, world\n");
     raw.half_close();
     let stream = raw.line();
-    assert!(stream.starts_with("stream 1.1.") && stream.ends_with(" at=0"), "{stream}");
+    assert!(
+        stream.starts_with("stream 1.1.") && stream.ends_with(" at=0"),
+        "{stream}"
+    );
     assert_eq!(raw.line_after("ack "), "closed 13");
     assert_eq!(raw.rest(), b"");
     assert_eq!(read(&address, ""), "hello, world\n");
@@ -106,7 +129,10 @@ fn an_end_without_fin_is_no_end_of_the_stream() {
     raw.half_close();
     raw.rest();
     let (first, bytes, last) = framed(&address, &format!(" stream={name}"));
-    assert!(first.starts_with("reading from=0 length=3 stale=0"), "{first}");
+    assert!(
+        first.starts_with("reading from=0 length=3 stale=0"),
+        "{first}"
+    );
     assert_eq!((bytes, last.as_str()), (b"abc".to_vec(), "end 3 open"));
     assert_eq!(close(&address, &name, 3), "closed 3\n");
     let (_, _, last) = framed(&address, &format!(" stream={name}"));
@@ -144,10 +170,16 @@ fn a_continuation_is_one_chain_with_what_it_continues() {
     raw.half_close();
     assert_eq!(raw.line_after("ack "), "closed 5");
     let (_, bytes, last) = framed(&address, &format!(" stream={first}"));
-    assert_eq!((bytes.as_slice(), last.as_str()), (&b"one two three"[..], "end 13 closed"));
+    assert_eq!(
+        (bytes.as_slice(), last.as_str()),
+        (&b"one two three"[..], "end 13 closed")
+    );
     assert_eq!(read(&address, &format!(" stream={second}")), "two three");
     assert_eq!(read(&address, &format!(" stream={third} from=2")), "ree");
-    assert_eq!(read(&address, &format!(" stream={first} from=3 to=9")), " two t");
+    assert_eq!(
+        read(&address, &format!(" stream={first} from=3 to=9")),
+        " two t"
+    );
 }
 
 #[test]
@@ -167,7 +199,10 @@ fn what_was_continued_is_not_continued_twice() {
     let (_cluster, address) = one();
     let first = left_open(&address, b"12345");
     let (raw, second, _) = open(&address, &format!(" continues={first}@5"));
-    let again = raw::answer(&address, &format!("logberg/1 append main mode=takeover continues={first}@5"));
+    let again = raw::answer(
+        &address,
+        &format!("logberg/1 append main mode=takeover continues={first}@5"),
+    );
     assert_eq!(continues(&again), (5, Some(second.clone())));
     // It lost the answer, and it knows that it sent nothing: its own stream, continued at 0.
     let (mut third, _, base) = open(&address, &format!(" continues={second}@0"));
@@ -177,7 +212,10 @@ fn what_was_continued_is_not_continued_twice() {
     drop(raw);
     assert_eq!(read(&address, &format!(" stream={first}")), "1234567");
     let answer = close(&address, &first, 5);
-    assert!(answer.starts_with("error superseded") || answer.starts_with("error continues"), "{answer}");
+    assert!(
+        answer.starts_with("error superseded") || answer.starts_with("error continues"),
+        "{answer}"
+    );
 }
 
 #[test]
@@ -199,7 +237,10 @@ fn positions_out_of_range_are_told_apart() {
     let name = left_open(&address, b"0123456789");
     check_error(&read(&address, " from=5 to=4"), "bad-request");
     check_error(&read(&address, " from=11"), "past-end length=10");
-    check_error(&read(&address, &format!(" stream={name} from=11 to=12")), "past-end length=10");
+    check_error(
+        &read(&address, &format!(" stream={name} from=11 to=12")),
+        "past-end length=10",
+    );
     assert_eq!(read(&address, " from=10"), "");
     assert_eq!(read(&address, " from=3 to=3"), "");
     assert_eq!(framed(&address, " from=2 to=5").2, "end 5 to");
@@ -209,24 +250,35 @@ fn positions_out_of_range_are_told_apart() {
 #[test]
 fn the_whole_log_is_its_streams_in_order() {
     let (cluster, address) = one();
-    let contents: Vec<Content> = (1..5).map(|seed| Content::new(seed, seed * 70_001)).collect();
+    let contents: Vec<Content> = (1..5)
+        .map(|seed| Content::new(seed, seed * 70_001))
+        .collect();
     for content in &contents {
         cluster.append("main", &["--label", "x"], *content);
     }
     cluster.check_same("main", &contents);
     let (first, bytes, last) = framed(&address, "");
     let whole: Vec<u8> = contents.iter().flat_map(Content::bytes).collect();
-    assert!(first.starts_with(&format!("reading from=0 length={}", whole.len())), "{first}");
+    assert!(
+        first.starts_with(&format!("reading from=0 length={}", whole.len())),
+        "{first}"
+    );
     assert!(bytes == whole);
     assert_eq!(last, format!("end {} closed", whole.len()));
-    assert!(raw::Raw::say(&address, "logberg/1 read main from=60000 to=90000\n").rest() == whole[60_000..90_000]);
+    assert!(
+        raw::Raw::say(&address, "logberg/1 read main from=60000 to=90000\n").rest()
+            == whole[60_000..90_000]
+    );
 }
 
 #[test]
 fn following_gets_bytes_as_they_are_chosen_and_ends_at_a_clean_end() {
     let (_cluster, address) = one();
     let (mut writer, name, _) = open(&address, "");
-    let mut raw = Raw::say(&address, &format!("logberg/1 read main follow=1 stream={name}\n"));
+    let mut raw = Raw::say(
+        &address,
+        &format!("logberg/1 read main follow=1 stream={name}\n"),
+    );
     writer.send(b"abc");
     assert_eq!(raw.bytes(3), b"abc");
     // The reader is done talking; that is no reason to stop reading to it.
@@ -238,7 +290,10 @@ fn following_gets_bytes_as_they_are_chosen_and_ends_at_a_clean_end() {
     writer.send(b"ghi");
     writer.half_close();
     assert_eq!(raw.rest(), b"ghi");
-    let mut raw = Raw::say(&address, &format!("logberg/1 read main follow=1 from=2 to=4 stream={name}\n"));
+    let mut raw = Raw::say(
+        &address,
+        &format!("logberg/1 read main follow=1 from=2 to=4 stream={name}\n"),
+    );
     assert_eq!(raw.rest(), b"cd");
 }
 
@@ -298,18 +353,32 @@ fn a_node_that_does_not_lead_says_who_does() {
     let cluster = Cluster::start(3);
     let leader = cluster.nodes[cluster.leader("main")].listen.clone();
     let other = cluster.nodes[cluster.follower("main")].listen.clone();
-    for verb in ["append main", "read main", "streams main", "close main stream=1.1.1 at=0"] {
+    for verb in [
+        "append main",
+        "read main",
+        "streams main",
+        "close main stream=1.1.1 at=0",
+    ] {
         let answer = raw::answer(&other, &format!("logberg/1 {verb}"));
         check_error(&answer, &format!("not-leader leader={leader}: "));
     }
     cluster.append("main", &[], Content::new(1, 1000));
     cluster.wait_whole();
-    for verb in ["read main stale=1", "streams main stale=1", "status", "logs"] {
+    for verb in [
+        "read main stale=1",
+        "streams main stale=1",
+        "status",
+        "logs",
+    ] {
         let answer = Raw::say(&other, &format!("logberg/1 {verb}\n")).rest();
         assert!(!answer.starts_with(b"error"), "{verb}");
     }
     wait_for(
-        || (Raw::say(&other, "logberg/1 read main stale=1\n").rest() == Content::new(1, 1000).bytes()).then_some(()),
+        || {
+            (Raw::say(&other, "logberg/1 read main stale=1\n").rest()
+                == Content::new(1, 1000).bytes())
+            .then_some(())
+        },
         || cluster.logs(),
     );
 }

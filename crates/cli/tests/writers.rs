@@ -30,7 +30,10 @@ fn a_busy_log_is_refused_with_4_and_one_sentence() {
     let output = cluster.run_with_input(&["append", "main"], b"x");
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
     let said = err(&output);
-    assert!(said.contains("active writer") && said.lines().count() == 1, "{said}");
+    assert!(
+        said.contains("active writer") && said.lines().count() == 1,
+        "{said}"
+    );
     assert_eq!(streams(&cluster, "main").len(), 1);
 }
 
@@ -50,7 +53,10 @@ fn who_waits_gets_its_turn() {
         let output = appending.wait();
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
     }
-    let lengths: Vec<u64> = streams(&cluster, "main").iter().filter_map(|s| s["length"].as_u64()).collect();
+    let lengths: Vec<u64> = streams(&cluster, "main")
+        .iter()
+        .filter_map(|s| s["length"].as_u64())
+        .collect();
     let rest = match lengths[..] {
         [100_000, 200_000, 100_000] => [second, third],
         _ => [third, second],
@@ -78,7 +84,10 @@ fn who_is_taken_over_is_told_and_ends_with_4() {
     let output = first.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
     let said = err(&output);
-    assert!(said.contains("took over") || said.contains("superseded"), "{said}");
+    assert!(
+        said.contains("took over") || said.contains("superseded"),
+        "{said}"
+    );
     assert!(said.contains("50000 of 5000"), "{said}");
     cluster.wait_whole();
     cluster.check_same("main", &[begun, second]);
@@ -101,7 +110,10 @@ fn a_reset_in_the_middle_leaves_a_stream_that_can_be_continued() {
         },
         || cluster.logs(),
     );
-    assert_eq!((&streams[0]["end"], &streams[0]["length"]), (&"open".into(), &4.into()));
+    assert_eq!(
+        (&streams[0]["end"], &streams[0]["length"]),
+        (&"open".into(), &4.into())
+    );
     let line = format!("logberg/1 append main end=fin continues={name}@4\n and more");
     let mut raw = Raw::say(&address, &line);
     raw.half_close();
@@ -129,8 +141,15 @@ fn many_resets_leave_nothing_behind() {
     cluster.append("main", &["--takeover"], Content::new(2, 100_000));
     let status = ask(address, "status").expect("an answer");
     assert_eq!(status["logs"][1]["writer"], Value::Null);
-    let files = || fs::read_dir(format!("/proc/{}/fd", cluster.nodes[0].pid())).expect("it lives").count();
-    wait_for(|| (files() < 60).then_some(()), || format!("{} open files", files()));
+    let files = || {
+        fs::read_dir(format!("/proc/{}/fd", cluster.nodes[0].pid()))
+            .expect("it lives")
+            .count()
+    };
+    wait_for(
+        || (files() < 60).then_some(()),
+        || format!("{} open files", files()),
+    );
 }
 
 #[test]
@@ -170,7 +189,9 @@ fn a_reader_that_does_not_read_harms_only_itself() {
     cluster.append("main", &[], content);
     let before = cluster.nodes[0].memory("VmHWM:");
     let address = &cluster.nodes[0].listen;
-    let lazy: Vec<Raw> = (0..30).map(|_| Raw::say(address, "logberg/1 read main\n")).collect();
+    let lazy: Vec<Raw> = (0..30)
+        .map(|_| Raw::say(address, "logberg/1 read main\n"))
+        .collect();
     cluster.check_same("main", &[content]);
     cluster.append("main", &[], Content::new(2, 1_000_000));
     let grown = cluster.nodes[0].memory("VmHWM:") - before;
@@ -188,7 +209,10 @@ fn nothing_on_standard_input_is_an_empty_stream() {
     File::create(&file).expect("a file");
     let text = cluster.run_well(&["append", "main", file.to_str().expect("plain")]);
     assert!(text.ends_with(" closed at 0\n"), "{text}");
-    let ends: Vec<Value> = streams(&cluster, "main").iter().map(|s| s["end"].clone()).collect();
+    let ends: Vec<Value> = streams(&cluster, "main")
+        .iter()
+        .map(|s| s["end"].clone())
+        .collect();
     assert_eq!(ends, ["closed", "closed"]);
 }
 
@@ -200,14 +224,29 @@ fn a_file_that_shrinks_is_an_error_and_no_clean_end() {
     let name = path.to_str().expect("plain");
     let mut command = cluster.logberg(&["append", "main", name, "--rate", "500k"]);
     let child = command.spawn().expect("the binary runs");
-    wait_for(|| (cluster.nodes[0].output_bytes("main") > 0).then_some(()), || cluster.logs());
-    File::options().write(true).open(&path).expect("there").set_len(10).expect("shorter");
+    wait_for(
+        || (cluster.nodes[0].output_bytes("main") > 0).then_some(()),
+        || cluster.logs(),
+    );
+    File::options()
+        .write(true)
+        .open(&path)
+        .expect("there")
+        .set_len(10)
+        .expect("shorter");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(1));
     let said = err(&output);
-    assert!(said.contains("shrank from 4000000 to ") && said.contains("not closed"), "{said}");
+    assert!(
+        said.contains("shrank from 4000000 to ") && said.contains("not closed"),
+        "{said}"
+    );
     wait_for(
-        || cluster.nodes[0].of_log("main", "writer").filter(Value::is_null),
+        || {
+            cluster.nodes[0]
+                .of_log("main", "writer")
+                .filter(Value::is_null)
+        },
         || cluster.logs(),
     );
     assert_ne!(streams(&cluster, "main")[0]["end"], "closed");
@@ -227,12 +266,25 @@ fn logs_are_created_once_listed_and_named_well() {
     for name in ["", "a b", "a/b", "..", "directory", "ä", long.as_str()] {
         let output = cluster.run(&["log", "create", name]);
         let code = output.status.code();
-        assert!(matches!(code, Some(1 | 2 | 4)), "{name:?}: {code:?} {}", err(&output));
-        assert_eq!(err(&output).lines().count(), 1, "{name:?}: {}", err(&output));
+        assert!(
+            matches!(code, Some(1 | 2 | 4)),
+            "{name:?}: {code:?} {}",
+            err(&output)
+        );
+        assert_eq!(
+            err(&output).lines().count(),
+            1,
+            "{name:?}: {}",
+            err(&output)
+        );
     }
     let listed = cluster.run_well(&["log", "list"]);
-    assert!(listed.lines().any(|line| line.starts_with("orders ")), "{listed}");
-    let listed: Value = serde_json::from_str(&cluster.run_well(&["log", "list", "--json"])).expect("JSON");
+    assert!(
+        listed.lines().any(|line| line.starts_with("orders ")),
+        "{listed}"
+    );
+    let listed: Value =
+        serde_json::from_str(&cluster.run_well(&["log", "list", "--json"])).expect("JSON");
     assert_eq!(listed.as_array().map(Vec::len), Some(3), "{listed}");
 }
 
@@ -268,15 +320,31 @@ fn a_reader_of_our_output_may_leave() {
         pipe.read_exact(&mut [0; 1]).expect("a byte");
         drop(pipe);
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""), "{arguments:?}");
+        assert_eq!(
+            (output.status.code(), err(&output).as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
     }
-    for arguments in [&["status"][..], &["streams", "main"], &["log", "list"], &["--help"]] {
+    for arguments in [
+        &["status"][..],
+        &["streams", "main"],
+        &["log", "list"],
+        &["--help"],
+    ] {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = cluster.logberg(arguments);
-        let child = command.stdout(Stdio::from(writer)).spawn().expect("the binary runs");
+        let child = command
+            .stdout(Stdio::from(writer))
+            .spawn()
+            .expect("the binary runs");
         let output = child.wait_with_output().expect("it ends");
-        assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""), "{arguments:?}");
+        assert_eq!(
+            (output.status.code(), err(&output).as_str()),
+            (Some(0), ""),
+            "{arguments:?}"
+        );
     }
 }
 
@@ -286,7 +354,12 @@ fn what_is_said_in_json_can_be_parsed_and_nothing_is_coloured() {
     let text = out(&cluster.run_with_input(&["append", "main", "--json"], b"abc"));
     let report: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(report["position"], 3);
-    for arguments in [&["status"][..], &["streams", "main"], &["log", "list"], &["log", "create", "x"]] {
+    for arguments in [
+        &["status"][..],
+        &["streams", "main"],
+        &["log", "list"],
+        &["log", "create", "x"],
+    ] {
         let mut all = vec!["--json"];
         all.extend(arguments);
         let text = cluster.run_well(&all);
@@ -295,12 +368,27 @@ fn what_is_said_in_json_can_be_parsed_and_nothing_is_coloured() {
     }
     let read = cluster.run(&["--json", "read", "main"]);
     let end: Value = serde_json::from_str(&err(&read)).expect("JSON");
-    assert_eq!((out(&read).as_str(), &end["end"], &end["position"]), ("abc", &"closed".into(), &3.into()));
+    assert_eq!(
+        (out(&read).as_str(), &end["end"], &end["position"]),
+        ("abc", &"closed".into(), &3.into())
+    );
     let failed = cluster.run(&["--json", "read", "nowhere"]);
     let error: Value = serde_json::from_str(&err(&failed)).expect("JSON");
-    assert_eq!((failed.status.code(), &error["error"]["exit"]), (Some(5), &5.into()));
-    for arguments in [&["status"][..], &["streams", "main"], &["--help"], &["nonsense"]] {
-        let output = cluster.logberg(arguments).env("NO_COLOR", "1").output().expect("the binary runs");
+    assert_eq!(
+        (failed.status.code(), &error["error"]["exit"]),
+        (Some(5), &5.into())
+    );
+    for arguments in [
+        &["status"][..],
+        &["streams", "main"],
+        &["--help"],
+        &["nonsense"],
+    ] {
+        let output = cluster
+            .logberg(arguments)
+            .env("NO_COLOR", "1")
+            .output()
+            .expect("the binary runs");
         let all = out(&output) + &err(&output);
         assert!(!all.contains('\x1b'), "{arguments:?}: {all}");
     }
@@ -309,7 +397,9 @@ fn what_is_said_in_json_can_be_parsed_and_nothing_is_coloured() {
 #[test]
 fn the_help_of_every_command_shows_an_example() {
     let help = |arguments: &[&str]| {
-        let output = harness::logberg("127.0.0.1:1", arguments).arg("--help").output();
+        let output = harness::logberg("127.0.0.1:1", arguments)
+            .arg("--help")
+            .output();
         let output = output.expect("the binary runs");
         assert_eq!(output.status.code(), Some(0), "{arguments:?}");
         out(&output)
@@ -322,9 +412,15 @@ fn the_help_of_every_command_shows_an_example() {
         .filter_map(|line| line.split_whitespace().next())
         .filter(|name| *name != "help")
         .collect();
-    assert!(commands.contains(&"append") && commands.contains(&"node"), "{all}");
+    assert!(
+        commands.contains(&"append") && commands.contains(&"node"),
+        "{all}"
+    );
     for command in commands {
         let text = help(&[command]);
-        assert!(text.contains("Example") || text.contains("Commands:"), "{command}: {text}");
+        assert!(
+            text.contains("Example") || text.contains("Commands:"),
+            "{command}: {text}"
+        );
     }
 }

@@ -240,12 +240,7 @@ impl Log {
         }
         let buffer = writer.fill.take().unwrap_or_else(|| env.batches.take());
         writer.receiving = true;
-        env.receive(
-            conn,
-            buffer,
-            RECORD_HEADER..BATCH_BUFFER,
-            false,
-        );
+        env.receive(conn, buffer, RECORD_HEADER..BATCH_BUFFER, false);
     }
 
     pub(crate) fn on_writer_received(

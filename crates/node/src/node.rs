@@ -369,7 +369,7 @@ impl Node {
                 Completion::Space { result, .. } => {
                     self.space_asked = false;
                     if let Ok(free) = result {
-                        let queued = self.logs.values().map(|log| log.store.queued_bytes() as u64);
+                        let queued = self.logs.values().map(|log| log.store.queued_bytes());
                         self.env.free_bytes = free.saturating_sub(queued.sum());
                     }
                 }
