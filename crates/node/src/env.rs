@@ -80,6 +80,8 @@ pub struct Env {
     /// Of our own disk: what was free when last asked, less what was written since.
     pub free_bytes: u64,
     pub stopping: bool,
+    /// When this process last went on after it was kept from running.
+    pub resumed_at: Time,
     pub reads_in_flight: usize,
     next_conn: u64,
 }
@@ -109,6 +111,7 @@ impl Env {
             disk_is_full: false,
             free_bytes: u64::MAX,
             stopping: false,
+            resumed_at: Time(0),
             reads_in_flight: 0,
             next_conn: 2,
         }

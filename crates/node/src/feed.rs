@@ -9,7 +9,7 @@ use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Place};
 use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
 use crate::format::{DataHeader, Frame};
-use crate::log::{Log, Ticket};
+use crate::log::{Log, Ticket, Wanted};
 use crate::op::{BLOCK, ConnId};
 use crate::replicate::Link;
 use crate::store::{ReadBytes, ReadFailure};
@@ -17,8 +17,9 @@ use crate::store::{ReadBytes, ReadFailure};
 pub struct Feeder {
     pub link: Link,
     requests: VecDeque<FetchBytes>,
-    /// A chunk is being read or sent.
-    busy: bool,
+    /// The chunk on its way from disk.
+    reading: Option<Wanted>,
+    sending: bool,
 }
 
 const REQUESTS_MAX: usize = 16;
@@ -31,7 +32,8 @@ impl Log {
         let feeder = self.feeders.entry(peer).or_insert_with(|| Feeder {
             link: Link::Down { retry_at: Time(0) },
             requests: VecDeque::new(),
-            busy: false,
+            reading: None,
+            sending: false,
         });
         // A newer request replaces older ones: the peer gave up on those.
         if feeder.requests.len() >= REQUESTS_MAX {
@@ -47,7 +49,7 @@ impl Log {
             let Some(feeder) = self.feeders.get_mut(&peer) else {
                 continue;
             };
-            if feeder.busy || feeder.requests.is_empty() {
+            if feeder.reading.is_some() || feeder.sending || feeder.requests.is_empty() {
                 continue;
             }
             match feeder.link {
@@ -60,7 +62,7 @@ impl Log {
                 Link::Up(_) => {
                     let fetch = &feeder.requests[0];
                     let (stream, position) = (fetch.stream, fetch.from.0);
-                    feeder.busy = true;
+                    feeder.reading = Some(Wanted::new(stream, position));
                     let buffer = env.batches.take();
                     self.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
                     self.drain(env);
@@ -74,17 +76,22 @@ impl Log {
         &mut self,
         env: &mut Env,
         peer: NodeId,
+        wanted: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
         let Some(feeder) = self.feeders.get_mut(&peer) else {
             return;
         };
-        feeder.busy = false;
-        let Some(fetch) = feeder.requests.front_mut() else {
-            return;
-        };
+        if feeder.reading != Some(wanted) {
+            return; // The answer to a feeder whose connection broke.
+        }
+        feeder.reading = None;
         let Link::Up(conn) = feeder.link else { return };
+        let asked = feeder.requests.front_mut();
+        let Some(fetch) = asked.filter(|f| wanted == Wanted::new(f.stream, f.from.0)) else {
+            return self.pump_feeders(env); // Newer requests replaced that one.
+        };
         let Ok(bytes) = result else {
             let (request, stream, from) = (fetch.request, fetch.stream, fetch.from);
             feeder.requests.pop_front();
@@ -99,9 +106,6 @@ impl Log {
             ));
             return self.pump_feeders(env);
         };
-        if bytes.position != fetch.from {
-            return; // The request changed meanwhile; the next pump reads again.
-        }
         let count = (bytes.payload.len() as u64).min(fetch.to.0 - fetch.from.0) as usize;
         let payload = buffer
             .freeze()
@@ -118,7 +122,7 @@ impl Log {
         if fetch.from >= fetch.to {
             feeder.requests.pop_front();
         }
-        feeder.busy = true;
+        feeder.sending = true;
         env.send(conn, vec![Slice::copied_from(&header.encode()), payload]);
     }
 
@@ -162,7 +166,7 @@ impl Log {
         };
         if matches!(feeder.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
             feeder.link = Link::Up(conn);
-            feeder.busy = false;
+            feeder.sending = false;
             env.receive(conn, buffer, 0..BLOCK, false);
             self.pump_feeders(env);
         } else {
@@ -182,7 +186,7 @@ impl Log {
             return self.on_feed_broken(env, peer, conn);
         }
         if feeder.link.is_up() {
-            feeder.busy = false;
+            feeder.sending = false;
             self.pump_feeders(env);
         }
     }

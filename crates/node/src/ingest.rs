@@ -9,11 +9,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
+use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 
 use crate::buffer::Buffer;
 use crate::env::Env;
-use crate::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
+use crate::format::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use crate::line::Refusal;
 use crate::log::{Log, SMALL_BATCH, batch_of};
 use crate::op::{ConnId, Received};
@@ -25,6 +25,7 @@ mod closing;
 mod local;
 mod opening;
 
+use closing::Close;
 use local::Local;
 use opening::{Append, EndOfBytes};
 
@@ -35,10 +36,10 @@ pub(crate) struct Ingest {
     opening: BTreeMap<StreamName, Append>,
     /// Appends that wait for their turn, or for phase 1 to finish.
     queue: VecDeque<Append>,
-    /// Close-stream actions that are proposed and not chosen.
-    closing: BTreeMap<StreamName, Vec<ConnId>>,
-    /// A close that came before its last bytes were chosen.
-    early_closes: Vec<(ConnId, StreamName, u64, Time)>,
+    /// Who waits for close-stream actions that are proposed and not chosen.
+    closing: BTreeMap<StreamName, Vec<Close>>,
+    /// Closes that came before their last bytes were chosen.
+    early_closes: Vec<Close>,
     /// Numbers the streams we open in this incarnation.
     counter: u32,
     /// Commands of the state machine inside this process, until they are in a stream.
@@ -140,6 +141,7 @@ impl Log {
         if !self.is_leading() {
             return;
         }
+        self.settle_outcomes(env);
         self.open_next(env);
         self.try_early_closes(env);
         self.write_local(env);
@@ -165,8 +167,9 @@ impl Log {
             if writer.filled == 0 {
                 break;
             }
-            let ready =
-                writer.filled == PAYLOAD_MAX || writer.ended || self.store.queued_bytes() == 0;
+            let ready = writer.filled >= batch_bytes_max(env)
+                || writer.ended
+                || self.store.queued_bytes() == 0;
             let Some(permit) = self.engine.permit() else {
                 return;
             };
@@ -211,14 +214,27 @@ impl Log {
                         self.drain(env);
                     }
                 }
-                EndOfBytes::Cut => {
-                    // The stream stays open for a continuation or a close; nobody writes to it now.
-                    // It stays until it was told the last of it, or does not listen.
-                    if writer.acknowledged >= writer.proposed && writer.told >= writer.proposed {
-                        self.drop_writer(env, None);
-                    }
-                }
+                EndOfBytes::Cut => self.part_with_cut_writer(env),
             }
+        }
+    }
+
+    /// Its client has sent its last byte, and all are chosen. The stream stays open for a
+    /// continuation or a close; nobody writes to it now.
+    fn part_with_cut_writer(&mut self, env: &mut Env) {
+        let over = |w: &Writer| {
+            let all = w.filled == 0 && w.acknowledged >= w.proposed;
+            w.ended && w.end == EndOfBytes::Cut && all
+        };
+        if self.ingest.writer.as_ref().is_some_and(over)
+            && let Some(writer) = self.ingest.writer.take()
+            && let Sink::Client(conn) = writer.sink
+        {
+            let last = match writer.told < writer.acknowledged {
+                true => format!("ack {}\n", writer.acknowledged),
+                false => String::new(),
+            };
+            env.part(conn, last.as_bytes());
         }
     }
 
@@ -240,7 +256,9 @@ impl Log {
         }
         let buffer = writer.fill.take().unwrap_or_else(|| env.batches.take());
         writer.receiving = true;
-        env.receive(conn, buffer, RECORD_HEADER..BATCH_BUFFER, false);
+        // A batch must fit into the window of what may be unchosen.
+        let range = RECORD_HEADER..RECORD_HEADER + batch_bytes_max(env);
+        env.receive(conn, buffer, range, false);
     }
 
     pub(crate) fn on_writer_received(
@@ -286,18 +304,13 @@ impl Log {
         };
         let length = stream.length.0;
         if stream.end == StreamEnd::Cut {
-            let refusal = Refusal::new(
-                "superseded",
-                "the stream was cut off by a change of leader; continue it",
-            );
-            return self.drop_writer(env, Some(refusal.key("stream", String::new())));
+            return self.drop_writer(env, Some(cut_off()));
         }
         if length > writer.acknowledged {
             writer.acknowledged = length;
-        } else {
-            return;
+            self.send_acknowledgement(env);
+            self.part_with_cut_writer(env);
         }
-        self.send_acknowledgement(env);
     }
 
     fn send_acknowledgement(&mut self, env: &mut Env) {
@@ -331,14 +344,38 @@ impl Log {
 
     /// The writer is no longer this log's writer; `why` is its last line.
     fn drop_writer(&mut self, env: &mut Env, why: Option<Refusal>) {
-        if let Some(writer) = self.ingest.writer.take()
-            && let Sink::Client(conn) = writer.sink
-        {
-            match why {
-                Some(refusal) => env.refuse(conn, refusal),
-                // What it was told last may still be on its way.
-                None => env.part(conn, b""),
-            }
+        let Some(writer) = self.ingest.writer.take() else {
+            return;
+        };
+        match (writer.sink, why) {
+            (Sink::Client(conn), Some(refusal)) => env.refuse(conn, refusal),
+            // What it was told last may still be on its way.
+            (Sink::Client(conn), None) => env.part(conn, b""),
+            // The rest of a command that began in this stream is none in the next.
+            (Sink::Local, _) => self.ingest.local.pending.clear(),
+        }
+    }
+
+    /// All that this leader proposed is chosen or came to nothing: whatever still waits for an
+    /// outcome will never have one. (Phase 1 without the holders of bytes that cannot be had frees
+    /// slots, and a state of a peer's tells no outcomes.)
+    fn settle_outcomes(&mut self, env: &mut Env) {
+        if !self.can_propose() || self.engine.first_unchosen() < self.engine.proposed_up_to() {
+            return;
+        }
+        for (_, append) in std::mem::take(&mut self.ingest.opening) {
+            self.ingest.queue.push_back(append);
+        }
+        for (_, closes) in std::mem::take(&mut self.ingest.closing) {
+            self.ingest.early_closes.extend(closes);
+        }
+        let state = self.engine.state();
+        let lost = self.ingest.writer.as_ref().is_some_and(|writer| {
+            let length = state.stream(writer.stream).map_or(0, |s| s.length.0);
+            length < writer.proposed || writer.close_proposed
+        });
+        if lost {
+            self.drop_writer(env, Some(cut_off()));
         }
     }
 
@@ -363,11 +400,9 @@ impl Log {
         let closing = std::mem::take(&mut self.ingest.closing)
             .into_values()
             .flatten();
-        let early = std::mem::take(&mut self.ingest.early_closes)
-            .into_iter()
-            .map(|(conn, ..)| conn);
-        for conn in closing.chain(early) {
-            env.refuse(conn, refusal.clone());
+        let early = std::mem::take(&mut self.ingest.early_closes);
+        for close in closing.chain(early) {
+            env.refuse(close.conn, refusal.clone());
         }
         self.ingest.local = Local::default();
     }
@@ -384,6 +419,17 @@ fn superseded(by: StreamName) -> Refusal {
         format!("another writer took over with stream {by}; what was acknowledged stays"),
     )
     .key("stream", by)
+}
+
+fn cut_off() -> Refusal {
+    Refusal::new(
+        "superseded",
+        "the stream was cut off by a change of leader; continue it",
+    )
+}
+
+fn batch_bytes_max(env: &Env) -> usize {
+    PAYLOAD_MAX.min(env.limits.unchosen_bytes_max as usize)
 }
 
 fn disk_full() -> Refusal {

@@ -17,7 +17,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Note, Outcome, Output,
-    PermitContent, Persist, Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition, Value,
+    PermitContent, Persist, PromisedTerm, Proposal, RecordNumber, Role, Slot, StreamName,
+    StreamPosition, Value,
 };
 
 use crate::LogId;
@@ -59,13 +60,18 @@ pub struct Log {
     awaiting_durable: VecDeque<(RecordNumber, NodeId, Message)>,
     durable: RecordNumber,
     pub(crate) persisted: RecordNumber,
+    /// What was known when every record asked for had been appended.
+    borne_out: RecordContext,
+    /// Reads that the store has not answered, by the number each was given.
+    reads: BTreeMap<u64, (Ticket, Wanted)>,
+    last_read: u64,
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
     pub(crate) stopped: Option<String>,
     last_chosen_at: paxos::Time,
 }
 
-/// Who asked the store to read; packed into its ticket.
+/// Who asked the store to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
     Rebind,
@@ -74,23 +80,16 @@ pub(crate) enum Ticket {
     Local,
 }
 
-impl Ticket {
-    fn pack(self) -> u64 {
-        match self {
-            Ticket::Rebind => 0,
-            Ticket::Local => 1,
-            Ticket::Reader(conn) => conn.0 << 2 | 2,
-            Ticket::Feeder(node) => u64::from(node.0) << 2 | 3,
-        }
-    }
+/// What was asked for: whoever asked may want something else by the time it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub stream: StreamName,
+    pub position: u64,
+}
 
-    fn unpack(packed: u64) -> Ticket {
-        match packed & 3 {
-            0 => Ticket::Rebind,
-            1 => Ticket::Local,
-            2 => Ticket::Reader(ConnId(packed >> 2)),
-            _ => Ticket::Feeder(NodeId((packed >> 2) as u32)),
-        }
+impl Wanted {
+    pub fn new(stream: StreamName, position: u64) -> Wanted {
+        Wanted { stream, position }
     }
 }
 
@@ -102,7 +101,12 @@ impl Log {
             unchosen_bytes_max: env.limits.unchosen_bytes_max,
             timing: env.limits.timing,
         };
-        let engine = Engine::new(config, checkpoint, env.now);
+        let borne_out = RecordContext {
+            promised: checkpoint.promised,
+            first_unchosen: checkpoint.state.next,
+        };
+        let forgot_below = store.learn_past().unwrap_or_default();
+        let engine = Engine::with_gaps(config, checkpoint, forgot_below, env.now);
         let mut log = Log {
             id,
             name,
@@ -122,6 +126,9 @@ impl Log {
             awaiting_durable: VecDeque::new(),
             durable: RecordNumber(0),
             persisted: RecordNumber(0),
+            borne_out,
+            reads: BTreeMap::new(),
+            last_read: 0,
             rebind: None,
             stopped: None,
             last_chosen_at: env.now,
@@ -149,11 +156,16 @@ impl Log {
                 .is_some_and(|p| p.content == PermitContent::Free && p.next < p.limit)
     }
 
-    pub(crate) fn context(&self) -> RecordContext {
-        RecordContext {
-            promised: self.engine.promised(),
-            first_unchosen: self.engine.first_unchosen(),
+    /// What the next record may say besides its own fact: what the records before it bear out. The
+    /// engine may know more while it still has records to put out.
+    pub(crate) fn context(&mut self) -> RecordContext {
+        if self.engine.all_records_are_out() {
+            self.borne_out = RecordContext {
+                promised: self.engine.promised(),
+                first_unchosen: self.engine.first_unchosen(),
+            };
         }
+        self.borne_out
     }
 
     /// Hands the engine one input and performs all that follows.
@@ -230,7 +242,15 @@ impl Log {
     }
 
     fn persist(&mut self, record: RecordNumber, what: Persist) {
-        let context = self.context();
+        let mut context = self.context();
+        if let Persist::Promise {
+            term: PromisedTerm(term),
+        }
+        | Persist::Accept { term, .. } = what
+        {
+            self.borne_out.promised = context.promised.max(PromisedTerm(term));
+            context = self.borne_out;
+        }
         self.persisted = record;
         match what {
             Persist::Promise { .. } => {
@@ -315,11 +335,16 @@ impl Log {
                 ticket,
                 buffer,
                 result,
-            } => match Ticket::unpack(ticket) {
-                Ticket::Rebind => self.on_rebind_read(env, buffer, result.map(|r| r.payload)),
-                Ticket::Reader(conn) => self.on_reader_bytes(env, conn, buffer, result),
-                Ticket::Feeder(peer) => self.on_feeder_bytes(env, peer, buffer, result),
-                Ticket::Local => self.on_local_bytes(env, buffer, result),
+            } => match self.reads.remove(&ticket) {
+                Some((Ticket::Rebind, wanted)) => self.on_rebind_read(env, wanted, buffer, result),
+                Some((Ticket::Reader(conn), wanted)) => {
+                    self.on_reader_bytes(env, conn, wanted, buffer, result);
+                }
+                Some((Ticket::Feeder(peer), wanted)) => {
+                    self.on_feeder_bytes(env, peer, wanted, buffer, result);
+                }
+                Some((Ticket::Local, _)) => self.on_local_bytes(env, buffer, result),
+                None => {}
             },
             StoreEvent::Lost { stream, range } => {
                 tracing::error!(
@@ -371,6 +396,7 @@ impl Log {
                     self.end_replication(env);
                     self.rebind = None;
                     self.refuse_writers_not_leading(env);
+                    self.fail_barriers(env);
                 }
             }
         }
@@ -398,6 +424,9 @@ impl Log {
 
     fn note(&self, note: Note) {
         match note {
+            Note::Refused { by, term } => {
+                tracing::debug!(log = self.id.0, by = by.0, %term, "refused");
+            }
             Note::Ignored { from, reason } => {
                 tracing::debug!(log = self.id.0, from = from.0, ?reason, "message ignored");
             }
@@ -504,7 +533,7 @@ impl Log {
             && self
                 .store
                 .oldest_write_since()
-                .is_some_and(|t| env.now.0 > t.0 + env.limits.disk_stall)
+                .is_some_and(|t| env.now.0 > t.max(env.resumed_at).0 + env.limits.disk_stall)
         {
             tracing::error!(
                 log = self.id.0,
@@ -567,8 +596,12 @@ impl Log {
         position: u64,
         buffer: Buffer,
     ) {
+        self.last_read += 1;
+        let number = self.last_read;
+        self.reads
+            .insert(number, (ticket, Wanted::new(stream, position)));
         self.store
-            .read(ticket.pack(), stream, StreamPosition(position), buffer);
+            .read(number, stream, StreamPosition(position), buffer);
     }
 
     /// Hands over if we lead, so that a stopping node costs its clients no timeout.

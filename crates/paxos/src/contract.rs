@@ -226,6 +226,8 @@ pub enum Ignored {
     EraNotKnown,
     NotOwner,
     HasLeader,
+    /// This replica may have forgotten what it accepted.
+    Forgetful,
     Stale,
     Malformed,
 }

@@ -46,6 +46,9 @@ pub struct Engine {
     pub(crate) deposed: bool,
     pub(crate) last_phase1: Option<Time>,
     pub(crate) missing_bytes: u64,
+    /// Below it acceptances may have been forgotten (a disk lost records): until all of it is known
+    /// chosen this replica promises nothing, for a promise would say that it accepted nothing else.
+    pub(crate) forgot_below: Slot,
     pub(crate) catch_up: CatchUp,
     chosen_told: Slot,
     pub(crate) permit: Option<WritePermit>,
@@ -70,6 +73,17 @@ pub struct Engine {
 impl Engine {
     /// A replica as recovered. All peers count as silent until the node says otherwise.
     pub fn new(config: EngineConfig, checkpoint: Checkpoint, now: Time) -> Engine {
+        Engine::with_gaps(config, checkpoint, Slot(0), now)
+    }
+
+    /// As `new`, after a disk lost records: some acceptances below `forgot_below` may be forgotten.
+    /// ‡ Until all slots below are known chosen this replica answers no prepare and does not stand.
+    pub fn with_gaps(
+        config: EngineConfig,
+        checkpoint: Checkpoint,
+        forgot_below: Slot,
+        now: Time,
+    ) -> Engine {
         let Checkpoint {
             promised,
             state,
@@ -91,6 +105,7 @@ impl Engine {
             deposed: false,
             last_phase1: None,
             missing_bytes: 0,
+            forgot_below,
             catch_up: CatchUp::default(),
             chosen_told: state.next,
             permit: None,
@@ -106,7 +121,7 @@ impl Engine {
             config,
         };
         engine.become_candidate(0);
-        if engine.is_alone() {
+        if engine.is_alone() && engine.may_stand() {
             engine.start_phase1(Vec::new());
         }
         engine.settle();
@@ -234,6 +249,12 @@ impl Engine {
     /// The node this replica is on.
     pub fn node(&self) -> NodeId {
         self.config.node
+    }
+
+    /// Whether every record asked for was put out: only then what this replica knows now may be
+    /// written into the next record, since it may rest on acceptances whose records come later.
+    pub fn all_records_are_out(&self) -> bool {
+        self.polled == self.acceptor.last_record()
     }
 
     /// The state after all chosen slots known here.
@@ -434,6 +455,11 @@ impl Engine {
         self.put(Output::Persist { record, what });
     }
 
+    /// No acceptance that matters can be forgotten.
+    pub(crate) fn may_promise(&self) -> bool {
+        self.forgot_below <= self.state.next
+    }
+
     /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say
     /// nothing here: this replica cannot prepare in their neighbourhood before it catches up.
     pub(crate) fn see(&mut self, term: Term) {
@@ -444,6 +470,10 @@ impl Engine {
 
     /// What follows from the input besides the answer to it, in the order the node needs it.
     pub(crate) fn settle(&mut self) {
+        if self.forgot_below > Slot(0) && self.may_promise() {
+            self.forgot_below = Slot(0);
+            self.on_new_era(); // it may stand now, as after a change of the configuration
+        }
         if self.chosen_told < self.state.next {
             self.chosen_told = self.state.next;
             self.attempts = 0;
@@ -459,8 +489,13 @@ impl Engine {
             self.role = role;
             self.put(Output::Role(role));
         }
-        self.update_permit();
-        self.settle_reads();
+        let leads = matches!(self.stage, Stage::Leading(_));
+        if leads || self.permit.is_some() {
+            self.update_permit();
+        }
+        if leads {
+            self.settle_reads();
+        }
     }
 }
 

@@ -54,6 +54,11 @@ impl Engine {
             self.on_succession(from, term);
             return;
         }
+        if !self.may_promise() {
+            self.ignore(from, Ignored::Forgetful);
+            self.catch_up_from(from);
+            return;
+        }
         let promised = self.acceptor.promised().0;
         if term < promised {
             self.refuse(term.owner, term);

@@ -63,10 +63,10 @@ impl Default for Stage {
 const YIELDS_MAX: u32 = 4;
 
 impl Engine {
-    /// Members that are not auxiliary may lead.
+    /// Members that are not auxiliary, and forgot nothing, may lead.
     pub(crate) fn may_stand(&self) -> bool {
         let member = self.state.configuration.member(self.config.node);
-        member.is_some_and(|member| !member.auxiliary)
+        self.may_promise() && member.is_some_and(|member| !member.auxiliary)
     }
 
     pub(crate) fn is_alone(&self) -> bool {
@@ -246,6 +246,10 @@ impl Engine {
         if first_unchosen > self.state.next {
             self.catch_up_from(from);
         }
+        if !self.may_promise() {
+            self.ignore(from, Ignored::Forgetful);
+            return;
+        }
         let message = Message::OfferVote {
             promised: self.acceptor.promised(),
             missing_bytes: self.missing_bytes > 0,
@@ -408,7 +412,7 @@ impl Engine {
 
     /// One attempt at an election.
     fn seek_votes(&mut self) {
-        if self.is_alone() {
+        if self.is_alone() && self.may_stand() {
             self.start_phase1(Vec::new());
             return;
         }

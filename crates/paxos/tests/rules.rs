@@ -1497,3 +1497,44 @@ fn a_checkpoint_read_late_takes_no_later_acceptance_back() {
     assert_eq!(runs, [(slots(0, 4), a), (slots(4, 5), b), (slots(5, 9), a)]);
     assert_eq!(checkpoint.accepted[1].value, generate);
 }
+
+#[test]
+fn a_replica_that_may_have_forgotten_promises_nothing_until_it_has_learned_past_it() {
+    let config = EngineConfig {
+        node: ME,
+        seed: 7,
+        unchosen_bytes_max: 1000,
+        timing: Timing::default(),
+    };
+    let now = Time(1_000_000);
+    let mut solo = Solo::new(fresh(three()));
+    solo.engine = Engine::with_gaps(config, fresh(three()), Slot(5), now);
+    solo.drain();
+    let promises = |out: &[Output]| {
+        let is_promise = |o: &Output| {
+            matches!(
+                o,
+                Output::Send {
+                    message: Message::Promise(_) | Message::OfferVote { .. },
+                    ..
+                }
+            )
+        };
+        out.iter().any(is_promise)
+    };
+    let prepare = || Message::Prepare {
+        term: term(0, 3, 2),
+    };
+    assert!(!promises(&solo.from(TWO, prepare())));
+    let seek = Message::SeekVotes {
+        first_unchosen: Slot(0),
+        promised: PromisedTerm(term(0, 2, 2)),
+        missing_bytes: false,
+    };
+    assert!(!promises(&solo.from(TWO, seek)));
+
+    let mut state = three();
+    state.apply(slots(0, 5), &Value::NoOp);
+    solo.from(TWO, Message::State(Arc::new(state)));
+    assert!(promises(&solo.from(TWO, prepare())));
+}

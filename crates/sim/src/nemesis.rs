@@ -172,7 +172,7 @@ impl Nemesis {
             }
             Act::KillAll | Act::Reset | Act::JumpClock | Act::FlipBit | Act::LoseDisk => {}
         }
-        world.at(over, move |world| bring_back(world, victim));
+        world.at(over, move |world| bring_back_in_war(world, victim));
     }
 
     /// A node that nothing is wrong with yet, if there may be one more victim.
@@ -199,7 +199,7 @@ impl Nemesis {
             let later_us = self.random.within(&self.swarm.lasts_us);
             let back = Time(over.0 + later_us);
             self.victims[index] = back;
-            world.at(back, move |world| bring_back(world, node));
+            world.at(back, move |world| bring_back_in_war(world, node));
         }
     }
 
@@ -212,7 +212,7 @@ impl Nemesis {
             world.crash(node);
             world.lose_disk(node);
             self.victims[index] = self.victims[index].max(over);
-            return world.at(over, move |world| bring_back(world, node));
+            return world.at(over, move |world| bring_back_in_war(world, node));
         }
         let files = world.disk(node).files();
         if let Some((path, length)) = self.random.pick(&files)
@@ -263,6 +263,13 @@ impl Nemesis {
                 world.at(over, move |world| world.heal(other, victim));
             }
         }
+    }
+}
+
+/// Once it has left, everybody is back, and who stops then was asked to.
+fn bring_back_in_war(world: &mut World, node: HostId) {
+    if !world.is_peace() {
+        bring_back(world, node);
     }
 }
 

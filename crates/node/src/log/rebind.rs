@@ -3,12 +3,12 @@
 
 use paxos::{Input, PermitContent, StreamName, StreamPosition, Term};
 
-use super::{Ticket, batch_of};
+use super::{Ticket, Wanted, batch_of};
 use crate::buffer::Buffer;
 use crate::env::Env;
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::log::Log;
-use crate::store::ReadFailure;
+use crate::store::{ReadBytes, ReadFailure};
 
 pub(super) struct Rebind {
     pub(super) term: Term,
@@ -65,8 +65,7 @@ impl Log {
             .holds(stream, position..StreamPosition(position.0 + 1))
         {
             rebind.reading = true;
-            self.store
-                .read(Ticket::Rebind.pack(), stream, position, env.batches.take());
+            self.read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
             self.drain(env);
             return;
         }
@@ -86,15 +85,21 @@ impl Log {
     pub(super) fn on_rebind_read(
         &mut self,
         env: &mut Env,
+        wanted: Wanted,
         buffer: Buffer,
-        result: Result<std::ops::Range<usize>, ReadFailure>,
+        result: Result<ReadBytes, ReadFailure>,
     ) {
         let Some(rebind) = self.rebind.as_mut() else {
             return;
         };
         rebind.reading = false;
-        let Ok(payload) = result else { return };
         let (term, stream, position) = (rebind.term, rebind.stream, rebind.position);
+        if wanted != Wanted::new(stream, position.0) {
+            return; // Another term wants other bytes.
+        }
+        let Ok(ReadBytes { payload, .. }) = result else {
+            return;
+        };
         let fits = self.engine.permit().is_some_and(|p| {
             p.term == term
                 && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)

@@ -50,6 +50,8 @@ pub struct Appender {
     node: usize,
     leader: Option<String>,
     takeover: bool,
+    /// All of it is there and can no longer be closed: its continuation can.
+    cut: bool,
     /// Of the chain; on this connection.
     sent: u64,
     next_chunk_at: Time,
@@ -102,6 +104,7 @@ impl Appender {
             node,
             leader: None,
             takeover: false,
+            cut: false,
             sent: 0,
             next_chunk_at: Time(0),
             patient_until: Time(0),
@@ -131,7 +134,11 @@ impl Appender {
     }
 
     fn rest(&mut self, now: Time) {
-        self.conversation.close();
+        match self.config.ending {
+            // To close is to say that these were all the bytes.
+            Ending::Fin => self.conversation.abandon(),
+            Ending::Close | Ending::Vanish => self.conversation.close(),
+        }
         let rest_us = self.random.within(&self.config.rest_us);
         let until = Time(now.0 + rest_us);
         self.state = State::Resting { until };
@@ -143,6 +150,7 @@ impl Appender {
         let all_sent = acknowledged == self.total();
         if let (Some((name, begins)), true) = (&self.stream, all_sent)
             && self.config.ending == Ending::Close
+            && !self.cut
         {
             let at = acknowledged - begins;
             let line = format!("logberg/1 close {log} stream={name} at={at}\n");
@@ -234,6 +242,7 @@ impl Appender {
             "bytes were seen that are not in the chain: {name} begins at {at} of {chain:?}"
         );
         chain.opened(name, at);
+        self.cut = false;
     }
 
     fn in_chain(&self, position: u64) -> u64 {
@@ -257,7 +266,9 @@ impl Appender {
                     self.stream = Some((by.to_owned(), length));
                 }
             }
+            "superseded" if self.state == State::Closing => self.cut = true,
             "no-quorum" | "superseded" | "full" | "shutting-down" | "unknown-log" => {}
+            "bad-request" if line.came_too_late() => {}
             _ => panic!(
                 "{line:?} in answer to an honest appender, while {:?}",
                 self.state

@@ -50,6 +50,12 @@ impl Conversation {
         self.sends = 0;
     }
 
+    /// Goes away without a word: for whom a clean end would say too much.
+    pub fn abandon(&mut self) {
+        self.conn = None;
+        self.close();
+    }
+
     pub fn send(&mut self, bytes: &[u8]) {
         let Some(conn) = self.conn else { return };
         self.sends += 1;

@@ -264,6 +264,7 @@ impl Reader {
             }
             "no-quorum" | "shutting-down" | "unknown-log" | "not-here" => {}
             "past-end" | "unknown-stream" if self.read.stale => {}
+            "bad-request" if line.came_too_late() => {}
             _ => panic!("{line:?} in answer to {:?}", self.read),
         }
         self.lost(now);

@@ -17,6 +17,8 @@ pub const MORE_LOGS: [&str; 1] = ["b"];
 pub fn scenario(seed: u64) -> Scenario {
     Scenario {
         logs: vec!["main".to_owned()],
+        // Some networks carry a few KiB a second, and everybody reads everything.
+        calm_us: 1_200_000_000,
         ..Scenario::draw(seed)
     }
 }
