@@ -139,8 +139,9 @@ fn memory_does_not_grow_with_what_is_appended() {
     for (node, before) in cluster.nodes.iter().zip(before) {
         let after = node.memory("VmHWM:");
         let grown = after.saturating_sub(before) >> 20;
+        // A node buffers up to some tens of MiB while a disk or a peer is behind, whatever comes.
         assert!(
-            grown < 32,
+            grown < 64,
             "node {} grew by {grown} MiB to {} MiB",
             node.id,
             after >> 20

@@ -77,6 +77,8 @@ pub struct Env {
     pub batches: Pool,
     /// Least free space that any live voter reported, our own included.
     pub disk_is_full: bool,
+    /// Of our own disk: what was free when last asked, less what was written since.
+    pub free_bytes: u64,
     pub stopping: bool,
     /// When this process last went on after it was kept from running.
     pub resumed_at: Time,
@@ -107,11 +109,23 @@ impl Env {
             addresses: BTreeMap::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
             disk_is_full: false,
+            free_bytes: u64::MAX,
             stopping: false,
             resumed_at: Time(0),
             reads_in_flight: 0,
             next_conn: 2,
         }
+    }
+
+    /// A disk may fill in less time than passes between two looks at its free space.
+    pub fn wrote(&mut self, bytes: usize) {
+        if self.free_bytes != u64::MAX {
+            self.free_bytes = self.free_bytes.saturating_sub(bytes as u64);
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.disk_is_full || self.free_bytes < self.limits.disk_reserve_bytes
     }
 
     pub fn connect(&mut self, address: String, place: Place) -> ConnId {

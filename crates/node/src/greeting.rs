@@ -366,7 +366,8 @@ impl Node {
         if let Some(log) = self.logs.values().find(|l| l.name == *name) {
             return Ok(log.id);
         }
-        if self.directory.log_by_name(name).is_some() {
+        // A directory without any log is one that was not read or not written yet.
+        if self.directory.logs.is_empty() || self.directory.log_by_name(name).is_some() {
             return Err(Refusal::new(
                 "not-leader",
                 format!("{name} is being set up here; ask again in a moment"),

@@ -145,7 +145,7 @@ impl Log {
         self.open_next(env);
         self.try_early_closes(env);
         self.write_local(env);
-        if env.disk_is_full
+        if env.is_full()
             && let Some(writer) = &self.ingest.writer
             && writer.sink != Sink::Local
         {
@@ -246,25 +246,19 @@ impl Log {
         let Sink::Client(conn) = writer.sink else {
             return;
         };
-        // A batch must fit into the window of what may be unchosen.
-        let batch_max = batch_bytes_max(env);
-        if writer.receiving || writer.ended || writer.filled >= batch_max {
+        // What was received waits to be proposed, and a buffer that is being received into cannot
+        // be: the client may be waiting for these very bytes' acknowledgement.
+        if writer.receiving || writer.ended || writer.filled > 0 {
             return;
         }
-        if disk_busy
-            && (writer.last_batch < LARGE_BATCH || writer.filled > 0)
-            && writer.last_batch > 0
-        {
+        if disk_busy && (1..LARGE_BATCH).contains(&writer.last_batch) {
             return;
         }
         let buffer = writer.fill.take().unwrap_or_else(|| env.batches.take());
         writer.receiving = true;
-        env.receive(
-            conn,
-            buffer,
-            RECORD_HEADER + writer.filled..RECORD_HEADER + batch_max,
-            false,
-        );
+        // A batch must fit into the window of what may be unchosen.
+        let range = RECORD_HEADER..RECORD_HEADER + batch_bytes_max(env);
+        env.receive(conn, buffer, range, false);
     }
 
     pub(crate) fn on_writer_received(

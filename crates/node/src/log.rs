@@ -451,6 +451,7 @@ impl Log {
         buffer: Buffer,
         count: usize,
     ) {
+        env.wrote(count);
         let permit = self.engine.permit().expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
         let digest = crate::format::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
@@ -484,6 +485,7 @@ impl Log {
         if self.stopped.is_some() {
             return;
         }
+        env.wrote(bytes.as_ref().map_or(0, |_| proposal.slots.len() as usize));
         self.at_hand = bytes;
         self.engine.handle(
             env.now,

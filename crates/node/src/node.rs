@@ -42,9 +42,9 @@ pub struct Node {
     pub(crate) join: Option<crate::join::Join>,
     pub(crate) dirty: BTreeSet<LogId>,
     pub(crate) write_path: String,
-    pub(crate) free_bytes: u64,
     last_round: Time,
-    next_space: Time,
+    /// An answer about free space is owed.
+    space_asked: bool,
     next_tick: Time,
     stopping_since: Option<Time>,
     /// Everything is handed over and flushed; the files are being closed.
@@ -119,9 +119,8 @@ impl Node {
             join: None,
             dirty: BTreeSet::new(),
             write_path,
-            free_bytes: u64::MAX,
             last_round: now,
-            next_space: now,
+            space_asked: false,
             next_tick: now,
             stopping_since: None,
             closing_since: None,
@@ -165,8 +164,8 @@ impl Node {
         }
         self.expire_greetings();
         self.tell_waiting();
-        if self.env.now >= self.next_space {
-            self.next_space = Time(self.env.now.0 + 1_000_000);
+        if !self.space_asked {
+            self.space_asked = true;
             self.env.ops.push_back(Op::FreeSpace {
                 token: TOKEN_SPACE,
                 path: self.config.directory.clone(),
@@ -210,7 +209,7 @@ impl Node {
             .values()
             .filter(|p| p.alive)
             .map(|p| p.free_bytes);
-        let least = peers.chain([self.free_bytes]).min().unwrap_or(u64::MAX);
+        let least = peers.chain([self.env.free_bytes]).min().unwrap_or(u64::MAX);
         let reserve = self.env.limits.disk_reserve_bytes;
         let full = if self.env.disk_is_full {
             least < 2 * reserve
@@ -303,7 +302,7 @@ impl Node {
                 round,
                 answers: peer.answers(),
                 entries,
-                free_bytes: self.free_bytes,
+                free_bytes: self.env.free_bytes,
             };
             self.peers.send(
                 &mut self.env,
@@ -412,9 +411,13 @@ impl Node {
     fn on_disk(&mut self, token: Token, completion: Completion) {
         if token.0 & NODE_TOKENS == NODE_TOKENS {
             return match completion {
-                Completion::Space {
-                    result: Ok(free), ..
-                } => self.free_bytes = free,
+                Completion::Space { result, .. } => {
+                    self.space_asked = false;
+                    if let Ok(free) = result {
+                        let queued = self.logs.values().map(|log| log.store.queued_bytes());
+                        self.env.free_bytes = free.saturating_sub(queued.sum());
+                    }
+                }
                 Completion::Done {
                     token: TOKEN_MANIFEST,
                     result,

@@ -100,7 +100,7 @@ impl Node {
             address: self.env.advertise.clone(),
             alive: true,
             last_heard_ms: None,
-            free_bytes: known(self.free_bytes),
+            free_bytes: known(self.env.free_bytes),
             is_self: true,
         }];
         for (id, address) in &self.env.addresses {

@@ -435,6 +435,7 @@ impl Cluster {
             assert_eq!(same, Ok(()), "{log} at node {id}\n{}", self.logs());
         }
         let more = pipe.read(&mut [0; 1]).expect("a pipe");
+        drop(pipe);
         let output = child.wait_with_output().expect("it ends");
         assert_eq!(
             output.status.code(),

@@ -123,7 +123,7 @@ impl Log {
                 continue;
             }
             if let Sink::Client(conn) = append.from
-                && env.disk_is_full
+                && env.is_full()
             {
                 env.refuse(conn, disk_full());
                 continue;
