@@ -53,7 +53,8 @@ impl Driver {
             // The other writer is alive and its turn is not over: that is no fault of the cluster.
             let progress = &mut self.progress;
             let waiting = || *progress = Instant::now();
-            match attempt(&cluster, &server, &request, connected, waiting) {
+            let lookout = &mut self.lookout;
+            match attempt(&cluster, lookout, &server, &request, connected, waiting) {
                 Attempt::Opened(opened) => return self.resumed(opened, &resumption),
                 Attempt::Elsewhere(said) => search.said(&server, said),
                 Attempt::Unknown(said) => {
