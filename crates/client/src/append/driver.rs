@@ -8,6 +8,7 @@
 //!             resume ───► failed: superseded, full, no leader in time
 //! ```
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use super::{AppendError, Closed, OnAcknowledged, Shared};
 use crate::answer::Answer;
 use crate::cluster::{Backoff, Cluster, Said, elsewhere};
 use crate::connection::{Connection, NoLine, retry_interrupted};
+use crate::line::StreamName;
 use crate::lookout::{Lookout, OWED};
 
 /// Parts per system call; at full chunks far more than a socket takes at once.
@@ -36,6 +38,8 @@ pub(super) struct Driver {
     pub progress: Instant,
     /// When the present server last acknowledged, or when bytes began to wait for it.
     heard: Instant,
+    /// The latest streams of the chain before the present one.
+    pub wrote: VecDeque<StreamName>,
     /// Asks others whether the present server still leads, while it owes something.
     pub lookout: Lookout,
     /// Between connections that bring nothing.
@@ -73,6 +77,7 @@ impl Driver {
         on_acknowledged: Option<OnAcknowledged>,
     ) -> Self {
         Self {
+            wrote: VecDeque::new(),
             lookout: Lookout::new(cluster.clone(), &chain.log),
             shared,
             cluster,
