@@ -10,6 +10,7 @@ use crate::Client;
 use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Cluster, Said, Search, Unreachable, elsewhere};
 use crate::connection::{Connection, NoLine};
+use crate::lookout::{Lookout, OWED};
 use crate::request::Request;
 
 /// One node's view of its cluster.
@@ -185,6 +186,11 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Asked, AdminError> {
         let mut search = Search::new(self);
+        // What has no log is answered by any node: nobody else could say that this one is wrong.
+        let mut lookout = match request {
+            Request::Streams { log, stale: false } => Some(Lookout::new(self.clone(), log)),
+            _ => None,
+        };
         let mut answer_lost = false;
         loop {
             let server = search.next(deadline)?;
@@ -197,7 +203,15 @@ impl Cluster {
             };
             let silence = self.timeouts.silence;
             let answer = match connection.ask(request, silence) {
-                Ok(()) => connection.answer(Instant::now() + silence),
+                Ok(()) => {
+                    let deadline = Instant::now() + silence;
+                    match &mut lookout {
+                        None => connection.answer(deadline),
+                        Some(lookout) => {
+                            lookout.answer(&server, &mut connection, OWED, Some(deadline))
+                        }
+                    }
+                }
                 Err(error) => Err(NoLine::Lost(error)),
             };
             let answer = match answer {

@@ -1,11 +1,12 @@
 //! Finding the node that can answer: servers in turn, hints followed, a pause between rounds.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use crate::admin::Status;
 use crate::answer::{Answer, Code, Refusal};
 use crate::connection::{Connection, NoLine};
 use crate::request::Request;
@@ -21,7 +22,9 @@ const HINTS_MAX: u32 = 2;
 pub struct Timeouts {
     /// One attempt to connect to one address.
     pub connect: Duration,
-    /// A node that owes an answer and says nothing for this long is left for another.
+    /// A node that owes an answer and says nothing for this long is left for another. Sooner if
+    /// another node says that a new leader was elected: nodes are asked from 0.4 s on (following
+    /// readers, who are owed a sign of life each second: 1.5 s).
     pub silence: Duration,
     /// An operation that makes no progress for this long fails. For an appender, progress is an
     /// acknowledgement, and only time in which bytes wait for one counts.
@@ -158,9 +161,33 @@ struct Known {
     servers: Vec<String>,
     /// Who answered last; it is asked first.
     good: Option<String>,
+    /// Which node an address leads to. One node may have several: those it tells and those users
+    /// have for it.
+    ids: BTreeMap<String, u64>,
+    /// The latest leader of each log that a node spoke of.
+    leaders: BTreeMap<String, Leadership>,
     learning: bool,
     /// The list is complete, whatever is learned.
     alone: bool,
+}
+
+/// Ordered by term, in which there is one leader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Leadership {
+    era: u64,
+    number: u64,
+    node: u64,
+}
+
+impl Leadership {
+    /// None also if the node has promised a later term than that of the leader it knows: a change
+    /// is under way, and its term does not date the leader.
+    fn of(log: &crate::admin::LogStatus) -> Option<Self> {
+        let node = log.leader?;
+        let mut term = log.term.split('.').map(|number| number.parse().ok());
+        let (era, number, owner) = (term.next()??, term.next()??, term.next()??);
+        (owner == node && term.next().is_none()).then_some(Self { era, number, node })
+    }
 }
 
 impl Cluster {
@@ -168,6 +195,8 @@ impl Cluster {
         let mut known = Known {
             servers: Vec::new(),
             good: None,
+            ids: BTreeMap::new(),
+            leaders: BTreeMap::new(),
             learning: false,
             alone: false,
         };
@@ -201,21 +230,42 @@ impl Cluster {
 
     /// `server` did what was asked: remember it, and learn from it who else there is, in the
     /// background, so that its death later is no problem even if it is the only one we know.
-    pub fn succeeded(self: &std::sync::Arc<Self>, server: &str) {
+    pub fn succeeded(self: &Arc<Self>, server: &str) {
         let mut known = self.known();
         known.add(server);
         let news = known.good.as_deref() != Some(server);
         known.good = Some(server.to_owned());
-        if !news || std::mem::replace(&mut known.learning, true) {
+        drop(known);
+        if news {
+            self.learn_from(server);
+        }
+    }
+
+    /// `server` opened a stream in `log`, whose name says that it is this node.
+    pub fn leads(self: &Arc<Self>, server: &str, log: &str, node: u64) {
+        let mut known = self.known();
+        known.ids.insert(server.to_owned(), node);
+        let leader = known.leaders.get(log).map(|leader| leader.node);
+        drop(known);
+        self.succeeded(server);
+        // Without its term a node that missed the election could not be told from one that knows
+        // of the next.
+        if leader != Some(node) {
+            self.learn_from(server);
+        }
+    }
+
+    fn learn_from(self: &Arc<Self>, server: &str) {
+        if std::mem::replace(&mut self.known().learning, true) {
             return;
         }
-        drop(known);
         let (cluster, server) = (self.clone(), server.to_owned());
         let spawned = std::thread::Builder::new()
             .name("logberg-learn".to_owned())
             .spawn(move || {
-                if let Some(addresses) = cluster.ask_for_addresses(&server) {
-                    addresses.iter().for_each(|address| cluster.add(address));
+                let deadline = Instant::now() + cluster.timeouts.silence;
+                if let Some(status) = cluster.ask_for_status(&server, deadline) {
+                    cluster.learn(&server, &status);
                 }
                 cluster.known().learning = false;
             });
@@ -224,17 +274,66 @@ impl Cluster {
         }
     }
 
-    fn ask_for_addresses(&self, server: &str) -> Option<Vec<String>> {
-        let mut connection = Connection::dial(server, self.timeouts.connect).ok()?;
-        let deadline = Instant::now() + self.timeouts.silence;
-        connection
-            .ask(&Request::Status, self.timeouts.silence)
-            .ok()?;
+    pub fn ask_for_status(&self, server: &str, deadline: Instant) -> Option<Status> {
+        let left = || deadline.saturating_duration_since(Instant::now());
+        let patience = left().min(self.timeouts.connect);
+        let mut connection = Connection::dial(server, patience).ok()?;
+        let patience = left().max(Duration::from_millis(1));
+        connection.ask(&Request::Status, patience).ok()?;
         let Ok(Answer::Ok(json)) = connection.answer(deadline) else {
             return None;
         };
-        let status: crate::admin::Status = serde_json::from_str(&json).ok()?;
-        Some(status.nodes.into_iter().map(|node| node.address).collect())
+        serde_json::from_str(&json).ok()
+    }
+
+    /// Takes in what `server` says of itself and of the others.
+    pub fn learn(&self, server: &str, status: &Status) {
+        let mut known = self.known();
+        for node in &status.nodes {
+            known.add(&node.address);
+            if !node.address.is_empty() {
+                known.ids.insert(node.address.clone(), node.id);
+            }
+        }
+        known.ids.insert(server.to_owned(), status.node);
+        for log in &status.logs {
+            let Some(leader) = Leadership::of(log) else {
+                continue;
+            };
+            let latest = known.leaders.entry(log.name.clone()).or_insert(leader);
+            *latest = leader.max(*latest);
+        }
+    }
+
+    /// The address of the node that leads `log`, if this status knows it and is not behind what
+    /// others said before.
+    pub fn leader_by(&self, status: &Status, log: &str) -> Option<String> {
+        let log = status.logs.iter().find(|known| known.name == log)?;
+        let leader = Leadership::of(log)?;
+        let known = self.known();
+        let is_latest = known.leaders.get(&log.name) <= Some(&leader);
+        let node = status.nodes.iter().find(|node| node.id == leader.node)?;
+        (is_latest && !node.address.is_empty()).then(|| node.address.clone())
+    }
+
+    pub fn knows_node_of(&self, server: &str) -> bool {
+        self.known().ids.contains_key(server)
+    }
+
+    /// Whether these addresses lead to one node, as far as is known.
+    pub fn is_same_node(&self, server: &str, other: &str) -> bool {
+        let known = self.known();
+        match (known.ids.get(server), known.ids.get(other)) {
+            (Some(one), Some(another)) => one == another,
+            _ => server == other,
+        }
+    }
+
+    /// Ask this server first from now on.
+    pub fn prefer(&self, server: &str) {
+        let mut known = self.known();
+        known.add(server);
+        known.good = Some(server.to_owned());
     }
 }
 

@@ -116,21 +116,24 @@ impl Connection {
         received
     }
 
-    /// Fills `bytes` with what follows the last line.
+    /// Fills `bytes[*filled..]` with what follows the last line. After [`NoLine::Silent`] it can be
+    /// called again for the rest.
     pub fn read_exact(
         &mut self,
         bytes: &mut [u8],
+        filled: &mut usize,
         deadline: Option<Instant>,
     ) -> Result<(), NoLine> {
-        let buffered = bytes.len().min(self.buffer.len() - self.taken);
-        bytes[..buffered].copy_from_slice(&self.buffer[self.taken..self.taken + buffered]);
+        let buffered = (bytes.len() - *filled).min(self.buffer.len() - self.taken);
+        bytes[*filled..*filled + buffered]
+            .copy_from_slice(&self.buffer[self.taken..self.taken + buffered]);
         self.taken += buffered;
-        let mut filled = buffered;
-        while filled < bytes.len() {
+        *filled += buffered;
+        while *filled < bytes.len() {
             self.set_deadline(deadline)?;
-            match retry_interrupted(|| (&self.stream).read(&mut bytes[filled..])) {
+            match retry_interrupted(|| (&self.stream).read(&mut bytes[*filled..])) {
                 Ok(0) => return Err(NoLine::Lost(io::ErrorKind::UnexpectedEof.into())),
-                Ok(count) => filled += count,
+                Ok(count) => *filled += count,
                 Err(error) => return Err(no_line(error)),
             }
         }

@@ -56,6 +56,7 @@ mod append;
 mod cluster;
 mod connection;
 pub mod line;
+mod lookout;
 mod read;
 pub mod request;
 mod ring;

@@ -2,13 +2,14 @@
 
 use std::io::{self, BufRead, Read};
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::Client;
 use crate::answer::{Answer, Code, ReadEnd, Refusal};
 use crate::cluster::{Backoff, Cluster, Said, Search, Unreachable, elsewhere};
 use crate::connection::{Connection, NoLine};
 use crate::line::StreamName;
+use crate::lookout::{Lookout, OWED, SIGN_OF_LIFE};
 use crate::request::{Format, Request};
 
 /// The largest chunk this side takes. The wire's is 4 MiB; this leaves later nodes some room and
@@ -102,6 +103,8 @@ pub struct Reader {
     /// The present server sends signs of life, so that its silence means something.
     gives_signs_of_life: bool,
     reconnects: u64,
+    /// None if any node may answer: then it matters to nobody who leads.
+    lookout: Option<Lookout>,
 }
 
 impl Client {
@@ -113,7 +116,10 @@ impl Client {
                 Arc::new(Cluster::new(vec![server.clone()], self.cluster.timeouts).alone())
             }
         };
+        let stale = options.stale || options.server.is_some();
+        let lookout = (!stale).then(|| Lookout::new(cluster.clone(), log));
         let mut reader = Reader {
+            lookout,
             cluster,
             log: log.to_owned(),
             position: options.from,
@@ -195,7 +201,16 @@ impl Reader {
                 }
             };
             let answer = match connection.ask(&self.request(), timeouts.silence) {
-                Ok(()) => connection.answer(Instant::now() + timeouts.silence),
+                Ok(()) => {
+                    let deadline = Some(Instant::now() + timeouts.silence);
+                    self.wait(
+                        &server,
+                        &mut connection,
+                        OWED,
+                        deadline,
+                        Connection::answer_by,
+                    )
+                }
                 Err(error) => Err(NoLine::Lost(error)),
             };
             match answer {
@@ -221,6 +236,21 @@ impl Reader {
                 }
                 Err(no_line) => search.said(&server, Said::from(&no_line)),
             }
+        }
+    }
+
+    /// Calls `wait` until the deadline, and asks others who leads when that lasts long.
+    fn wait<T>(
+        &mut self,
+        server: &str,
+        connection: &mut Connection,
+        patience: Duration,
+        deadline: Option<Instant>,
+        mut wait: impl FnMut(&mut Connection, Option<Instant>) -> Result<T, NoLine>,
+    ) -> Result<T, NoLine> {
+        match &mut self.lookout {
+            None => wait(connection, deadline),
+            Some(lookout) => lookout.watched(server, connection, patience, deadline, wait),
         }
     }
 
@@ -295,7 +325,17 @@ impl Reader {
                 what,
             })
         };
-        match connection.answer_by(deadline)? {
+        let patience = match self.options.follow {
+            true => SIGN_OF_LIFE,
+            false => OWED,
+        };
+        match self.wait(
+            server,
+            connection,
+            patience,
+            deadline,
+            Connection::answer_by,
+        )? {
             Answer::Data {
                 position,
                 count,
@@ -315,12 +355,15 @@ impl Reader {
                 }
                 self.gives_signs_of_life |= count == 0;
                 self.taken = 0;
-                self.chunk.resize(count as usize, 0);
-                let deadline = Instant::now() + silence;
-                if let Err(no_line) = connection.read_exact(&mut self.chunk, Some(deadline)) {
-                    self.chunk.clear();
-                    return Err(no_line.into());
-                }
+                // Until it is whole and verified nobody else may see it.
+                let mut chunk = std::mem::take(&mut self.chunk);
+                chunk.resize(count as usize, 0);
+                let mut filled = 0;
+                let deadline = Some(Instant::now() + silence);
+                self.wait(server, connection, OWED, deadline, |connection, until| {
+                    connection.read_exact(&mut chunk, &mut filled, until)
+                })?;
+                self.chunk = chunk;
                 let found = crc32c::crc32c(&self.chunk);
                 if found != expected {
                     self.chunk.clear();

@@ -456,3 +456,31 @@ fn acknowledgements_are_reported_in_order() {
     assert!(reports.is_sorted() && reports.windows(2).all(|pair| pair[0].0 < pair[1].0));
     assert_eq!(reports.last().expect("some").0, 1_000_000);
 }
+
+/// A node that was away, and leads again, has not yet heard that its writer went elsewhere.
+#[test]
+fn a_writer_is_not_superseded_by_its_own_earlier_stream() {
+    let cluster = FakeCluster::start(1);
+    let busy = |counter| {
+        Fault::Answer(format!("error busy stream=1.1.{counter}: Somebody writes.\n").into())
+    };
+    cluster.plan_appends([
+        cut(100, 50, 50),
+        cut(50, 20, 20),
+        busy(1),
+        busy(1),
+        Fault::Healthy,
+    ]);
+    let bytes = payload(100, 31);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+
+    cluster.plan_appends([cut(100, 50, 50), busy(77)]);
+    let mut appender = open(&cluster.client());
+    appender.write_all(&bytes).expect("room");
+    let error = appender.close().expect_err("a stranger's stream");
+    assert!(
+        matches!(error, AppendError::Superseded { by: Some(by) } if by.counter == 77),
+        "{error}"
+    );
+}

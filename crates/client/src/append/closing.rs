@@ -9,6 +9,7 @@ use crate::answer::Answer;
 use crate::cluster::{Said, Search, elsewhere};
 use crate::connection::Connection;
 use crate::line::StreamPlace;
+use crate::lookout::OWED;
 use crate::request::Request;
 
 /// What the log says of a stream whose close was not confirmed.
@@ -83,13 +84,15 @@ impl Driver {
         }
     }
 
-    fn ask_to_close(&self, server: &str, request: &Request) -> Result<Answer, Said> {
+    fn ask_to_close(&mut self, server: &str, request: &Request) -> Result<Answer, Said> {
         let timeouts = self.cluster.timeouts;
         let mut connection =
             Connection::dial(server, timeouts.connect).map_err(|error| Said::from(&error))?;
         let asked = connection.ask(request, timeouts.silence);
         asked.map_err(|error| Said::from(&error))?;
-        let answer = connection.answer(Instant::now() + timeouts.silence);
+        let deadline = Some(Instant::now() + timeouts.silence);
+        let lookout = &mut self.lookout;
+        let answer = lookout.answer(server, &mut connection, OWED, deadline);
         answer.map_err(|no_line| Said::from(&no_line))
     }
 

@@ -8,6 +8,7 @@
 //!             resume ───► failed: superseded, full, no leader in time
 //! ```
 
+use std::collections::VecDeque;
 use std::io::{self, IoSlice, Write as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,6 +20,8 @@ use super::{AppendError, Closed, OnAcknowledged, Shared};
 use crate::answer::Answer;
 use crate::cluster::{Backoff, Cluster, Said, elsewhere};
 use crate::connection::{Connection, NoLine, retry_interrupted};
+use crate::line::StreamName;
+use crate::lookout::{Lookout, OWED};
 
 /// Parts per system call; at full chunks far more than a socket takes at once.
 const PARTS_MAX: usize = 32;
@@ -35,6 +38,10 @@ pub(super) struct Driver {
     pub progress: Instant,
     /// When the present server last acknowledged, or when bytes began to wait for it.
     heard: Instant,
+    /// The latest streams of the chain before the present one.
+    pub wrote: VecDeque<StreamName>,
+    /// Asks others whether the present server still leads, while it owes something.
+    pub lookout: Lookout,
     /// Between connections that bring nothing.
     pub backoff: Backoff,
 }
@@ -70,6 +77,8 @@ impl Driver {
         on_acknowledged: Option<OnAcknowledged>,
     ) -> Self {
         Self {
+            wrote: VecDeque::new(),
+            lookout: Lookout::new(cluster.clone(), &chain.log),
             shared,
             cluster,
             chain,
@@ -85,7 +94,7 @@ impl Driver {
         let outcome = loop {
             let server = opened.server.clone();
             let said = match self.converse(opened) {
-                Over::Lost(said) => said,
+                Over::Lost(said) => self.lookout.verdict(said),
                 Over::Finished(outcome) => break outcome,
                 Over::Abandoned => return,
             };
@@ -148,11 +157,12 @@ impl Driver {
                     Err(error) => return Over::Lost(Said::from(&error)),
                 }
             }
-            if let Err(over) = self.sleep(&connection, sends, waits || sends) {
+            if let Err(over) = self.sleep(&connection, &server, sends, waits || sends) {
                 return over;
             }
             if idle {
                 (self.progress, self.heard) = (Instant::now(), Instant::now());
+                self.lookout.disarm();
             }
         }
     }
@@ -185,15 +195,29 @@ impl Driver {
     }
 
     /// Waits for the socket or the writer, and gives a silent server up.
-    fn sleep(&self, connection: &Connection, wants_to_send: bool, waits: bool) -> Result<(), Over> {
+    fn sleep(
+        &mut self,
+        connection: &Connection,
+        server: &str,
+        wants_to_send: bool,
+        waits: bool,
+    ) -> Result<(), Over> {
         let timeout = match waits {
             false => None,
             true => {
-                let deadline = self.heard + self.cluster.timeouts.silence;
-                match deadline.checked_duration_since(Instant::now()) {
-                    Some(left) => Some(timespec(left)),
-                    None => return Err(Over::Lost(Said::Silent)),
+                let silence = self.cluster.timeouts.silence;
+                let silent = self.heard.elapsed();
+                if silent >= silence {
+                    return Err(Over::Lost(Said::Silent));
                 }
+                if silent >= OWED {
+                    self.lookout.arm(server, connection);
+                }
+                let until = match self.lookout.is_armed() {
+                    true => silence,
+                    false => silence.min(OWED),
+                };
+                Some(timespec(until.saturating_sub(silent)))
             }
         };
         let mut interest = PollFlags::IN;
@@ -273,6 +297,7 @@ impl Driver {
     pub(super) fn made_progress(&mut self, acknowledged: u64, now: Instant) {
         let gap = now.saturating_duration_since(self.progress);
         (self.progress, self.heard) = (now, now);
+        self.lookout.disarm();
         self.backoff = Backoff::graceful();
         let mut state = self.shared.lock();
         let longest = &mut state.statistics.acknowledge_gap_max;

@@ -8,6 +8,7 @@ use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Cluster, Said, Search, elsewhere};
 use crate::connection::Connection;
 use crate::line::{StreamName, StreamPlace};
+use crate::lookout::{Lookout, OWED, SIGN_OF_LIFE};
 use crate::request::{ConnectionEnd, Mode, Request};
 
 /// An open stream and the connection that writes it.
@@ -74,6 +75,7 @@ pub(super) enum Attempt {
 /// `waiting` is called when the server says that it waits for another writer.
 pub(super) fn attempt(
     cluster: &Arc<Cluster>,
+    lookout: &mut Lookout,
     server: &str,
     request: &Request,
     connected: impl FnOnce(&Connection),
@@ -88,11 +90,18 @@ pub(super) fn attempt(
     if let Err(error) = connection.ask(request, silence) {
         return Attempt::Unknown(Said::from(&error));
     }
+    let mut patience = OWED;
     loop {
-        match connection.answer(Instant::now() + silence) {
-            Ok(Answer::Waiting) => waiting(),
+        let deadline = Some(Instant::now() + silence);
+        match lookout.answer(server, &mut connection, patience, deadline) {
+            Ok(Answer::Waiting) => {
+                patience = SIGN_OF_LIFE;
+                waiting();
+            }
             Ok(Answer::Stream { name, at }) => {
-                cluster.succeeded(server);
+                if let Request::Append { log, .. } = request {
+                    cluster.leads(server, log, name.owner);
+                }
                 return Attempt::Opened(Opened {
                     connection,
                     server: server.to_owned(),
@@ -132,6 +141,7 @@ pub(super) fn open(
     let total = cluster.timeouts.total;
     let mut deadline = Instant::now() + total;
     let mut search = Search::new(cluster);
+    let mut lookout = Lookout::new(cluster.clone(), log);
     let mut answer_lost = false;
     let mut busy = None;
     loop {
@@ -140,7 +150,7 @@ pub(super) fn open(
             Err(unreachable) => return Err(busy.unwrap_or(unreachable.into())),
         };
         let waiting = || deadline = Instant::now() + total;
-        let refusal = match attempt(cluster, &server, &request, |_| {}, waiting) {
+        let refusal = match attempt(cluster, &mut lookout, &server, &request, |_| {}, waiting) {
             Attempt::Opened(opened) => return Ok(opened),
             Attempt::Refused(refusal) => refusal,
             Attempt::Elsewhere(said) => {

@@ -15,6 +15,9 @@ use crate::request::Mode;
 /// How often a resumption may be told another length before it counts as nonsense. Each lost
 /// answer can cost one.
 const LESSONS_MAX: u32 = 64;
+/// How many streams of the chain are remembered as ours. A node that was away may take one for
+/// active until it hears that we left it; each change of leader meanwhile makes it one older.
+const WROTE_MAX: usize = 64;
 
 impl Driver {
     /// Finds the leader and continues the chain there.
@@ -53,7 +56,8 @@ impl Driver {
             // The other writer is alive and its turn is not over: that is no fault of the cluster.
             let progress = &mut self.progress;
             let waiting = || *progress = Instant::now();
-            match attempt(&cluster, &server, &request, connected, waiting) {
+            let lookout = &mut self.lookout;
+            match attempt(&cluster, lookout, &server, &request, connected, waiting) {
                 Attempt::Opened(opened) => return self.resumed(opened, &resumption),
                 Attempt::Elsewhere(said) => search.said(&server, said),
                 Attempt::Unknown(said) => {
@@ -81,10 +85,14 @@ impl Driver {
                     Code::Busy => {
                         let by = refusal.key("stream");
                         let superseded = AppendError::Superseded { by };
-                        if !resumption.answer_lost {
+                        let ours = by.is_some_and(|by| {
+                            by == resumption.place.stream || self.wrote.contains(&by)
+                        });
+                        if !resumption.answer_lost && !ours {
                             return Err(finished(superseded));
                         }
-                        // It may be our own attempt, whose connection the node still has to miss.
+                        // It may be our own attempt, or our stream of before a node was lost that
+                        // leads again, whose connection that node still has to miss.
                         search.said(&server, Said::Busy);
                         busy = Some(superseded);
                     }
@@ -123,6 +131,10 @@ impl Driver {
                 what: format!("it continues at {} what ends at {position}", opened.at),
             }));
         }
+        if self.wrote.len() == WROTE_MAX {
+            self.wrote.pop_front();
+        }
+        self.wrote.push_back(state.last);
         state.last = opened.name;
         state.base = opened.at;
         state.statistics.streams_opened += 1;

@@ -80,6 +80,7 @@ struct Shared {
     truth: Mutex<Truth>,
     stopping: AtomicBool,
     dead: Vec<AtomicBool>,
+    silent: Vec<AtomicBool>,
     addresses: Vec<SocketAddr>,
 }
 
@@ -97,6 +98,7 @@ impl FakeCluster {
             truth: Mutex::new(Truth::default()),
             stopping: AtomicBool::new(false),
             dead: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
+            silent: (0..nodes).map(|_| AtomicBool::new(false)).collect(),
             addresses: addresses.clone(),
         });
         for (node, listener) in listeners.into_iter().enumerate() {
@@ -140,6 +142,26 @@ impl FakeCluster {
     pub fn kill(&self, node: usize) {
         self.shared.dead[node].store(true, Ordering::SeqCst);
     }
+
+    /// From now on the node takes connections and says nothing, on those it has neither.
+    pub fn silence(&self, node: usize) {
+        self.shared.silent[node].store(true, Ordering::SeqCst);
+    }
+
+    /// It speaks again, on all connections.
+    pub fn give_voice(&self, node: usize) {
+        self.shared.silent[node].store(false, Ordering::SeqCst);
+    }
+
+    /// Another leader, in a later term. The old one's writer is cut, whether it hears of it or not.
+    pub fn elect(&self, node: usize) {
+        let mut truth = self.truth();
+        truth.leader = node;
+        truth.term += 1;
+        if let Some(active) = truth.active {
+            truth.cut(active);
+        }
+    }
 }
 
 impl Drop for FakeCluster {
@@ -155,6 +177,10 @@ impl Shared {
 
     fn stopping(&self) -> bool {
         self.stopping.load(Ordering::SeqCst)
+    }
+
+    fn is_silent(&self, node: usize) -> bool {
+        self.silent[node].load(Ordering::SeqCst) && !self.stopping()
     }
 
     fn is_dead(&self, node: usize) -> bool {

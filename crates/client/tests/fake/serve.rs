@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use client::ReadEnd;
-use client::admin::{LogInfo, NodeStatus, Status, StreamEnd};
+use client::admin::{LogInfo, LogStatus, NodeStatus, Status, StreamEnd};
 use client::answer::{Answer, Code, Refusal};
 use client::line::StreamPlace;
 use client::request::{Mode, Request};
@@ -65,6 +65,7 @@ impl Conversation {
     fn run(mut self) -> std::io::Result<()> {
         let mut line = Vec::new();
         self.input.read_until(b'\n', &mut line)?;
+        self.wait_for_voice();
         let request = match Request::parse(&line) {
             Ok(request) => request,
             Err(error) => return self.refuse(Refusal::new(Code::BadRequest, error.to_string())),
@@ -174,8 +175,21 @@ impl Conversation {
 
     fn status(&self) -> Status {
         let nodes = self.shared.addresses.iter().enumerate();
+        let (leader, term) = {
+            let truth = self.shared.lock();
+            let view = truth.views.get(&self.node).copied();
+            view.unwrap_or((truth.leader, truth.term))
+        };
+        let owner = leader as u64 + 1;
         Status {
             node: self.node as u64 + 1,
+            logs: vec![LogStatus {
+                id: 1,
+                name: "main".to_owned(),
+                leader: Some(owner),
+                term: format!("0.{term}.{owner}"),
+                ..LogStatus::default()
+            }],
             nodes: nodes
                 .map(|(index, address)| NodeStatus {
                     id: index as u64 + 1,
@@ -293,6 +307,7 @@ impl Conversation {
         self.out.set_read_timeout(Some(Duration::from_millis(5)))?;
         loop {
             let read = self.input.read(&mut buffer);
+            self.wait_for_voice();
             if self.shared.stopping() || self.shared.is_dead(self.node) {
                 return Ok(());
             }
@@ -372,6 +387,7 @@ impl Conversation {
         let mut position = from;
         let mut spoke = Instant::now();
         loop {
+            self.wait_for_voice();
             let (bytes, end) = self.shared.lock().chain(stream).expect("found above");
             let limit = to.unwrap_or(usize::MAX).min(bytes.len());
             while position < limit {
@@ -428,6 +444,12 @@ impl Conversation {
                     return self.stay_silent();
                 }
             }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn wait_for_voice(&self) {
+        while self.shared.is_silent(self.node) {
             std::thread::sleep(Duration::from_millis(2));
         }
     }

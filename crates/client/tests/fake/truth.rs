@@ -1,6 +1,6 @@
 //! What the log of the fake cluster holds, and the rules by which it grows.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use client::Mode;
 use client::admin::{Continues, StreamEnd, StreamInfo};
@@ -14,6 +14,10 @@ pub struct Truth {
     pub streams: Vec<FakeStream>,
     pub logs: Vec<String>,
     pub leader: usize,
+    /// Counts the elections.
+    pub term: u64,
+    /// Nodes that believe in another leader and term in their status.
+    pub views: BTreeMap<usize, (usize, u64)>,
     /// The index of the stream being written.
     pub active: Option<usize>,
     pub append_plan: VecDeque<AppendFault>,
@@ -172,6 +176,12 @@ impl Truth {
             bytes.extend_from_slice(&stream.bytes);
         }
         Some((bytes, stream.end))
+    }
+
+    /// How often this node was asked for its status.
+    pub fn status_asked(&self, node: usize) -> usize {
+        let asked = |(of, line): &&(usize, String)| *of == node && line == "logberg/1 status";
+        self.requests.iter().filter(asked).count()
     }
 
     pub fn asked(&self, verb: &str) -> usize {
