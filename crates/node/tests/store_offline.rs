@@ -418,6 +418,41 @@ fn a_node_that_has_yet_to_learn_what_damage_hid_returns_no_shorter_output() {
 }
 
 #[test]
+fn a_segment_missing_in_the_middle_is_said_to_be_missing() {
+    let (disk, _) = node_directory(700_000, 9_000);
+    let segments = disk.files.keys().filter(|path| path.extension().is_some());
+    let segments: Vec<PathBuf> = segments.cloned().collect();
+    assert!(segments.len() > 4);
+    for (at, gone) in segments.iter().enumerate().skip(1).take(segments.len() - 2) {
+        let mut disk = disk.clone();
+        disk.files.remove(gone);
+        let opened = ReadOffline::open(&mut disk, data(), LogId(7));
+        let said = opened.err().unwrap().to_string();
+        assert!(
+            said.contains(&format!("lacks segment {}", at + 1)),
+            "{said}"
+        );
+        let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+        let [problem] = &report.problems[..] else {
+            panic!("the others are sound: {:?}", report.problems);
+        };
+        assert!(problem.missing);
+        assert_eq!(&problem.file, gone);
+        assert!(
+            problem
+                .what
+                .contains(&format!("segment {} is missing", at + 1))
+        );
+    }
+    let mut disk = disk;
+    disk.files.remove(&segments[1]);
+    disk.files.remove(&segments[2]);
+    let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+    let what = &report.problems[0].what;
+    assert!(what.contains("segments 2 to 3 are missing"), "{what}");
+}
+
+#[test]
 fn a_sound_directory_is_verified_to_the_last_record() {
     let (mut disk, state) = node_directory(500_000, 20_000);
     disk.files.insert("/data/log-7/notes".into(), vec![1]);
