@@ -55,6 +55,28 @@ fn a_sound_directory_is_told_from_a_damaged_one() {
 }
 
 #[test]
+fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().to_str().unwrap();
+    let demo = run(&["demo", "--bytes", "8MiB", "--dir", path, "--keep"]);
+    assert_eq!(demo.status.code(), Some(0), "{}", err(&demo));
+    let node = place.path().join("node-1");
+    fs::remove_file(node.join("log-1/0000000000000002.seg")).unwrap();
+    let output = verify(&node, &[]);
+    assert_eq!(output.status.code(), Some(6), "{}", out(&output));
+    let said = out(&output);
+    let line = said.lines().find(|line| line.starts_with("MISSING"));
+    let line = line.unwrap_or_else(|| panic!("{said}"));
+    assert!(line.contains("0000000000000002.seg"), "{line}");
+    assert!(!said.contains("DAMAGED"), "what is there is sound: {said}");
+    assert!(
+        err(&output).contains("put the missing files back"),
+        "{}",
+        err(&output)
+    );
+}
+
+#[test]
 fn what_is_not_a_node_is_refused_and_left_alone() {
     let place = tempfile::tempdir().unwrap();
     fs::write(place.path().join("mine"), "mine").unwrap();

@@ -2,12 +2,13 @@
 
 mod store_kernel;
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use node::buffer::Buffer;
 use node::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER, codec, digest};
-use node::op::{Disk, Op, Time, Token};
+use node::op::{DirectoryEntry, Disk, Op, Time, Token};
 use node::store::{
     Manifest, ManifestError, ManifestLog, NewRecord, OfflineError, ReadOffline, RecordContext,
     Store, StoreEvent, verify,
@@ -156,7 +157,299 @@ fn reading_back_stops_at_rot_and_says_where() {
             Err(error) => break error,
         }
     };
-    assert!(matches!(error, OfflineError::Corrupt { path, .. } if path == first));
+    let said = error.to_string();
+    let again = output.next(&mut disk).unwrap_err();
+    assert_eq!(again.to_string(), said, "an error does not pass");
+    match error {
+        OfflineError::Corrupt {
+            path,
+            offset,
+            stream: of,
+            position,
+            ..
+        } => {
+            assert_eq!((path, of), (first, stream(1)));
+            assert!(offset <= 4 * 4096 + 1000 && said.contains(&format!("byte {offset}")));
+            assert!(
+                said.contains(&format!("byte {position} of stream")),
+                "{said}"
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Counts what is read of segments.
+struct CountingDisk {
+    disk: MemoryDisk,
+    bytes: u64,
+    reads: u64,
+}
+
+impl Disk for CountingDisk {
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        self.disk.list(directory)
+    }
+    fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        let count = self.disk.read_at(path, offset, into)?;
+        self.bytes += count as u64;
+        self.reads += 1;
+        assert_eq!(offset % 4096, 0);
+        Ok(count)
+    }
+    fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
+        self.disk.write_file(path, contents)
+    }
+    fn create_directory(&mut self, path: &Path) -> io::Result<()> {
+        self.disk.create_directory(path)
+    }
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.rename(from, to)
+    }
+    fn lock(&mut self, path: &Path) -> io::Result<()> {
+        self.disk.lock(path)
+    }
+    fn free_space(&mut self, path: &Path) -> io::Result<u64> {
+        self.disk.free_space(path)
+    }
+    fn random(&mut self) -> io::Result<[u8; 16]> {
+        self.disk.random()
+    }
+    fn write_path(&mut self, directory: &Path) -> String {
+        self.disk.write_path(directory)
+    }
+}
+
+/// Reads to the end or the error, and checks every byte on the way.
+fn read_to_the_end(output: &mut ReadOffline, disk: &mut dyn Disk) -> (u64, Option<OfflineError>) {
+    let mut at = 0;
+    loop {
+        match output.next(disk) {
+            Ok(None) => return (at, None),
+            Err(error) => return (at, Some(error)),
+            Ok(Some(piece)) => {
+                assert_eq!(piece.position, StreamPosition(at));
+                for found in piece.bytes {
+                    assert_eq!(found, byte(stream(1), at));
+                    at += 1;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_output_is_read_once_and_in_large_pieces() {
+    let (disk, _) = node_directory(8_000_000, PAYLOAD_BYTES_MAX as u64);
+    let segments = disk
+        .files
+        .iter()
+        .filter(|(path, _)| path.extension().is_some());
+    let all: usize = segments.map(|(_, contents)| contents.len()).sum();
+    let mut disk = CountingDisk {
+        disk,
+        bytes: 0,
+        reads: 0,
+    };
+    let (mut output, _) = ReadOffline::open(&mut disk, data(), LogId(7)).unwrap();
+    assert!(output.report().segments > 20);
+    (disk.bytes, disk.reads) = (0, 0);
+    let (count, error) = read_to_the_end(&mut output, &mut disk);
+    assert!(error.is_none());
+    assert_eq!(count, 8_000_000);
+    // Its records at once, and the index.
+    let segments = output.report().segments as u64;
+    assert!(disk.reads <= 2 * segments, "{} for {segments}", disk.reads);
+    let most = all as u64 * 5 / 4;
+    assert!(disk.bytes <= most, "{} read of {all}", disk.bytes);
+}
+
+/// A node that was away and fetched the first half while the second was appended: from segment to
+/// segment both go on.
+fn caught_up_directory(length: u64, piece: u64) -> MemoryDisk {
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    manifest().save(&mut disk, data()).unwrap();
+    let (_, state) = node_directory(length, PAYLOAD_BYTES_MAX as u64);
+    let checkpoint = Checkpoint {
+        promised: PromisedTerm::default(),
+        state,
+        accepted: Vec::new(),
+    };
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    let mut store = Store::create(config(1, 1), &checkpoint);
+    let mut kernel = Kernel::new(disk);
+    let half = length / 2;
+    let starts = (0..half).step_by(piece as usize);
+    for (tag, from) in starts.flat_map(|from| [from, half + from]).enumerate() {
+        let limit = if from < half { half } else { length };
+        let range = from..(from + piece).min(limit);
+        let length = (range.end - range.start) as usize;
+        let buffer = content(stream(1), range);
+        if store.wants_roll() {
+            store.roll(&checkpoint, context);
+        }
+        let record = NewRecord::Bytes {
+            stream: stream(1),
+            position: StreamPosition(from),
+            length,
+            digest: digest(&buffer[RECORD_HEADER..][..length]),
+            buffer,
+        };
+        store.append(record, context, tag as u64);
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    store.close();
+    while !store.is_closed() {
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    kernel.disk
+}
+
+#[test]
+fn overlapping_segments_do_not_have_their_indexes_read_for_every_record() {
+    let disk = caught_up_directory(4_000_000, 9_000);
+    let mut disk = CountingDisk {
+        disk,
+        bytes: 0,
+        reads: 0,
+    };
+    let (mut output, _) = ReadOffline::open(&mut disk, data(), LogId(7)).unwrap();
+    let segments = output.report().segments as u64;
+    assert!(
+        segments > 16,
+        "more than there are indexes in memory: {segments}"
+    );
+    let files = disk.disk.files.values();
+    let all: usize = files.map(|contents| contents.len()).sum();
+    disk.bytes = 0;
+    let (count, error) = read_to_the_end(&mut output, &mut disk);
+    assert!(error.is_none(), "{error:?}");
+    assert_eq!(count, 4_000_000);
+    // Each segment is come to twice, once for either half.
+    assert!(disk.bytes <= 3 * all as u64, "{} read of {all}", disk.bytes);
+}
+
+#[test]
+fn damage_among_the_newest_records_is_no_shorter_output() {
+    let (disk, _) = node_directory(700_000, 9_000);
+    let newest = disk.files.keys().rfind(|path| path.extension().is_some());
+    let newest = newest.unwrap().clone();
+    let used = disk.files[&newest]
+        .chunks(4096)
+        .rposition(|block| block.iter().any(|byte| *byte != 0))
+        .unwrap();
+    let (mut hidden, mut whole) = (0, 0);
+    // The last record is one that nothing acknowledged.
+    for block in 1..used {
+        let mut disk = disk.clone();
+        disk.files.get_mut(&newest).unwrap()[block * 4096 + 50] ^= 1;
+        let (mut output, _) = match ReadOffline::open(&mut disk, data(), LogId(7)) {
+            Ok(opened) => opened,
+            Err(error) => panic!("block {block}: {error}"),
+        };
+        let (count, error) = read_to_the_end(&mut output, &mut disk);
+        let report = output.report();
+        match error {
+            Some(error) => {
+                hidden += 1;
+                let said = error.to_string();
+                assert!(said.contains(newest.to_str().unwrap()), "{said}");
+                assert!(said.contains("damaged at byte"), "{said}");
+                assert!(!matches!(error, OfflineError::NotHeld { .. }), "{said}");
+                assert!(output.next(&mut disk).is_err(), "an error does not pass");
+            }
+            None => {
+                whole += 1;
+                assert_eq!(count, 700_000, "block {block}: {report:?}");
+            }
+        }
+    }
+    assert!(hidden > 3, "{hidden} hidden, {whole} whole");
+}
+
+#[test]
+fn a_node_that_has_yet_to_learn_what_damage_hid_returns_no_shorter_output() {
+    let (mut disk, _) = node_directory(100_000, 9_000);
+    // The file created ahead is empty.
+    let is_written = |contents: &[u8]| contents.iter().any(|byte| *byte != 0);
+    let mut segments = disk.files.iter_mut();
+    let newest =
+        segments.rfind(|(path, contents)| path.extension().is_some() && is_written(contents));
+    let (_, contents) = newest.unwrap();
+    let used = contents.chunks(4096).rposition(is_written).unwrap();
+    // The last acceptance, before what closing wrote.
+    contents[(used - 1) * 4096 + 50] ^= 1;
+    let (mut store, report, checkpoint) = Store::replay(config(2, 1), &mut disk).unwrap();
+    assert_eq!(report.corruptions.len(), 1);
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    store.roll(&checkpoint, context);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time(0));
+    store.close();
+    while !store.is_closed() {
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    let mut disk = kernel.disk;
+    let (mut output, _) = ReadOffline::open(&mut disk, data(), LogId(7)).unwrap();
+    assert_eq!(output.report().corruptions, [], "it is behind a checkpoint");
+    assert_eq!(output.report().learn_past, report.learn_past);
+    let (_, error) = read_to_the_end(&mut output, &mut disk);
+    let last = disk.files.keys().rfind(|path| path.extension().is_some());
+    match error {
+        Some(OfflineError::Hidden {
+            path,
+            offset,
+            known,
+            learn_past,
+            ..
+        }) => {
+            assert_eq!(Some(&path), last);
+            assert!(offset > 0 && known < learn_past);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_segment_missing_in_the_middle_is_said_to_be_missing() {
+    let (disk, _) = node_directory(700_000, 9_000);
+    let segments = disk.files.keys().filter(|path| path.extension().is_some());
+    let segments: Vec<PathBuf> = segments.cloned().collect();
+    assert!(segments.len() > 4);
+    for (at, gone) in segments.iter().enumerate().skip(1).take(segments.len() - 2) {
+        let mut disk = disk.clone();
+        disk.files.remove(gone);
+        let opened = ReadOffline::open(&mut disk, data(), LogId(7));
+        let said = opened.err().unwrap().to_string();
+        assert!(
+            said.contains(&format!("lacks segment {}", at + 1)),
+            "{said}"
+        );
+        let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+        let [problem] = &report.problems[..] else {
+            panic!("the others are sound: {:?}", report.problems);
+        };
+        assert!(problem.missing);
+        assert_eq!(&problem.file, gone);
+        assert!(
+            problem
+                .what
+                .contains(&format!("segment {} is missing", at + 1))
+        );
+    }
+    let mut disk = disk;
+    disk.files.remove(&segments[1]);
+    disk.files.remove(&segments[2]);
+    let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+    let what = &report.problems[0].what;
+    assert!(what.contains("segments 2 to 3 are missing"), "{what}");
 }
 
 #[test]

@@ -8,7 +8,6 @@
 mod append;
 mod cleanup;
 mod damage;
-mod read_ahead;
 mod read_back;
 mod report;
 mod source;
@@ -190,11 +189,14 @@ impl Arguments {
             .iter()
             .map(|node| cluster.node_directory(node.id))
             .collect();
+        let reading_back = Instant::now();
         let found = read_back::read_back(source, &directories, teller)?;
+        let reading_back = reading_back.elapsed();
         for (node, found) in nodes.iter_mut().zip(found) {
             node.take(found, &appended.sha256, appended.acknowledged);
         }
-        Ok(Report::new(source, appended, streams, nodes, started.elapsed()))
+        let took = started.elapsed();
+        Ok(Report::new(source, appended, streams, nodes, reading_back, took))
     }
 }
 

@@ -61,8 +61,12 @@ impl Arguments {
         if report.is_sound() {
             return Ok(());
         }
+        let advice = match report.problems.iter().any(|problem| problem.missing) {
+            true => "put the missing files back, or let the node join as a new one",
+            false => "let the node run, it fetches from its peers what it lacks",
+        };
         let sentence = format!(
-            "{} is damaged in {} place(s): let the node run, it fetches from its peers what it lacks",
+            "{} is damaged in {} place(s): {advice}",
             self.directory.display(),
             report.problems.len()
         );
@@ -167,6 +171,10 @@ fn render(report: &VerifyReport) -> String {
         parts.push(format!("{}: not one of ours, not looked at", path.display()));
     }
     for problem in &report.problems {
+        if problem.missing {
+            parts.push(format!("MISSING {}: {}", problem.file.display(), problem.what));
+            continue;
+        }
         parts.push(format!(
             "DAMAGED {} at byte {}: {}",
             problem.file.display(),

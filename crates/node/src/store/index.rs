@@ -92,6 +92,13 @@ impl SegmentIndex {
         (position < piece.end).then_some((*start..piece.end, piece.place))
     }
 
+    /// Where the next piece behind this byte begins.
+    pub fn next_piece(&self, stream: StreamName, position: u64) -> Option<u64> {
+        let pieces = self.streams.get(&stream)?;
+        let (start, _) = pieces.range(position..).next()?;
+        Some(*start)
+    }
+
     /// Every piece that is kept in that record.
     pub fn pieces_in(&self, place: RecordPlace) -> Vec<(StreamName, Range<u64>)> {
         self.iter()

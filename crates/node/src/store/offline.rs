@@ -1,15 +1,16 @@
 //! A log's chosen output, read from a directory that no process serves.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use paxos::{Checkpoint, LogState, StreamName, StreamPosition};
+use paxos::{Checkpoint, LogState, Slot, StreamName, StreamPosition};
 use thiserror::Error;
 
 use super::index::{Place, RecordPlace, SegmentIndex};
-use super::scan::{Scope, SegmentFile};
-use super::{Manifest, ManifestError, ReplayError, Store, StoreConfig};
+use super::scan::{Scope, SegmentFile, Window};
+use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreConfig};
 use crate::LogId;
 use crate::format::segment::directory_name;
 use crate::op::{DirectoryEntry, Disk};
@@ -19,20 +20,42 @@ use crate::op::{DirectoryEntry, Disk};
 /// ```text
 /// let (mut output, checkpoint) = ReadOffline::open(disk, directory, log)?;
 /// while let Some(piece) = output.next(disk)? { … }
+///
+/// next ──▶ indexes, newest segment first ──▶ window on its file ──▶ record, verified ──▶ piece
 /// ```
+///
+/// `None` comes only after the whole output: what corruption hides is an error, never an end.
 pub struct ReadOffline {
     segments: Vec<OfflineSegment>,
     log: LogId,
     /// What is still to be read, last first.
     wanted: Vec<(StreamName, Range<u64>)>,
+    /// The one used last comes last.
+    windows: Vec<Window>,
+    /// Counts searches in indexes, for least recently used.
+    uses: u64,
+    report: RecoveryReport,
+    /// All slots below are known chosen.
+    known: Slot,
 }
+
+/// Where segments overlap, the output goes back and forth between them.
+const WINDOWS_MAX: usize = 4;
+
+/// Indexes in memory, beside those that are not on disk.
+const INDEXES_MAX: usize = 8;
 
 struct OfflineSegment {
     path: PathBuf,
     salt: Option<u64>,
+    /// Its records end here.
+    end: u64,
     index: Option<SegmentIndex>,
     index_stands: Option<super::IndexStands>,
-    extents: std::collections::BTreeMap<StreamName, Range<u64>>,
+    last_used: u64,
+    extents: BTreeMap<StreamName, Range<u64>>,
+    /// Bytes within the extents that the index was seen not to have: it need not be there for them.
+    absent: Option<(StreamName, Range<u64>)>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,13 +69,41 @@ pub struct OfflinePiece {
 pub enum OfflineError {
     #[error("{path} cannot be read: {source}")]
     Io { path: PathBuf, source: io::Error },
+    /// And no damage is known that could be why.
     #[error("byte {position} of stream {stream} is not held here")]
     NotHeld {
         stream: StreamName,
         position: StreamPosition,
     },
-    #[error("{path} is corrupt at {offset}")]
-    Corrupt { path: PathBuf, offset: u64 },
+    #[error(
+        "{path} is damaged at byte {offset}, so byte {position} of stream {stream} cannot be read: {reason}"
+    )]
+    Corrupt {
+        path: PathBuf,
+        offset: u64,
+        stream: StreamName,
+        position: StreamPosition,
+        reason: String,
+    },
+    #[error(
+        "byte {position} of stream {stream} was lost to damage, as a record in {path} says, and has not come back from a peer"
+    )]
+    Lost {
+        path: PathBuf,
+        stream: StreamName,
+        position: StreamPosition,
+    },
+    /// All that is known chosen was read, and there may be more.
+    #[error(
+        "{path} is damaged at byte {offset}: {reason}; what was chosen is known below slot {known} only, and accepted may be what is below {learn_past}"
+    )]
+    Hidden {
+        path: PathBuf,
+        offset: u64,
+        reason: String,
+        known: Slot,
+        learn_past: Slot,
+    },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     #[error("{0} has no manifest: it is not a node's directory")]
@@ -75,14 +126,13 @@ impl ReadOffline {
         let manifest = manifest.ok_or_else(|| OfflineError::NoManifest(directory.to_owned()))?;
         let path = directory.join(directory_name(log));
         let config = StoreConfig::new(path, manifest.identity, log, 0);
-        let (store, _, checkpoint) = Store::replay(config, &mut LookOnly(disk))?;
-        let output = ReadOffline::new(&store, &checkpoint.state);
+        let (store, report, checkpoint) = Store::replay(config, &mut LookOnly(disk))?;
+        let output = ReadOffline::new(&store, report, &checkpoint.state);
         Ok((output, checkpoint))
     }
 
     /// Of a store just recovered (nothing is written): all untrimmed output of `state`.
-    pub fn new(store: &Store, state: &LogState) -> ReadOffline {
-        let config: &StoreConfig = &store.config;
+    pub fn new(store: &Store, report: RecoveryReport, state: &LogState) -> ReadOffline {
         let mut wanted: Vec<_> = state
             .streams
             .iter()
@@ -96,90 +146,157 @@ impl ReadOffline {
             .map(|(number, segment)| OfflineSegment {
                 path: store.path(*number),
                 salt: segment.salt,
+                end: segment.end,
                 index: segment.index.clone(),
                 index_stands: segment.index_stands,
+                last_used: 0,
                 extents: segment.extents.clone(),
+                absent: None,
             });
         ReadOffline {
             segments: segments.collect(),
-            log: config.log,
+            log: store.config.log,
             wanted,
+            windows: Vec::new(),
+            uses: 0,
+            report,
+            known: state.next,
         }
+    }
+
+    /// What opening found. Corruption in it need not touch the output; where it does,
+    /// [`ReadOffline::next`] says so.
+    pub fn report(&self) -> &RecoveryReport {
+        &self.report
     }
 
     /// The next bytes, or `None` after the last.
+    ///
+    /// Shape:  record on the disk -> its payload from the next position on.
+    /// Units:  at least one byte, at most one record's.
+    /// Errors: the position stays, so that the same error comes again.
     pub fn next(&mut self, disk: &mut dyn Disk) -> Result<Option<OfflinePiece>, OfflineError> {
-        let Some((stream, range)) = self.wanted.pop() else {
-            return Ok(None);
+        let Some((stream, range)) = self.wanted.last().cloned() else {
+            return self.hidden().map_or(Ok(None), Err);
         };
-        let (path, salt, place) = self.find(disk, stream, range.start)?;
-        let offset = place.offset();
-        let corrupt = || OfflineError::Corrupt {
-            path: path.clone(),
-            offset,
+        let (at, place) = self.find(disk, stream, range.start)?;
+        let mut file = SegmentFile::with(disk, take_window(&mut self.windows, &self.segments[at]));
+        let scope = self.segments[at].salt.map(|salt| Scope {
+            log: self.log,
+            salt,
+            last_record: None,
+        });
+        let read = match &scope {
+            Some(scope) => read_record(&mut file, scope, place, stream, &range),
+            None => Ok(Err("the first block cannot be read".to_owned())),
         };
-        let failed = |source| OfflineError::Io {
+        self.windows.push(file.into_window());
+        let path = &self.segments[at].path;
+        let read = read.map_err(|source| OfflineError::Io {
             path: path.clone(),
             source,
-        };
-        let scope = Scope {
-            log: self.log,
-            salt: salt.ok_or_else(corrupt)?,
-            last_record: None,
-        };
-        let mut file = SegmentFile::new(disk, path.clone());
-        let header = file.header(offset, &scope).map_err(failed)?;
-        let (header, _) = header.map_err(|_| corrupt())?;
-        let payload = file.payload(offset, &header).map_err(failed)?;
-        let payload = payload.map_err(|_| corrupt())?;
-        let held = header.bytes().unwrap_or_default();
-        if header.stream != stream || !held.contains(&range.start) || payload.is_empty() {
-            return Err(corrupt());
-        }
-        let end = held.end.min(range.end);
-        let inside = (range.start - held.start) as usize..(end - held.start) as usize;
-        let piece = OfflinePiece {
+        })?;
+        let position = StreamPosition(range.start);
+        let bytes = read.map_err(|reason| OfflineError::Corrupt {
+            path: path.clone(),
+            offset: place.offset(),
             stream,
-            position: StreamPosition(range.start),
-            bytes: payload[inside].to_vec(),
-        };
+            position,
+            reason,
+        })?;
+        self.wanted.pop();
+        let end = range.start + bytes.len() as u64;
         if end < range.end {
             self.wanted.push((stream, end..range.end));
         }
-        Ok(Some(piece))
+        Ok(Some(OfflinePiece {
+            stream,
+            position,
+            bytes,
+        }))
     }
 
+    /// Whether the state may know less than what was acknowledged, and why.
+    fn hidden(&self) -> Option<OfflineError> {
+        let learn_past = self.report.learn_past?;
+        if learn_past <= self.known {
+            return None;
+        }
+        let (path, offset, reason) = match self.report.corruptions.last() {
+            Some(corruption) => (corruption.path.clone(), corruption.from, corruption.what()),
+            None => {
+                let newest = self.segments.last()?;
+                let reason = "the records that end there tell of acceptances lost earlier";
+                (newest.path.clone(), newest.end, reason.to_owned())
+            }
+        };
+        Some(OfflineError::Hidden {
+            path,
+            offset,
+            reason,
+            known: self.known,
+            learn_past,
+        })
+    }
+
+    /// The segment and the record that hold this byte.
     fn find(
         &mut self,
         disk: &mut dyn Disk,
         stream: StreamName,
         position: u64,
-    ) -> Result<(PathBuf, Option<u64>, RecordPlace), OfflineError> {
-        let missing = OfflineError::NotHeld {
-            stream,
-            position: StreamPosition(position),
-        };
+    ) -> Result<(usize, RecordPlace), OfflineError> {
         for at in (0..self.segments.len()).rev() {
-            let extent = self.segments[at].extents.get(&stream);
-            if !extent.is_some_and(|extent| extent.contains(&position)) {
+            if !self.segments[at].may_hold(stream, position) {
                 continue;
             }
-            self.load(disk, at)?;
-            let segment = &self.segments[at];
-            let index = segment.index.as_ref();
-            match index.and_then(|index| index.find(stream, position)) {
-                Some((_, Place::Record(place))) => {
-                    return Ok((segment.path.clone(), segment.salt, place));
+            self.load(disk, at, stream, position)?;
+            let segment = &mut self.segments[at];
+            let Some(index) = &segment.index else {
+                continue;
+            };
+            match index.find(stream, position) {
+                Some((_, Place::Record(place))) => return Ok((at, place)),
+                Some((_, Place::Lost)) => {
+                    return Err(OfflineError::Lost {
+                        path: segment.path.clone(),
+                        stream,
+                        position: StreamPosition(position),
+                    });
                 }
-                Some((_, Place::Lost)) => return Err(missing),
-                None => {}
+                None => {
+                    let end = index.next_piece(stream, position).unwrap_or(u64::MAX);
+                    segment.absent = Some((stream, position..end));
+                }
             }
         }
-        Err(missing)
+        Err(self.not_found(stream, StreamPosition(position)))
     }
 
-    /// One index at a time stays in memory, beside those the store kept.
-    fn load(&mut self, disk: &mut dyn Disk, at: usize) -> Result<(), OfflineError> {
+    /// No record that can be read has the byte; one that cannot be read may have had it.
+    fn not_found(&self, stream: StreamName, position: StreamPosition) -> OfflineError {
+        match self.report.corruptions.first() {
+            Some(corruption) => OfflineError::Corrupt {
+                path: corruption.path.clone(),
+                offset: corruption.from,
+                stream,
+                position,
+                reason: corruption.what(),
+            },
+            None => OfflineError::NotHeld { stream, position },
+        }
+    }
+
+    /// Has the segment's index in memory, for a search at this byte.
+    fn load(
+        &mut self,
+        disk: &mut dyn Disk,
+        at: usize,
+        stream: StreamName,
+        position: u64,
+    ) -> Result<(), OfflineError> {
+        self.uses += 1;
+        self.segments[at].last_used = self.uses;
         if self.segments[at].index.is_some() {
             return Ok(());
         }
@@ -189,24 +306,86 @@ impl ReadOffline {
         let place = stands
             .expect("an index is dropped from memory only once on disk")
             .place;
-        let mut file = SegmentFile::new(disk, path.clone());
-        let record = file.bytes(place.offset(), place.length() as usize);
-        let record = record.map_err(|source| OfflineError::Io {
+        let mut record = vec![0; place.length() as usize];
+        let count = disk.read_at(&path, place.offset(), &mut record);
+        let count = count.map_err(|source| OfflineError::Io {
             path: path.clone(),
             source,
         })?;
-        let index = super::read::parse_index(record, successor.salt, self.log);
-        let index = index.map_err(|_| OfflineError::Corrupt {
+        let index = super::read::parse_index(&record[..count], successor.salt, self.log);
+        let index = index.map_err(|reason| OfflineError::Corrupt {
             path,
             offset: place.offset(),
+            stream,
+            position: StreamPosition(position),
+            reason,
         })?;
-        for segment in &mut self.segments {
-            if segment.index_stands.is_some() {
-                segment.index = None;
-            }
-        }
         self.segments[at].index = Some(index);
+        self.drop_indexes();
         Ok(())
+    }
+
+    /// Keeps those used last.
+    fn drop_indexes(&mut self) {
+        loop {
+            let on_disk = self.segments.iter_mut();
+            let on_disk = on_disk.filter(|s| s.index.is_some() && s.index_stands.is_some());
+            let mut on_disk: Vec<_> = on_disk.collect();
+            if on_disk.len() <= INDEXES_MAX {
+                return;
+            }
+            on_disk.sort_by_key(|segment| segment.last_used);
+            on_disk[0].index = None;
+        }
+    }
+}
+
+impl OfflineSegment {
+    fn may_hold(&self, stream: StreamName, position: u64) -> bool {
+        let extent = self.extents.get(&stream);
+        let absent = self.absent.as_ref();
+        extent.is_some_and(|extent| extent.contains(&position))
+            && !absent.is_some_and(|(of, range)| *of == stream && range.contains(&position))
+    }
+}
+
+/// The segment's window, or a new one instead of the one not used for longest.
+fn take_window(windows: &mut Vec<Window>, segment: &OfflineSegment) -> Window {
+    if let Some(at) = windows.iter().position(|w| w.path == segment.path) {
+        return windows.remove(at);
+    }
+    if windows.len() == WINDOWS_MAX {
+        windows.remove(0);
+    }
+    Window::new(segment.path.clone())
+}
+
+/// As many of the bytes wanted as the record holds, or what is wrong with it.
+fn read_record(
+    file: &mut SegmentFile<'_>,
+    scope: &Scope,
+    place: RecordPlace,
+    stream: StreamName,
+    wanted: &Range<u64>,
+) -> io::Result<Result<Vec<u8>, String>> {
+    let offset = place.offset();
+    let header = match file.header(offset, scope)? {
+        Ok((header, _)) => header,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let payload = match file.payload(offset, &header)? {
+        Ok(payload) => payload,
+        Err(error) => return Ok(Err(error.to_string())),
+    };
+    let held = header.bytes().unwrap_or_default();
+    let from = wanted.start.saturating_sub(held.start) as usize;
+    let to = held.end.min(wanted.end).saturating_sub(held.start) as usize;
+    let bytes = payload.get(from..to).filter(|bytes| !bytes.is_empty());
+    match bytes {
+        Some(bytes) if header.stream == stream && held.contains(&wanted.start) => {
+            Ok(Ok(bytes.to_vec()))
+        }
+        _ => Ok(Err("another record stands there".to_owned())),
     }
 }
 

@@ -17,11 +17,17 @@ use crate::op::{BLOCK, Disk};
 /// One file, read through a window.
 pub struct SegmentFile<'a> {
     disk: &'a mut dyn Disk,
-    path: PathBuf,
-    window: Vec<u8>,
-    window_start: u64,
+    window: Window,
 }
 
+/// A stretch of one file in memory. Moved along the file, it reads every byte once.
+pub struct Window {
+    pub path: PathBuf,
+    bytes: Vec<u8>,
+    start: u64,
+}
+
+/// Read at a time.
 const WINDOW: usize = 1 << 20;
 
 /// Where a record is expected, and which.
@@ -84,40 +90,72 @@ pub struct Scope {
     pub last_record: Option<u64>,
 }
 
-impl<'a> SegmentFile<'a> {
-    pub fn new(disk: &'a mut dyn Disk, path: PathBuf) -> SegmentFile<'a> {
-        SegmentFile {
-            disk,
+impl Window {
+    pub fn new(path: PathBuf) -> Window {
+        Window {
             path,
-            window: Vec::new(),
-            window_start: 0,
+            bytes: Vec::new(),
+            start: 0,
         }
     }
 
-    /// `length` bytes at `offset`; fewer at the end of the file.
-    pub fn bytes(&mut self, offset: u64, length: usize) -> io::Result<&[u8]> {
-        let inside = offset >= self.window_start
-            && offset + length as u64 <= self.window_start + self.window.len() as u64;
-        if !inside {
-            let wanted = length.next_multiple_of(BLOCK).max(WINDOW);
-            self.window.resize(wanted, 0);
-            self.window_start = offset;
-            let mut filled = 0;
-            while filled < wanted {
-                let at = offset + filled as u64;
-                let count = self
-                    .disk
-                    .read_at(&self.path, at, &mut self.window[filled..])?;
-                if count == 0 {
-                    break;
-                }
-                filled += count;
-            }
-            self.window.truncate(filled);
+    fn end(&self) -> u64 {
+        self.start + self.bytes.len() as u64
+    }
+
+    fn bytes(&mut self, disk: &mut dyn Disk, offset: u64, length: usize) -> io::Result<&[u8]> {
+        if offset < self.start || offset + length as u64 > self.end() {
+            self.move_to(disk, offset, length)?;
         }
-        let start = (offset - self.window_start) as usize;
-        let end = (start + length).min(self.window.len());
-        Ok(&self.window[start.min(end)..end])
+        let start = (offset - self.start) as usize;
+        let end = (start + length).min(self.bytes.len());
+        Ok(&self.bytes[start..end])
+    }
+
+    /// What is here already is kept and not read again.
+    fn move_to(&mut self, disk: &mut dyn Disk, offset: u64, length: usize) -> io::Result<()> {
+        match (self.start..=self.end()).contains(&offset) {
+            true => drop(self.bytes.drain(..(offset - self.start) as usize)),
+            false => self.bytes.clear(),
+        }
+        self.start = offset;
+        let kept = self.bytes.len();
+        let wanted = length.next_multiple_of(BLOCK).max(kept + WINDOW);
+        self.bytes.resize(wanted, 0);
+        let read = disk.read_at(&self.path, offset + kept as u64, &mut self.bytes[kept..]);
+        // What could not be read is not zeros.
+        self.bytes.truncate(kept + read.as_ref().unwrap_or(&0));
+        read.map(|_| ())
+    }
+}
+
+impl Corruption {
+    /// Without the place.
+    pub fn what(&self) -> String {
+        format!(
+            "records {} to {}, which were acknowledged, cannot be read: {}",
+            self.first_record, self.last_record, self.reason
+        )
+    }
+}
+
+impl<'a> SegmentFile<'a> {
+    pub fn new(disk: &'a mut dyn Disk, path: PathBuf) -> SegmentFile<'a> {
+        SegmentFile::with(disk, Window::new(path))
+    }
+
+    /// Goes on with what an earlier one had in its window.
+    pub fn with(disk: &'a mut dyn Disk, window: Window) -> SegmentFile<'a> {
+        SegmentFile { disk, window }
+    }
+
+    pub fn into_window(self) -> Window {
+        self.window
+    }
+
+    /// `length` bytes at `offset`, which is that of a block; fewer at the end of the file.
+    pub fn bytes(&mut self, offset: u64, length: usize) -> io::Result<&[u8]> {
+        self.window.bytes(self.disk, offset, length)
     }
 
     pub fn header(
@@ -241,11 +279,13 @@ impl<'a> SegmentFile<'a> {
             }
             let reason = match self.record(&next, scope)? {
                 Ok((header, checksum)) => {
-                    let payload = self.payload(next.offset, &header)?;
+                    let record = self.bytes(next.offset, header.total_length())?;
+                    let end = crate::format::RECORD_HEADER + header.payload_length as usize;
                     visit(Walked::Record {
                         offset: next.offset,
                         header: &header,
-                        payload: payload.unwrap_or_default(),
+                        // Checked just now.
+                        payload: &record[crate::format::RECORD_HEADER..end],
                     });
                     next = next.after(&header, checksum);
                     continue;
@@ -262,7 +302,7 @@ impl<'a> SegmentFile<'a> {
             }
             let resume = self.resume(&next, scope)?;
             visit(Walked::Corrupt(Corruption {
-                path: self.path.clone(),
+                path: self.window.path.clone(),
                 from: next.offset,
                 to: resume.offset,
                 first_record: next.number,

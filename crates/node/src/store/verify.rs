@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -64,6 +65,8 @@ pub struct Place {
 pub struct Problem {
     pub file: PathBuf,
     pub offset: u64,
+    /// The file is not there at all, and the node does not start without it.
+    pub missing: bool,
     pub what: String,
 }
 
@@ -102,6 +105,7 @@ pub fn verify(
         report.problems.push(Problem {
             file: lost,
             offset: 0,
+            missing: true,
             what: "listed in the manifest and not there: this is a lost disk".to_owned(),
         });
     }
@@ -190,6 +194,7 @@ impl<'a> LogCheck<'a> {
         self.problems.push(Problem {
             file: file.to_owned(),
             offset,
+            missing: false,
             what,
         });
     }
@@ -205,25 +210,24 @@ impl<'a> LogCheck<'a> {
             headers.push(self.first_block(disk, *number, path)?);
         }
         for pair in files.windows(2) {
-            if pair[1].0 != pair[0].0 + 1 {
-                self.problem(
-                    &pair[1].1,
-                    0,
-                    format!("segment {} is missing", pair[0].0 + 1),
-                );
-            }
+            self.check_missing(&pair[0].1, pair[0].0 + 1..pair[1].0);
         }
         for (at, (number, path, length)) in files.iter().enumerate() {
-            let successor = headers.get(at + 1).copied().flatten();
+            // Across a gap, what a segment says of the one before is not about this one.
+            let next = files.get(at + 1).filter(|next| next.0 == number + 1);
+            let successor = next.and_then(|next| Some((next.1.as_path(), headers[at + 1]?)));
             let is_last = at + 1 == files.len();
             match headers[at] {
                 Some(header) => {
-                    let found = self.segment(disk, path, &header, successor.map(|s| s.predecessor));
+                    let predecessor = successor.map(|(_, successor)| successor.predecessor);
+                    let found = self.segment(disk, path, &header, predecessor, is_last);
                     let index = found.map_err(|source| VerifyError::Io {
                         path: path.clone(),
                         source,
                     })?;
-                    self.check_index(disk, files, &headers, at, &index)?;
+                    if let Some((path, successor)) = successor {
+                        self.check_index(disk, path, &successor, &index)?;
+                    }
                     hold(&mut self.holdings, &index);
                     self.report.segments += 1;
                     self.report.file_bytes += length;
@@ -241,6 +245,23 @@ impl<'a> LogCheck<'a> {
             progress(*length);
         }
         Ok(())
+    }
+
+    fn check_missing(&mut self, before: &Path, missing: Range<u64>) {
+        if missing.is_empty() {
+            return;
+        }
+        let (first, last) = (missing.start, missing.end - 1);
+        let what = match first == last {
+            true => format!("segment {first} is missing between two that are there"),
+            false => format!("segments {first} to {last} are missing between two that are there"),
+        };
+        self.problems.push(Problem {
+            file: before.with_file_name(segment::file_name(first)),
+            offset: 0,
+            missing: true,
+            what,
+        });
     }
 
     fn is_written(&self, disk: &mut dyn Disk, path: &Path) -> Result<bool, VerifyError> {
@@ -283,6 +304,7 @@ impl<'a> LogCheck<'a> {
         path: &Path,
         header: &SegmentHeader,
         successor: Option<Predecessor>,
+        is_last: bool,
     ) -> io::Result<SegmentIndex> {
         let scope = Scope {
             log: self.log,
@@ -316,7 +338,7 @@ impl<'a> LogCheck<'a> {
             let what = "its successor follows another record".to_owned();
             self.problem(path, end.next.offset, what);
         }
-        if end.torn {
+        if end.torn && is_last {
             self.report.torn_tail = Some(Place {
                 file: path.to_owned(),
                 offset: end.next.offset,
@@ -326,10 +348,7 @@ impl<'a> LogCheck<'a> {
     }
 
     fn corrupt(&mut self, corruption: Corruption) {
-        let what = format!(
-            "records {} to {}, which were acknowledged, cannot be read: {}",
-            corruption.first_record, corruption.last_record, corruption.reason
-        );
+        let what = corruption.what();
         self.problem(&corruption.path, corruption.from, what);
     }
 
@@ -337,24 +356,19 @@ impl<'a> LogCheck<'a> {
     fn check_index(
         &mut self,
         disk: &mut dyn Disk,
-        files: &[(u64, PathBuf, u64)],
-        headers: &[Option<SegmentHeader>],
-        at: usize,
+        path: &Path,
+        successor: &SegmentHeader,
         index: &SegmentIndex,
     ) -> Result<(), VerifyError> {
-        let Some(Some(successor)) = headers.get(at + 1) else {
-            return Ok(());
-        };
-        let path = &files[at + 1].1;
         let scope = Scope {
             log: self.log,
             salt: successor.salt,
             last_record: None,
         };
-        let mut file = SegmentFile::new(disk, path.clone());
+        let mut file = SegmentFile::new(disk, path.to_owned());
         let found = read_index(&mut file, &scope, &successor.predecessor);
         let found = found.map_err(|source| VerifyError::Io {
-            path: path.clone(),
+            path: path.to_owned(),
             source,
         })?;
         if let Some((found, stands)) = found

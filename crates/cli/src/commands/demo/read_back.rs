@@ -9,11 +9,10 @@ use std::time::Duration;
 use anyhow::{Result, anyhow};
 use linux::LinuxDisk;
 use node::op::Disk;
-use node::store::{Manifest, OfflineError, ReadOffline, verify};
+use node::store::{Corruption, Manifest, OfflineError, ReadOffline};
 use sha2::{Digest, Sha256};
 
 use super::LOG;
-use super::read_ahead::ReadAhead;
 use super::source::{Source, fill};
 use super::teller::Teller;
 
@@ -26,8 +25,8 @@ pub struct Found {
     pub disk_bytes: u64,
     /// The first byte that is not the one sent.
     pub first_difference: Option<u64>,
+    /// Which file cannot be read, where and why.
     pub error: Option<String>,
-    pub damage: Option<String>,
 }
 
 /// All disks at once.
@@ -67,41 +66,35 @@ fn read_one(source: &Source, directory: &Path, done: &AtomicU64) -> Result<Found
     });
     let mut found = compare.found;
     found.sha256 = compare.hash.finalize().into();
-    found.error = outcome.err().map(|error| error.to_string());
-    if found.error.is_some() || found.first_difference.is_some() || found.bytes != source.length() {
-        // What is damaged among the newest records hides what was chosen, and only that is known.
-        found.damage = damage(&mut disk, directory);
-    }
+    found.error = match outcome {
+        Ok(corruptions) => corruptions.first().map(|corruption| {
+            let file = corruption.path.display();
+            format!("{file} is damaged at byte {}: {}", corruption.from, corruption.what())
+        }),
+        Err(error) => Some(error.to_string()),
+    };
     found.disk_bytes = size(directory)?;
     Ok(found)
 }
 
-/// Every stream of the log, in the order of their opening.
+/// Every stream of the log, in the order of their opening. Returns the damage that did not touch
+/// them.
 fn read_log(
     disk: &mut dyn Disk,
     directory: &Path,
     each: &mut dyn FnMut(&[u8]),
-) -> Result<(), OfflineError> {
+) -> Result<Vec<Corruption>, OfflineError> {
     let manifest = Manifest::load(disk, directory)?;
     let manifest = manifest.ok_or_else(|| OfflineError::NoManifest(directory.to_owned()))?;
     // The log is among those of a node that was ready; and a node without it returns nothing.
     let Some(log) = manifest.logs.iter().find(|log| log.name == LOG) else {
-        return Ok(());
+        return Ok(Vec::new());
     };
-    let disk = &mut ReadAhead::new(disk);
     let (mut output, _) = ReadOffline::open(disk, directory, log.id)?;
     while let Some(piece) = output.next(disk)? {
         each(&piece.bytes);
     }
-    Ok(())
-}
-
-/// Where the directory's first damage is.
-fn damage(disk: &mut dyn Disk, directory: &Path) -> Option<String> {
-    let report = verify(disk, directory, &mut |_, _| {}).ok()?;
-    let problem = report.problems.into_iter().next()?;
-    let file = problem.file.display();
-    Some(format!("{file} is damaged at byte {}: {}", problem.offset, problem.what))
+    Ok(output.report().corruptions.clone())
 }
 
 struct Compare {

@@ -38,6 +38,8 @@ pub struct Report {
     ack_p50_ms: Option<f64>,
     ack_p99_ms: Option<f64>,
     ack_max_ms: Option<f64>,
+    /// All disks at once.
+    read_back_seconds: f64,
     seconds: f64,
     source: String,
     /// What did not go as it should for so few bytes.
@@ -74,7 +76,7 @@ impl NodeReport {
         self.right_bytes = found.first_difference.unwrap_or(found.bytes);
         self.identical =
             found.error.is_none() && found.sha256 == *sha256 && found.bytes == acknowledged;
-        self.error = match found.damage.or(found.error) {
+        self.error = match found.error {
             Some(error) => Some(error),
             None if self.identical => None,
             None => Some(format!(
@@ -94,6 +96,7 @@ impl Report {
         appended: Appended,
         streams: usize,
         nodes: Vec<NodeReport>,
+        reading_back: Duration,
         took: Duration,
     ) -> Report {
         let killed = &appended.killed;
@@ -134,6 +137,7 @@ impl Report {
             ack_p50_ms: latency(0.5),
             ack_p99_ms: latency(0.99),
             ack_max_ms: latency(1.0),
+            read_back_seconds: round(reading_back.as_secs_f64()),
             seconds: round(took.as_secs_f64()),
             source: source.describe(),
             notes,
