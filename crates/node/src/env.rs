@@ -78,6 +78,8 @@ pub struct Env {
     /// Least free space that any live voter reported, our own included.
     pub disk_is_full: bool,
     pub stopping: bool,
+    /// When this process last went on after it was kept from running.
+    pub resumed_at: Time,
     pub reads_in_flight: usize,
     next_conn: u64,
 }
@@ -106,6 +108,7 @@ impl Env {
             batches: Pool::new(BATCH_BUFFER, idle),
             disk_is_full: false,
             stopping: false,
+            resumed_at: Time(0),
             reads_in_flight: 0,
             next_conn: 2,
         }

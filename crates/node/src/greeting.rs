@@ -290,12 +290,12 @@ impl Node {
             "streams" => {
                 request.allow(1, &["stale"])?;
                 let id = self.log_named(request)?;
-                let log = &self.logs[&id];
-                if !request.flag("stale")? {
-                    log.check_leading(&self.env)?;
+                let stale = request.flag("stale")?;
+                self.env.conns.insert(conn, Place::Reader(id));
+                self.dirty.insert(id);
+                if let Some(log) = self.logs.get_mut(&id) {
+                    log.on_streams_request(&mut self.env, conn, stale);
                 }
-                let line = log.streams_line();
-                self.env.part(conn, line.as_bytes());
             }
             "logs" => {
                 request.allow(0, &[])?;

@@ -425,6 +425,9 @@ impl Log {
 
     fn note(&self, note: Note) {
         match note {
+            Note::Refused { by, term } => {
+                tracing::debug!(log = self.id.0, by = by.0, %term, "refused");
+            }
             Note::Ignored { from, reason } => {
                 tracing::debug!(log = self.id.0, from = from.0, ?reason, "message ignored");
             }
@@ -529,7 +532,7 @@ impl Log {
             && self
                 .store
                 .oldest_write_since()
-                .is_some_and(|t| env.now.0 > t.0 + env.limits.disk_stall)
+                .is_some_and(|t| env.now.0 > t.max(env.resumed_at).0 + env.limits.disk_stall)
         {
             tracing::error!(
                 log = self.id.0,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use paxos::{NodeId, Slot, Time};
+use paxos::{Input, NodeId, Slot, Time};
 
 use crate::commands::Decoder;
 use crate::config::{NodeConfig, Start};
@@ -356,6 +356,33 @@ impl Node {
         }
     }
 
+    /// This process may have been kept from running. Silence meanwhile says nothing about the others
+    /// or the disk; but they may have elected another leader, whom a leader that knows nothing of it
+    /// must not unseat by preparing above it.
+    fn notice_gap(&mut self) {
+        let now = self.env.now;
+        let gap = now.0.saturating_sub(self.last_round.0);
+        if gap <= ROUND_GAP {
+            return;
+        }
+        self.last_round = now;
+        self.env.resumed_at = now;
+        self.peers.forgive(gap - ROUND_GAP);
+        if gap <= self.env.limits.peer_timeout {
+            return;
+        }
+        tracing::warn!(
+            milliseconds = gap / 1000,
+            "this process did not run for a while"
+        );
+        for (id, log) in &mut self.logs {
+            if log.is_leading() && log.engine.state().configuration.members().len() > 1 {
+                self.dirty.insert(*id);
+                log.input(&mut self.env, Input::StepDown);
+            }
+        }
+    }
+
     fn stop(&mut self) {
         if self.stopping_since.is_some() {
             self.finish();
@@ -417,6 +444,7 @@ impl Node {
 impl Machine for Node {
     fn handle(&mut self, now: Time, completion: Completion) {
         self.env.now = now;
+        self.notice_gap();
         match completion {
             Completion::Read { token, .. }
             | Completion::Done { token, .. }
@@ -442,17 +470,7 @@ impl Machine for Node {
 
     fn on_time(&mut self, now: Time) {
         self.env.now = now;
-        let gap = now.0.saturating_sub(self.last_round.0);
-        if gap > ROUND_GAP {
-            // Everything that arrived meanwhile has been handled by now; judge only afterwards.
-            self.peers.forgive(gap - ROUND_GAP);
-            if gap > 1_000_000 {
-                tracing::warn!(
-                    milliseconds = gap / 1000,
-                    "this process did not run for a while"
-                );
-            }
-        }
+        self.notice_gap();
         self.last_round = now;
         if now >= self.peers.next_heartbeat {
             self.heartbeat();

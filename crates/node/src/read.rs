@@ -29,6 +29,9 @@ pub(crate) struct Readers {
     readers: BTreeMap<ConnId, Reader>,
     last_read: u64,
     local: Option<Local>,
+    /// Who asked for the table of streams, and waits for this barrier.
+    tables: BTreeMap<ConnId, ReadId>,
+    passed: Option<ReadId>,
 }
 
 struct Reader {
@@ -64,6 +67,7 @@ impl Readers {
         self.readers
             .values()
             .any(|r| r.missing_since.is_some() || matches!(r.barrier, Barrier::Waiting(_)))
+            || !self.tables.is_empty()
             || self.local.as_ref().is_some_and(|l| !l.caught_up)
     }
 
@@ -77,6 +81,7 @@ impl Readers {
     }
 
     pub(crate) fn on_ready(&mut self, up_to: ReadId) {
+        self.passed = Some(up_to);
         for reader in self.readers.values_mut() {
             if matches!(reader.barrier, Barrier::Waiting(id) if id <= up_to) {
                 reader.barrier = Barrier::Passed;
@@ -149,9 +154,42 @@ impl Log {
         })
     }
 
+    /// `streams LOG`
+    pub(crate) fn on_streams_request(&mut self, env: &mut Env, conn: ConnId, stale: bool) {
+        if stale {
+            return env.part(conn, self.streams_line().as_bytes());
+        }
+        if let Err(refusal) = self.check_leading(env) {
+            return env.refuse(conn, refusal);
+        }
+        self.readers.last_read += 1;
+        let id = ReadId(self.readers.last_read);
+        self.readers.tables.insert(conn, id);
+        self.input(env, Input::Read(id));
+        self.send_tables(env);
+    }
+
+    fn send_tables(&mut self, env: &mut Env) {
+        if self.readers.tables.is_empty() {
+            return;
+        }
+        let passed = self.readers.passed;
+        let line = self.streams_line();
+        self.readers.tables.retain(|conn, id| {
+            let waits = passed.is_none_or(|passed| *id > passed);
+            if !waits {
+                env.part(*conn, line.as_bytes());
+            }
+            waits
+        });
+    }
+
     /// We stopped leading before the barrier was passed.
     pub(crate) fn fail_barriers(&mut self, env: &mut Env) {
         let refusal = self.not_leader(env);
+        for (conn, _) in std::mem::take(&mut self.readers.tables) {
+            env.refuse(conn, refusal.clone());
+        }
         let failed: Vec<ConnId> = self
             .readers
             .readers
@@ -165,6 +203,9 @@ impl Log {
     }
 
     pub(crate) fn stop_readers(&mut self, env: &mut Env, code: &'static str, sentence: &str) {
+        for (conn, _) in std::mem::take(&mut self.readers.tables) {
+            env.refuse(conn, Refusal::new(code, sentence));
+        }
         let conns: Vec<ConnId> = self.readers.readers.keys().copied().collect();
         for conn in conns {
             self.end_reader(env, conn, Err(Refusal::new(code, sentence)));
@@ -172,6 +213,7 @@ impl Log {
     }
 
     pub(crate) fn pump_readers(&mut self, env: &mut Env) {
+        self.send_tables(env);
         let conns: Vec<ConnId> = self
             .readers
             .readers
@@ -368,6 +410,7 @@ impl Log {
 
     pub(crate) fn on_reader_broken(&mut self, env: &mut Env, conn: ConnId) {
         self.readers.readers.remove(&conn);
+        self.readers.tables.remove(&conn);
         env.close(conn);
     }
 

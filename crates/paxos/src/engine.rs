@@ -489,8 +489,13 @@ impl Engine {
             self.role = role;
             self.put(Output::Role(role));
         }
-        self.update_permit();
-        self.settle_reads();
+        let leads = matches!(self.stage, Stage::Leading(_));
+        if leads || self.permit.is_some() {
+            self.update_permit();
+        }
+        if leads {
+            self.settle_reads();
+        }
     }
 }
 

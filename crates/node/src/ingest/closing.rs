@@ -1,8 +1,8 @@
 //! A clean end: closing a stream at a position, as often as it is asked for.
 
-use paxos::{Action, NotOpened, StreamEnd, StreamName, StreamPosition, Time};
+use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
 
-use super::{Sink, cut_off, no_quorum};
+use super::{Sink, Writer, cut_off, no_quorum};
 use crate::env::Env;
 use crate::line::Refusal;
 use crate::log::Log;
@@ -12,9 +12,9 @@ use crate::op::ConnId;
 #[derive(Clone, Copy)]
 pub(super) struct Close {
     pub(super) conn: ConnId,
-    stream: StreamName,
-    at: u64,
-    since: Time,
+    pub(super) stream: StreamName,
+    pub(super) at: u64,
+    pub(super) since: Time,
 }
 
 impl Log {
@@ -66,13 +66,26 @@ impl Log {
                 continue;
             };
             let length = stream.length.0;
+            // What the stream is now, once it can grow no more or is too long already.
+            let other_length = |sentence: String| {
+                let refusal = Refusal::new("continues", sentence).key("length", length);
+                match stream.continued_by {
+                    Some(by) => refusal.key("by", by),
+                    None => refusal,
+                }
+            };
             match stream.end {
                 StreamEnd::Closed if length == at => {
-                    env.part(conn, format!("closed {at}\n").as_bytes())
+                    env.part(conn, format!("closed {at}\n").as_bytes());
                 }
-                StreamEnd::Closed => self.refuse_closing(env, conn, name),
+                StreamEnd::Closed => {
+                    env.refuse(conn, other_length(format!("{name} was closed at {length}")));
+                }
                 StreamEnd::Cut if length != at || stream.continued_by.is_some() => {
-                    self.refuse_closing(env, conn, name);
+                    env.refuse(
+                        conn,
+                        other_length(format!("{name} ended at {length}; another stream followed")),
+                    );
                 }
                 StreamEnd::Cut => {
                     let refusal = Refusal::new(
@@ -93,27 +106,17 @@ impl Log {
                         self.ingest.early_closes.push(close);
                     }
                 }
-                StreamEnd::Open if length > at => self.refuse_closing(env, conn, name),
-                StreamEnd::Open if late => {
-                    if self.can_propose() {
-                        self.refuse_closing(env, conn, name);
-                    } else {
-                        env.refuse(conn, no_quorum());
-                    }
+                StreamEnd::Open if length > at => {
+                    let sentence = format!("{name} is {length} bytes long, longer than {at}");
+                    env.refuse(conn, other_length(sentence));
                 }
+                StreamEnd::Open if late && self.can_propose() => {
+                    let sentence = format!("{name} is only {length} bytes long");
+                    env.refuse(conn, other_length(sentence));
+                }
+                StreamEnd::Open if late => env.refuse(conn, no_quorum()),
                 StreamEnd::Open => self.ingest.early_closes.push(close),
             }
-        }
-    }
-
-    /// The stream has another length than its closer says.
-    pub(super) fn refuse_closing(&self, env: &mut Env, conn: ConnId, name: StreamName) {
-        if let Some(stream) = self.engine.state().stream(name) {
-            let reason = NotOpened::Continues {
-                length: stream.length,
-                continued_by: stream.continued_by,
-            };
-            self.refuse_continuing(env, conn, name, reason);
         }
     }
 
@@ -124,12 +127,16 @@ impl Log {
         at: Option<StreamPosition>,
     ) {
         let closes = self.ingest.closing.remove(&stream).unwrap_or_default();
-        let writer = self.ingest.writer.as_ref();
-        let of_writer = writer.filter(|w| w.stream == stream);
+        let of_writer = |w: &Writer| w.stream == stream;
         let Some(at) = at else {
             // It grew or ended meanwhile: decide again by its state.
             self.ingest.early_closes.extend(closes);
-            if of_writer.is_some_and(|w| w.close_proposed) {
+            if self
+                .ingest
+                .writer
+                .as_ref()
+                .is_some_and(|w| of_writer(w) && w.close_proposed)
+            {
                 self.drop_writer(env, Some(cut_off()));
             }
             return;
@@ -138,7 +145,7 @@ impl Log {
         for close in closes {
             env.part(close.conn, line.as_bytes());
         }
-        if of_writer.is_some()
+        if self.ingest.writer.as_ref().is_some_and(of_writer)
             && let Some(writer) = self.ingest.writer.take()
             && let Sink::Client(conn) = writer.sink
         {

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Sink;
 use super::opening::{Append, EndOfBytes, Mode};
 use crate::env::Env;
-use crate::format::PAYLOAD_BYTES_MAX;
+use crate::format::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
 use crate::log::{Log, batch_of};
 
 #[derive(Default)]
@@ -49,13 +49,7 @@ impl Log {
                 if !self.can_propose() || room == 0 {
                     return;
                 }
-                let count = self
-                    .ingest
-                    .local
-                    .pending
-                    .len()
-                    .min(PAYLOAD_BYTES_MAX)
-                    .min(room);
+                let count = self.ingest.local.pending.len().min(PAYLOAD_MAX).min(room);
                 let bytes: Vec<u8> = self.ingest.local.pending.drain(..count).collect();
                 if let Some(writer) = &mut self.ingest.writer {
                     writer.proposed += count as u64;

@@ -208,51 +208,6 @@ impl Log {
         self.ingest.queue = kept;
     }
 
-    /// The stream that is being written or opened, and what it continues.
-    pub(super) fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
-        let active = |w: &&Writer| !w.ended || w.acknowledged < w.proposed;
-        if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
-            let state = self.engine.state().stream(writer.stream);
-            let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
-            return Some((writer.stream, continued));
-        }
-        let (name, append) = self.ingest.opening.iter().next()?;
-        Some((*name, append.continues.map(|(name, _)| name)))
-    }
-
-    pub(super) fn refuse_continuing(
-        &self,
-        env: &mut Env,
-        conn: ConnId,
-        continued: StreamName,
-        reason: NotOpened,
-    ) {
-        let refusal = match reason {
-            NotOpened::Continues {
-                length,
-                continued_by,
-            } => {
-                let refusal = Refusal::new(
-                    "continues",
-                    "the stream to continue has another length; drop what is safe and continue there",
-                )
-                .key("length", length)
-                .key("at", self.chain_base(continued) + length.0);
-                match continued_by {
-                    Some(by) => refusal.key("by", by),
-                    None => refusal,
-                }
-            }
-            NotOpened::UnknownStream => {
-                Refusal::new("unknown-stream", "this log has no such stream to continue")
-            }
-            NotOpened::NotNew => {
-                Refusal::new("not-leader", "the stream's name was taken; ask again")
-            }
-        };
-        env.refuse(conn, refusal);
-    }
-
     pub(crate) fn on_opened(&mut self, env: &mut Env, stream: StreamName) {
         // Whoever wrote before is over, whether the new stream is ours or not.
         let old = self.ingest.writer.as_ref().map(|w| w.stream);
@@ -307,12 +262,58 @@ impl Log {
         let Some(append) = self.ingest.opening.remove(&stream) else {
             return;
         };
-        if let Sink::Client(conn) = append.from {
-            let continued = append.continues.map_or(stream, |(name, _)| name);
-            self.refuse_continuing(env, conn, continued, reason);
-        } else {
+        let Sink::Client(conn) = append.from else {
             self.ingest.local.wanted = false; // The next attempt takes the next number.
+            return;
+        };
+        let continued = append.continues.map_or(stream, |(name, _)| name);
+        self.refuse_continuing(env, conn, continued, reason);
+    }
+
+    /// The stream that is being written or opened, and what it continues. A client that has sent its
+    /// last byte keeps nobody from writing.
+    fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
+        let active = |w: &&Writer| !w.ended || w.end == EndOfBytes::Fin;
+        if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
+            let state = self.engine.state().stream(writer.stream);
+            let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
+            return Some((writer.stream, continued));
         }
+        let (name, append) = self.ingest.opening.iter().next()?;
+        Some((*name, append.continues.map(|(name, _)| name)))
+    }
+
+    fn refuse_continuing(
+        &self,
+        env: &mut Env,
+        conn: ConnId,
+        continued: StreamName,
+        reason: NotOpened,
+    ) {
+        let refusal = match reason {
+            NotOpened::Continues {
+                length,
+                continued_by,
+            } => {
+                let refusal = Refusal::new(
+                    "continues",
+                    "the stream to continue has another length; drop what is safe and continue there",
+                )
+                .key("length", length)
+                .key("at", self.chain_base(continued) + length.0);
+                match continued_by {
+                    Some(by) => refusal.key("by", by),
+                    None => refusal,
+                }
+            }
+            NotOpened::UnknownStream => {
+                Refusal::new("unknown-stream", "this log has no such stream to continue")
+            }
+            NotOpened::NotNew => {
+                Refusal::new("not-leader", "the stream's name was taken; ask again")
+            }
+        };
+        env.refuse(conn, refusal);
     }
 
     /// Where in its chain of continued streams this one begins.
