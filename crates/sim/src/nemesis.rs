@@ -214,7 +214,9 @@ impl Nemesis {
             self.victims[index] = self.victims[index].max(over);
             return world.at(over, move |world| bring_back_in_war(world, node));
         }
-        let files = world.disk(node).files();
+        // A node whose manifest is damaged is a lost disk; that is another act.
+        let mut files = world.disk(node).files();
+        files.retain(|(path, _)| path.extension().is_some_and(|e| e == "seg"));
         if let Some((path, length)) = self.random.pick(&files)
             && *length > 0
         {

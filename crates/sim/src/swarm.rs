@@ -53,7 +53,7 @@ pub enum Act {
     JumpClock,
     /// One connection of a node.
     Reset,
-    /// At rest, in one file of one node, always the same node. Never drawn: see `Swarm::with`.
+    /// At rest, in one segment of one node, always the same node. Never drawn: see `Swarm::with`.
     FlipBit,
     /// That node comes back with an empty disk. Never drawn.
     LoseDisk,

@@ -35,7 +35,10 @@ impl Store {
         let directory = config.directory.clone();
         let (store, report) = Store::recover(config, disk, &mut |record| replay.feed(record))?;
         let checkpoint = replay.finish()?;
-        let checkpoint = checkpoint.ok_or(RecoverError::NoCheckpoint { directory })?;
+        let mut checkpoint = checkpoint.ok_or(RecoverError::NoCheckpoint { directory })?;
+        // Every record says what is promised: a later one still does where the promise's own record
+        // cannot be read. (I4: a promise is never forgotten.)
+        checkpoint.promised = checkpoint.promised.max(report.promised);
         Ok((store, report, checkpoint))
     }
 }

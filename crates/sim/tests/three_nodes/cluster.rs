@@ -7,7 +7,7 @@ use node::Node;
 use node::config::{Limits, NodeConfig, Start};
 use node::op::{Disk, Time};
 use sim::client::Asker;
-use sim::{Cluster, HostId, Process, Scenario, World};
+use sim::{Cluster, HostId, Process, Scenario, Status, World};
 
 use crate::checks;
 
@@ -104,25 +104,41 @@ pub fn run(scenario: &Scenario) -> Cluster {
     cluster
 }
 
+/// As `run`, when one node's disk may lose so much that the node does not start again. It must not
+/// before all are whole: until then it may be one of too few.
+pub fn run_with_damage(scenario: &Scenario) {
+    let mut cluster = build(scenario);
+    wait_until_whole(&mut cluster);
+    cluster.suffer().unwrap();
+    cluster.serve().unwrap();
+    let well = |world: &World, node: &HostId| world.status(*node) != Status::FailedToStart;
+    let all = cluster.nodes.len();
+    cluster.nodes.retain(|node| well(&cluster.world, node));
+    assert!(cluster.nodes.len() + 1 >= all, "only one disk is bad");
+    wait_until_whole(&mut cluster);
+    cluster.stop().unwrap();
+}
+
 /// Every replica takes part, knows all that is chosen and holds its bytes.
 pub fn wait_until_whole(cluster: &mut Cluster) {
     let nodes = cluster.nodes.clone();
+    let members = cluster.addresses.len();
     let logs = 2 + MORE_LOGS.len();
     let waited = cluster.wait("the nodes to be whole", |world| {
-        is_whole(world, &nodes, logs)
+        is_whole(world, &nodes, members, logs)
     });
     if let Err(failure) = waited {
         panic!("{failure:?}\n{}", checks::picture(&cluster.world, &nodes));
     }
 }
 
-fn is_whole(world: &World, nodes: &[HostId], logs: usize) -> bool {
+fn is_whole(world: &World, nodes: &[HostId], members: usize, logs: usize) -> bool {
     let all: Option<Vec<&Node>> = nodes.iter().map(|n| world.machine::<Node>(*n)).collect();
     let Some(all) = all else { return false };
     let well = |node: &Node| {
         let whole = |view: node::LogView| {
-            let members = view.state.configuration.members().len();
-            view.stopped.is_none() && members == nodes.len() && view.missing().is_empty()
+            let all_vote = view.state.configuration.members().len() == members;
+            view.stopped.is_none() && all_vote && view.missing().is_empty()
         };
         node.log_views().count() == logs && node.log_views().all(whole)
     };

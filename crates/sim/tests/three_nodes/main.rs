@@ -78,12 +78,12 @@ fn disks_may_fail_and_fill() {
 
 #[test]
 fn one_node_may_lose_bits_of_what_it_wrote() {
-    let acts = [Act::FlipBit, Act::Kill];
+    let acts = [Act::FlipBit, Act::FlipBit, Act::Kill];
     each_seed(
         0..20,
         "-p sim --test three_nodes one_node_may_lose",
         |seed| {
-            cluster::run(&Scenario {
+            cluster::run_with_damage(&Scenario {
                 swarm: with_acts(&acts),
                 ..cluster::scenario(seed)
             });
