@@ -48,6 +48,8 @@ struct Reader {
     busy: bool,
     missing_since: Option<Time>,
     retry_at: Time,
+    /// A raw answer that has begun can end only by breaking off.
+    sent_bytes: bool,
     /// When something was last sent.
     sent_at: Time,
 }
@@ -150,6 +152,7 @@ impl Log {
             busy: false,
             missing_since: None,
             retry_at: Time(0),
+            sent_bytes: false,
             sent_at: Time(0),
         })
     }
@@ -392,6 +395,7 @@ impl Log {
         reader.missing_since = None;
         reader.cursor.at += slice.len() as u64;
         reader.sent_at = env.now;
+        reader.sent_bytes = true;
         slices.push(slice);
         reader.busy = true;
         env.send(conn, slices);
@@ -430,9 +434,7 @@ impl Log {
             }
             Ok(_) => env.part(conn, b""),
             // In a raw answer a line after bytes would be taken for bytes: break the connection.
-            Err(refusal) if reader.framed || !reader.began || reader.cursor.at == 0 => {
-                env.refuse(conn, refusal)
-            }
+            Err(refusal) if reader.framed || !reader.sent_bytes => env.refuse(conn, refusal),
             Err(_) => env.close(conn),
         }
     }

@@ -167,6 +167,12 @@ impl Settings {
         let mut limits = Limits::default();
         limits.catch_up_rate = all.catch_up_rate.unwrap_or(limits.catch_up_rate).max(1);
         limits.disk_reserve_bytes = all.disk_reserve.unwrap_or(limits.disk_reserve_bytes);
+        if limits.disk_reserve_bytes < 2 * limits.unchosen_bytes_max {
+            tracing::warn!(
+                bytes = limits.disk_reserve_bytes,
+                "the disk reserve is smaller than what may have to be written after a change of leader; 32MiB or more is safe"
+            );
+        }
         let listen = all.listen.unwrap_or_default();
         Ok(NodeConfig {
             directory,
