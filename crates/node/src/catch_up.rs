@@ -32,6 +32,8 @@ pub(crate) struct CatchUp {
     topped_up_at: Time,
     /// Turns through the peers.
     turn: usize,
+    /// Each doubles the patience with a peer: a chunk that comes too late is asked for for ever.
+    lapses: u32,
     received: u64,
     told_at: Time,
     /// Everything was asked for: count again once it is on disk.
@@ -54,6 +56,9 @@ struct Request {
     progress_at: Time,
     wanted: bool,
 }
+
+/// No peer is waited for longer than this often doubled.
+const LAPSES_MAX: u32 = 5;
 
 impl CatchUp {
     pub(crate) fn is_busy(&self) -> bool {
@@ -134,11 +139,13 @@ impl Log {
             catch_up.topped_up_at = env.now;
         }
         if let Some(request) = &catch_up.request {
-            if env.now.0 <= request.progress_at.0 + env.limits.fetch_timeout {
+            let patience = env.limits.fetch_timeout << catch_up.lapses.min(LAPSES_MAX);
+            if env.now.0 <= request.progress_at.0 + patience {
                 return;
             }
             catch_up.request = None;
             catch_up.turn += 1;
+            catch_up.lapses += 1;
         }
         if self.store.queued_bytes() > env.limits.store_queue_bytes_max / 2 {
             return;
@@ -262,6 +269,9 @@ impl Log {
         }
         if end > current.to {
             return;
+        }
+        if env.now.0 <= current.progress_at.0 + env.limits.fetch_timeout {
+            self.catch_up.lapses = 0;
         }
         current.next = end;
         current.progress_at = env.now;
