@@ -370,15 +370,20 @@ impl Store {
             pieces.push((stream, reading.piece.clone()));
         }
         for (stream, bytes) in pieces {
-            // Two reads may meet the same record.
-            let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
-            if self.holdings.missing(stream, range.clone()).next() == Some(range.clone()) {
-                continue;
-            }
-            self.holdings.remove(stream, bytes.clone());
-            self.append_lost(stream, bytes);
-            self.events.push_back(StoreEvent::Lost { stream, range });
+            self.lose(stream, bytes);
         }
+    }
+
+    /// These bytes are not held any more, durably so, and whoever wants them has to hear of it.
+    fn lose(&mut self, stream: StreamName, bytes: Range<u64>) {
+        // Two reads may meet the same record.
+        let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
+        if self.holdings.missing(stream, range.clone()).next() == Some(range.clone()) {
+            return;
+        }
+        self.holdings.remove(stream, bytes.clone());
+        self.append_lost(stream, bytes);
+        self.events.push_back(StoreEvent::Lost { stream, range });
     }
 
     fn answer(&mut self, id: u64, result: Result<ReadBytes, ReadFailure>) {
@@ -442,9 +447,27 @@ impl Store {
                 }
                 self.drop_indexes();
             }
-            Err(error) => self.fail_search(segment, &error),
+            Err(error) => {
+                if error.kind() == io::ErrorKind::InvalidData {
+                    self.give_up_segment(segment);
+                }
+                self.fail_search(segment, &error);
+            }
         }
         self.admit();
+    }
+
+    /// The index of a segment is corrupt, so that nothing in it can be found: none of its bytes are
+    /// held any more, and a peer has them. (The next start reads the segment itself and finds what is
+    /// sound in it.)
+    fn give_up_segment(&mut self, segment: u64) {
+        let Some(sealed) = self.segments.get_mut(&segment) else {
+            return;
+        };
+        sealed.index = Some(SegmentIndex::default());
+        for (stream, bytes) in std::mem::take(&mut sealed.extents) {
+            self.lose(stream, bytes);
+        }
     }
 
     /// Keeps the indexes used last, and those that are not on disk yet.
