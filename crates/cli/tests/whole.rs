@@ -8,6 +8,8 @@
 
 mod harness;
 
+use std::time::{Duration, Instant};
+
 use harness::{Cluster, Content, Proxy, Weather, mebibytes, wait_for};
 
 fn size() -> u64 {
@@ -36,18 +38,33 @@ fn node_three_holds(cluster: &Cluster, bytes: u64) -> bool {
     missing == Some(0) && node.output_bytes("main") == bytes
 }
 
+/// Bytes per second that clients append, and a fifth of it that reaches the slow follower.
+const APPENDED: &str = "150M";
+const REACHES_THE_SLOW: u64 = 30_000_000;
+
+/// From the end of the appends, or of a pause, until every node holds everything: 700 MB at the
+/// fifth of the rate take 23 s.
+const WHOLE_WITHIN: Duration = Duration::from_secs(30);
+
+fn assert_whole_in_time(cluster: &Cluster, since: Instant) {
+    cluster.wait_whole();
+    let took = since.elapsed();
+    println!("whole after {:.1} s", took.as_secs_f64());
+    assert!(took < WHOLE_WITHIN, "whole only after {took:?}");
+}
+
 #[test]
 fn a_follower_slower_than_the_appends_becomes_whole() {
     let (cluster, proxy) = behind_a_proxy();
-    // Slower by far than the appends are.
-    proxy.set(Weather::Rate(16 << 20));
+    proxy.set(Weather::Rate(REACHES_THE_SLOW));
     let content = Content::new(1, size());
-    cluster.append("main", &[], content);
+    cluster.append("main", &["--rate", APPENDED], content);
+    let since = Instant::now();
     wait_for(
         || node_three_holds(&cluster, content.length).then_some(()),
         || format!("node 3 lacks bytes\n{}", cluster.logs()),
     );
-    cluster.wait_whole();
+    assert_whole_in_time(&cluster, since);
     proxy.set(Weather::Fair);
     cluster.check_same("main", &[content]);
 }
@@ -55,10 +72,11 @@ fn a_follower_slower_than_the_appends_becomes_whole() {
 #[test]
 fn a_slower_follower_becomes_whole_while_appends_go_on() {
     let (cluster, proxy) = behind_a_proxy();
-    proxy.set(Weather::Rate(16 << 20));
+    proxy.set(Weather::Rate(REACHES_THE_SLOW));
     let content = Content::new(2, size());
-    cluster.append("main", &[], content);
-    let more = Content::new(3, 20_000_000);
+    cluster.append("main", &["--rate", APPENDED], content);
+    let since = Instant::now();
+    let more = Content::new(3, 20_000_000.max(size() / 14));
     let appending = cluster.append_in_background("main", &["--rate", "2M"], more);
     let output = appending.wait();
     assert_eq!(output.status.code(), Some(0), "{}", harness::err(&output));
@@ -66,7 +84,7 @@ fn a_slower_follower_becomes_whole_while_appends_go_on() {
         || node_three_holds(&cluster, content.length + more.length).then_some(()),
         || format!("node 3 lacks bytes\n{}", cluster.logs()),
     );
-    cluster.wait_whole();
+    assert_whole_in_time(&cluster, since);
     proxy.set(Weather::Fair);
     cluster.check_same("main", &[content, more]);
 }
@@ -79,7 +97,7 @@ fn a_paused_follower_becomes_whole() {
     let content = Content::new(4, size());
     cluster.append("main", &[], content);
     cluster.nodes[follower].signal("-CONT");
-    cluster.wait_whole();
+    assert_whole_in_time(&cluster, Instant::now());
     cluster.check_same("main", &[content]);
 }
 
@@ -90,12 +108,13 @@ fn a_paused_follower_becomes_whole_while_appends_go_on() {
     cluster.nodes[follower].signal("-STOP");
     let content = Content::new(5, size());
     cluster.append("main", &[], content);
-    let more = Content::new(6, 16_000_000);
+    let more = Content::new(6, 16_000_000.max(size() / 7));
     let appending = cluster.append_in_background("main", &["--rate", "4M"], more);
     cluster.nodes[follower].signal("-CONT");
+    let since = Instant::now();
     let output = appending.wait();
     assert_eq!(output.status.code(), Some(0), "{}", harness::err(&output));
-    cluster.wait_whole();
+    assert_whole_in_time(&cluster, since);
     cluster.check_same("main", &[content, more]);
 }
 

@@ -5,31 +5,41 @@
 //! only when it can have grown: at start, when the state jumped, when a record turned out corrupt.
 //!
 //! Shape:  peer's segments -> data connection -> own segment.
-//! Units:  bytes; one request of at most `fetch_bytes_max`, `catch_up_rate` bytes per second.
+//! Units:  bytes; a few requests under way, their sizes and times by [`Pace`].
 //! Errors: a peer that does not have them, or does not answer, is passed over for the next.
 
 use std::collections::VecDeque;
+use std::iter;
 use std::ops::Range;
 
 use paxos::{Engine, NodeId, StreamName, StreamPosition, Time};
 
 use crate::buffer::Buffer;
+use crate::config::Limits;
 use crate::env::Env;
 use crate::format::frame::FetchBytes;
 use crate::log::Log;
 use crate::store::{NewRecord, Store};
 
+mod pace;
+
+use pace::Pace;
+
 #[derive(Default)]
 pub(crate) struct CatchUp {
-    /// Ranges of chosen output that were not held when last counted, in log order.
+    /// Ranges of chosen output that were not held when last counted and were not asked for since,
+    /// in log order.
     missing: VecDeque<(StreamName, Range<u64>)>,
     /// Bytes that phase 1 needs and we lack; they go first.
     wanted: Option<Wanted>,
-    request: Option<Request>,
+    /// In the order they were made.
+    requests: VecDeque<Request>,
+    /// What they brought and is not yet on disk.
+    arrived: Vec<(StreamName, Range<u64>)>,
     last_request: u64,
-    /// Bytes we may still ask for, and when that was last topped up.
-    allowance: u64,
-    topped_up_at: Time,
+    pace: Pace,
+    /// The peer asked last did not have the bytes: they may be on their way to it.
+    not_before: Time,
     /// Turns through the peers.
     turn: usize,
     /// Each doubles the patience with a peer: a chunk that comes too late is asked for for ever.
@@ -55,14 +65,47 @@ struct Request {
     to: u64,
     progress_at: Time,
     wanted: bool,
+    /// Whose turn it was.
+    turn: usize,
 }
+
+/// Requests under way: enough that a peer need not wait for the next one.
+const REQUESTS_MAX: usize = 4;
 
 /// No peer is waited for longer than this often doubled.
 const LAPSES_MAX: u32 = 5;
 
+/// Before another peer is asked for what one did not have. Microseconds.
+const NOT_HERE_WAIT: u64 = 10_000;
+
 impl CatchUp {
     pub(crate) fn is_busy(&self) -> bool {
-        !self.missing.is_empty() || self.wanted.is_some() || self.request.is_some() || self.recheck
+        !self.missing.is_empty()
+            || self.wanted.is_some()
+            || !self.requests.is_empty()
+            || self.recheck
+    }
+
+    /// When the next request may be made, if only the rate holds it back.
+    pub(crate) fn due(&self, limits: &Limits) -> Option<Time> {
+        let (_, range) = self.missing.front()?;
+        let due = self.pace.due(limits, range.end - range.start);
+        let free = self.requests.len() < REQUESTS_MAX && self.wanted.is_none();
+        free.then_some(due.max(self.not_before))
+    }
+
+    /// A request that will not be answered: what it has not brought is missing again.
+    fn give_up(&mut self, index: usize) {
+        if let Some(request) = self.requests.remove(index) {
+            // Once for all that were asked of the same peer.
+            if request.turn == self.turn {
+                self.turn += 1;
+            }
+            if !request.wanted {
+                let rest = (request.stream, request.next..request.to);
+                self.missing.push_front(rest);
+            }
+        }
     }
 
     /// The state jumped: what is missing is counted once the engine's outputs are performed.
@@ -75,7 +118,10 @@ impl CatchUp {
     }
 
     pub(crate) fn missing_bytes(&self) -> u64 {
-        self.missing.iter().map(|(_, r)| r.end - r.start).sum()
+        let asked = self.requests.iter().filter(|r| !r.wanted);
+        let asked: u64 = asked.map(|r| r.to - r.next).sum();
+        let others = self.missing.iter().chain(&self.arrived);
+        asked + others.map(|(_, r)| r.end - r.start).sum::<u64>()
     }
 
     /// Compares the chosen output with what is held.
@@ -84,10 +130,25 @@ impl CatchUp {
         for stream in &engine.state().streams {
             let range = stream.trimmed..stream.length;
             for gap in store.holdings().missing(stream.name, range) {
-                self.missing
-                    .push_back((stream.name, gap.start.0..gap.end.0));
+                let whole = gap.start.0..gap.end.0;
+                let mut gaps: Vec<Range<u64>> = iter::once(whole).collect();
+                for taken in self.on_its_way(stream.name) {
+                    gaps = gaps.iter().flat_map(|gap| without(gap, &taken)).collect();
+                }
+                let gaps = gaps.into_iter().map(|gap| (stream.name, gap));
+                self.missing.extend(gaps);
             }
         }
+        self.recheck = !self.arrived.is_empty() || !self.requests.is_empty();
+    }
+
+    /// What was asked for, and what came and is being written.
+    fn on_its_way(&self, stream: StreamName) -> impl Iterator<Item = Range<u64>> {
+        let asked = self.requests.iter().filter(move |r| r.stream == stream);
+        let arrived = self.arrived.iter().filter(move |(s, _)| *s == stream);
+        asked
+            .map(|r| r.next..r.to)
+            .chain(arrived.map(|(_, range)| range.clone()))
     }
 
     pub(crate) fn want(
@@ -111,6 +172,17 @@ impl CatchUp {
     }
 }
 
+/// The parts of `range` that are not in `taken`; none of them is empty.
+fn without(range: &Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+    let before = range.start..range.end.min(taken.start);
+    let behind = range.start.max(taken.end)..range.end;
+    let parts = match taken.is_empty() {
+        true => [range.clone(), 0..0],
+        false => [before, behind],
+    };
+    parts.into_iter().filter(|part| !part.is_empty())
+}
+
 impl Log {
     pub(crate) fn missing_bytes(&self) -> u64 {
         self.catch_up.missing_bytes()
@@ -121,49 +193,48 @@ impl Log {
         if !self.catch_up.is_busy() {
             return;
         }
-        self.forget_what_came();
-        if self.catch_up.recheck && self.store.queued_bytes() == 0 {
-            self.catch_up.recheck = false;
-            self.recount_missing(env);
-        }
-        let catch_up = &mut self.catch_up;
-        let passed = env
-            .now
-            .0
-            .saturating_sub(catch_up.topped_up_at.0)
-            .min(1_000_000);
-        let gained = passed * env.limits.catch_up_rate / 1_000_000;
-        if gained > 0 {
-            catch_up.allowance =
-                (catch_up.allowance + gained).min(env.limits.fetch_bytes_max.max(gained));
-            catch_up.topped_up_at = env.now;
-        }
-        if let Some(request) = &catch_up.request {
-            let patience = env.limits.fetch_timeout << catch_up.lapses.min(LAPSES_MAX);
-            if env.now.0 <= request.progress_at.0 + patience {
-                return;
+        if self.store.queued_bytes() == 0 {
+            self.catch_up.arrived.clear();
+            if self.catch_up.recheck && self.catch_up.requests.is_empty() {
+                self.recount_missing(env);
             }
-            catch_up.request = None;
-            catch_up.turn += 1;
-            catch_up.lapses += 1;
         }
-        if self.store.queued_bytes() > env.limits.store_queue_bytes_max / 2 {
-            return;
+        self.forget_what_came();
+        let catch_up = &mut self.catch_up;
+        let patience = env.limits.fetch_timeout << catch_up.lapses.min(LAPSES_MAX);
+        let late = |r: &Request| env.now.0 > r.progress_at.0 + patience;
+        if catch_up.requests.iter().any(late) {
+            catch_up.lapses += 1;
+            // From behind, so that what was asked for first is asked for first again.
+            while let Some(index) = catch_up.requests.iter().rposition(late) {
+                catch_up.give_up(index);
+            }
+        }
+        while self.request_bytes(env) {}
+    }
+
+    /// Whether there may be more to ask for.
+    fn request_bytes(&mut self, env: &mut Env) -> bool {
+        let catch_up = &mut self.catch_up;
+        if catch_up.requests.len() >= REQUESTS_MAX
+            || self.store.queued_bytes() > env.limits.store_queue_bytes_max / 2
+            || env.now < catch_up.not_before
+        {
+            return false;
         }
         let (stream, range, holders, wanted) = match (&catch_up.wanted, catch_up.missing.front()) {
             (Some(w), _) => (w.stream, w.range.clone(), w.holders.clone(), true),
             (None, Some((stream, range))) => (*stream, range.clone(), Vec::new(), false),
-            (None, None) => return,
+            (None, None) => return false,
         };
-        let count = (range.end - range.start).min(env.limits.fetch_bytes_max);
-        if !wanted && catch_up.allowance < count.min(1 << 20) {
-            return;
+        // It is asked for once, and again if it did not get to the disk.
+        if wanted
+            && catch_up
+                .on_its_way(stream)
+                .any(|r| r.contains(&range.start))
+        {
+            return false;
         }
-        let count = if wanted {
-            count
-        } else {
-            count.min(catch_up.allowance)
-        };
         let mut peers: Vec<NodeId> = self.alive.iter().copied().collect();
         if wanted {
             peers.retain(|p| holders.contains(p));
@@ -176,11 +247,27 @@ impl Log {
             }
         }
         if peers.is_empty() {
-            return;
+            return false;
         }
         let peer = peers[catch_up.turn % peers.len()];
+        let left = range.end - range.start;
+        let count = match wanted {
+            true => left.min(env.limits.fetch_bytes_max),
+            false => {
+                let pace = &mut catch_up.pace;
+                let Some(count) = pace.take(env.now, env.appended_at, &env.limits, left) else {
+                    return false;
+                };
+                if let Some((_, range)) = catch_up.missing.front_mut() {
+                    range.start += count;
+                    if range.is_empty() {
+                        catch_up.missing.pop_front();
+                    }
+                }
+                count
+            }
+        };
         catch_up.last_request += 1;
-        catch_up.allowance = catch_up.allowance.saturating_sub(count);
         let request = Request {
             id: catch_up.last_request,
             peer,
@@ -189,6 +276,7 @@ impl Log {
             to: range.start + count,
             progress_at: env.now,
             wanted,
+            turn: catch_up.turn,
         };
         env.send_fetch(
             peer,
@@ -200,7 +288,7 @@ impl Log {
                 to: StreamPosition(request.to),
             },
         );
-        catch_up.request = Some(request);
+        catch_up.requests.push_back(request);
         if env.now.0 > catch_up.told_at.0 + 1_000_000 {
             catch_up.told_at = env.now;
             let (missing, received) = (catch_up.missing_bytes(), catch_up.received);
@@ -212,10 +300,18 @@ impl Log {
                 "catching up with bytes"
             );
         }
+        true
     }
 
     /// Drops what is held by now from the list of what is missing.
     fn forget_what_came(&mut self) {
+        let holdings = self.store.holdings();
+        self.catch_up.arrived.retain(|(stream, range)| {
+            !holdings.holds(
+                *stream,
+                StreamPosition(range.start)..StreamPosition(range.end),
+            )
+        });
         let before = self.catch_up.missing.is_empty();
         while let Some((stream, range)) = self.catch_up.missing.front().cloned() {
             let asked = StreamPosition(range.start)..StreamPosition(range.end);
@@ -256,27 +352,28 @@ impl Log {
         length: usize,
     ) {
         let context = self.context();
-        let Some(current) = &mut self.catch_up.request else {
+        let end = position.0 + length as u64;
+        let mut requests = self.catch_up.requests.iter_mut();
+        let Some(current) = requests
+            .find(|r| (r.id, r.peer, r.stream) == (request, peer, stream) && r.next == position.0)
+        else {
             return;
         };
-        let end = position.0 + length as u64;
-        if current.id != request
-            || current.peer != peer
-            || current.stream != stream
-            || current.next != position.0
-        {
-            return;
-        }
         if end > current.to {
             return;
         }
+        current.next = end;
         if env.now.0 <= current.progress_at.0 + env.limits.fetch_timeout {
             self.catch_up.lapses = 0;
         }
-        current.next = end;
-        current.progress_at = env.now;
-        let done = current.next == current.to;
+        // A peer answers in order: those behind have waited for this one.
+        for waiting in &mut self.catch_up.requests {
+            if waiting.peer == peer {
+                waiting.progress_at = env.now;
+            }
+        }
         self.catch_up.received += length as u64;
+        self.catch_up.arrived.push((stream, position.0..end));
         let digest = crate::format::digest(&buffer[crate::format::RECORD_HEADER..][..length]);
         let tag = self.persisted.0;
         self.store.append(
@@ -290,35 +387,38 @@ impl Log {
             context,
             tag,
         );
-        if done {
-            let wanted = self.catch_up.request.take().is_some_and(|r| r.wanted);
-            if !wanted
-                && let Some((s, range)) = self.catch_up.missing.front_mut()
-                && *s == stream
-                && range.start < end
-            {
-                // On its way to disk: go on behind it. `recount` at the end finds what was lost.
-                range.start = end.min(range.end);
-                if range.start == range.end {
-                    self.catch_up.missing.pop_front();
-                    self.catch_up.recheck |= self.catch_up.missing.is_empty();
-                }
-            }
-        }
+        // On its way to disk. A recount at the end finds what was lost.
+        let catch_up = &mut self.catch_up;
+        catch_up.requests.retain(|r| r.next < r.to);
+        catch_up.recheck |= catch_up.requests.is_empty() && catch_up.missing.is_empty();
         self.drain(env);
     }
 
     pub(crate) fn on_bytes_not_here(&mut self, env: &mut Env, peer: NodeId, request: u64) {
-        if self
-            .catch_up
-            .request
-            .as_ref()
-            .is_some_and(|r| r.id == request && r.peer == peer)
-        {
-            self.catch_up.request = None;
-            self.catch_up.turn += 1;
-            // Another turn at the next round, not at once: the bytes may be on their way.
-            self.catch_up.topped_up_at = env.now;
+        let asked = |r: &Request| r.id == request && r.peer == peer;
+        if let Some(index) = self.catch_up.requests.iter().position(asked) {
+            self.catch_up.give_up(index);
+            self.catch_up.not_before = Time(env.now.0 + NOT_HERE_WAIT);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_on_its_way_is_not_missing() {
+        let left = |range, taken| {
+            let parts = without(&range, &taken);
+            parts.map(|part| (part.start, part.end)).collect::<Vec<_>>()
+        };
+        assert_eq!(left(10..20, 0..5), [(10, 20)]);
+        assert_eq!(left(10..20, 20..30), [(10, 20)]);
+        assert_eq!(left(10..20, 12..14), [(10, 12), (14, 20)]);
+        assert_eq!(left(10..20, 0..12), [(12, 20)]);
+        assert_eq!(left(10..20, 18..99), [(10, 18)]);
+        assert_eq!(left(10..20, 12..12), [(10, 20)]);
+        assert!(left(10..20, 0..99).is_empty());
     }
 }

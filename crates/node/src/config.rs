@@ -48,9 +48,11 @@ pub struct Limits {
     /// A follower stops receiving proposals while so much waits for its disk.
     pub store_queue_bytes_max: u64,
     pub read_buffers_max: usize,
+    /// Missing bytes fetched while appends go on; otherwise as many as peers can send.
     pub catch_up_rate: u64,
-    /// One request for missing bytes.
+    /// One request for missing bytes; while appends go on.
     pub fetch_bytes_max: u64,
+    pub fetch_bytes_busy: u64,
     pub fetch_timeout: u64,
     /// New bytes are refused below this much free space, and taken again above twice this.
     pub disk_reserve_bytes: u64,
@@ -82,8 +84,9 @@ impl Default for Limits {
             send_bytes_max: 1 << 20,
             store_queue_bytes_max: 16 << 20,
             read_buffers_max: 64,
-            catch_up_rate: 100_000_000,
-            fetch_bytes_max: 4 << 20,
+            catch_up_rate: 32_000_000,
+            fetch_bytes_max: 2 << 20,
+            fetch_bytes_busy: 256 << 10,
             fetch_timeout: 2_000_000,
             disk_reserve_bytes: 256 << 20,
             disk_stall: 1_500_000,

@@ -80,6 +80,8 @@ pub struct Env {
     /// Of our own disk: what was free when last asked, less what was written since.
     pub free_bytes: u64,
     pub stopping: bool,
+    /// When new bytes of any log last came in, from a client or a leader.
+    pub appended_at: Time,
     /// When this process last went on after it was kept from running.
     pub resumed_at: Time,
     pub reads_in_flight: usize,
@@ -111,6 +113,7 @@ impl Env {
             disk_is_full: false,
             free_bytes: u64::MAX,
             stopping: false,
+            appended_at: Time(0),
             resumed_at: Time(0),
             reads_in_flight: 0,
             next_conn: 2,

@@ -124,6 +124,9 @@ impl Log {
                         Some("a proposal of another length than its bytes"),
                     );
                 }
+                if is_content {
+                    env.appended_at = env.now;
+                }
                 self.on_proposal(env, peer, proposal, bytes.filter(|_| is_content));
             }
             DataHeader::Bytes(header) => {

@@ -451,6 +451,7 @@ impl Log {
         buffer: Buffer,
         count: usize,
     ) {
+        env.appended_at = env.now;
         env.wrote(count);
         let permit = self.engine.permit().expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
@@ -591,6 +592,7 @@ impl Log {
             self.store.deadline(),
             self.readers.deadline(),
             self.busy_deadline(env),
+            self.catch_up_deadline(env),
         ]
         .into_iter()
         .flatten()
@@ -600,6 +602,12 @@ impl Log {
     fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
         self.is_busy()
             .then_some(paxos::Time(env.now.0 + BUSY_ROUND))
+    }
+
+    fn catch_up_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        let due = self.catch_up.due(&env.limits)?;
+        // If it passed, something else than the rate holds it back.
+        (due > env.now).then_some(due)
     }
 
     /// Something is under way that nobody else would wake us for.

@@ -37,8 +37,11 @@ impl Latencies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts anew, and only what is acknowledged in this window.
     pub fn set_window(&self, from: Instant, to: Instant) {
-        self.lock().window = Some((from, to));
+        let mut state = self.lock();
+        state.window = Some((from, to));
+        state.micros.reset();
     }
 
     /// A write that ends at `position` was due at `since`. Called before it is made.

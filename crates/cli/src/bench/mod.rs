@@ -4,6 +4,7 @@
 //!   append     cluster and floor in turn ── load ── latency ──┐
 //!   failover   cluster, a fault, the next ack ── proxied ─────┤   report, one line of JSON
 //!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
+//!   catch-up   cluster, a node that was away, acks ───────┤
 //!   elections  cluster and busy cores ────────────────────────┤
 //!   machine    the disk, the loopback and memory themselves ──┘
 //! ```
@@ -30,6 +31,7 @@ mod proxied;
 pub mod proxy;
 
 pub mod append;
+pub mod catch_up;
 pub mod elections;
 pub mod failover;
 pub mod machine;

@@ -52,7 +52,7 @@ pub struct Arguments {
     /// Join the cluster of these nodes, if the directory is empty
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "LOGBERG_JOIN", hide_env_values = true)]
     join: Vec<String>,
-    /// Bytes a second at which this node fetches what it missed
+    /// Bytes a second, per log, at which this node fetches what it missed while others append
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_CATCH_UP_RATE", hide_env_values = true)]
     catch_up_rate: Option<u64>,
     /// Refuse appends when less than this is free on the disk

@@ -32,6 +32,7 @@ pub fn small_limits() -> Limits {
         store_queue_bytes_max: 256 << 10,
         read_buffers_max: 4,
         fetch_bytes_max: 64 << 10,
+        fetch_bytes_busy: 16 << 10,
         disk_reserve_bytes: 2 << 20,
         segment_bytes_first: 64 << 10,
         segment_bytes_max: 256 << 10,
