@@ -208,7 +208,9 @@ impl Engine {
     fn on_durable(&mut self, up_to: RecordNumber) {
         self.acceptor.on_durable(up_to, self.state.next);
         self.choose();
-        self.evaluate_phase1();
+        if self.phase1().is_some() {
+            self.evaluate_phase1();
+        }
     }
 
     /// The next thing to do; perform them in order.
@@ -367,6 +369,18 @@ impl Engine {
         self.peers.is_alive(node)
     }
 
+    /// Whether the role is the one last put out.
+    fn role_is_told(&self) -> bool {
+        match (&self.stage, &self.role) {
+            (Stage::Following(following), Role::Follower { leader, term }) => {
+                following.leader == *leader && following.term == *term
+            }
+            (Stage::Leading(leading), Role::Leader { term }) => leading.term == *term,
+            (Stage::Following(_) | Stage::Leading(_), _) => false,
+            (_, told) => *told == Role::Candidate,
+        }
+    }
+
     // What the parts share.
 
     pub(crate) fn put(&mut self, output: Output) {
@@ -484,17 +498,15 @@ impl Engine {
         if matches!(self.stage, Stage::Leading(_)) {
             self.settle_leader();
         }
-        let role = self.role();
-        if role != self.role {
-            self.role = role;
-            self.put(Output::Role(role));
+        if !self.role_is_told() {
+            self.role = self.role();
+            self.put(Output::Role(self.role));
         }
-        let leads = matches!(self.stage, Stage::Leading(_));
-        if leads || self.permit.is_some() {
+        if matches!(self.stage, Stage::Leading(_)) {
             self.update_permit();
-        }
-        if leads {
             self.settle_reads();
+        } else if self.permit.is_some() {
+            self.close_permit();
         }
     }
 }

@@ -124,10 +124,12 @@ impl Engine {
         }
         let open = SlotRange::new(slots.start.max(first_unchosen), slots.end);
         let accepted = self.acceptor.accepted();
-        let conflicts = accepted
-            .over(open)
-            .any(|(_, acceptance)| acceptance.term.0 == term && acceptance.value != value);
-        let known = accepted.covers(open, |acceptance| acceptance.term.0 == term);
+        let is_new = accepted.end() <= open.start;
+        let conflicts = !is_new
+            && accepted
+                .over(open)
+                .any(|(_, acceptance)| acceptance.term.0 == term && acceptance.value != value);
+        let known = !is_new && accepted.covers(open, |acceptance| acceptance.term.0 == term);
         if conflicts {
             // I3 is broken by the proposer; this replica keeps to the first value.
             self.ignore(from, Ignored::Malformed);

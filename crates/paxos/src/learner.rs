@@ -67,6 +67,7 @@ impl Engine {
     /// Up to where, from `first` on, a quorum of the current era accepted without a hole.
     fn quorum_end(&mut self, term: Term, first: Slot) -> Slot {
         self.scratch.clear();
+        let mut weight = 0;
         for member in self.state.configuration.members() {
             let end = if member.node == self.config.node {
                 self.acceptor.durable_end(term, first)
@@ -77,8 +78,12 @@ impl Engine {
                 }
             };
             if end > first {
+                weight += u64::from(member.weight);
                 self.scratch.push((end, u64::from(member.weight)));
             }
+        }
+        if !self.state.configuration.is_majority(weight) {
+            return first;
         }
         self.scratch.sort_unstable_by(|a, b| b.cmp(a));
         let mut weight = 0;
@@ -95,9 +100,7 @@ impl Engine {
     /// reconfiguration: the slots behind it have other quorums.
     fn apply_chosen(&mut self, term: Term, slots: SlotRange, leads: bool) {
         let state = Arc::make_mut(&mut self.state);
-        let accepted = self.acceptor.accepted();
-        let mut outcomes = core::mem::take(&mut self.outcomes);
-        for (slots, acceptance) in accepted.over(slots) {
+        for (slots, acceptance) in self.acceptor.accepted().over(slots) {
             assert!(
                 acceptance.term.0 == term && slots.start == state.next,
                 "I1: {slots} is chosen in {term}, and accepted in {} after {}",
@@ -106,17 +109,20 @@ impl Engine {
             );
             if let Some(outcome) = state.apply(slots, &acceptance.value) {
                 let new_era = matches!(outcome, Outcome::Reconfigured { .. });
-                outcomes.push((slots.start, outcome));
+                self.outcomes.push((slots.start, outcome));
                 if new_era && leads {
                     break;
                 }
             }
         }
         let next = state.next;
-        for (slot, outcome) in outcomes.drain(..) {
-            self.put(Output::Applied { slot, outcome });
+        if !self.outcomes.is_empty() {
+            let mut outcomes = core::mem::take(&mut self.outcomes);
+            for (slot, outcome) in outcomes.drain(..) {
+                self.put(Output::Applied { slot, outcome });
+            }
+            self.outcomes = outcomes;
         }
-        self.outcomes = outcomes;
         self.acceptor.forget_below(next);
     }
 

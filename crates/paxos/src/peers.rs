@@ -36,28 +36,32 @@ pub(crate) struct Peers {
 
 impl Peers {
     pub(crate) fn get(&self, node: NodeId) -> Option<&Peer> {
-        let at = self.peers.binary_search_by_key(&node, |p| p.node).ok()?;
-        Some(&self.peers[at])
+        self.peers.iter().find(|peer| peer.node == node)
     }
 
     pub(crate) fn entry(&mut self, node: NodeId) -> &mut Peer {
-        let at = match self.peers.binary_search_by_key(&node, |p| p.node) {
-            Ok(at) => at,
-            Err(at) => {
-                let peer = Peer {
-                    node,
-                    alive: false,
-                    first_unchosen: Slot(0),
-                    accepted: Runs::new(),
-                    accepted_up_to: None,
-                    status: None,
-                    missing_bytes: None,
-                };
-                self.peers.insert(at, peer);
-                at
-            }
+        // They are few: a handful of comparisons that the processor foresees.
+        let at = match self.peers.iter().position(|peer| peer.node == node) {
+            Some(at) => at,
+            None => self.add(node),
         };
         &mut self.peers[at]
+    }
+
+    #[cold]
+    fn add(&mut self, node: NodeId) -> usize {
+        let at = self.peers.partition_point(|peer| peer.node < node);
+        let peer = Peer {
+            node,
+            alive: false,
+            first_unchosen: Slot(0),
+            accepted: Runs::new(),
+            accepted_up_to: None,
+            status: None,
+            missing_bytes: None,
+        };
+        self.peers.insert(at, peer);
+        at
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Peer> {

@@ -65,7 +65,8 @@ impl Engine {
         self.send_to_members(&Message::Prepare { term });
     }
 
-    fn phase1(&mut self) -> Option<&mut Phase1> {
+    #[inline]
+    pub(crate) fn phase1(&mut self) -> Option<&mut Phase1> {
         match &mut self.stage {
             Stage::Preparing(phase) => Some(phase),
             Stage::Leading(leading) => leading.again.as_mut(),

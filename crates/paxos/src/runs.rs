@@ -50,10 +50,9 @@ impl<V: RunValue> Runs<V> {
         self.runs.len()
     }
 
-    /// The end of the last run.
-    #[cfg(test)]
-    pub(crate) fn end(&self) -> Option<Slot> {
-        self.runs.back().map(|(slots, _)| slots.end)
+    /// The end of the last run; the first slot if there is none.
+    pub(crate) fn end(&self) -> Slot {
+        self.runs.back().map_or(Slot(0), |(slots, _)| slots.end)
     }
 
     /// The index of the first run that ends after `slot`.
@@ -251,7 +250,7 @@ mod tests {
                 }
                 prop_assert_eq!(
                     runs.end(),
-                    model.keys().next_back().map(|s| Slot(s + 1))
+                    model.keys().next_back().map_or(Slot(0), |s| Slot(s + 1))
                 );
             }
         }

@@ -42,7 +42,11 @@ impl Engine {
                 self.begin_abdication(None);
             }
         }
-        self.check_abdication();
+        if let Stage::Leading(leading) = &self.stage
+            && leading.abdication.is_some()
+        {
+            self.check_abdication();
+        }
     }
 
     pub(crate) fn on_abdicate(&mut self, to: Option<NodeId>) {
