@@ -214,6 +214,19 @@ fn a_damaged_manifest_is_no_empty_directory() {
 }
 
 #[test]
+fn a_directory_of_one_cluster_joins_no_other() {
+    let (first, _) = served();
+    let second = Cluster::start(1);
+    let server = second.nodes[0].listen.clone();
+    let strayed = Node::new(
+        first.nodes[0].data.clone(),
+        format!("{}:7009", own_ip()),
+        &["--join", &server],
+    );
+    check_refuses(&strayed, &["another cluster", &server, "--data", "--join"]);
+}
+
+#[test]
 fn a_manifest_without_its_logs_is_a_lost_disk() {
     let (cluster, _) = served();
     let node = &cluster.nodes[0];

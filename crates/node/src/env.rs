@@ -196,7 +196,7 @@ impl Env {
         Request::new("peer")
             .key("kind", kind)
             .key("log", log)
-            .key("cluster", crate::line::uuid(&self.identity.cluster.0))
+            .key("cluster", self.identity.cluster.to_string())
             .key("from", self.identity.node)
             .key("to", to)
             .key("disk", crate::line::hex(&self.identity.disk.0))

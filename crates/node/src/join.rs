@@ -9,7 +9,7 @@ use crate::ClusterId;
 use crate::buffer::Buffer;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
 use crate::env::{Env, Place};
-use crate::line::{Request, hex, parse_hex16, uuid};
+use crate::line::{Request, hex, parse_hex16};
 use crate::node::Node;
 use crate::op::{BLOCK, ConnId};
 
@@ -59,7 +59,7 @@ pub(crate) fn answer(
         })
         .collect();
     let answer = Answer {
-        cluster: uuid(&env.identity.cluster.0),
+        cluster: env.identity.cluster.to_string(),
         node: id.0,
         nodes,
         members,

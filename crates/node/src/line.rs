@@ -272,19 +272,6 @@ pub fn parse_hex16(text: &str) -> Option<[u8; 16]> {
     Some(out)
 }
 
-/// The usual form of a UUID: 8-4-4-4-12.
-pub fn uuid(bytes: &[u8; 16]) -> String {
-    let h = hex(bytes);
-    format!(
-        "{}-{}-{}-{}-{}",
-        &h[..8],
-        &h[8..12],
-        &h[12..16],
-        &h[16..20],
-        &h[20..]
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

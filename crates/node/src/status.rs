@@ -3,7 +3,6 @@
 use paxos::{Role, StreamEnd};
 use serde::Serialize;
 
-use crate::line::uuid;
 use crate::log::Log;
 use crate::node::Node;
 
@@ -118,7 +117,7 @@ impl Node {
         }
         nodes.sort_by_key(|n| n.id);
         line(&Status {
-            cluster: uuid(&self.env.identity.cluster.0),
+            cluster: self.env.identity.cluster.to_string(),
             node: self.env.identity.node.0,
             version: self.config.version,
             address: self.env.advertise.clone(),

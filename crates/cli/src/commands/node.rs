@@ -1,11 +1,13 @@
 //! `logberg node`: one node of a cluster, in the foreground.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use client::{Client, Timeouts};
 use linux::{Kernel, KernelConfig, LinuxDisk};
-use node::Node;
+use node::{ClusterId, Node};
 use node::config::{Limits, NodeConfig, Start};
 use serde::{Deserialize, Serialize};
 
@@ -189,6 +191,30 @@ impl Settings {
     }
 }
 
+/// Whether the servers we are to join are of the cluster that our directory belongs to. Those that
+/// do not answer soon are not waited for: a node starts without its peers.
+fn check_cluster(own: ClusterId, servers: &[String], data: &Path) -> Result<()> {
+    if own == ClusterId::default() {
+        return Ok(()); // It has not joined any.
+    }
+    let own = own.to_string();
+    let soon = Duration::from_millis(500);
+    let timeouts = Timeouts { connect: soon, silence: soon, total: soon };
+    for server in servers {
+        let client = Client::new(vec![server.clone()], timeouts);
+        let Ok(status) = client.status_of(server) else { continue };
+        if status.cluster != own {
+            let sentence = format!(
+                "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
+                data.display(),
+                status.cluster
+            );
+            return Err(Failure::new(Kind::Failure, sentence).into());
+        }
+    }
+    Ok(())
+}
+
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 const DEFAULT_VOTERS: u32 = 3;
 
@@ -220,9 +246,15 @@ fn serve(mut config: NodeConfig) -> Result<()> {
             return Err(Failure::usage(format!("others cannot reach us at {bound}: say where with --advertise HOST:PORT")).into());
         }
     }
+    let servers = match &config.start {
+        Start::Join { servers } => servers.clone(),
+        _ => Vec::new(),
+    };
+    let data = config.directory.clone();
     let mut disk = LinuxDisk::new();
     let mut node = Node::start(config, &mut disk, linux::now())
         .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
+    check_cluster(node.cluster(), &servers, &data)?;
     kernel.run(&mut node).context("the event loop failed")?;
     Ok(())
 }

@@ -40,7 +40,7 @@ impl Node {
         request.allow(0, &keys)?;
         let bad = |what: &str| Refusal::new("bad-request", what.to_string());
         let cluster = request.require("cluster")?;
-        let own = crate::line::uuid(&self.env.identity.cluster.0);
+        let own = self.env.identity.cluster.to_string();
         if self.env.identity.node == NodeId(0) {
             return Err(Refusal::new(
                 "not-here",
