@@ -277,6 +277,7 @@ impl Log {
         current.progress_at = env.now;
         let done = current.next == current.to;
         self.catch_up.received += length as u64;
+        self.counts.bytes_fetched += length as u64;
         let digest = crate::format::digest(&buffer[crate::format::RECORD_HEADER..][..length]);
         let tag = self.persisted.0;
         self.store.append(
