@@ -91,7 +91,7 @@ impl Global {
     /// A node tells what happens off its normal path; other commands only what goes wrong.
     pub fn start_logging(&self, command: &Command) {
         let filter = EnvFilter::try_from_env("LOGBERG_LOG");
-        let usual = if command.is_node() { "info" } else { "warn" };
+        let usual = command.usual_log();
         let builder = tracing_subscriber::fmt()
             .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(usual)))
             .with_ansi(crate::show::colours_on_stderr())

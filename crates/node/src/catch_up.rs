@@ -374,6 +374,7 @@ impl Log {
         }
         self.catch_up.received += length as u64;
         self.catch_up.arrived.push((stream, position.0..end));
+        self.counts.bytes_fetched += length as u64;
         let digest = crate::format::digest(&buffer[crate::format::RECORD_HEADER..][..length]);
         let tag = self.persisted.0;
         self.store.append(

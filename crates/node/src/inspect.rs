@@ -3,6 +3,7 @@
 use paxos::{LogState, NodeId, PermitContent, PromisedTerm, Role, StreamName, StreamPosition};
 
 use crate::LogId;
+use crate::counts::{LogCounts, NodeCounts};
 use crate::log::Log;
 use crate::node::Node;
 
@@ -14,6 +15,7 @@ pub struct LogView<'a> {
     pub promised: PromisedTerm,
     /// All slots below `state.next` are chosen.
     pub state: &'a LogState,
+    pub counts: LogCounts,
     /// Why it takes no part any more.
     pub stopped: Option<&'a str>,
     log: &'a Log,
@@ -51,9 +53,14 @@ impl Node {
             role: log.engine.role(),
             promised: log.engine.promised(),
             state: log.engine.state(),
+            counts: log.counts,
             stopped: log.stopped.as_deref(),
             log,
         })
+    }
+
+    pub fn counts(&self) -> NodeCounts {
+        self.counts
     }
 
     /// How many logs the directory lists, itself included, as far as this node has applied it.

@@ -34,6 +34,7 @@ mod replicate;
 mod ring;
 
 mod commands;
+mod counts;
 pub mod directory;
 mod inspect;
 mod join;
@@ -42,6 +43,7 @@ mod peers;
 mod start;
 mod status;
 
+pub use counts::{LogCounts, NodeCounts};
 pub use ids::*;
 pub use inspect::LogView;
 pub use node::Node;

@@ -24,6 +24,7 @@ use paxos::{
 use crate::LogId;
 use crate::buffer::{Buffer, Shared, Slice};
 use crate::catch_up::CatchUp;
+use crate::counts::LogCounts;
 use crate::env::{Env, LogEvent};
 use crate::feed::Feeder;
 use crate::follow::Source;
@@ -68,6 +69,7 @@ pub struct Log {
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
     pub(crate) stopped: Option<String>,
+    pub(crate) counts: LogCounts,
     last_chosen_at: paxos::Time,
 }
 
@@ -131,6 +133,10 @@ impl Log {
             last_read: 0,
             rebind: None,
             stopped: None,
+            counts: LogCounts {
+                starts_with_gaps: u64::from(forgot_below > Slot(0)),
+                ..LogCounts::default()
+            },
             last_chosen_at: env.now,
         };
         log.catch_up.recount(&log.engine, &log.store);
@@ -223,7 +229,8 @@ impl Log {
                 };
                 self.ring.push(Entry { proposal, payload });
             }
-            Output::Permit(_) => {}
+            Output::Permit(Some(_)) => {}
+            Output::Permit(None) => self.counts.permits_lapsed += 1,
             Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
             Output::Chosen { .. } => self.last_chosen_at = env.now,
             Output::StateInstalled => {
@@ -233,6 +240,7 @@ impl Log {
                     "caught up by state"
                 );
                 self.catch_up.recount_soon();
+                self.counts.states_installed += 1;
             }
             Output::Role(role) => self.on_role(env, role),
             Output::ReadReady(read) => self.readers.on_ready(read),
@@ -354,6 +362,7 @@ impl Log {
                     to = range.end.0,
                     "a record on disk is corrupt; it is quarantined and will be fetched from a peer"
                 );
+                self.counts.ranges_lost += 1;
                 self.recount_missing(env);
             }
             StoreEvent::Failed(error) => self.stop(env, format!("the disk failed: {error}")),
@@ -376,6 +385,7 @@ impl Log {
             why,
             "this log's replica stops; repair the disk and restart the node"
         );
+        self.counts.disk_failures += 1;
         self.end_replication(env);
         self.stop_clients(
             env,
@@ -390,7 +400,10 @@ impl Log {
         self.role = role;
         tracing::info!(log = self.id.0, name = self.name, ?role, "role");
         match role {
-            Role::Leader { term } => self.begin_replication(env, term),
+            Role::Leader { term } => {
+                self.counts.elections_won += u64::from(!led);
+                self.begin_replication(env, term);
+            }
             Role::Follower { .. } | Role::Candidate => {
                 if led {
                     self.end_replication(env);
@@ -405,6 +418,7 @@ impl Log {
     }
 
     fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
+        self.count(&outcome);
         match &outcome {
             Outcome::Opened(stream) => self.on_opened(env, *stream),
             Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
@@ -423,7 +437,27 @@ impl Log {
         }
     }
 
-    fn note(&self, note: Note) {
+    /// What clients asked for is their leader's to count.
+    fn count(&mut self, outcome: &Outcome) {
+        let leading = u64::from(self.is_leading());
+        let counts = &mut self.counts;
+        match outcome {
+            Outcome::Opened(name) => {
+                let stream = self.engine.state().stream(*name);
+                let continues = stream.is_some_and(|stream| stream.continues.is_some());
+                counts.streams_opened += leading;
+                counts.streams_continued += u64::from(continues) * leading;
+            }
+            Outcome::NotOpened { .. } => counts.streams_not_opened += leading,
+            Outcome::Closed { .. } => counts.streams_closed += leading,
+            Outcome::NotClosed { .. } => counts.streams_not_closed += leading,
+            Outcome::Reconfigured { .. } => counts.eras_begun += 1,
+            Outcome::NodeId(_) | Outcome::NotReconfigured(_) | Outcome::Trimmed { .. } => {}
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.counts.note(&note);
         match note {
             Note::Refused { by, term } => {
                 tracing::debug!(log = self.id.0, by = by.0, %term, "refused");
@@ -541,6 +575,7 @@ impl Log {
                 log = self.id.0,
                 "this leader's disk hangs; another node takes over"
             );
+            self.counts.disk_stalls += 1;
             self.input(env, Input::StepDown);
         }
         self.drain(env);

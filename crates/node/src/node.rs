@@ -9,6 +9,7 @@ use paxos::{Input, NodeId, Slot, Time};
 
 use crate::commands::Decoder;
 use crate::config::{NodeConfig, Start};
+use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
 use crate::env::Env;
 use crate::greeting::Greeting;
@@ -52,6 +53,7 @@ pub struct Node {
     finished: bool,
     waiting_told_at: Time,
     pub(crate) started_at: Time,
+    pub(crate) counts: NodeCounts,
     manifest_file: SmallFile,
     peers_file: SmallFile,
 }
@@ -127,6 +129,7 @@ impl Node {
             finished: false,
             waiting_told_at: now,
             started_at: now,
+            counts: NodeCounts::default(),
             manifest_file: SmallFile::default(),
             peers_file: SmallFile::default(),
         }
@@ -153,7 +156,9 @@ impl Node {
 
     fn tick(&mut self) {
         self.next_tick = Time(self.env.now.0 + TICK);
-        self.env.disk_is_full = self.judge_space();
+        let full = self.judge_space();
+        self.counts.disk_full += u64::from(full && !self.env.disk_is_full);
+        self.env.disk_is_full = full;
         self.lead_directory();
         self.answer_requests();
         self.promote();
@@ -370,6 +375,7 @@ impl Node {
         if gap <= self.env.limits.peer_timeout {
             return;
         }
+        self.counts.gaps += 1;
         tracing::warn!(
             milliseconds = gap / 1000,
             "this process did not run for a while"

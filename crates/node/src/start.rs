@@ -187,7 +187,11 @@ fn recover_log(
         first_unchosen: checkpoint.state.next,
     };
     store.roll(&checkpoint, context);
-    Ok(Log::new(env, id, name.to_string(), store, checkpoint))
+    let mut log = Log::new(env, id, name.to_string(), store, checkpoint);
+    log.counts.torn_tails = u64::from(report.torn.is_some());
+    log.counts.corrupt_records = report.corruptions.len() as u64;
+    log.counts.segments_put_aside = report.quarantined.len() as u64;
+    Ok(log)
 }
 
 fn tell(id: LogId, report: &RecoveryReport) {

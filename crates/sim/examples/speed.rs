@@ -79,6 +79,6 @@ fn main() {
     let began = Instant::now();
     world.run_for(u64::MAX / 4, 5_000_000);
     let seconds = began.elapsed().as_secs_f64();
-    let per_second = world.steps() as f64 / seconds;
+    let per_second = world.events() as f64 / seconds;
     println!("{:.0} thousand events/s", per_second / 1000.0);
 }

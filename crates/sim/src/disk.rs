@@ -3,19 +3,21 @@
 //! An op changes the media at the moment it completes. What is in flight when the process dies is
 //! decided then: a name is there or not, a write is torn block by block.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
-use std::ops::Range;
+use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 
 use node::buffer::Buffer;
 use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Time, Token};
+use serde::{Deserialize, Serialize};
 
 use crate::media::{self, Contents, Media, TornBlocks};
 use crate::random::{PerMillion, Random};
 
 /// What kind of disk it is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct DiskModel {
     pub write_us: Range<u64>,
     pub read_us: Range<u64>,
@@ -33,6 +35,10 @@ pub struct DiskFaults {
     /// Per op that changes something: it fails once.
     pub write_errors: PerMillion,
     pub read_errors: PerMillion,
+    /// Per read of a process that starts: an error, or a bit flipped on its way. Over when it has
+    /// started, or not.
+    pub start_read_errors: PerMillion,
+    pub start_flips: PerMillion,
     /// Every change fails, until this is taken back.
     pub broken: bool,
     pub slow_factor: u64,
@@ -53,9 +59,24 @@ pub struct SimDisk {
     ops: u64,
     /// Changes that failed since the process started.
     failed_changes: u64,
+    pub(crate) counts: DiskCounts,
+    /// Where the last few writes to each file began, oldest first.
+    last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
+}
+
+/// What went wrong on a disk, in all.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct DiskCounts {
+    pub failed_changes: u64,
+    pub failed_reads: u64,
+    pub refused_for_space: u64,
+    pub torn_writes: u64,
+    pub failed_start_reads: u64,
+    pub flipped_start_reads: u64,
 }
 
 struct OpenFile {
+    path: PathBuf,
     /// None until it was opened, and if that failed.
     contents: Option<Contents>,
     writable: bool,
@@ -69,6 +90,8 @@ struct OpenFile {
 const EIO: i32 = 5;
 const EBADF: i32 = 9;
 const ENOSPC: i32 = 28;
+/// So many writes later a record says that this one was durable.
+const LAST_WRITES: usize = 6;
 const PREALLOCATED_BYTES_MAX: u64 = 1 << 20;
 
 impl Default for DiskModel {
@@ -89,6 +112,8 @@ impl Default for DiskFaults {
         DiskFaults {
             write_errors: PerMillion(0),
             read_errors: PerMillion(0),
+            start_read_errors: PerMillion(0),
+            start_flips: PerMillion(0),
             broken: false,
             slow_factor: 1,
             capacity_bytes: 1 << 40,
@@ -109,6 +134,8 @@ impl SimDisk {
             held: Vec::new(),
             ops: 0,
             failed_changes: 0,
+            counts: DiskCounts::default(),
+            last_writes: BTreeMap::new(),
         }
     }
 
@@ -158,7 +185,13 @@ impl SimDisk {
 
     /// A new, empty disk in the same machine.
     pub(crate) fn lose_everything(&mut self) {
+        self.last_writes.clear();
         self.media = Media::default();
+    }
+
+    /// The number that the next op will have.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.ops + 1
     }
 
     /// Takes an op and says when it will be over, and under which number.
@@ -172,8 +205,11 @@ impl SimDisk {
         let takes_us = random.within(latency) + bytes as u64 / model.bytes_per_us;
         let mut at = Time(now.0 + takes_us * self.faults.slow_factor);
         match &op {
-            Op::Open { file, mode, .. } => {
+            Op::Open {
+                file, mode, path, ..
+            } => {
                 let opened = OpenFile {
+                    path: path.clone(),
                     contents: None,
                     writable: *mode != OpenMode::Read,
                     failed: false,
@@ -287,6 +323,7 @@ impl SimDisk {
         };
         if result.is_err() && changes {
             self.failed_changes += 1;
+            self.counts.failed_changes += 1;
             self.fail(op, random);
         }
         result
@@ -321,6 +358,8 @@ impl SimDisk {
                     contents = self.writable(*file)?.borrow_mut();
                 }
                 media::write(&mut contents, *offset, slices);
+                drop(contents);
+                self.remember_write(*file, *offset);
                 Ok(())
             }
             Op::CreateDirectory { path, .. } => self.media.create_directory(path),
@@ -328,6 +367,37 @@ impl SimDisk {
             Op::Rename { from, to, .. } => self.media.rename(from, to),
             Op::Remove { path, .. } => self.media.remove(path),
             op => unreachable!("not a change of a disk: {op:?}"),
+        }
+    }
+
+    fn remember_write(&mut self, file: FileId, offset: u64) {
+        let Some(open) = self.open.get(&file) else {
+            return;
+        };
+        let last = self.last_writes.entry(open.path.clone()).or_default();
+        last.push_back(offset);
+        if last.len() > LAST_WRITES {
+            last.pop_front();
+        }
+    }
+
+    /// Bytes of the file below this offset lie below later writes, or in a file that others
+    /// followed: whatever a process knows of its disk, it knows that these were durable. Damage to
+    /// what was written last cannot be told from a write that never ended.
+    pub(crate) fn settled_below(&self, path: &Path) -> u64 {
+        let settled = |path: &Path| {
+            let last = self.last_writes.get(path);
+            let last = last.filter(|last| last.len() == LAST_WRITES);
+            last.and_then(|last| last.front().copied())
+        };
+        let behind = (Bound::Excluded(path.to_owned()), Bound::Unbounded);
+        let followed = self
+            .last_writes
+            .range(behind)
+            .any(|(later, _)| later.parent() == path.parent() && settled(later).is_some());
+        match followed {
+            true => u64::MAX,
+            false => settled(path).unwrap_or(0),
         }
     }
 
@@ -367,6 +437,7 @@ impl SimDisk {
                 if self.has_room(more).is_ok() {
                     let mut contents = contents.borrow_mut();
                     media::tear(&mut contents, offset, &slices, self.model.torn, random);
+                    self.counts.torn_writes += 1;
                 }
             }
             Op::WriteFile { path, contents, .. } => match random.below(3) {
@@ -430,6 +501,7 @@ impl SimDisk {
         random: &mut Random,
     ) -> io::Result<usize> {
         if random.chance(self.faults.read_errors) {
+            self.counts.failed_reads += 1;
             return Err(io::Error::from_raw_os_error(EIO));
         }
         match self.open.get(&file).and_then(|open| open.contents.as_ref()) {
@@ -442,8 +514,9 @@ impl SimDisk {
         Ok(self.free_bytes())
     }
 
-    fn has_room(&self, more: u64) -> io::Result<()> {
+    fn has_room(&mut self, more: u64) -> io::Result<()> {
         if more > 0 && self.free_bytes() < more {
+            self.counts.refused_for_space += 1;
             return Err(io::Error::from_raw_os_error(ENOSPC));
         }
         Ok(())

@@ -43,6 +43,8 @@ pub(crate) struct Host {
     /// Die after this many more ops: between any two of one round.
     pub dies_after_ops: Option<u64>,
     pub starts: u64,
+    /// What it handles are the run's steps.
+    pub is_counted: bool,
 }
 
 /// A monotonic clock that began anywhere and runs a little fast or slow.
@@ -74,6 +76,7 @@ impl Host {
             timer: None,
             dies_after_ops: None,
             starts: 0,
+            is_counted: false,
         }
     }
 }

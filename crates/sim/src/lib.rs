@@ -50,6 +50,8 @@ mod swarm;
 mod audit;
 pub mod client;
 pub mod scenario;
+mod witness;
+pub mod workload;
 
 pub use audit::Audited;
 pub use disk::{DiskFaults, DiskModel, SimDisk};

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use node::buffer::Slice;
 use node::op::{BLOCK, DirectoryEntry};
+use serde::{Deserialize, Serialize};
 
 use crate::random::Random;
 
@@ -26,7 +27,8 @@ pub(crate) struct Media {
 }
 
 /// What the device does to the blocks of a write that it did not finish.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum TornBlocks {
     /// Every sector is old or new: bytes that the write does not change survive.
     KeepSectors,

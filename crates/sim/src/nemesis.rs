@@ -1,10 +1,12 @@
 //! Does harm by chance, undoes it, and at last leaves the world in peace.
 
+use std::collections::BTreeMap;
+
 use node::op::Time;
 
 use crate::clockwork::Event;
 use crate::host::{HostId, Status};
-use crate::random::Random;
+use crate::random::{PerMillion, Random, mixed};
 use crate::swarm::{Act, Swarm};
 use crate::world::World;
 
@@ -14,13 +16,17 @@ pub struct Nemesis {
     swarm: Swarm,
     nodes: Vec<HostId>,
     until: Time,
-    /// Its own chance: what it does depends on the seed alone, not on what the nodes do.
+    /// How often it was its turn. Each has its own chance, from the seed and its number alone: what
+    /// it does in one turn depends neither on the nodes nor on what it did in the others.
+    turns: u64,
     random: Random,
     /// Until when each node is somebody's victim.
     victims: Vec<Time>,
-    acts: u64,
+    acts: BTreeMap<Act, u64>,
     peace: bool,
 }
+
+const SALT: u64 = 0x006e_656d_6573_6973;
 
 /// The little room that a filling disk has left.
 const ROOM_BYTES_MAX: u64 = 256 << 10;
@@ -29,11 +35,12 @@ impl World {
     /// Lets a nemesis loose. What kind of network and disks there are is the swarm's choice too.
     pub fn unleash(&mut self, swarm: Swarm, nodes: &[HostId], until: Time) {
         self.net.model = swarm.network.clone();
-        let mut random = Random::new(self.seed() ^ 0x006e_656d_6573_6973);
+        let mut random = Random::new(self.seed() ^ SALT);
         for &node in nodes {
             let disk = &mut self.disks[node.index()];
             disk.model = swarm.disk.clone();
             disk.faults.write_errors = swarm.write_errors;
+            disk.faults.read_errors = swarm.read_errors;
             let ppm_max = swarm.clock_drift_ppm_max;
             if ppm_max > 0 {
                 let gains_ppm = random.below(2 * ppm_max + 1) as i64 - ppm_max as i64;
@@ -44,9 +51,10 @@ impl World {
             swarm,
             nodes: nodes.to_vec(),
             until,
+            turns: 0,
             random,
             victims: vec![Time(0); nodes.len()],
-            acts: 0,
+            acts: BTreeMap::new(),
             peace: false,
         }));
         self.clock.after(0, Event::Nemesis);
@@ -58,7 +66,48 @@ impl World {
     }
 
     pub fn acts(&self) -> u64 {
-        self.nemesis.as_ref().map_or(0, |nemesis| nemesis.acts)
+        let acts = self
+            .nemesis
+            .iter()
+            .flat_map(|nemesis| nemesis.acts.values());
+        acts.sum()
+    }
+
+    /// The turns it had, and what it did in them.
+    pub fn turns(&self) -> u64 {
+        self.nemesis.as_ref().map_or(0, |nemesis| nemesis.turns)
+    }
+
+    /// Every fault that was there, by its name.
+    pub fn faults(&self) -> BTreeMap<&'static str, u64> {
+        let acts = self.nemesis.iter().flat_map(|nemesis| &nemesis.acts);
+        let mut faults: BTreeMap<_, _> = acts.map(|(act, count)| (act.name(), *count)).collect();
+        let mut add = |name, count| {
+            if count > 0 {
+                *faults.entry(name).or_default() += count;
+            }
+        };
+        add("lost-segment", self.net.losses);
+        add("reset-in-flight", self.net.resets);
+        for disk in &self.disks {
+            let counts = &disk.counts;
+            add("failed-write", counts.failed_changes);
+            add("failed-read", counts.failed_reads);
+            add("no-space", counts.refused_for_space);
+            add("torn-write", counts.torn_writes);
+            add("failed-read-at-start", counts.failed_start_reads);
+            add("flipped-read-at-start", counts.flipped_start_reads);
+        }
+        faults
+    }
+
+    /// The nemesis leaves at its next turn.
+    pub(crate) fn end_harm(&mut self) {
+        let now = self.now();
+        if let Some(nemesis) = &mut self.nemesis {
+            nemesis.until = nemesis.until.min(now);
+        }
+        self.clock.after(0, Event::Nemesis);
     }
 }
 
@@ -70,12 +119,25 @@ impl Nemesis {
         if world.now() >= self.until {
             return self.leave(world);
         }
+        let turn = self.turns;
+        self.turns += 1;
+        self.random = Random::new(mixed(world.seed() ^ SALT).wrapping_add(mixed(turn)));
+        let rest_us = self.random.within(&self.swarm.rest_us);
         for (&node, &victim_until) in self.nodes.iter().zip(&self.victims) {
             if victim_until <= world.now() {
                 // It may have ended by itself.
                 bring_back(world, node);
             }
         }
+        let only = self.swarm.only_turns.as_ref();
+        if only.is_none_or(|only| only.contains(&turn)) {
+            self.take_turn(world);
+        }
+        let next = Time(world.now().0 + rest_us).min(self.until);
+        world.clock.schedule(next, Event::Nemesis);
+    }
+
+    fn take_turn(&mut self, world: &mut World) {
         let weights: u64 = self.swarm.acts.iter().map(|(_, w)| u64::from(*w)).sum();
         if weights > 0 {
             let mut drawn = self.random.below(weights);
@@ -88,17 +150,20 @@ impl Nemesis {
                 self.perform(world, act);
             }
         }
-        let rest_us = self.random.within(&self.swarm.rest_us);
-        let next = Time(world.now().0 + rest_us).min(self.until);
-        world.clock.schedule(next, Event::Nemesis);
+    }
+
+    fn did(&mut self, act: Act) {
+        *self.acts.entry(act).or_default() += 1;
     }
 
     fn leave(&mut self, world: &mut World) {
         self.peace = true;
         world.calm();
-        for &node in &self.nodes {
-            if world.disk(node).failed_changes() > 0 {
-                // It stopped over a failed write, as it should, until somebody restarts it.
+        for (&node, &victim_until) in self.nodes.iter().zip(&self.victims) {
+            // It stopped over a failed write, as it should, until somebody restarts it; or the harm
+            // ends early, and it is still on its way down.
+            let failed = world.disk(node).failed_changes() > 0;
+            if failed || victim_until > world.now() {
                 world.crash(node);
             }
             bring_back(world, node);
@@ -111,10 +176,11 @@ impl Nemesis {
         let over = Time((world.now().0 + lasts_us).min(self.until.0 - 1));
         match act {
             Act::KillAll => return self.kill_all(world, over),
-            Act::FlipBit | Act::LoseDisk => return self.damage(world, act, over),
+            act if act.is_damage() => return self.damage(world, act, over),
             Act::Reset => return self.reset(world),
             Act::JumpClock => {
                 if let Some(&node) = self.random.pick(&self.nodes) {
+                    self.did(act);
                     world.jump_clock(node, lasts_us);
                 }
                 return;
@@ -124,10 +190,15 @@ impl Nemesis {
         let Some(victim) = self.victim(world.now(), over) else {
             return;
         };
-        self.acts += 1;
+        self.did(act);
         world.line(format_args!("nemesis: {act:?}"));
         match act {
             Act::Kill => world.crash(victim),
+            Act::FailReadsAtStart => {
+                world.crash(victim);
+                let chance = PerMillion(10_u32.pow(3 + self.random.below(3) as u32));
+                world.disk_mut(victim).faults.start_read_errors = chance;
+            }
             Act::KillBetweenOps => {
                 world.crash_after_ops(victim, self.random.below(20));
             }
@@ -135,24 +206,24 @@ impl Nemesis {
             Act::Stop => {
                 world.stop(victim);
                 // It has time to stop by itself.
-                world.at(over, move |world| world.crash(victim));
+                in_war(world, over, move |world| world.crash(victim));
             }
             Act::Pause => world.pause(victim, lasts_us),
             Act::CutOneWay | Act::CutPair | Act::Isolate => self.cut(world, act, victim, over),
             Act::SlowDisk => {
                 let factor = 2 << self.random.below(8);
                 world.disk_mut(victim).faults.slow_factor = factor;
-                world.at(over, move |world| {
+                in_war(world, over, move |world| {
                     world.disk_mut(victim).faults.slow_factor = 1;
                 });
             }
             Act::HangDisk => {
                 world.hang_disk(victim);
-                world.at(over, move |world| world.release_disk(victim));
+                in_war(world, over, move |world| world.release_disk(victim));
             }
             Act::BreakDisk => {
                 world.disk_mut(victim).faults.broken = true;
-                world.at(over, move |world| {
+                in_war(world, over, move |world| {
                     world.disk_mut(victim).faults.broken = false;
                     world.crash(victim);
                 });
@@ -162,7 +233,7 @@ impl Nemesis {
                 let disk = world.disk_mut(victim);
                 let capacity = disk.used_bytes() + room;
                 let before = std::mem::replace(&mut disk.faults.capacity_bytes, capacity);
-                world.at(over, move |world| {
+                in_war(world, over, move |world| {
                     let disk = world.disk_mut(victim);
                     disk.faults.capacity_bytes = disk.faults.capacity_bytes.max(before);
                     if disk.failed_changes() > 0 {
@@ -170,9 +241,10 @@ impl Nemesis {
                     }
                 });
             }
-            Act::KillAll | Act::Reset | Act::JumpClock | Act::FlipBit | Act::LoseDisk => {}
+            Act::KillAll | Act::Reset | Act::JumpClock => {}
+            Act::FlipBit | Act::FlipBitAtStart | Act::LoseDisk => {}
         }
-        world.at(over, move |world| bring_back_in_war(world, victim));
+        in_war(world, over, move |world| bring_back(world, victim));
     }
 
     /// A node that nothing is wrong with yet, if there may be one more victim.
@@ -189,7 +261,7 @@ impl Nemesis {
     }
 
     fn kill_all(&mut self, world: &mut World, over: Time) {
-        self.acts += 1;
+        self.did(Act::KillAll);
         let silently = self.random.coin();
         for (index, &node) in self.nodes.iter().enumerate() {
             match silently {
@@ -199,7 +271,7 @@ impl Nemesis {
             let later_us = self.random.within(&self.swarm.lasts_us);
             let back = Time(over.0 + later_us);
             self.victims[index] = back;
-            world.at(back, move |world| bring_back_in_war(world, node));
+            in_war(world, back, move |world| bring_back(world, node));
         }
     }
 
@@ -207,21 +279,29 @@ impl Nemesis {
     fn damage(&mut self, world: &mut World, act: Act, over: Time) {
         let index = (world.seed() % self.nodes.len() as u64) as usize;
         let node = self.nodes[index];
-        self.acts += 1;
-        if act == Act::LoseDisk {
+        if act != Act::FlipBit {
+            self.did(act);
             world.crash(node);
-            world.lose_disk(node);
+            match act {
+                Act::LoseDisk => world.lose_disk(node),
+                _ => {
+                    let chance = PerMillion(10_u32.pow(3 + self.random.below(3) as u32));
+                    world.disk_mut(node).faults.start_flips = chance;
+                }
+            }
             self.victims[index] = self.victims[index].max(over);
-            return world.at(over, move |world| bring_back_in_war(world, node));
+            return in_war(world, over, move |world| bring_back(world, node));
         }
         // A node whose manifest is damaged is a lost disk; that is another act.
         let mut files = world.disk(node).files();
         files.retain(|(path, _)| path.extension().is_some_and(|e| e == "seg"));
-        if let Some((path, length)) = self.random.pick(&files)
-            && *length > 0
-        {
-            let offset = self.random.below(*length);
-            world.corrupt(node, path, offset);
+        if let Some((path, length)) = self.random.pick(&files) {
+            let settled = world.disk(node).settled_below(path).min(*length);
+            if settled > 0 {
+                let offset = self.random.below(settled);
+                self.did(act);
+                world.corrupt(node, path, offset);
+            }
         }
     }
 
@@ -231,7 +311,7 @@ impl Nemesis {
         };
         let conns: Vec<_> = world.net.conns[node.index()].keys().copied().collect();
         if let Some(&conn) = self.random.pick(&conns) {
-            self.acts += 1;
+            self.did(Act::Reset);
             world.reset(node, conn);
         }
     }
@@ -268,11 +348,13 @@ impl Nemesis {
     }
 }
 
-/// Once it has left, everybody is back, and who stops then was asked to.
-fn bring_back_in_war(world: &mut World, node: HostId) {
-    if !world.is_peace() {
-        bring_back(world, node);
-    }
+/// Once it has left, all is well and everybody is back; and who stops then was asked to.
+fn in_war(world: &mut World, at: Time, action: impl FnOnce(&mut World) + 'static) {
+    world.at(at, move |world| {
+        if !world.is_peace() {
+            action(world);
+        }
+    });
 }
 
 /// Starts a node that is down, and tries again if it does not start.

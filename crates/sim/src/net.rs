@@ -10,6 +10,8 @@ use std::ops::Range;
 use node::buffer::{Buffer, Slice};
 use node::op::{Completion, ConnId, Received, Time};
 
+use serde::{Deserialize, Serialize};
+
 use crate::HostId;
 use crate::clockwork::{Clockwork, Event};
 use crate::random::PerMillion;
@@ -19,7 +21,8 @@ pub(crate) type ConnectionId = u32;
 pub(crate) type Side = u8;
 
 /// What kind of network it is.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct NetworkModel {
     /// One way.
     pub latency_us: Range<u64>,
@@ -86,6 +89,8 @@ pub struct Network {
     pub(crate) cuts: BTreeSet<(HostId, HostId)>,
     /// Machines that vanished: their kernels answer nothing.
     pub(crate) vanished: BTreeSet<HostId>,
+    pub(crate) losses: u64,
+    pub(crate) resets: u64,
 }
 
 impl Default for NetworkModel {
@@ -117,6 +122,8 @@ impl Network {
             listeners: BTreeSet::new(),
             cuts: BTreeSet::new(),
             vanished: BTreeSet::new(),
+            losses: 0,
+            resets: 0,
         }
     }
 

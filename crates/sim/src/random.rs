@@ -2,13 +2,15 @@
 
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 /// SplitMix64: a seed gives the same draws on every machine and in every build.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 /// Parts in a million. A chance of 0 draws nothing, so that turning a fault off does not move the
 /// draws of the others more than it must.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PerMillion(pub u32);
 
 impl Random {

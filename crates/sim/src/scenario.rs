@@ -28,6 +28,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use node::op::Time;
+use serde::{Deserialize, Serialize};
 
 use crate::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
 use crate::host::{HostId, Start};
@@ -35,7 +36,9 @@ use crate::random::Random;
 use crate::swarm::Swarm;
 use crate::world::{Limits, Outcome, World};
 
-#[derive(Clone, Debug)]
+/// All that a run depends on besides the code: as TOML it is a script that can be replayed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Scenario {
     pub seed: u64,
     pub nodes: usize,
@@ -46,12 +49,20 @@ pub struct Scenario {
     pub bytes_per_writer: u64,
     /// Of reads: answered by any node.
     pub stale_ppm: u64,
-    pub swarm: Swarm,
+    /// Of reads: go on with what comes later.
+    pub follow_ppm: u64,
+    /// The harm begins when everything is set up and well.
+    pub begin_well: bool,
     /// How long the nemesis does harm.
     pub harm_us: u64,
+    /// At the latest after so many steps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub harm_steps_max: Option<u64>,
     /// How long everything may take to become well afterwards.
     pub calm_us: u64,
-    pub steps_max: u64,
+    /// Of any one wait: more means that something runs in circles.
+    pub events_max: u64,
+    pub swarm: Swarm,
 }
 
 /// A scenario that was set up and not yet run: add checks, or look around.
@@ -73,6 +84,9 @@ pub struct Failure {
     state: String,
 }
 
+/// Of a writer that comes when all is well.
+const NEW_BYTES: u64 = 5_000;
+
 impl Scenario {
     /// Three nodes, one log, and whatever swarm the seed draws.
     pub fn draw(seed: u64) -> Scenario {
@@ -84,16 +98,34 @@ impl Scenario {
             readers_per_writer: 2,
             bytes_per_writer: 300_000,
             stale_ppm: 200_000,
-            swarm: Swarm::draw(seed, 3),
+            follow_ppm: 200_000,
+            begin_well: false,
             harm_us: 10_000_000,
+            harm_steps_max: None,
             calm_us: 120_000_000,
-            steps_max: 20_000_000,
+            events_max: 20_000_000,
+            swarm: Swarm::draw(seed, 3),
         }
     }
 
+    /// The one node whose disk is damaged, if any: more than a minority of bad disks is more than
+    /// can be survived.
+    pub fn damaged_node(&self) -> Option<HostId> {
+        let damages = self.swarm.acts.iter().any(|(act, _)| act.is_damage());
+        damages.then_some(HostId((self.seed % self.nodes as u64) as u32))
+    }
+
     /// `start` makes what starts the node of an index, given the addresses of all.
-    pub fn build(&self, mut start: impl FnMut(usize, &[String]) -> Start) -> Cluster {
-        let mut world = World::new(self.seed);
+    pub fn build(&self, start: impl FnMut(usize, &[String]) -> Start) -> Cluster {
+        self.build_in(World::new(self.seed), start)
+    }
+
+    /// As `build`, in a world where nothing has happened yet.
+    pub(crate) fn build_in(
+        &self,
+        mut world: World,
+        mut start: impl FnMut(usize, &[String]) -> Start,
+    ) -> Cluster {
         if std::env::var_os("TRACE").is_some() {
             world.trace().print(true);
         }
@@ -103,6 +135,7 @@ impl Scenario {
         let addresses: Vec<String> = names.iter().map(with_port).collect();
         for (index, node) in nodes.iter().enumerate() {
             let start = start(index, &addresses);
+            world.count(*node);
             let started = world.start(*node, start);
             started.expect("an empty disk in peace is enough to start");
         }
@@ -123,6 +156,10 @@ impl Scenario {
 }
 
 impl Cluster {
+    pub fn scenario(&self) -> &Scenario {
+        &self.scenario
+    }
+
     /// A writer with its readers. How they behave is drawn from the seed.
     pub fn add_writer(&mut self, log: &str) {
         let scenario = self.scenario.clone();
@@ -160,6 +197,7 @@ impl Cluster {
                 log: log.to_owned(),
                 nodes: self.addresses.clone(),
                 stale_ppm: scenario.stale_ppm,
+                follow_ppm: scenario.follow_ppm,
                 ..ReaderConfig::default()
             };
             let shared = chain.clone();
@@ -172,6 +210,29 @@ impl Cluster {
             self.readers.push(host);
         }
         self.chains.push(chain);
+    }
+
+    /// A writer that comes when all is well, with little to say and nobody who reads it.
+    pub(crate) fn add_new_writer(&mut self, log: &str) -> HostId {
+        let number = self.writers.len() as u64;
+        let seed = self.scenario.seed.wrapping_mul(1000) + number;
+        let chain = Chain::shared(seed, NEW_BYTES);
+        let config = AppenderConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            ending: Ending::Vanish,
+            ..AppenderConfig::default()
+        };
+        let shared = chain.clone();
+        let writer = self.world.add_host(&format!("writer{number}"));
+        let started = self.world.start(writer, move |_disk, _now| {
+            let appender = Appender::new(seed, config.clone(), shared.clone());
+            Ok(Box::new(appender))
+        });
+        started.expect("a writer always starts");
+        self.writers.push(writer);
+        self.chains.push(chain);
+        writer
     }
 
     /// Harm, then peace, until every client has what it came for; then every node stops.
@@ -188,8 +249,15 @@ impl Cluster {
         self.world.unleash(swarm, &self.nodes, harm_until);
         let limits = Limits {
             until: Time(harm_until.0 + 1),
-            steps_max: self.scenario.steps_max,
+            events_max: self.scenario.events_max,
         };
+        let steps = self.scenario.harm_steps_max.unwrap_or(u64::MAX);
+        let enough = self.world.steps().saturating_add(steps);
+        let over = |world: &World| world.is_peace() || world.steps() >= enough;
+        let outcome = self.world.run_until(limits, over);
+        if outcome == Outcome::Reached && !self.world.is_peace() {
+            self.world.end_harm();
+        }
         let outcome = self.world.run_until(limits, World::is_peace);
         self.expect("the nemesis to leave", outcome)
     }
@@ -217,7 +285,7 @@ impl Cluster {
     pub fn wait(&mut self, what: &str, reached: impl FnMut(&World) -> bool) -> Result<(), Failure> {
         let limits = Limits {
             until: Time(self.world.now().0 + self.scenario.calm_us),
-            steps_max: self.scenario.steps_max,
+            events_max: self.scenario.events_max,
         };
         let outcome = self.world.run_until(limits, reached);
         self.expect(what, outcome)

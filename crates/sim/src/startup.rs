@@ -8,10 +8,24 @@ use node::op::{DirectoryEntry, Disk};
 use crate::disk::{self, SimDisk};
 use crate::random::Random;
 
-/// Takes no time. Fails where the disk is broken or full, as ops do.
+/// Takes no time. Fails where the disk is broken or full, as ops do, and reads as badly as the
+/// faults say.
 pub(crate) struct StartUp<'a> {
     pub disk: &'a mut SimDisk,
     pub random: &'a mut Random,
+}
+
+impl StartUp<'_> {
+    /// What is at rest stays as it is.
+    fn flip(&mut self, path: &Path, offset: u64, read: &mut [u8]) {
+        let settled = self.disk.settled_below(path).saturating_sub(offset);
+        let settled = settled.min(read.len() as u64);
+        if settled > 0 && self.random.chance(self.disk.faults.start_flips) {
+            self.disk.counts.flipped_start_reads += 1;
+            let at = self.random.below(settled) as usize;
+            read[at] ^= 1 << self.random.below(8);
+        }
+    }
 }
 
 impl Disk for StartUp<'_> {
@@ -20,8 +34,13 @@ impl Disk for StartUp<'_> {
     }
 
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        if self.random.chance(self.disk.faults.start_read_errors) {
+            self.disk.counts.failed_start_reads += 1;
+            return Err(io::ErrorKind::Other.into());
+        }
         let contents = self.disk.media.file(path)?;
         let count = disk::read_at(&contents.borrow(), offset, into);
+        self.flip(path, offset, &mut into[..count]);
         Ok(count)
     }
 

@@ -3,14 +3,18 @@
 //! Faults that are always on hide what only shows without them (Groce et al., Swarm Testing,
 //! ISSTA 2012): a run that is reset every second never fills a window.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
 
 use crate::disk::DiskModel;
 use crate::media::TornBlocks;
 use crate::net::NetworkModel;
 use crate::random::{PerMillion, Random};
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Swarm {
     /// How long the nemesis rests between two acts.
     pub rest_us: Range<u64>,
@@ -20,13 +24,20 @@ pub struct Swarm {
     pub victims_max: usize,
     /// What it does, and how often compared with the others.
     pub acts: Vec<(Act, u32)>,
+    /// Of all that it would do, only these turns: how a shrunk run differs from its seed's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub only_turns: Option<BTreeSet<u64>>,
+    /// Per op that changes something on a disk.
+    pub write_errors: PerMillion,
+    /// Per read of a node that runs.
+    pub read_errors: PerMillion,
+    pub clock_drift_ppm_max: u64,
     pub network: NetworkModel,
     pub disk: DiskModel,
-    pub write_errors: PerMillion,
-    pub clock_drift_ppm_max: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Act {
     /// kill -9 and a restart.
     Kill,
@@ -53,13 +64,18 @@ pub enum Act {
     JumpClock,
     /// One connection of a node.
     Reset,
+    /// kill -9, and while it starts again its disk answers some reads with an error.
+    FailReadsAtStart,
     /// At rest, in one segment of one node, always the same node. Never drawn: see `Swarm::with`.
     FlipBit,
+    /// kill -9 of that node, and some reads while it starts again come with a bit flipped. Never
+    /// drawn.
+    FlipBitAtStart,
     /// That node comes back with an empty disk. Never drawn.
     LoseDisk,
 }
 
-const ACTS: [Act; 15] = [
+const ACTS: [Act; 16] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::Vanish,
@@ -75,7 +91,40 @@ const ACTS: [Act; 15] = [
     Act::FillDisk,
     Act::JumpClock,
     Act::Reset,
+    Act::FailReadsAtStart,
 ];
+
+impl Act {
+    /// As people and machines write it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Act::Kill => "kill",
+            Act::KillBetweenOps => "kill-between-ops",
+            Act::Vanish => "vanish",
+            Act::Stop => "stop",
+            Act::KillAll => "kill-all",
+            Act::Pause => "pause",
+            Act::CutOneWay => "cut-one-way",
+            Act::CutPair => "cut-pair",
+            Act::Isolate => "isolate",
+            Act::SlowDisk => "slow-disk",
+            Act::HangDisk => "hang-disk",
+            Act::BreakDisk => "break-disk",
+            Act::FillDisk => "fill-disk",
+            Act::JumpClock => "jump-clock",
+            Act::Reset => "reset",
+            Act::FailReadsAtStart => "fail-reads-at-start",
+            Act::FlipBit => "flip-bit",
+            Act::FlipBitAtStart => "flip-bit-at-start",
+            Act::LoseDisk => "lose-disk",
+        }
+    }
+
+    /// It spoils what a disk holds, so it may befall one node only.
+    pub fn is_damage(self) -> bool {
+        matches!(self, Act::FlipBit | Act::FlipBitAtStart | Act::LoseDisk)
+    }
+}
 
 impl Swarm {
     /// No fault at all.
@@ -85,10 +134,12 @@ impl Swarm {
             lasts_us: 100_000..1_000_000,
             victims_max: 0,
             acts: Vec::new(),
+            only_turns: None,
+            write_errors: PerMillion(0),
+            read_errors: PerMillion(0),
+            clock_drift_ppm_max: 0,
             network: NetworkModel::default(),
             disk: DiskModel::default(),
-            write_errors: PerMillion(0),
-            clock_drift_ppm_max: 0,
         }
     }
 
@@ -161,6 +212,9 @@ impl Swarm {
         disk.preallocates = random.coin();
         if random.below(8) == 0 {
             self.write_errors = PerMillion(10_u32.pow(1 + random.below(3) as u32));
+        }
+        if random.below(8) == 0 {
+            self.read_errors = PerMillion(10_u32.pow(2 + random.below(3) as u32));
         }
     }
 }

@@ -96,9 +96,11 @@ impl Network {
             return self.stall(clock, id, from);
         }
         if clock.random.chance(self.model.losses) {
+            self.losses += 1;
             return self.send_again(clock, id, from);
         }
         if clock.random.chance(self.model.resets) {
+            self.resets += 1;
             return self.reset_both(clock, id);
         }
         let Some(connection) = &mut self.connections[id as usize] else {

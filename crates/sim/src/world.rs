@@ -17,7 +17,7 @@ use crate::trace::Trace;
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub until: Time,
-    pub steps_max: u64,
+    pub events_max: u64,
 }
 
 /// Why a run ended.
@@ -26,7 +26,7 @@ pub enum Outcome {
     /// What was waited for is so.
     Reached,
     TimeUp,
-    OutOfSteps,
+    OutOfEvents,
     /// Nothing will ever happen again, and some process is not finished.
     Stuck,
     /// Nothing will ever happen again: every process that was started is finished or dead.
@@ -35,6 +35,24 @@ pub enum Outcome {
 
 type Check = Box<dyn FnMut(&World)>;
 
+/// Sees what passes between processes and their kernels, and panics at what must not be.
+pub(crate) trait Watch {
+    /// Before the op is performed. Ops on disks have a number, those on connections 0.
+    fn on_op(&mut self, host: HostId, op: &Op, number: u64);
+    /// The op with this number is over, and `done` if the media now is as it asked.
+    fn on_disk_done(&mut self, host: HostId, number: u64, done: bool);
+    /// The process is about to be gone, by whatever end.
+    fn on_last_look(&mut self, host: HostId, process: &dyn Process);
+    /// Its disk is as the next start will find it.
+    fn on_end(&mut self, host: HostId, disk: &SimDisk);
+    /// It was started, for the first time or again.
+    fn on_start(&mut self, host: HostId, process: Option<&dyn Process>);
+    /// After a step in which this host's process ran.
+    fn after_step(&mut self, host: HostId, world: &World);
+    /// These hosts say that they hold everything.
+    fn when_whole(&mut self, hosts: &[HostId]);
+}
+
 pub struct World {
     pub(crate) clock: Clockwork,
     pub(crate) net: Network,
@@ -42,9 +60,13 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) nemesis: Option<Box<Nemesis>>,
     checks: Vec<Check>,
+    pub(crate) watch: Option<Box<dyn Watch>>,
+    /// Whose process ran in this step.
+    ran: Option<HostId>,
     /// Something that a check could see has changed.
     changed: bool,
     seed: u64,
+    events: u64,
     steps: u64,
 }
 
@@ -57,8 +79,11 @@ impl World {
             hosts: Vec::new(),
             nemesis: None,
             checks: Vec::new(),
+            watch: None,
+            ran: None,
             changed: false,
             seed,
+            events: 0,
             steps: 0,
         }
     }
@@ -98,6 +123,10 @@ impl World {
         let random = &mut self.clock.random;
         let now = state.clock.shows(self.clock.now);
         let process = start(&mut StartUp { disk, random }, now);
+        let faults = &mut self.disks[host.index()].faults;
+        faults.start_read_errors.0 = 0;
+        faults.start_flips.0 = 0;
+        let state = &mut self.hosts[host.index()];
         state.start = Some(start);
         state.starts += 1;
         state.paused_until = Time(0);
@@ -106,14 +135,21 @@ impl World {
         self.changed = true;
         match process {
             Ok(process) => {
+                if let Some(watch) = &mut self.watch {
+                    watch.on_start(host, Some(process.as_ref()));
+                }
                 state.process = Some(process);
                 state.status = Status::Running;
                 self.clock.open_mailbox(host);
+                self.ran = Some(host);
                 self.perform_ops(host);
                 Ok(())
             }
             Err(error) => {
                 state.status = Status::FailedToStart;
+                if let Some(watch) = &mut self.watch {
+                    watch.on_start(host, None);
+                }
                 self.disks[host.index()].crash(&mut self.clock.random);
                 self.line(format_args!("{} does not start: {error}", self.name(host)));
                 Err(error)
@@ -141,8 +177,12 @@ impl World {
 
     fn end_process(&mut self, host: HostId, status: Status) {
         let state = &mut self.hosts[host.index()];
-        if state.process.take().is_none() && state.status != Status::Running {
+        let process = state.process.take();
+        if process.is_none() && state.status != Status::Running {
             return;
+        }
+        if let (Some(process), Some(watch)) = (process, &mut self.watch) {
+            watch.on_last_look(host, process.as_ref());
         }
         state.status = status;
         state.timer = None;
@@ -151,6 +191,9 @@ impl World {
         let crashed = status == Status::Crashed;
         self.net.process_ended(&mut self.clock, host, crashed);
         self.disks[host.index()].crash(&mut self.clock.random);
+        if let Some(watch) = &mut self.watch {
+            watch.on_end(host, &self.disks[host.index()]);
+        }
         self.changed = true;
     }
 
@@ -173,8 +216,14 @@ impl World {
         let Some(event) = self.clock.next() else {
             return false;
         };
-        self.steps += 1;
+        self.events += 1;
         self.happen(event);
+        if let Some(host) = self.ran.take()
+            && let Some(mut watch) = self.watch.take()
+        {
+            watch.after_step(host, self);
+            self.watch = Some(watch);
+        }
         if std::mem::take(&mut self.changed) && !self.checks.is_empty() {
             let mut checks = std::mem::take(&mut self.checks);
             for check in &mut checks {
@@ -192,13 +241,13 @@ impl World {
         limits: Limits,
         mut reached: impl FnMut(&World) -> bool,
     ) -> Outcome {
-        let steps_end = self.steps.saturating_add(limits.steps_max);
+        let events_end = self.events.saturating_add(limits.events_max);
         loop {
             if reached(self) {
                 return Outcome::Reached;
             }
-            if self.steps >= steps_end {
-                return Outcome::OutOfSteps;
+            if self.events >= events_end {
+                return Outcome::OutOfEvents;
             }
             match self.clock.next_at() {
                 None if self.hosts.iter().any(|host| host.process.is_some()) => {
@@ -214,9 +263,9 @@ impl World {
         }
     }
 
-    pub fn run_for(&mut self, duration_us: u64, steps_max: u64) -> Outcome {
+    pub fn run_for(&mut self, duration_us: u64, events_max: u64) -> Outcome {
         let until = Time(self.clock.now.0 + duration_us);
-        let outcome = self.run_until(Limits { until, steps_max }, |_| false);
+        let outcome = self.run_until(Limits { until, events_max }, |_| false);
         if self.clock.next_at().is_none() {
             self.clock.now = until;
         }
@@ -246,6 +295,10 @@ impl World {
             Event::DiskDone { host, number } => {
                 let disk = &mut self.disks[host.index()];
                 if let Some(completion) = disk.complete(number, &mut clock.random) {
+                    if let Some(watch) = &mut self.watch {
+                        let done = matches!(&completion, Completion::Done { result: Ok(()), .. });
+                        watch.on_disk_done(host, number, done);
+                    }
                     clock.deliver(host, completion);
                 }
             }
@@ -286,6 +339,10 @@ impl World {
             return;
         };
         self.changed = true;
+        self.ran = Some(host);
+        if state.is_counted {
+            self.steps += round.len().max(1) as u64;
+        }
         let now = state.clock.shows(self.clock.now);
         self.clock.trace.number(u64::from(host.0));
         for completion in round {
@@ -308,7 +365,7 @@ impl World {
         while let Some(op) = process.poll_op() {
             if let Some(ops) = &mut self.hosts[host.index()].dies_after_ops {
                 if *ops == 0 {
-                    drop(process);
+                    self.hosts[host.index()].process = Some(process);
                     self.line(format_args!("crash {} between ops", self.name(host)));
                     return self.end_process(host, Status::Crashed);
                 }
@@ -327,7 +384,7 @@ impl World {
             self.perform(host, op);
         }
         if process.is_finished() {
-            drop(process);
+            self.hosts[host.index()].process = Some(process);
             self.line(format_args!("{} is finished", self.name(host)));
             return self.end_process(host, Status::Finished);
         }
@@ -352,6 +409,13 @@ impl World {
     fn perform(&mut self, host: HostId, op: Op) {
         let World { clock, net, .. } = self;
         clock.trace.op(&op);
+        if let Some(watch) = &mut self.watch {
+            let number = match op_is_of_disk(&op) {
+                true => self.disks[host.index()].next_number(),
+                false => 0,
+            };
+            watch.on_op(host, &op, number);
+        }
         match op {
             Op::Listen { address } => net.listen(clock, host, address),
             Op::Connect { conn, address } => net.connect(clock, host, conn, &address),
@@ -390,8 +454,19 @@ impl World {
         self.clock.now
     }
 
+    /// Everything that happened, in the network and on the disks too.
+    pub fn events(&self) -> u64 {
+        self.events
+    }
+
+    /// Completions and timers handled by the processes that count (see `count`).
     pub fn steps(&self) -> u64 {
         self.steps
+    }
+
+    /// What this host's process handles are steps: it is what the run is about.
+    pub fn count(&mut self, host: HostId) {
+        self.hosts[host.index()].is_counted = true;
     }
 
     pub fn trace(&mut self) -> &mut Trace {
@@ -423,6 +498,11 @@ impl World {
     pub fn machine<T: Machine + Any>(&self, host: HostId) -> Option<&T> {
         let process: &dyn Any = self.hosts[host.index()].process.as_deref()?;
         process.downcast_ref()
+    }
+
+    /// Of every host that runs.
+    pub(crate) fn processes(&self) -> impl Iterator<Item = &dyn Process> {
+        self.hosts.iter().filter_map(|host| host.process.as_deref())
     }
 
     pub fn disk(&self, host: HostId) -> &SimDisk {
@@ -461,4 +541,16 @@ impl World {
     pub(crate) fn line(&self, line: std::fmt::Arguments<'_>) {
         self.clock.trace.line(self.clock.now, line);
     }
+}
+
+fn op_is_of_disk(op: &Op) -> bool {
+    !matches!(
+        op,
+        Op::Listen { .. }
+            | Op::Connect { .. }
+            | Op::Receive { .. }
+            | Op::Send { .. }
+            | Op::ShutdownWrite { .. }
+            | Op::Close { .. }
+    )
 }

@@ -64,7 +64,7 @@ fn a_scenario_runs_twice_the_same_way() {
         let run = || run(seed, Lie::None, Swarm::draw(seed, 2), 2).world;
         let (first, second) = (run(), run());
         assert_eq!(first.trace_hash(), second.trace_hash());
-        assert_eq!(first.steps(), second.steps());
+        assert_eq!(first.events(), second.events());
     });
 }
 

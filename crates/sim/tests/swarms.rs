@@ -15,7 +15,7 @@ const SECOND: u64 = 1_000_000;
 fn limits() -> Limits {
     Limits {
         until: Time(600 * SECOND),
-        steps_max: 3_000_000,
+        events_max: 3_000_000,
     }
 }
 
@@ -55,7 +55,7 @@ fn run(seed: u64) -> World {
     let outcome = world.run_until(limits(), |world| {
         clients.iter().all(|client| !world.is_running(*client)) && durable.get() > durable_before
     });
-    let steps = world.steps();
+    let steps = world.events();
     assert_eq!(
         outcome,
         Outcome::Reached,
@@ -78,7 +78,7 @@ fn a_seed_gives_the_same_run_twice() {
     for seed in 0..200 {
         let (first, second) = (run(seed), run(seed));
         assert_eq!(first.trace_hash(), second.trace_hash(), "seed {seed}");
-        assert_eq!(first.steps(), second.steps(), "seed {seed}");
+        assert_eq!(first.events(), second.events(), "seed {seed}");
         assert_ne!(first.trace_hash(), World::new(seed).trace_hash());
     }
 }

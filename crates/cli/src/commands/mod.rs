@@ -15,8 +15,14 @@ macro_rules! commands {
         }
 
         impl Command {
-            pub fn is_node(&self) -> bool {
-                matches!(self, Self::Node(_))
+            /// What it logs unless somebody asks for more or less. A simulated node is in trouble all
+            /// the time.
+            pub fn usual_log(&self) -> &'static str {
+                match self {
+                    Self::Node(_) => "info",
+                    Self::Sim(_) => "off",
+                    _ => "warn",
+                }
             }
 
             pub fn run(self, global: &Global) -> Result<()> {
@@ -37,4 +43,5 @@ commands! {
     dev Dev,
     verify Verify,
     bench Bench,
+    sim Sim,
 }

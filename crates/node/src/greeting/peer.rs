@@ -83,7 +83,9 @@ impl Node {
                 .parsed::<u64>("nonce")?
                 .ok_or(LineError::Missing("nonce"))?,
         };
-        self.peers.get_or_add(from).admit(seen).map_err(|why| {
+        let admitted = self.peers.get_or_add(from).admit(seen);
+        self.counts.peers_refused += u64::from(admitted.is_err());
+        admitted.map_err(|why| {
             tracing::error!(peer = from.0, why, "a peer is refused");
             bad(&format!("node {from} is refused: {why}"))
         })?;

@@ -212,6 +212,7 @@ impl Log {
         // Whoever wrote before is over, whether the new stream is ours or not.
         let old = self.ingest.writer.as_ref().map(|w| w.stream);
         if old.is_some_and(|old| old != stream) {
+            self.counts.writers_superseded += 1;
             self.drop_writer(env, Some(superseded(stream)));
         }
         let Some(append) = self.ingest.opening.remove(&stream) else {

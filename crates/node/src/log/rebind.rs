@@ -76,6 +76,7 @@ impl Log {
         if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
             tracing::warn!(log = self.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
             rebind.since = env.now;
+            self.counts.bytes_unavailable += 1;
             self.input(env, Input::BytesUnavailable { term, holders });
             return;
         }
@@ -109,6 +110,7 @@ impl Log {
         }
         let count = payload.len().min(rebind.count as usize);
         self.rebind = None;
+        self.counts.bound_batches += 1;
         let batch = batch_of(env, &buffer[payload.start..payload.start + count]);
         self.propose_bytes(env, stream, position.0, batch, count);
         self.rebind(env);

@@ -56,6 +56,16 @@ pub struct Appender {
     sent: u64,
     next_chunk_at: Time,
     patient_until: Time,
+    counts: AppenderCounts,
+}
+
+/// What other writers did to this one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AppenderCounts {
+    /// Refused because another was writing.
+    pub busy: u64,
+    /// Another one came and took the log.
+    pub superseded: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +118,20 @@ impl Appender {
             sent: 0,
             next_chunk_at: Time(0),
             patient_until: Time(0),
+            counts: AppenderCounts::default(),
         }
+    }
+
+    pub fn log(&self) -> &str {
+        &self.config.log
+    }
+
+    pub fn chain(&self) -> &SharedChain {
+        &self.chain
+    }
+
+    pub fn counts(&self) -> AppenderCounts {
+        self.counts
     }
 
     fn total(&self) -> u64 {
@@ -251,11 +274,15 @@ impl Appender {
     }
 
     fn refused(&mut self, now: Time, line: &Line) {
+        self.counts.superseded += u64::from(line.word == "superseded");
         match line.word.as_str() {
             "not-leader" => {
                 self.leader = line.key("leader").map(str::to_owned);
             }
-            "busy" => self.takeover = self.random.coin(),
+            "busy" => {
+                self.counts.busy += 1;
+                self.takeover = self.random.coin();
+            }
             "continues" => {
                 let (_, begins) = self.stream.clone().expect("we continue a stream");
                 let length = begins + line.number("length");

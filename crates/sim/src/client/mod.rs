@@ -12,9 +12,9 @@ mod conversation;
 mod line;
 mod reader;
 
-pub use appender::{Appender, AppenderConfig, Ending};
+pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
 pub use asker::Asker;
 pub use chain::{Chain, SharedChain};
 pub use content::{byte_at, crc32c, fill};
 pub use line::Line;
-pub use reader::{Reader, ReaderConfig};
+pub use reader::{Reader, ReaderConfig, ReaderCounts};

@@ -37,7 +37,16 @@ pub struct Reader {
     resume_at: Option<u64>,
     patient_until: Time,
     bytes_checked: u64,
-    reads: u64,
+    counts: ReaderCounts,
+}
+
+/// Reads that came to their end; `resumed` counts those that went on after a lost connection.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReaderCounts {
+    pub linearizable: u64,
+    pub stale: u64,
+    pub followed: u64,
+    pub resumed: u64,
 }
 
 /// What was asked, and when.
@@ -93,7 +102,7 @@ impl Reader {
             resume_at: None,
             patient_until: Time(0),
             bytes_checked: 0,
-            reads: 0,
+            counts: ReaderCounts::default(),
         }
     }
 
@@ -101,9 +110,16 @@ impl Reader {
         self.bytes_checked
     }
 
-    /// Those that came to their end.
-    pub fn reads(&self) -> u64 {
-        self.reads
+    pub fn log(&self) -> &str {
+        &self.config.log
+    }
+
+    pub fn chain(&self) -> &SharedChain {
+        &self.chain
+    }
+
+    pub fn counts(&self) -> ReaderCounts {
+        self.counts
     }
 
     fn begin(&mut self, now: Time) {
@@ -133,7 +149,10 @@ impl Reader {
         let chain = self.chain.borrow();
         let first = chain.first.as_ref().expect("it was looked at before");
         let from = match self.resume_at.take() {
-            Some(position) => position,
+            Some(position) => {
+                self.counts.resumed += 1;
+                position
+            }
             None if chain.closed || self.random.coin() => 0,
             None => self.random.below(chain.acknowledged + 1),
         };
@@ -247,7 +266,12 @@ impl Reader {
             _ => panic!("{line:?} in answer to {read:?}"),
         };
         drop(chain);
-        self.reads += 1;
+        let kind = match read.stale {
+            true => &mut self.counts.stale,
+            false => &mut self.counts.linearizable,
+        };
+        *kind += 1;
+        self.counts.followed += u64::from(self.read.follow);
         self.resume_at = None;
         if closed && self.read.from == 0 && self.config.until_closed {
             self.conversation.close();

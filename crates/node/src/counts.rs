@@ -1,0 +1,81 @@
+//! How often what is rare happened, since this node started. Every count only grows.
+//!
+//! Nothing here decides anything: it is for people who ask how a node has fared, and for tests that
+//! must know that they met what they are about.
+
+use paxos::{Note, StepDownReason};
+use serde::Serialize;
+
+/// Of one log's replica.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LogCounts {
+    /// Phase 1 begun without being leader.
+    pub candidacies: u64,
+    /// Phase 1 done: this replica led.
+    pub elections_won: u64,
+    /// Phase 1 begun again above a later term, or without nodes whose bytes cannot be had.
+    pub phase_one_again: u64,
+    pub deposed_by_later_term: u64,
+    pub deposed_without_quorum: u64,
+    pub stepped_down_when_asked: u64,
+    /// Prepares and proposals of ours below somebody's promise.
+    pub refused: u64,
+    pub messages_ignored: u64,
+    pub digest_mismatches: u64,
+    /// Permits that ended with the term instead of being filled.
+    pub permits_lapsed: u64,
+    /// Batches of an earlier term proposed again in ours.
+    pub bound_batches: u64,
+    /// Bound runs whose bytes none of their holders sent in time.
+    pub bytes_unavailable: u64,
+    pub states_installed: u64,
+    /// Backfilled.
+    pub bytes_fetched: u64,
+    /// Of those that this replica's clients asked for while it led.
+    pub streams_opened: u64,
+    pub streams_continued: u64,
+    pub streams_not_opened: u64,
+    pub streams_closed: u64,
+    pub streams_not_closed: u64,
+    /// Writers that had to go because another came.
+    pub writers_superseded: u64,
+    pub eras_begun: u64,
+    /// Records that could not be read any more while running; at the start see below.
+    pub ranges_lost: u64,
+    pub disk_failures: u64,
+    pub disk_stalls: u64,
+    /// Found at the start.
+    pub torn_tails: u64,
+    pub corrupt_records: u64,
+    pub segments_put_aside: u64,
+    /// Starts after which acceptances may have been forgotten.
+    pub starts_with_gaps: u64,
+}
+
+/// Of the node around its logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct NodeCounts {
+    /// Times at which appends began to be refused for want of space, here or at a peer.
+    pub disk_full: u64,
+    /// Times at which the process did not run for longer than peers wait.
+    pub gaps: u64,
+    /// Peers that claimed an identity which was not theirs.
+    pub peers_refused: u64,
+}
+
+impl LogCounts {
+    pub(crate) fn note(&mut self, note: &Note) {
+        match note {
+            Note::StandingForElection { .. } => self.candidacies += 1,
+            Note::PhaseOneAgain { .. } => self.phase_one_again += 1,
+            Note::Refused { .. } => self.refused += 1,
+            Note::DigestMismatch { .. } => self.digest_mismatches += 1,
+            Note::Ignored { .. } => self.messages_ignored += 1,
+            Note::SteppedDown { reason, .. } => match reason {
+                StepDownReason::LaterTerm => self.deposed_by_later_term += 1,
+                StepDownReason::NoQuorum => self.deposed_without_quorum += 1,
+                StepDownReason::Asked => self.stepped_down_when_asked += 1,
+            },
+        }
+    }
+}

@@ -1,0 +1,494 @@
+//! One log as somebody knows it who sees every disk and every message: what was promised, proposed,
+//! accepted and therefore chosen, by the definitions alone.
+//!
+//! ```text
+//! proposed ⊇ accepted (durable)      chosen = accepted by a quorum of the slot's era in one term,
+//!                                             and everything before it is chosen
+//! ```
+
+use std::collections::BTreeMap;
+use std::ops::{Bound, Range};
+
+use paxos::{
+    AcceptedRun, Action, Configuration, Era, LogState, NodeId, Outcome, Slot, SlotRange, StreamEnd,
+    StreamName, Term, Value,
+};
+
+use super::ranges::Ranges;
+use super::replica::Whose;
+
+#[derive(Default)]
+pub(super) struct History {
+    terms: BTreeMap<Term, InTerm>,
+    /// After all that is chosen; none before somebody has made the log.
+    pub state: Option<LogState>,
+    pub chosen: Ranges<Chosen>,
+    configurations: BTreeMap<Era, Configuration>,
+    /// Slots at which an era began.
+    era_starts: BTreeMap<u64, Era>,
+    pub streams: BTreeMap<StreamName, StreamInfo>,
+    /// By client: how far its chain of streams is chosen.
+    pub reach: BTreeMap<u64, u64>,
+}
+
+#[derive(Default)]
+struct InTerm {
+    proposed: Ranges<Value>,
+    /// Durable records only.
+    accepted: BTreeMap<NodeId, Ranges<()>>,
+    accepted_end: u64,
+    promises: BTreeMap<NodeId, Vec<PromiseSeen>>,
+    /// From here on every promise of a quorum is free.
+    free_from: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PromiseSeen {
+    pub from: Slot,
+    pub runs: Vec<AcceptedRun>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Chosen {
+    pub term: Term,
+    pub value: Value,
+    /// What the run leaves: the same however it is cut, but for the length it grows to.
+    pub after: Shape,
+    /// The length of the last stream is that of the run's end less what is left of the run.
+    pub grows: bool,
+    /// For `grows`: last stream's length minus slot, which is the same all along the run.
+    pub length_offset: i128,
+}
+
+/// What changes with what is chosen, cheap to look at in any state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Shape {
+    pub era: Era,
+    pub streams: usize,
+    pub current: Option<StreamName>,
+    pub last_end: Option<StreamEnd>,
+}
+
+/// What the open-stream of a client's stream says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct StreamInfo {
+    /// Whose content; none if it is no client of ours.
+    pub client: Option<u64>,
+    /// The chain's position at which it begins.
+    pub begins: u64,
+}
+
+impl Shape {
+    pub fn of(state: &LogState) -> Shape {
+        Shape {
+            era: state.era,
+            streams: state.streams.len(),
+            current: state.current,
+            last_end: state.streams.last().map(|stream| stream.end),
+        }
+    }
+}
+
+impl History {
+    pub fn next(&self) -> Slot {
+        self.state.as_ref().map_or(Slot(0), |state| state.next)
+    }
+
+    /// A replica was made: all begin alike.
+    pub fn on_first_state(&mut self, state: &LogState) {
+        match &self.state {
+            None => {
+                self.configurations
+                    .insert(state.era, state.configuration.clone());
+                self.era_starts.insert(0, state.era);
+                self.state = Some(state.clone());
+            }
+            Some(_) if state.next == Slot(0) => {
+                let first = &self.configurations[&Era(0)];
+                assert!(
+                    *first == state.configuration,
+                    "I7: the log began with {first:?}, and elsewhere with {state:?}"
+                );
+            }
+            Some(_) => {}
+        }
+    }
+
+    pub fn on_promise(&mut self, node: NodeId, term: Term, promise: PromiseSeen) {
+        let in_term = self.terms.entry(term).or_default();
+        let promises = in_term.promises.entry(node).or_default();
+        if !promises.contains(&promise) {
+            promises.push(promise);
+            in_term.free_from = None;
+        }
+    }
+
+    /// A value was given to disk or network under a term by `by`.
+    pub fn on_proposed(&mut self, by: NodeId, term: Term, slots: SlotRange, value: &Value) {
+        assert!(
+            by == term.owner,
+            "I3: node {by} proposes in {term}, which is not its own"
+        );
+        let range = slots.start.0..slots.end.0;
+        let in_term = self.terms.entry(term).or_default();
+        let mut new = Vec::new();
+        let mut at = range.start;
+        for (part, before) in in_term.proposed.over(range.clone()) {
+            assert!(
+                before == value,
+                "I3: {before:?} and {value:?} are proposed for {part:?} in {term}"
+            );
+            if at < part.start {
+                new.push(at..part.start);
+            }
+            at = part.end;
+        }
+        if at < range.end {
+            new.push(at..range.end);
+        }
+        for part in new {
+            self.check_free(term, part.clone(), value);
+            self.check_chosen_before(term, part.clone(), value);
+            if let Value::Action(action) = value {
+                self.on_action(action);
+            }
+            let in_term = self.terms.entry(term).or_default();
+            in_term.proposed.assign(part, value.clone());
+        }
+    }
+
+    /// I2 and P5: a quorum promised the slots free, or the value is that of the highest accepted
+    /// term that it reported.
+    fn check_free(&mut self, term: Term, range: Range<u64>, value: &Value) {
+        let Some(configuration) = self.configurations.get(&term.era) else {
+            panic!("I7: something is proposed in {term}, and nobody knows its era");
+        };
+        let Some(in_term) = self.terms.get_mut(&term) else {
+            return;
+        };
+        let free_from = *in_term.free_from.get_or_insert_with(|| {
+            let promises = &in_term.promises;
+            if !configuration.is_quorum(|node| promises.contains_key(&node)) {
+                return u64::MAX;
+            }
+            let all = promises.values().flatten();
+            let ends = all.map(|promise| {
+                let ends = promise.runs.iter().map(|run| run.slots.end.0);
+                ends.max().unwrap_or(0).max(promise.from.0)
+            });
+            ends.max().unwrap_or(0)
+        });
+        if range.start >= free_from {
+            return;
+        }
+        // The slots between two ends of any run are all alike.
+        let mut cuts = vec![range.start, range.end];
+        for promise in in_term.promises.values().flatten() {
+            cuts.push(promise.from.0);
+            cuts.extend(
+                promise
+                    .runs
+                    .iter()
+                    .flat_map(|run| [run.slots.start.0, run.slots.end.0]),
+            );
+        }
+        cuts.retain(|cut| range.contains(cut) || *cut == range.end);
+        cuts.sort_unstable();
+        cuts.dedup();
+        for at in cuts.windows(2).map(|pair| pair[0]) {
+            assert!(
+                may_propose(configuration, &in_term.promises, at, value),
+                "I2: {value:?} is proposed for {at} of {range:?} in {term}, promised {:?}",
+                in_term.promises
+            );
+        }
+    }
+
+    /// P5 in its consequence: nothing but the chosen value is proposed in a later term.
+    fn check_chosen_before(&self, term: Term, range: Range<u64>, value: &Value) {
+        for (part, chosen) in self.chosen.over(range) {
+            assert!(
+                chosen.term >= term || chosen.value == *value,
+                "I2: {value:?} is proposed for {part:?} in {term}, where {chosen:?} is chosen"
+            );
+        }
+    }
+
+    fn on_action(&mut self, action: &Action) {
+        let Action::OpenStream(open) = action else {
+            return;
+        };
+        let info = match open.continues {
+            None => {
+                let client = open.label.strip_prefix("client-");
+                StreamInfo {
+                    client: client.and_then(|client| client.parse().ok()),
+                    begins: 0,
+                }
+            }
+            Some((before, at)) => {
+                let before = self.streams.get(&before);
+                StreamInfo {
+                    client: before.and_then(|before| before.client),
+                    begins: before.map_or(0, |before| before.begins) + at.0,
+                }
+            }
+        };
+        let first = self.streams.entry(open.stream).or_insert(info);
+        assert!(
+            *first == info,
+            "I6: the name {} was given twice: {first:?}, {info:?}",
+            open.stream
+        );
+    }
+
+    /// A record of `node` is durable.
+    pub fn on_accepted(&mut self, node: NodeId, term: Term, slots: SlotRange, value: &Value) {
+        let range = slots.start.0..slots.end.0;
+        let in_term = self.terms.entry(term).or_default();
+        let proposed = in_term.proposed.over(range.clone());
+        let count: u64 = proposed
+            .map(|(part, proposed)| {
+                assert!(
+                    proposed == value,
+                    "I3: node {node} accepted {value:?} for {part:?} in {term}; proposed is {proposed:?}"
+                );
+                part.end - part.start
+            })
+            .sum();
+        assert!(
+            count == slots.len(),
+            "I2: node {node} accepted {value:?} for {slots} in {term}, and nobody proposed it"
+        );
+        let accepted = in_term.accepted.entry(node).or_default();
+        accepted.assign(range.clone(), ());
+        in_term.accepted_end = in_term.accepted_end.max(range.end);
+        self.check_late_choice(term, range, value);
+        self.advance(term);
+    }
+
+    /// I1 for slots that are chosen already: an earlier term's quorum may be complete only now.
+    fn check_late_choice(&self, term: Term, range: Range<u64>, value: &Value) {
+        for (part, chosen) in self.chosen.over(range) {
+            if chosen.value == *value {
+                continue;
+            }
+            let era = self.era_at(part.start);
+            let accepted = &self.terms[&term].accepted;
+            let has = |node| {
+                accepted
+                    .get(&node)
+                    .is_some_and(|r| r.get(part.start).is_some())
+            };
+            let quorum = self.configurations[&era].is_quorum(has);
+            assert!(
+                !(quorum && term.era <= era && era.0 <= term.era.0 + 1),
+                "I1: {value:?} is chosen for {part:?} in {term}, and so is {chosen:?}"
+            );
+        }
+    }
+
+    fn era_at(&self, slot: u64) -> Era {
+        let begun = self.era_starts.range(..=slot).next_back();
+        begun.map_or(Era(0), |(_, era)| *era)
+    }
+
+    pub fn has_accepted(&self, node: NodeId, term: Term, range: Range<u64>) -> bool {
+        if range.is_empty() {
+            return true;
+        }
+        let in_term = self.terms.get(&term);
+        let accepted = in_term.and_then(|in_term| in_term.accepted.get(&node));
+        accepted.is_some_and(|accepted| accepted.covers(range))
+    }
+
+    /// Something new was accepted in this term: what follows from it.
+    fn advance(&mut self, term: Term) {
+        if !self.advance_in(term) {
+            return;
+        }
+        // What waited for its turn in other terms.
+        loop {
+            let next = self.next().0;
+            let waiting = |in_term: &InTerm| in_term.accepted_end > next;
+            let terms = self.terms.iter().rev();
+            let candidates = terms.filter(|(_, in_term)| waiting(in_term));
+            let candidates: Vec<Term> = candidates.map(|(term, _)| *term).collect();
+            if !candidates.into_iter().any(|term| self.advance_in(term)) {
+                return;
+            }
+        }
+    }
+
+    /// Chooses what a quorum accepted in the term. True if anything was.
+    fn advance_in(&mut self, term: Term) -> bool {
+        let mut any = false;
+        while self.choose_some(term) {
+            any = true;
+        }
+        any
+    }
+
+    fn choose_some(&mut self, term: Term) -> bool {
+        let Some(state) = &self.state else {
+            return false;
+        };
+        let (next, era) = (state.next, state.era);
+        if term.era > era || era.0 > term.era.0 + 1 {
+            return false;
+        }
+        let in_term = &self.terms[&term];
+        let mut ends: Vec<(u64, u64)> = Vec::new();
+        for member in state.configuration.members() {
+            let accepted = in_term.accepted.get(&member.node);
+            let end = accepted.map_or(next.0, |accepted| accepted.prefix_end(next.0, |()| true));
+            ends.push((end, u64::from(member.weight)));
+        }
+        ends.sort_unstable_by(|a, b| b.cmp(a));
+        let mut weight = 0;
+        let quorate = ends.iter().find(|(_, more)| {
+            weight += more;
+            state.configuration.is_majority(weight)
+        });
+        let end = quorate.map_or(next.0, |(end, _)| *end);
+        let runs = in_term.proposed.over(next.0..end);
+        let runs: Vec<(Range<u64>, Value)> = runs.map(|(r, v)| (r, v.clone())).collect();
+        for (range, value) in &runs {
+            // Equal actions in a row are an action for each slot.
+            let step = match value {
+                Value::Action(_) => 1,
+                Value::NoOp | Value::Content { .. } => range.end - range.start,
+            };
+            for start in range.clone().step_by(step as usize) {
+                if self.apply(term, start..start + step, value) {
+                    return true; // The slots behind it have other quorums.
+                }
+            }
+        }
+        !runs.is_empty()
+    }
+
+    /// True if an era began.
+    fn apply(&mut self, term: Term, range: Range<u64>, value: &Value) -> bool {
+        let later = (Bound::Excluded(term), Bound::Unbounded);
+        for (later, in_term) in self.terms.range(later) {
+            for (part, other) in in_term.proposed.over(range.clone()) {
+                assert!(
+                    other == value,
+                    "I2: {value:?} is chosen for {part:?} in {term}, and {other:?} proposed in {later}"
+                );
+            }
+        }
+        let Some(state) = &mut self.state else {
+            return false;
+        };
+        let before = state.current_stream().map(|stream| stream.length);
+        let outcome = state.apply(SlotRange::new(Slot(range.start), Slot(range.end)), value);
+        let length = state.current_stream().map(|stream| stream.length);
+        let is_content = matches!(value, Value::Content { .. });
+        let grows = is_content && length > before;
+        let length_offset = match length {
+            Some(length) if grows => i128::from(length.0) - i128::from(range.end),
+            _ => 0,
+        };
+        let chosen = Chosen {
+            term,
+            value: value.clone(),
+            after: Shape::of(state),
+            grows,
+            length_offset,
+        };
+        if let (Some(stream), true) = (state.current_stream(), grows)
+            && let Some(StreamInfo {
+                client: Some(client),
+                begins,
+            }) = self.streams.get(&stream.name)
+        {
+            self.reach.insert(*client, begins + stream.length.0);
+        }
+        self.chosen.assign(range.clone(), chosen);
+        if let Some(Outcome::Reconfigured { era }) = outcome {
+            self.era_starts.insert(range.end, era);
+            self.configurations.insert(era, state.configuration.clone());
+            return true;
+        }
+        false
+    }
+
+    /// Compares a replica's state with what is chosen.
+    pub fn check_state(&self, whose: Whose, state: &LogState) {
+        let next = state.next;
+        assert!(
+            next <= self.next(),
+            "I1: {whose} takes all below {next} for chosen, and no quorum accepted beyond {}",
+            self.next()
+        );
+        let Some(last) = next.0.checked_sub(1) else {
+            return;
+        };
+        let Some(chosen) = self.chosen.get(last) else {
+            return;
+        };
+        let shape = Shape::of(state);
+        assert!(
+            shape == chosen.after,
+            "I1: {whose} knows another history: {shape:?} at {next} after {chosen:?}"
+        );
+        if chosen.grows {
+            let length = state.streams.last().map_or(0, |stream| stream.length.0);
+            let expected = chosen.length_offset + i128::from(next.0);
+            assert!(
+                i128::from(length) == expected,
+                "I6: {whose} takes {length} bytes of a stream for chosen at {next}, not {expected}"
+            );
+        }
+    }
+}
+
+/// What a promise says of a slot: free, or the value accepted there and its term.
+type Answer<'a> = Option<(Term, &'a Value)>;
+
+/// Whether a quorum's promises allow the value in the slot.
+fn may_propose(
+    configuration: &Configuration,
+    promises: &BTreeMap<NodeId, Vec<PromiseSeen>>,
+    at: u64,
+    value: &Value,
+) -> bool {
+    // What each node said of the slot, where it may be counted.
+    let mut said: Vec<(NodeId, Vec<Answer>)> = Vec::new();
+    for (node, promises) in promises {
+        let counted = promises.iter().filter(|promise| promise.from.0 <= at);
+        let answers = counted.map(|promise| {
+            let mut runs = promise.runs.iter();
+            let run = runs.find(|run| run.slots.contains(Slot(at)));
+            run.map(|run| (run.term.0, &run.value))
+        });
+        let answers: Vec<_> = answers.collect();
+        if !answers.is_empty() {
+            said.push((*node, answers));
+        }
+    }
+    // The value is allowed by the answers up to the highest term under which it was reported. The
+    // more of them count, the better for the quorum.
+    let all = said.iter().flat_map(|(_, answers)| answers).flatten();
+    let of_value = all
+        .filter(|(_, other)| *other == value)
+        .map(|(term, _)| *term);
+    let highest_of_value = of_value.max();
+    let allowed = |node: NodeId, bound: Option<Term>| {
+        let of_node = said.iter().filter(|(other, _)| *other == node);
+        let mut answers = of_node.flat_map(|(_, answers)| answers);
+        answers.any(|answer| match (answer, bound) {
+            (None, _) => true,
+            (Some((term, other)), Some(bound)) => {
+                *term < bound || (*term == bound && *other == value)
+            }
+            (Some(_), None) => false,
+        })
+    };
+    let bounds = [None, highest_of_value];
+    bounds
+        .into_iter()
+        .any(|bound| configuration.is_quorum(|node| allowed(node, bound)))
+}

@@ -1,0 +1,226 @@
+//! Somebody who sees every disk and every message, and holds the nodes to the definitions.
+//!
+//! ```text
+//! Op::Write ── records ── durable when done, or found whole after a crash ──┐
+//! Op::Send  ── frames ─── what a node tells others ─────────────────────────┼─▶ History of each log
+//! views     ── what each node takes for chosen ─────────────────────────────┤   Replica of each node
+//! clients   ── what they were told is acknowledged, and what they read ─────┘
+//! ```
+//!
+//! It believes no node: what is accepted stands on a disk, what is chosen follows from that, and
+//! what a client was told must have been chosen by then. It knows the formats and the rules of
+//! applying, and nothing of how the nodes come to what they do. Everything is incremental: a step
+//! costs what it changed.
+
+mod disk;
+mod history;
+mod ranges;
+mod replica;
+mod wire;
+
+use std::collections::BTreeMap;
+
+use node::format::codec;
+use node::op::Op;
+use node::{LogId, LogView, Node};
+use paxos::{Digest, NodeId, Slot};
+
+use crate::client::{Appender, Chain, Reader};
+use crate::disk::SimDisk;
+use crate::host::{HostId, Process};
+use crate::world::World;
+use history::{History, Shape};
+use replica::{Replica, Whose};
+
+#[derive(Default)]
+pub(crate) struct Witness {
+    hosts: BTreeMap<HostId, Seen>,
+    logs: BTreeMap<LogId, History>,
+    replicas: BTreeMap<(LogId, NodeId), Replica>,
+    names: BTreeMap<String, LogId>,
+    /// The whole state of a log up to a slot, by whoever was first to know it.
+    states: BTreeMap<(LogId, Slot), Digest>,
+    /// Bytes of streams that are no client's, by whoever held them first.
+    bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
+    scratch: Vec<u8>,
+}
+
+/// A host on which a node runs, or ran.
+#[derive(Default)]
+struct Seen {
+    node: NodeId,
+    /// Its disk was damaged: what it forgot is not held against it.
+    damaged: bool,
+    disk: disk::Watching,
+    views: BTreeMap<LogId, Told>,
+}
+
+/// What a replica's view said last.
+#[derive(Clone, Copy, Default)]
+struct Told {
+    next: Slot,
+    promised: paxos::PromisedTerm,
+    shape: Shape,
+}
+
+impl Witness {
+    /// This host's disk is damaged by the nemesis.
+    pub fn excuse(&mut self, host: HostId) {
+        self.hosts.entry(host).or_default().damaged = true;
+    }
+
+    pub fn on_start(&mut self, host: HostId, process: &dyn Process) {
+        let process: &dyn std::any::Any = process;
+        if let Some(node) = process.downcast_ref::<Node>() {
+            let seen = self.hosts.entry(host).or_default();
+            seen.node = node.id();
+            seen.views.clear();
+        }
+    }
+
+    pub fn on_op(&mut self, host: HostId, op: &Op, number: u64) {
+        match op {
+            Op::Send { slices, .. } => self.on_send(host, slices),
+            Op::Open { .. } | Op::Write { .. } => self.on_disk_op(host, op, number),
+            _ => {}
+        }
+    }
+
+    pub fn on_end(&mut self, host: HostId, disk: &SimDisk) {
+        let Some(seen) = self.hosts.get(&host) else {
+            return;
+        };
+        let node = seen.node;
+        self.on_disk_end(host, disk);
+        for ((_, owner), replica) in &mut self.replicas {
+            if *owner == node {
+                replica.on_end();
+            }
+        }
+    }
+
+    pub fn after_step(&mut self, host: HostId, world: &World) {
+        if let Some(node) = world.machine::<Node>(host) {
+            let seen = self.hosts.entry(host).or_default();
+            seen.node = node.id();
+            node.check_invariants();
+            for view in node.log_views() {
+                self.look(host, &view);
+            }
+        } else if let Some(writer) = world.machine::<Appender>(host) {
+            self.check_chain(writer.log(), &writer.chain().borrow());
+        } else if let Some(reader) = world.machine::<Reader>(host) {
+            self.check_chain(reader.log(), &reader.chain().borrow());
+        }
+    }
+
+    /// I5 and I6: what clients were told is chosen by then, and no reader sees more.
+    fn check_chain(&self, log: &str, chain: &Chain) {
+        let known = chain.acknowledged.max(chain.observed);
+        if known == 0 {
+            return;
+        }
+        let history = self.names.get(log).and_then(|id| self.logs.get(id));
+        let reach = history.and_then(|history| history.reach.get(&chain.client));
+        let chosen = reach.copied().unwrap_or(0);
+        assert!(
+            chain.acknowledged <= chosen,
+            "I5: {} bytes are acknowledged in log {log} and {chosen} chosen: {chain:?}",
+            chain.acknowledged
+        );
+        assert!(
+            chain.observed <= chosen,
+            "I5: {} bytes were shown to a reader of log {log} and {chosen} are chosen: {chain:?}",
+            chain.observed
+        );
+    }
+
+    /// A node's view of one log, if anything in it changed.
+    fn look(&mut self, host: HostId, view: &LogView) {
+        let Some(seen) = self.hosts.get_mut(&host) else {
+            return;
+        };
+        let told = seen.views.entry(view.id).or_insert_with(|| {
+            self.names.insert(view.name.to_owned(), view.id);
+            Told::default()
+        });
+        let node = seen.node;
+        let name = Whose { node, log: view.id };
+        let next = view.state.next;
+        let promised = view.durable_promise();
+        if told.next == next && told.promised == promised {
+            return;
+        }
+        assert!(
+            promised >= told.promised,
+            "I4: {name} forgot that it promised {}: {}",
+            told.promised.0,
+            promised.0
+        );
+        assert!(
+            next >= told.next,
+            "I8: {name} took all below {} for chosen, and now {next}",
+            told.next
+        );
+        let shape = Shape::of(view.state);
+        let news = shape != told.shape;
+        *told = Told {
+            next,
+            promised,
+            shape,
+        };
+        if let Some(replica) = self.replicas.get(&(view.id, node)) {
+            assert!(
+                promised <= replica.promised,
+                "I4: {name} takes its promise {} for durable, and its disk has {}",
+                promised.0,
+                replica.promised.0
+            );
+        }
+        let Some(history) = self.logs.get(&view.id) else {
+            return;
+        };
+        history.check_state(name, view.state);
+        if news {
+            if next == history.next() {
+                assert!(
+                    history.state.as_ref() == Some(view.state),
+                    "I1: {name} knows another history: {:?}, not {:?}",
+                    view.state,
+                    history.state
+                );
+            }
+            let digest = node::format::digest(&codec::encode(view.state));
+            let first = *self.states.entry((view.id, next)).or_insert(digest);
+            assert!(
+                first == digest,
+                "I1: {name} knows another history up to {next}: {:?}",
+                view.state
+            );
+        }
+    }
+
+    /// In the end: every byte that was chosen stands on the disks of these hosts.
+    pub fn check_whole(&self, hosts: &[HostId]) {
+        for host in hosts {
+            let seen = self.hosts.get(host).filter(|seen| !seen.damaged);
+            let Some(seen) = seen else {
+                continue;
+            };
+            for (id, history) in &self.logs {
+                let streams = history.state.iter().flat_map(|state| &state.streams);
+                for stream in streams {
+                    let bytes = stream.trimmed.0..stream.length.0;
+                    let replica = self.replicas.get(&(*id, seen.node));
+                    assert!(
+                        replica.is_some_and(|replica| replica.holds(stream.name, bytes.clone())),
+                        "I5: node {} says that it is whole, and its disk lacks some of {bytes:?} of {} in log {}",
+                        seen.node,
+                        stream.name,
+                        id.0
+                    );
+                }
+            }
+        }
+    }
+}

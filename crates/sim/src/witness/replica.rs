@@ -1,0 +1,138 @@
+//! What one node's disk holds of one log, by the records that became durable.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use node::LogId;
+use paxos::{AcceptedRun, NodeId, PromisedTerm, Slot, SlotRange, StreamName, Term, Value};
+
+use super::ranges::Ranges;
+
+#[derive(Default)]
+pub(super) struct Replica {
+    /// In records that are durable.
+    pub promised: PromisedTerm,
+    /// Found on disk at the last start: it proposes only above it.
+    pub promised_at_start: PromisedTerm,
+    /// In records given to the disk.
+    pub promised_issued: PromisedTerm,
+    /// What it accepted last in each slot, durably.
+    pub accepted: Ranges<(Term, Value)>,
+    /// Slots it ever asked its disk to record, by term.
+    issued: BTreeMap<Term, Ranges<()>>,
+    /// Bytes of streams.
+    pub held: BTreeMap<StreamName, Ranges<()>>,
+}
+
+impl Replica {
+    pub fn on_issued(
+        &mut self,
+        whose: Whose,
+        promised: PromisedTerm,
+        accept: Option<(Term, SlotRange)>,
+    ) {
+        assert!(
+            promised >= self.promised_issued,
+            "I4: {whose} records the promise {} after {}",
+            promised.0,
+            self.promised_issued.0
+        );
+        if let Some((term, slots)) = accept {
+            assert!(
+                term >= self.promised_issued.0,
+                "I4: {whose} accepts {slots} in {term} below its promise {}",
+                self.promised_issued.0
+            );
+            let issued = self.issued.entry(term).or_default();
+            issued.assign(slots.start.0..slots.end.0, ());
+        }
+        self.promised_issued = promised;
+    }
+
+    pub fn on_accepted(&mut self, term: Term, slots: SlotRange, value: &Value) {
+        let range = slots.start.0..slots.end.0;
+        self.accepted.assign(range, (term, value.clone()));
+    }
+
+    /// `runs` say all that was accepted at or above `from` in terms below `below`, and nothing that
+    /// was not.
+    pub fn check_told(
+        &self,
+        whose: Whose,
+        what: &str,
+        from: Slot,
+        below: Option<Term>,
+        runs: &[AcceptedRun],
+    ) {
+        for (range, (term, value)) in self.accepted.over(from.0..u64::MAX) {
+            if below.is_some_and(|below| *term >= below) {
+                continue;
+            }
+            let mut at = range.start;
+            while at < range.end {
+                let told = runs.iter().find(|run| run.slots.contains(Slot(at)));
+                let kept = told.is_some_and(|run| {
+                    run.term.0 > *term || (run.term.0 == *term && run.value == *value)
+                });
+                assert!(
+                    kept,
+                    "I4: {what} of {whose} forgets that {value:?} was accepted at {at} in {term}: from {from}, {runs:?}"
+                );
+                at = told.map_or(range.end, |run| run.slots.end.0);
+            }
+        }
+        for run in runs {
+            let issued = self.issued.get(&run.term.0);
+            let range = run.slots.start.0.max(from.0)..run.slots.end.0;
+            assert!(
+                issued.is_some_and(|issued| issued.covers(range)),
+                "I4: {what} of {whose} tells of an acceptance that never was: {run:?}"
+            );
+        }
+    }
+
+    /// After a disk lost records: what it may have forgotten is not held against it.
+    pub fn forgive(&mut self, checkpoint_from: Slot, runs: &[AcceptedRun]) {
+        self.accepted = Ranges::default();
+        for run in runs {
+            let range = run.slots.start.0.max(checkpoint_from.0)..run.slots.end.0;
+            self.accepted.assign(range, (run.term.0, run.value.clone()));
+        }
+    }
+
+    pub fn hold(&mut self, stream: StreamName, bytes: Range<u64>) {
+        self.held.entry(stream).or_default().assign(bytes, ());
+    }
+
+    pub fn lose(&mut self, stream: StreamName, bytes: Range<u64>) {
+        self.held.entry(stream).or_default().remove(bytes);
+    }
+
+    pub fn holds(&self, stream: StreamName, bytes: Range<u64>) -> bool {
+        bytes.is_empty()
+            || self
+                .held
+                .get(&stream)
+                .is_some_and(|held| held.covers(bytes))
+    }
+
+    /// The process ended: what was on its way and is not durable never was.
+    pub fn on_end(&mut self) {
+        self.promised_issued = self.promised;
+        self.promised_at_start = self.promised;
+    }
+}
+
+/// Whom a sentence is about.
+#[derive(Clone, Copy)]
+pub(super) struct Whose {
+    pub node: NodeId,
+    pub log: LogId,
+}
+
+impl fmt::Display for Whose {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {} in log {}", self.node, self.log.0)
+    }
+}

@@ -1,0 +1,192 @@
+//! Frames as they leave a node: what it tells others must be so, and durable where it must.
+
+use node::LogId;
+use node::buffer::Slice;
+use node::format::frame::{
+    CONTROL_PREFIX, DATA_HEADER, DataHeader, Frame, decode_control_body, decode_control_prefix,
+};
+use paxos::{Message, NodeId, Proposal, Slot, Term};
+
+use super::Witness;
+use super::history::PromiseSeen;
+use super::replica::Whose;
+use crate::host::HostId;
+
+impl Witness {
+    pub(super) fn on_send(&mut self, host: HostId, slices: &[Slice]) {
+        let Some(node) = self.hosts.get(&host).map(|seen| seen.node) else {
+            return;
+        };
+        let mut slices = slices.iter();
+        while let Some(slice) = slices.next() {
+            match slice.get(..4) {
+                Some(b"LBct") => self.on_control(node, slice),
+                Some(b"LBdt") => {
+                    let Ok(header) = DataHeader::decode(slice) else {
+                        continue; // A payload that looks like one.
+                    };
+                    let payload = match header.payload_length() {
+                        0 => &[][..],
+                        _ if slice.len() > DATA_HEADER => &slice[DATA_HEADER..],
+                        _ => slices.next().map_or(&[][..], |slice| &slice[..]),
+                    };
+                    self.on_data(node, &header, payload);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Several frames may wait for the connection in one piece.
+    fn on_control(&mut self, node: NodeId, bytes: &[u8]) {
+        let mut rest = bytes;
+        while let Some((prefix, after)) = rest.split_first_chunk::<CONTROL_PREFIX>() {
+            let Ok(prefix) = decode_control_prefix(prefix) else {
+                return;
+            };
+            let Some((body, after)) = after.split_at_checked(prefix.body_length()) else {
+                return;
+            };
+            let frame = decode_control_body(&prefix, body);
+            match frame.expect("a node sends what it could read itself") {
+                Frame::Engine { log, message } => self.on_message(node, log, &message),
+                Frame::Heartbeat(heartbeat) => {
+                    for (log, message) in &heartbeat.entries {
+                        self.on_message(node, *log, message);
+                    }
+                }
+                Frame::FetchBytes(_) | Frame::BytesNotHere(_) => {}
+            }
+            rest = after;
+        }
+    }
+
+    fn on_data(&mut self, node: NodeId, header: &DataHeader, payload: &[u8]) {
+        let DataHeader::Propose(header) = header else {
+            return;
+        };
+        let proposal = header.proposal(payload);
+        let proposal = proposal.expect("a node sends what it could read itself");
+        self.on_proposal(node, header.log, &proposal);
+    }
+
+    fn on_proposal(&mut self, node: NodeId, log: LogId, proposal: &Proposal) {
+        let term = proposal.term;
+        self.check_chosen(node, log, proposal.chosen_up_to);
+        self.check_may_propose(Whose { node, log }, term);
+        let history = self.logs.entry(log).or_default();
+        history.on_proposed(node, term, proposal.slots, &proposal.value);
+    }
+
+    /// A term is its owner's from when its own promise of it is durable until the owner's end.
+    pub(super) fn check_may_propose(&mut self, whose: Whose, term: Term) {
+        let replica = self.replicas.entry((whose.log, whose.node)).or_default();
+        assert!(
+            replica.promised.0 >= term,
+            "I4: {whose} proposes in {term} before its own promise of it is durable ({})",
+            replica.promised.0
+        );
+        assert!(
+            term > replica.promised_at_start.0,
+            "I3: {whose} proposes in {term}, which it had promised before it was started ({})",
+            replica.promised_at_start.0
+        );
+    }
+
+    /// I1, P7: whoever says that slots are chosen, they are.
+    fn check_chosen(&self, node: NodeId, log: LogId, up_to: Slot) {
+        let whose = Whose { node, log };
+        let chosen = self.history_next(log);
+        assert!(
+            up_to <= chosen,
+            "I1: {} says that all below {up_to} is chosen, and a quorum accepted only what is below {chosen}",
+            whose
+        );
+    }
+
+    fn on_message(&mut self, node: NodeId, log: LogId, message: &Message) {
+        let whose = Whose { node, log };
+        match message {
+            Message::SeekVotes { first_unchosen, .. }
+            | Message::OfferCatchUp { first_unchosen }
+            | Message::RequestState { first_unchosen, .. } => {
+                self.check_chosen(node, log, *first_unchosen);
+            }
+            Message::State(state) => {
+                self.check_chosen(node, log, state.next);
+                if let Some(history) = self.logs.get(&log) {
+                    history.check_state(whose, state);
+                }
+            }
+            Message::Promise(promise) => {
+                self.check_chosen(node, log, promise.from);
+                let replica = self.replicas.entry((log, node)).or_default();
+                assert!(
+                    replica.promised.0 >= promise.term,
+                    "I4: {whose} tells its promise of {} before it is durable ({})",
+                    promise.term,
+                    replica.promised.0
+                );
+                // What it accepted in that term, or later, before its promise went out: it owes nobody.
+                let below = Some(promise.term);
+                replica.check_told(whose, "a promise", promise.from, below, &promise.runs);
+                let history = self.logs.entry(log).or_default();
+                let era = history.state.as_ref().map(|state| state.era);
+                assert!(
+                    era.is_some_and(|era| promise.term.era <= era),
+                    "I7: {whose} promises {}, and era {era:?} is the last",
+                    promise.term
+                );
+                let seen = PromiseSeen {
+                    from: promise.from,
+                    runs: promise.runs.clone(),
+                };
+                history.on_promise(node, promise.term, seen);
+            }
+            Message::Accepted { term, slots, .. } => {
+                let history = self.logs.entry(log).or_default();
+                let so = history.has_accepted(node, *term, slots.start.0..slots.end.0);
+                assert!(
+                    so,
+                    "I4: {} announces {slots} in {term}, which its disk has not accepted",
+                    whose
+                );
+            }
+            Message::LeaderStatus { chosen_up_to, .. } => {
+                self.check_chosen(node, log, *chosen_up_to);
+            }
+            Message::FollowerStatus {
+                promised,
+                accepted_term,
+                accepted_up_to,
+                first_unchosen,
+                ..
+            } => {
+                self.check_chosen(node, log, *first_unchosen);
+                let replica = self.replicas.entry((log, node)).or_default();
+                let durable = replica.promised;
+                let range = first_unchosen.0..accepted_up_to.0;
+                let history = self.logs.entry(log).or_default();
+                let so = history.has_accepted(node, accepted_term.0, range.clone());
+                assert!(
+                    *promised <= durable,
+                    "I4: {} tells the promise {} before it is durable ({})",
+                    whose,
+                    promised.0,
+                    durable.0
+                );
+                assert!(
+                    so,
+                    "I4: {} announces {range:?} in {}, which its disk has not accepted",
+                    whose, accepted_term.0
+                );
+            }
+            Message::Prepare { .. }
+            | Message::OfferVote { .. }
+            | Message::Refuse { .. }
+            | Message::Propose(_)
+            | Message::Confirm { .. }
+            | Message::Confirmed { .. } => {}
+        }
+    }
+}

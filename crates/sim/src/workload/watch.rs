@@ -1,0 +1,68 @@
+//! Who looks on: the witness, and what each process counted at its end.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use node::Node;
+use node::op::Op;
+
+use super::coverage::Coverage;
+use crate::disk::SimDisk;
+use crate::host::{HostId, Process};
+use crate::scenario::Scenario;
+use crate::witness::Witness;
+use crate::world::{Watch, World};
+
+pub(super) struct Watcher {
+    coverage: Rc<RefCell<Coverage>>,
+    witness: Witness,
+}
+
+impl Watcher {
+    pub fn new(scenario: &Scenario, coverage: Rc<RefCell<Coverage>>) -> Watcher {
+        let mut witness = Witness::default();
+        if let Some(host) = scenario.damaged_node() {
+            witness.excuse(host);
+        }
+        Watcher { coverage, witness }
+    }
+}
+
+impl Watch for Watcher {
+    fn on_op(&mut self, host: HostId, op: &Op, number: u64) {
+        self.witness.on_op(host, op, number);
+    }
+
+    fn on_disk_done(&mut self, host: HostId, number: u64, done: bool) {
+        self.witness.on_disk_done(host, number, done);
+    }
+
+    fn on_last_look(&mut self, _host: HostId, process: &dyn Process) {
+        self.coverage.borrow_mut().take(process);
+    }
+
+    fn on_end(&mut self, host: HostId, disk: &SimDisk) {
+        self.witness.on_end(host, disk);
+    }
+
+    fn on_start(&mut self, host: HostId, process: Option<&dyn Process>) {
+        if let Some(process) = process {
+            self.witness.on_start(host, process);
+        }
+        let is_node = process.is_none_or(|process| {
+            let process: &dyn std::any::Any = process;
+            process.is::<Node>()
+        });
+        if is_node {
+            self.coverage.borrow_mut().on_start(process.is_some());
+        }
+    }
+
+    fn after_step(&mut self, host: HostId, world: &World) {
+        self.witness.after_step(host, world);
+    }
+
+    fn when_whole(&mut self, hosts: &[HostId]) {
+        self.witness.check_whole(hosts);
+    }
+}
