@@ -19,9 +19,11 @@ use crate::peers::Peers;
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
+mod agenda;
 mod directing;
 mod hosting;
 
+use agenda::Agenda;
 use directing::directory_members;
 use hosting::Creating;
 
@@ -41,7 +43,9 @@ pub struct Node {
     /// Clients that wait for the directory to say what they asked for.
     pub(crate) requests: Vec<Request>,
     pub(crate) join: Option<crate::join::Join>,
+    /// Logs that something happened to in this round.
     pub(crate) dirty: BTreeSet<LogId>,
+    agenda: Agenda,
     pub(crate) write_path: String,
     last_round: Time,
     /// An answer about free space is owed.
@@ -120,6 +124,7 @@ impl Node {
             requests: Vec::new(),
             join: None,
             dirty: BTreeSet::new(),
+            agenda: Agenda::default(),
             write_path,
             last_round: now,
             space_asked: false,
@@ -164,8 +169,10 @@ impl Node {
         self.promote();
         self.advance_creating();
         self.save_stale_files();
-        for log in self.logs.values_mut() {
-            log.break_late_links(&mut self.env);
+        for (id, log) in &mut self.logs {
+            if log.break_late_links(&mut self.env) {
+                self.dirty.insert(*id);
+            }
         }
         self.expire_greetings();
         self.tell_waiting();
@@ -323,6 +330,7 @@ impl Node {
             for id in dirty {
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.settle(&mut self.env);
+                    self.agenda.set(id, log.deadline(&self.env));
                 }
             }
             while let Some(event) = self.env.events.pop_front() {
@@ -493,13 +501,7 @@ impl Machine for Node {
         {
             self.dial_join();
         }
-        let due: Vec<LogId> = self
-            .logs
-            .iter()
-            .filter(|(_, log)| log.deadline(&self.env).is_some_and(|d| d <= now) || log.is_busy())
-            .map(|(id, _)| *id)
-            .collect();
-        self.dirty.extend(due);
+        self.dirty.extend(self.agenda.due(now));
         self.settle();
     }
 
@@ -508,17 +510,12 @@ impl Machine for Node {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let logs = self
-            .logs
-            .values()
-            .filter_map(|l| l.deadline(&self.env))
-            .min();
         let own = [
             Some(self.peers.next_heartbeat),
             Some(self.next_tick),
             self.peers.next_judgement(&self.env),
         ];
-        own.into_iter().chain([logs]).flatten().min()
+        own.into_iter().chain([self.agenda.first()]).flatten().min()
     }
 
     fn is_finished(&self) -> bool {

@@ -273,8 +273,8 @@ impl Log {
         }
     }
 
-    /// As `break_links`, where a peer takes too long to answer.
-    pub(crate) fn break_late_links(&mut self, env: &mut Env) {
+    /// As `break_links`, where a peer takes too long to answer. True if there was one.
+    pub(crate) fn break_late_links(&mut self, env: &mut Env) -> bool {
         let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
         let followers = self.followers.iter();
         let followers = followers.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
@@ -282,12 +282,14 @@ impl Log {
         let feeders = self.feeders.iter();
         let feeders = feeders.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
         let feeders: Vec<_> = feeders.collect();
+        let any = !followers.is_empty() || !feeders.is_empty();
         for (peer, conn) in followers {
             self.on_data_out_broken(env, peer, conn);
         }
         for (peer, conn) in feeders {
             self.on_feed_broken(env, peer, conn);
         }
+        any
     }
 
     pub(crate) fn check_replication(&self) {
