@@ -53,7 +53,8 @@ pub struct SimDisk {
     pub(crate) media: Media,
     pub(crate) locks: BTreeSet<PathBuf>,
     open: BTreeMap<FileId, OpenFile>,
-    in_flight: BTreeMap<u64, Op>,
+    /// With what is wrong with them from the beginning.
+    in_flight: BTreeMap<u64, (Op, Option<io::ErrorKind>)>,
     /// Over, but the disk hangs.
     held: Vec<u64>,
     ops: u64,
@@ -80,8 +81,12 @@ struct OpenFile {
     /// None until it was opened, and if that failed.
     contents: Option<Contents>,
     writable: bool,
+    /// The open failed: what waited for it fails likewise, and what comes later finds no file.
+    refused: Option<io::ErrorKind>,
+    closing: bool,
     /// A write failed: later ones fail too.
     failed: bool,
+    open_at: Time,
     /// When the open and the writes given so far will be over.
     writes_until: Time,
     all_until: Time,
@@ -204,6 +209,8 @@ impl SimDisk {
         };
         let takes_us = random.within(latency) + bytes as u64 / model.bytes_per_us;
         let mut at = Time(now.0 + takes_us * self.faults.slow_factor);
+        let usable = |open: &OpenFile| open.refused.is_none() && !open.closing;
+        let mut wrong = None;
         match &op {
             Op::Open {
                 file, mode, path, ..
@@ -212,36 +219,46 @@ impl SimDisk {
                     path: path.clone(),
                     contents: None,
                     writable: *mode != OpenMode::Read,
+                    refused: None,
+                    closing: false,
                     failed: false,
+                    open_at: at,
                     writes_until: at,
                     all_until: at,
                 };
                 let before = self.open.insert(*file, opened);
-                assert!(before.is_none(), "{file:?} was used before");
+                let free = before.is_none_or(|before| before.refused.is_some());
+                assert!(free, "{file:?} was used before");
             }
-            Op::Write { file, .. } => {
-                if let Some(open) = self.open.get_mut(file) {
+            Op::Write { file, .. } => match self.open.get_mut(file).filter(|open| usable(open)) {
+                Some(open) => {
                     at = at.max(open.writes_until);
                     open.writes_until = at;
                     open.all_until = open.all_until.max(at);
                 }
-            }
-            Op::Read { file, .. } => {
-                if let Some(open) = self.open.get_mut(file) {
-                    at = at.max(open.writes_until);
+                None => wrong = Some(io::ErrorKind::NotFound),
+            },
+            // Not ordered with writes.
+            Op::Read { file, .. } => match self.open.get_mut(file).filter(|open| usable(open)) {
+                Some(open) => {
+                    at = at.max(open.open_at);
                     open.all_until = open.all_until.max(at);
                 }
-            }
-            Op::CloseFile { file, .. } => {
-                if let Some(open) = self.open.get(file) {
+                None => wrong = Some(io::ErrorKind::NotFound),
+            },
+            Op::CloseFile { file, .. } => match self.open.get_mut(file).filter(|open| usable(open))
+            {
+                Some(open) => {
                     at = at.max(open.all_until);
+                    open.closing = true;
                 }
-            }
+                None => wrong = Some(io::ErrorKind::NotFound),
+            },
             _ => {}
         }
         check_shape(&op);
         self.ops += 1;
-        self.in_flight.insert(self.ops, op);
+        self.in_flight.insert(self.ops, (op, wrong));
         (at, self.ops)
     }
 
@@ -254,8 +271,11 @@ impl SimDisk {
             self.held.push(number);
             return None;
         }
-        let op = self.in_flight.remove(&number)?;
-        Some(self.perform(op, random))
+        let (op, wrong) = self.in_flight.remove(&number)?;
+        Some(match wrong {
+            None => self.perform(op, random),
+            Some(kind) => refused(op, kind),
+        })
     }
 
     /// The ops that are over and wait to be completed again.
@@ -265,8 +285,10 @@ impl SimDisk {
 
     /// The process died. Every op in flight has happened, or not, or in part.
     pub(crate) fn crash(&mut self, random: &mut Random) {
-        for (_, op) in std::mem::take(&mut self.in_flight) {
-            self.perform_perhaps(op, random);
+        for (_, (op, wrong)) in std::mem::take(&mut self.in_flight) {
+            if wrong.is_none() {
+                self.perform_perhaps(op, random);
+            }
         }
         self.held.clear();
         self.open.clear();
@@ -317,14 +339,22 @@ impl SimDisk {
                 ..
             }
         );
-        let result = match self.strike(changes, random) {
-            Ok(()) => self.change_now(&op),
-            Err(error) => Err(error),
-        };
+        let struck = self.strike(changes, random);
+        let is_struck = struck.is_err();
+        let result = struck.and_then(|()| self.change_now(&op));
+        if let (Op::Open { file, .. }, Err(error)) = (&op, &result)
+            && let Some(open) = self.open.get_mut(file)
+        {
+            open.refused = Some(error.kind());
+        }
         if result.is_err() && changes {
             self.failed_changes += 1;
             self.counts.failed_changes += 1;
-            self.fail(op, random);
+            // What cannot be done at all is refused before anything is.
+            let full = matches!(&result, Err(e) if e.kind() == io::ErrorKind::StorageFull);
+            if is_struck || full {
+                self.fail(op, random);
+            }
         }
         result
     }
@@ -432,22 +462,21 @@ impl SimDisk {
                 let Some(contents) = open.contents.clone().filter(|_| open.writable) else {
                     return;
                 };
-                let end = offset + media::length_of(&slices) as u64;
-                let more = end.saturating_sub(contents.borrow().len() as u64);
-                if self.has_room(more).is_ok() {
-                    let mut contents = contents.borrow_mut();
-                    media::tear(&mut contents, offset, &slices, self.model.torn, random);
-                    self.counts.torn_writes += 1;
-                }
+                let mut bytes: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();
+                // On a full disk a beginning may have found room.
+                let held = contents.borrow().len().next_multiple_of(BLOCK) as u64;
+                let room = (held + self.free_bytes()).saturating_sub(offset);
+                bytes.truncate(room as usize / BLOCK * BLOCK);
+                let mut contents = contents.borrow_mut();
+                media::tear(&mut contents, offset, &bytes, self.model.torn, random);
+                self.counts.torn_writes += 1;
             }
             Op::WriteFile { path, contents, .. } => match random.below(3) {
                 0 => {}
                 1 => {
                     // What was written aside was not renamed yet, and not all of it is there.
-                    let mut aside = path.into_os_string();
-                    aside.push(".tmp");
                     let written = random.below(contents.len() as u64 + 1) as usize;
-                    let _ = self.replace(Path::new(&aside), &contents[..written]);
+                    let _ = self.replace(&media::aside_of(&path), &contents[..written]);
                 }
                 _ => {
                     let _ = self.replace(&path, &contents);
@@ -483,6 +512,10 @@ impl SimDisk {
 
     fn writable(&self, file: FileId) -> io::Result<&Contents> {
         match self.open.get(&file) {
+            Some(OpenFile {
+                refused: Some(kind),
+                ..
+            }) => Err((*kind).into()),
             Some(open) if open.failed => Err(io::Error::from_raw_os_error(EIO)),
             Some(OpenFile {
                 contents: Some(contents),
@@ -504,13 +537,60 @@ impl SimDisk {
             self.counts.failed_reads += 1;
             return Err(io::Error::from_raw_os_error(EIO));
         }
-        match self.open.get(&file).and_then(|open| open.contents.as_ref()) {
-            Some(contents) => Ok(read_at(&contents.borrow(), offset, into)),
-            None => Err(io::Error::from_raw_os_error(EBADF)),
+        let Some(open) = self.open.get(&file) else {
+            return Err(io::Error::from_raw_os_error(EBADF));
+        };
+        match (&open.contents, open.refused) {
+            (Some(contents), _) => {
+                let count = read_at(&contents.borrow(), offset, into);
+                Ok(self.see_in_flight(file, offset, into, count, random))
+            }
+            (None, kind) => Err(kind.unwrap_or(io::ErrorKind::NotFound).into()),
         }
     }
 
-    pub(crate) fn free_space(&self, _path: &Path) -> io::Result<u64> {
+    /// Of a write that is not over, a reader sees any of its blocks. How many bytes there are now.
+    fn see_in_flight(
+        &self,
+        file: FileId,
+        offset: u64,
+        into: &mut [u8],
+        mut count: usize,
+        random: &mut Random,
+    ) -> usize {
+        for (op, wrong) in self.in_flight.values() {
+            let Op::Write {
+                file: written,
+                offset: start,
+                slices,
+                ..
+            } = op
+            else {
+                continue;
+            };
+            let end = start + media::length_of(slices) as u64;
+            let beside = end <= offset || offset + into.len() as u64 <= *start;
+            if *written != file || wrong.is_some() || beside {
+                continue;
+            }
+            let bytes: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();
+            for (at, block) in (*start..).step_by(BLOCK).zip(bytes.chunks(BLOCK)) {
+                let within = offset <= at && at < offset + into.len() as u64;
+                if within && random.coin() {
+                    let at = (at - offset) as usize;
+                    into[count.min(at)..at].fill(0);
+                    into[at..at + BLOCK].copy_from_slice(block);
+                    count = count.max(at + BLOCK);
+                }
+            }
+        }
+        count
+    }
+
+    pub(crate) fn free_space(&self, path: &Path) -> io::Result<u64> {
+        if !self.media.exists(path) {
+            self.media.file(path)?;
+        }
         Ok(self.free_bytes())
     }
 
@@ -534,6 +614,27 @@ pub(crate) fn read_at(contents: &[u8], offset: u64, into: &mut [u8]) -> usize {
     let count = into.len().min(contents.len() - from);
     into[..count].copy_from_slice(&contents[from..from + count]);
     count
+}
+
+/// An op on a file that is not open.
+fn refused(op: Op, kind: io::ErrorKind) -> Completion {
+    match op {
+        Op::Read {
+            token,
+            buffer,
+            range,
+            ..
+        } => Completion::Read {
+            token,
+            buffer,
+            range,
+            result: Err(kind.into()),
+        },
+        op => Completion::Done {
+            token: token_of(&op),
+            result: Err(kind.into()),
+        },
+    }
 }
 
 fn token_of(op: &Op) -> Token {

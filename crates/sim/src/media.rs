@@ -49,8 +49,25 @@ impl Media {
         match self.files.get(path) {
             Some(contents) => Ok(contents.clone()),
             None if self.is_directory(path) => Err(refusal(io::ErrorKind::IsADirectory, path)),
-            None => Err(refusal(io::ErrorKind::NotFound, path)),
+            None => {
+                self.way_to(path)?;
+                Err(refusal(io::ErrorKind::NotFound, path))
+            }
         }
+    }
+
+    /// All above `path` are directories.
+    pub fn way_to(&self, path: &Path) -> io::Result<()> {
+        let above: Vec<&Path> = path.ancestors().skip(1).collect();
+        for directory in above.into_iter().rev() {
+            if self.files.contains_key(directory) {
+                return Err(refusal(io::ErrorKind::NotADirectory, path));
+            }
+            if !self.is_directory(directory) {
+                return Err(refusal(io::ErrorKind::NotFound, path));
+            }
+        }
+        Ok(())
     }
 
     pub fn files(&self) -> impl Iterator<Item = (&Path, &Contents)> {
@@ -67,6 +84,10 @@ impl Media {
     }
 
     pub fn list(&self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        if self.files.contains_key(directory) {
+            return Err(refusal(io::ErrorKind::NotADirectory, directory));
+        }
+        self.way_to(directory)?;
         if !self.is_directory(directory) {
             return Err(refusal(io::ErrorKind::NotFound, directory));
         }
@@ -92,10 +113,10 @@ impl Media {
     }
 
     pub fn create(&mut self, path: &Path) -> io::Result<Contents> {
+        self.way_to(path)?;
         if self.exists(path) {
             return Err(refusal(io::ErrorKind::AlreadyExists, path));
         }
-        self.parent_exists(path)?;
         let contents = Contents::default();
         self.files.insert(path.to_owned(), contents.clone());
         Ok(contents)
@@ -104,7 +125,7 @@ impl Media {
     pub fn create_directory(&mut self, path: &Path) -> io::Result<()> {
         for path in path.ancestors() {
             if self.files.contains_key(path) {
-                return Err(refusal(io::ErrorKind::NotADirectory, path));
+                return Err(refusal(io::ErrorKind::AlreadyExists, path));
             }
         }
         for path in path.ancestors().filter(|path| path.parent().is_some()) {
@@ -113,19 +134,35 @@ impl Media {
         Ok(())
     }
 
-    /// A new inode under the name: who holds the old one open keeps it.
+    /// A new inode under the name: who holds the old one open keeps it. What an attempt that did
+    /// not come so far left aside is gone: this one was written over it.
     pub fn replace(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
-        self.parent_exists(path)?;
+        self.way_to(path)?;
         if self.is_directory(path) {
             return Err(refusal(io::ErrorKind::IsADirectory, path));
         }
         let contents = Rc::new(RefCell::new(contents.to_vec()));
         self.files.insert(path.to_owned(), contents);
+        self.files.remove(&aside_of(path));
         Ok(())
     }
 
+    /// As rename(2): over a file, or a directory over an empty one.
     pub fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
-        self.parent_exists(to)?;
+        self.way_to(from)?;
+        self.way_to(to)?;
+        if !self.exists(from) {
+            return Err(refusal(io::ErrorKind::NotFound, from));
+        }
+        if from == to {
+            return Ok(());
+        }
+        if to.starts_with(from) {
+            return Err(refusal(io::ErrorKind::InvalidInput, to));
+        }
+        if from.starts_with(to) {
+            return Err(refusal(io::ErrorKind::DirectoryNotEmpty, to));
+        }
         if let Some(contents) = self.files.get(from).cloned() {
             if self.is_directory(to) {
                 return Err(refusal(io::ErrorKind::IsADirectory, to));
@@ -134,11 +171,11 @@ impl Media {
             self.files.insert(to.to_owned(), contents);
             return Ok(());
         }
-        if !self.directories.contains(from) {
-            return Err(refusal(io::ErrorKind::NotFound, from));
+        if self.files.contains_key(to) {
+            return Err(refusal(io::ErrorKind::NotADirectory, to));
         }
-        if self.exists(to) || to.starts_with(from) {
-            return Err(refusal(io::ErrorKind::AlreadyExists, to));
+        if self.is_directory(to) && !self.list(to)?.is_empty() {
+            return Err(refusal(io::ErrorKind::DirectoryNotEmpty, to));
         }
         let moved = |path: &Path| match path.strip_prefix(from) {
             Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),
@@ -151,27 +188,20 @@ impl Media {
         Ok(())
     }
 
-    /// A file, or a directory with nothing in it.
+    /// A file.
     pub fn remove(&mut self, path: &Path) -> io::Result<()> {
-        if self.files.remove(path).is_some() {
-            return Ok(());
-        }
-        if !self.directories.contains(path) {
-            return Err(refusal(io::ErrorKind::NotFound, path));
-        }
-        if !self.list(path)?.is_empty() {
-            return Err(refusal(io::ErrorKind::DirectoryNotEmpty, path));
-        }
-        self.directories.remove(path);
+        self.file(path)?;
+        self.files.remove(path);
         Ok(())
     }
+}
 
-    fn parent_exists(&self, path: &Path) -> io::Result<()> {
-        match path.parent() {
-            Some(parent) if self.is_directory(parent) => Ok(()),
-            _ => Err(refusal(io::ErrorKind::NotFound, path)),
-        }
-    }
+/// Where a file's new contents are written before they take its name.
+pub(crate) fn aside_of(path: &Path) -> PathBuf {
+    let mut aside = std::ffi::OsString::from(".");
+    aside.push(path.file_name().unwrap_or_default());
+    aside.push(".new");
+    path.with_file_name(aside)
 }
 
 fn refusal(kind: io::ErrorKind, path: &Path) -> io::Error {
@@ -199,14 +229,10 @@ pub(crate) fn write(contents: &mut Vec<u8>, offset: u64, slices: &[Slice]) {
 pub(crate) fn tear(
     contents: &mut Vec<u8>,
     offset: u64,
-    slices: &[Slice],
+    bytes: &[u8],
     torn: TornBlocks,
     random: &mut Random,
 ) {
-    let bytes: Vec<u8> = slices
-        .iter()
-        .flat_map(|slice| slice.iter().copied())
-        .collect();
     let blocks = bytes.len() / BLOCK;
     let (certain, doubtful): (Range<usize>, Range<usize>) = match random.below(4) {
         0 => (0..0, 0..0),

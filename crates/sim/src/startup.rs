@@ -63,8 +63,11 @@ impl Disk for StartUp<'_> {
         if self.disk.locks.contains(path) {
             return Err(io::ErrorKind::WouldBlock.into());
         }
-        if !self.disk.media.exists(path) {
-            self.disk.media.create(path)?;
+        match self.disk.media.file(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.disk.media.create(path)?;
+            }
+            found => drop(found?),
         }
         self.disk.locks.insert(path.to_owned());
         Ok(())

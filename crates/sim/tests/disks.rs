@@ -109,7 +109,8 @@ fn opens_say_what_is_wrong() {
         token: Token(6),
         file,
     };
-    done(hand.ask(&mut world, close(F))).unwrap();
+    let error = done(hand.ask(&mut world, close(F))).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "there is no such file");
     done(hand.ask(&mut world, create())).unwrap();
     done(hand.ask(&mut world, close(F))).unwrap();
     let error = done(hand.ask(&mut world, create())).unwrap_err();
@@ -218,7 +219,7 @@ fn a_name_is_there_or_not_when_its_op_was_in_flight() {
         assert!(replaced == b"old" || replaced == b"new");
         let [from, to] = ["/d/e/r", "/d/e/s"].map(|path| disk.contents(path).is_some());
         assert_ne!(from, to, "a rename is atomic");
-        let aside = disk.contents("/d/e/m.tmp").is_some();
+        let aside = disk.contents("/d/e/.m.new").is_some();
         seen.insert((replaced, from, disk.contents("/d/e/f").is_some(), aside));
     }
     assert_eq!(seen.len(), 12, "every combination: {seen:?}");
