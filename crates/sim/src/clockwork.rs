@@ -55,6 +55,12 @@ pub(crate) enum Event {
         from: Side,
         since: Time,
     },
+    /// Whether an end that was closed is still being flushed, or lingers.
+    LookAtClosing {
+        connection: ConnectionId,
+        side: Side,
+        given: u64,
+    },
     Nemesis,
     Action(Box<dyn FnOnce(&mut World)>),
 }

@@ -13,18 +13,23 @@ use crate::stream::Stream;
 impl Network {
     pub(crate) fn listen(&mut self, clock: &mut Clockwork, host: HostId, address: String) {
         let error = match self.listening_port(host, &address) {
-            None => io::ErrorKind::AddrNotAvailable,
-            Some(port) if self.listeners.insert((host, port)) => return,
-            Some(_) => io::ErrorKind::AddrInUse,
+            Err(kind) => kind,
+            Ok(port) => {
+                let listener = self.listeners.entry((host, port));
+                if *listener.or_insert_with(|| address.clone()) == address {
+                    return;
+                }
+                io::ErrorKind::AddrInUse
+            }
         };
         let error = error.into();
         clock.deliver(host, Completion::ListenFailed { address, error });
     }
 
-    fn listening_port(&self, host: HostId, address: &str) -> Option<u16> {
-        let (name, port) = address.rsplit_once(':')?;
+    fn listening_port(&self, host: HostId, address: &str) -> Result<u16, io::ErrorKind> {
+        let (name, port) = parse(address)?;
         let here = name == self.names[host.index()] || is_any(name) || is_local(name);
-        port.parse().ok().filter(|_| here)
+        here.then_some(port).ok_or(io::ErrorKind::AddrNotAvailable)
     }
 
     pub(crate) fn connect(
@@ -35,14 +40,16 @@ impl Network {
         address: &str,
     ) {
         assert!(conn.0.is_multiple_of(2), "{conn:?} is not the process's");
-        let (name, port) = match address.rsplit_once(':') {
-            Some((name, port)) => (name, port.parse().ok()),
-            None => (address, None),
-        };
-        let to = match is_local(name) {
-            true => Some(host.index()),
-            false => self.names.iter().position(|n| n == name),
-        };
+        let named = parse(address).and_then(|(name, port)| {
+            let to = match is_local(name) {
+                true => Some(host.index()),
+                false => self.names.iter().position(|n| n == name),
+            };
+            // As a name that cannot be looked up.
+            to.map(|to| (to, port)).ok_or(io::ErrorKind::Other)
+        });
+        let unreachable = named.err();
+        let (to, port) = named.ok().unzip();
         let end = |host, conn| End {
             host,
             conn,
@@ -51,10 +58,10 @@ impl Network {
         };
         let to = to.map(|index| HostId(index as u32));
         let mut connection = Connection {
-            // A name that nobody has is refused at home.
             ends: [end(host, conn), end(to.unwrap_or(host), ConnId(0))],
             streams: [Stream::default(), Stream::default()],
-            port: port.filter(|_| to.is_some()),
+            port,
+            unreachable,
             connect_until: Time(clock.now.0 + self.model.connect_timeout_us),
         };
         for stream in &mut connection.streams {
@@ -72,6 +79,9 @@ impl Network {
         let Some(connection) = &self.connections[id as usize] else {
             return;
         };
+        if let Some(kind) = connection.unreachable {
+            return self.fail_end(clock, id, 0, kind);
+        }
         let [from, to] = [connection.ends[0].host, connection.ends[1].host];
         let until = connection.connect_until;
         if self.is_blocked(from, to) || self.is_blocked(to, from) {
@@ -82,7 +92,7 @@ impl Network {
             return clock.schedule(again, Event::Syn { connection: id });
         }
         let port = connection.port;
-        let accepted = port.is_some_and(|port| self.listeners.contains(&(to, port)));
+        let accepted = port.is_some_and(|port| self.listeners.contains_key(&(to, port)));
         let latency_us = clock.random.within(&self.model.latency_us);
         let connection = id;
         clock.after(
@@ -135,7 +145,7 @@ impl Network {
         let host = connection.ends[1].host;
         let listens = connection
             .port
-            .is_some_and(|port| self.listeners.contains(&(host, port)));
+            .is_some_and(|port| self.listeners.contains_key(&(host, port)));
         if !listens {
             connection.ends[1].state = State::Gone;
             return false;
@@ -151,6 +161,12 @@ impl Network {
         clock.deliver(host, Completion::Accepted { conn, peer });
         true
     }
+}
+
+fn parse(address: &str) -> Result<(&str, u16), io::ErrorKind> {
+    let parts = address.rsplit_once(':');
+    let parsed = parts.and_then(|(name, port)| Some((name, port.parse().ok()?)));
+    parsed.ok_or(io::ErrorKind::InvalidInput)
 }
 
 fn is_any(name: &str) -> bool {

@@ -46,6 +46,8 @@ pub(crate) struct Connection {
     pub streams: [Stream; 2],
     /// Where the opener wants to go.
     pub port: Option<u16>,
+    /// There is nobody of that name, or it is none.
+    pub unreachable: Option<io::ErrorKind>,
     pub connect_until: Time,
 }
 
@@ -65,6 +67,9 @@ pub(crate) enum State {
     Failed(io::ErrorKind),
     /// Closed by the process as soon as the sends are with the kernel.
     Flushing,
+    /// Closed so, and all is sent. What still comes is thrown away for a while: to refuse it would
+    /// be a reset, and a reset overtakes what was sent last.
+    Lingering,
     /// The process is done with it. The kernel may still deliver what it was given.
     Gone,
 }
@@ -84,7 +89,8 @@ pub struct Network {
     pub(crate) accepted: Vec<u64>,
     pub(crate) line_free_at: Vec<Time>,
     pub(crate) names: Vec<String>,
-    pub(crate) listeners: BTreeSet<(HostId, u16)>,
+    /// By the address as it was asked for.
+    pub(crate) listeners: BTreeMap<(HostId, u16), String>,
     /// Nothing gets from the first to the second.
     pub(crate) cuts: BTreeSet<(HostId, HostId)>,
     /// Machines that vanished: their kernels answer nothing.
@@ -92,6 +98,12 @@ pub struct Network {
     pub(crate) losses: u64,
     pub(crate) resets: u64,
 }
+
+/// A connection that is being flushed is given up when nothing moved for so long.
+const FLUSH_US: u64 = 5_000_000;
+
+/// How long a closed connection lingers for the other side's end.
+const LINGER_US: u64 = 1_000_000;
 
 impl Default for NetworkModel {
     fn default() -> NetworkModel {
@@ -119,7 +131,7 @@ impl Network {
             accepted: Vec::new(),
             line_free_at: Vec::new(),
             names: Vec::new(),
-            listeners: BTreeSet::new(),
+            listeners: BTreeMap::new(),
             cuts: BTreeSet::new(),
             vanished: BTreeSet::new(),
             losses: 0,
@@ -151,14 +163,17 @@ impl Network {
         assert!(!range.is_empty(), "a receive receives something");
         assert!(range.end <= receive.buffer.len(), "{range:?}");
         let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
-            let error = io::ErrorKind::NotConnected.into();
+            let error = io::ErrorKind::ConnectionAborted.into();
             return clock.deliver(host, received(conn, receive, Err(error)));
         };
         let connection = self.connections[id as usize].as_mut();
         let connection = connection.expect("a process's connection exists");
-        connection.ends[usize::from(side)]
-            .receives
-            .push_back(receive);
+        let end = &mut connection.ends[usize::from(side)];
+        if end.state == State::Flushing {
+            let error = io::ErrorKind::ConnectionAborted.into();
+            return clock.deliver(host, received(conn, receive, Err(error)));
+        }
+        end.receives.push_back(receive);
         self.serve(clock, id, side);
     }
 
@@ -174,22 +189,23 @@ impl Network {
             result: Err(kind.into()),
         };
         let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
-            return clock.deliver(host, refused(io::ErrorKind::NotConnected));
+            return clock.deliver(host, refused(io::ErrorKind::ConnectionAborted));
         };
         let connection = self.connections[id as usize].as_mut();
         let connection = connection.expect("a process's connection exists");
         match connection.ends[usize::from(side)].state {
             State::Open | State::Opening => {}
             State::Failed(kind) => return clock.deliver(host, refused(kind)),
-            State::Flushing | State::Gone => {
-                return clock.deliver(host, refused(io::ErrorKind::NotConnected));
+            State::Flushing | State::Lingering | State::Gone => {
+                return clock.deliver(host, refused(io::ErrorKind::ConnectionAborted));
             }
         }
         let stream = &mut connection.streams[usize::from(side)];
         if stream.shut {
-            return clock.deliver(host, refused(io::ErrorKind::BrokenPipe));
+            stream.refused += 1;
+        } else {
+            stream.push(slices);
         }
-        stream.push(slices);
         self.pump(clock, id, side);
     }
 
@@ -197,7 +213,9 @@ impl Network {
         let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
             return;
         };
-        if let Some(connection) = &mut self.connections[id as usize] {
+        if let Some(connection) = &mut self.connections[id as usize]
+            && connection.ends[usize::from(side)].state != State::Flushing
+        {
             connection.streams[usize::from(side)].shut = true;
         }
         self.pump(clock, id, side);
@@ -210,11 +228,15 @@ impl Network {
         let connection = self.connections[id as usize].as_mut();
         let connection = connection.expect("a process's connection exists");
         let s = usize::from(side);
+        let state = connection.ends[s].state;
+        if state == State::Flushing {
+            return;
+        }
         for receive in std::mem::take(&mut connection.ends[s].receives) {
             let error = io::ErrorKind::ConnectionAborted.into();
             clock.deliver(host, received(conn, receive, Err(error)));
         }
-        if connection.ends[s].state == State::Opening {
+        if state == State::Opening {
             clock.deliver(
                 host,
                 Completion::Connected {
@@ -223,23 +245,118 @@ impl Network {
                 },
             );
         }
-        let open = connection.ends[s].state == State::Open;
-        let stream = &mut connection.streams[s];
-        if flush && open && !stream.sends.is_empty() {
+        if flush && state == State::Open {
             connection.ends[s].state = State::Flushing;
-            return;
+            let given = connection.streams[s].given;
+            self.look_again(clock, id, side, given, FLUSH_US);
+            return self.pump(clock, id, side);
         }
-        for _ in std::mem::take(&mut stream.sends) {
+        self.abort(clock, id, side);
+        self.end_is_gone(clock, id, side);
+    }
+
+    /// Whether there still is a process that knows this end by its number.
+    pub(crate) fn is_named(
+        &self,
+        host: HostId,
+        conn: ConnId,
+        id: ConnectionId,
+        side: Side,
+    ) -> bool {
+        self.conns[host.index()].get(&conn) == Some(&(id, side))
+    }
+
+    /// Nothing more is sent of what the kernel was not given.
+    fn abort(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let end = self.connections[id as usize].as_ref();
+        let end = end.map(|connection| &connection.ends[usize::from(side)]);
+        let named = end.is_some_and(|end| self.is_named(end.host, end.conn, id, side));
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("the end of a connection that exists");
+        let end = &connection.ends[usize::from(side)];
+        let stream = &mut connection.streams[usize::from(side)];
+        let sends = stream.take_sends();
+        for _ in 0..if named { sends } else { 0 } {
             clock.deliver(
-                host,
+                end.host,
                 Completion::Sent {
-                    conn,
+                    conn: end.conn,
                     result: Err(io::ErrorKind::ConnectionAborted.into()),
                 },
             );
         }
         stream.forget_ungiven();
-        self.end_is_gone(clock, id, side);
+    }
+
+    fn look_again(
+        &mut self,
+        clock: &mut Clockwork,
+        connection: ConnectionId,
+        side: Side,
+        given: u64,
+        delay_us: u64,
+    ) {
+        let look = Event::LookAtClosing {
+            connection,
+            side,
+            given,
+        };
+        clock.after(delay_us, look);
+    }
+
+    /// An end that was closed some time ago, when so much was with its kernel.
+    pub(crate) fn on_look_at_closing(
+        &mut self,
+        clock: &mut Clockwork,
+        id: ConnectionId,
+        side: Side,
+        given_before: u64,
+    ) {
+        let Some(connection) = &mut self.connections[id as usize] else {
+            return;
+        };
+        let given = connection.streams[usize::from(side)].given;
+        let end = &mut connection.ends[usize::from(side)];
+        match end.state {
+            State::Flushing if given > given_before => {
+                self.look_again(clock, id, side, given, FLUSH_US);
+            }
+            State::Flushing => {
+                self.abort(clock, id, side);
+                self.end_is_gone(clock, id, side);
+            }
+            State::Lingering => {
+                end.state = State::Gone;
+                self.remove_if_over(id);
+            }
+            _ => {}
+        }
+    }
+
+    /// All is sent: the process's part is over.
+    pub(crate) fn linger(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("the end of a connection that exists");
+        let s = usize::from(side);
+        let end = &mut connection.ends[s];
+        end.state = State::Lingering;
+        let (host, conn) = (end.host, end.conn);
+        connection.streams[s].shut = true;
+        connection.streams[1 - s].discard_unread();
+        if connection.streams[1 - s].is_over() {
+            end.state = State::Gone;
+        }
+        self.forget_name(host, conn, id, side);
+        self.look_again(clock, id, side, 0, LINGER_US);
+        self.feed_back(clock, id, 1 - side);
+        self.pump(clock, id, side);
+    }
+
+    /// The process's number for it means nothing from here on (another life may use it again).
+    fn forget_name(&mut self, host: HostId, conn: ConnId, id: ConnectionId, side: Side) {
+        if self.is_named(host, conn, id, side) {
+            self.conns[host.index()].remove(&conn);
+        }
     }
 
     /// The process is done with its end. With bytes unread that is a reset, as TCP has it.
@@ -250,10 +367,12 @@ impl Network {
         let end = &mut connection.ends[s];
         let (host, conn) = (end.host, end.conn);
         let before = std::mem::replace(&mut end.state, State::Gone);
-        self.conns[host.index()].remove(&conn);
+        self.forget_name(host, conn, id, side);
+        let connection = self.connections[id as usize].as_mut();
+        let connection = connection.expect("the end of a connection that exists");
         match before {
             State::Opening => self.connections[id as usize] = None,
-            State::Failed(_) | State::Gone => self.remove_if_over(id),
+            State::Failed(_) | State::Lingering | State::Gone => self.remove_if_over(id),
             State::Open | State::Flushing => {
                 let incoming = &mut connection.streams[1 - s];
                 let unread = incoming.unread() > 0;
@@ -309,10 +428,16 @@ impl Network {
         let end = &mut connection.ends[s];
         let (host, conn) = (end.host, end.conn);
         let before = end.state;
-        if !matches!(before, State::Gone | State::Failed(_)) {
-            end.state = State::Failed(kind);
-        }
-        let sends = std::mem::take(&mut connection.streams[s].sends);
+        end.state = match before {
+            State::Lingering | State::Gone => State::Gone,
+            State::Failed(first) => State::Failed(first),
+            _ => State::Failed(kind),
+        };
+        let receives = match before {
+            State::Opening => std::mem::take(&mut end.receives),
+            _ => VecDeque::new(),
+        };
+        let mut sends = connection.streams[s].take_sends();
         connection.streams[s].die();
         if clock.random.coin() {
             // What had arrived is not always still read.
@@ -322,11 +447,23 @@ impl Network {
             let result = Err(kind.into());
             clock.deliver(host, Completion::Connected { conn, result });
         }
-        for _ in sends {
+        for receive in receives {
+            clock.deliver(host, received(conn, receive, Err(kind.into())));
+        }
+        if !self.is_named(host, conn, id, side) {
+            sends = 0;
+        }
+        for _ in 0..sends {
             let result = Err(kind.into());
             clock.deliver(host, Completion::Sent { conn, result });
         }
         match before {
+            // It never was a connection.
+            State::Opening => {
+                self.forget_name(host, conn, id, side);
+                self.connections[id as usize] = None;
+                return;
+            }
             State::Flushing => self.end_is_gone(clock, id, side),
             _ => self.serve(clock, id, side),
         }
@@ -346,14 +483,23 @@ impl Network {
 
     /// The process ended, and its kernel closes what it had open: after a crash also with resets.
     pub(crate) fn process_ended(&mut self, clock: &mut Clockwork, host: HostId, crashed: bool) {
-        self.listeners.retain(|(listener, _)| *listener != host);
+        self.listeners.retain(|(listener, _), _| *listener != host);
         let conns: Vec<ConnId> = self.conns[host.index()].keys().copied().collect();
         for conn in conns {
             let (id, side) = self.conns[host.index()][&conn];
             let connection = self.connections[id as usize].as_mut();
             let connection = connection.expect("a process's connection exists");
-            let opening = connection.ends[usize::from(side)].state == State::Opening;
-            if opening || !crashed || clock.random.coin() {
+            let state = connection.ends[usize::from(side)].state;
+            let opening = state == State::Opening;
+            if state == State::Flushing && !crashed {
+                // Its last words still go out, and nobody is told.
+                self.forget_name(host, conn, id, side);
+                continue;
+            }
+            if state == State::Flushing {
+                self.abort(clock, id, side);
+                self.end_is_gone(clock, id, side);
+            } else if opening || !crashed || clock.random.coin() {
                 self.close(clock, host, conn, false);
             } else {
                 connection.ends[usize::from(side)].receives.clear();
@@ -362,12 +508,24 @@ impl Network {
                 self.send_reset(clock, id, side);
             }
         }
+        for id in 0..self.connections.len() as ConnectionId {
+            for side in 0..2 {
+                let Some(connection) = &mut self.connections[id as usize] else {
+                    continue;
+                };
+                let end = &mut connection.ends[side];
+                if end.host == host && end.state == State::Lingering {
+                    end.state = State::Gone;
+                    self.remove_if_over(id);
+                }
+            }
+        }
     }
 
     /// The machine is gone, without a word to anybody.
     pub(crate) fn machine_vanished(&mut self, host: HostId) {
         self.vanished.insert(host);
-        self.listeners.retain(|(listener, _)| *listener != host);
+        self.listeners.retain(|(listener, _), _| *listener != host);
         for (_, (id, side)) in std::mem::take(&mut self.conns[host.index()]) {
             let connection = self.connections[id as usize].as_mut();
             let connection = connection.expect("a process's connection exists");
@@ -381,6 +539,13 @@ impl Network {
             self.remove_if_over(id);
         }
         for connection in self.connections.iter_mut().flatten() {
+            for s in [0, 1] {
+                let end = &mut connection.ends[s];
+                if end.host == host && matches!(end.state, State::Flushing | State::Lingering) {
+                    end.state = State::Gone;
+                    connection.streams[s].die();
+                }
+            }
             let end = &mut connection.ends[1];
             if end.host == host && end.state == State::Opening && connection.port.is_some() {
                 // Nobody will remember the handshake: its last segment will be refused.

@@ -33,6 +33,8 @@ pub(crate) struct Stream {
 
     /// Where each unfinished send op ends.
     pub sends: VecDeque<u64>,
+    /// Send ops behind the stream's end: they fail when those before them are done.
+    pub refused: usize,
     /// Oldest first.
     pub in_flight: VecDeque<Segment>,
     /// Counts how often the segments in flight had to be sent again.
@@ -103,6 +105,12 @@ impl Stream {
 
     pub fn unread(&self) -> u64 {
         self.arrived - self.taken
+    }
+
+    /// How many send ops are unfinished; they are from here on.
+    pub fn take_sends(&mut self) -> usize {
+        let sends = std::mem::take(&mut self.sends);
+        sends.len() + std::mem::take(&mut self.refused)
     }
 
     /// The sender asked for more than its kernel will ever take.

@@ -15,6 +15,7 @@ impl Network {
         };
         let end = &connection.ends[usize::from(side)];
         let (state, host, conn) = (end.state, end.host, end.conn);
+        let named = self.conns[host.index()].get(&conn) == Some(&(id, side));
         let stream = &mut connection.streams[usize::from(side)];
         if stream.dead || matches!(state, State::Opening | State::Failed(_)) {
             return;
@@ -23,11 +24,20 @@ impl Network {
         stream.given = stream.given.max(stream.asked.min(room_until));
         while stream.sends.front().is_some_and(|end| *end <= stream.given) {
             stream.sends.pop_front();
-            let result = Ok(());
-            clock.deliver(host, Completion::Sent { conn, result });
+            if named {
+                let result = Ok(());
+                clock.deliver(host, Completion::Sent { conn, result });
+            }
         }
-        if state == State::Flushing && stream.sends.is_empty() {
-            return self.end_is_gone(clock, id, side);
+        if stream.sends.is_empty() {
+            let refused = std::mem::take(&mut stream.refused);
+            for _ in 0..if named { refused } else { 0 } {
+                let result = Err(std::io::ErrorKind::BrokenPipe.into());
+                clock.deliver(host, Completion::Sent { conn, result });
+            }
+            if state == State::Flushing {
+                return self.linger(clock, id, side);
+            }
         }
         let limit = stream.given.min(stream.window);
         let mut sent = stream.sent;
@@ -122,6 +132,13 @@ impl Network {
         match connection.ends[r].state {
             State::Open => self.serve(clock, id, 1 - from),
             State::Opening | State::Flushing => {}
+            State::Lingering => {
+                let stream = &mut connection.streams[s];
+                stream.discard_unread();
+                if stream.end_arrived {
+                    connection.ends[r].state = State::Gone;
+                }
+            }
             State::Gone | State::Failed(_) => {
                 let stream = &mut connection.streams[s];
                 let refused = stream.unread() > 0;
@@ -145,7 +162,7 @@ impl Network {
         let failed = match end.state {
             State::Open => None,
             State::Failed(kind) => Some(kind),
-            State::Opening | State::Flushing | State::Gone => return,
+            State::Opening | State::Flushing | State::Lingering | State::Gone => return,
         };
         let taken_before = incoming.taken;
         while let Some(receive) = end.receives.front_mut() {
@@ -182,7 +199,7 @@ impl Network {
     }
 
     /// The sender at `side` learns what arrived and how much room there is, if it can.
-    fn feed_back(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
+    pub(crate) fn feed_back(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
         let blocked = self.is_blocked_between(id, 1 - side);
         let Some(connection) = &mut self.connections[id as usize] else {
             return;

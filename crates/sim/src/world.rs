@@ -318,6 +318,11 @@ impl World {
                 from,
                 since,
             } => net.on_give_up(clock, connection, from, since),
+            Event::LookAtClosing {
+                connection,
+                side,
+                given,
+            } => net.on_look_at_closing(clock, connection, side, given),
             Event::Nemesis => {
                 if let Some(mut nemesis) = self.nemesis.take() {
                     nemesis.act(self);
