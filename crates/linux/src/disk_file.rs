@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use node::op::{BLOCK, OpenMode};
-use rustix::fs::{Advice, Mode, OFlags, fadvise, fcntl_setfl, fdatasync, fstatfs};
+use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fcntl_setfl, fdatasync, fstat, fstatfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
 use crate::directory;
@@ -47,6 +47,12 @@ impl DiskFile {
         };
         let permissions = Mode::RUSR | Mode::WUSR;
         let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, permissions)?;
+        // Only to be read a directory is opened like a file, and then every read of it fails.
+        if mode == OpenMode::Read
+            && FileType::from_raw_mode(fstat(&file)?.st_mode) == FileType::Directory
+        {
+            return Err(Errno::ISDIR.into());
+        }
         // Asked for afterwards: open(2) with O_CREAT and O_DIRECT leaves a file behind where only the
         // latter is refused.
         let direct = fcntl_setfl(&file, OFlags::DIRECT).is_ok();
