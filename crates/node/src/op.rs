@@ -4,8 +4,13 @@
 //! kernel (the real one in `linux`, the simulated one in `sim`) performs them. Every op but
 //! [`Op::Close`] and [`Op::Listen`] completes exactly once, also when its connection is closed first.
 //!
-//! Ops on one connection and direction complete in order; so do writes to one file. Buffers move
-//! into an op and come back with its completion.
+//! Ops on one connection and direction complete in order; so do writes to one file. Nothing else is
+//! ordered: a read given before a write is done sees any of its blocks. Ops on what was closed, or
+//! never was open, are answered with an error at once. Buffers move into an op and come back with
+//! its completion.
+//!
+//! Scripts of ops and of what must come of them stand in `linux/testdata/contract`; both kernels are
+//! held to them.
 
 use std::io;
 use std::ops::Range;
@@ -30,7 +35,8 @@ pub struct Token(pub u64);
 
 #[derive(Debug)]
 pub enum Op {
-    /// Accept connections at this address; each arrives as `Completion::Accepted`.
+    /// Accept connections at this address; each arrives as `Completion::Accepted`. The same address
+    /// again changes nothing.
     Listen { address: String },
     /// Completes with `Connected`.
     Connect { conn: ConnId, address: String },
@@ -38,7 +44,8 @@ pub enum Op {
     ///
     /// Shape:  socket -> buffer.
     /// Units:  bytes; completes when at least 1 arrived, or all of `range` when `whole`.
-    /// Errors: end of stream completes with fewer bytes than asked and `end: true`.
+    /// Errors: end of stream completes with fewer bytes than asked and `end: true`, with the last
+    ///         bytes or behind them. A reset may lose bytes that had arrived.
     Receive {
         conn: ConnId,
         buffer: Buffer,
@@ -49,8 +56,9 @@ pub enum Op {
     Send { conn: ConnId, slices: Vec<Slice> },
     /// Tell the other side that no more bytes come (after all sends given so far).
     ShutdownWrite { conn: ConnId },
-    /// Close after the sends given so far are with the kernel (`flush`), or at once. Outstanding ops
-    /// complete with an error. No completion of its own.
+    /// Close after the sends given so far are with the kernel (`flush`), or at once: then unread
+    /// bytes reset the connection, as TCP has it. Outstanding ops complete with an error. No
+    /// completion of its own.
     Close { conn: ConnId, flush: bool },
 
     /// Open a file for the ops below. Completes with `Done`.
@@ -96,7 +104,7 @@ pub enum Op {
         from: PathBuf,
         to: PathBuf,
     },
-    /// Completes with `Done`.
+    /// A file. Completes with `Done`.
     Remove { token: Token, path: PathBuf },
     /// Bytes free to us in the file system of `path`. Completes with `Space`.
     FreeSpace { token: Token, path: PathBuf },

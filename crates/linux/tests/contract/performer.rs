@@ -1,0 +1,465 @@
+//! The machine that performs a script on whatever kernel drives it, and writes down what came of
+//! every line.
+//!
+//! What two kernels may do differently is taken out here, and nothing else:
+//!
+//! - A stream's bytes may arrive in any pieces. `drain` adds them up; a receive that is not `whole`
+//!   has as many as there were. Every byte is compared with what was sent at its position.
+//! - An end may come with the last bytes or behind them.
+//! - A connection that the other side broke is `reset`, whether an op hears ECONNRESET or EPIPE:
+//!   which of both depends on which direction heard of it first. Errors without a kind of their own
+//!   are `other`.
+//! - Completions come in any order but for one connection and direction, and for the writes of one
+//!   file: there the order is checked.
+
+mod disk;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use node::buffer::{Buffer, Slice};
+use node::op::{Completion, ConnId, FileId, Machine, Op, Time, Token};
+
+use crate::outcome::{byte_at, kind, letters};
+use crate::script::{Line, Script};
+
+/// So long without any completion, and what is outstanding counts as pending.
+const QUIET_MICROS: u64 = 150_000;
+/// An op that is waited for and does not complete is pending after this.
+const PATIENCE_MICROS: u64 = 10_000_000;
+const FILL_BYTES: usize = 256 << 10;
+
+pub struct Performer {
+    script: Script,
+    root: PathBuf,
+    /// More bytes than this kernel's buffers hold.
+    much: usize,
+    /// What the script's words for addresses mean to this kernel.
+    address: Box<dyn Fn(&str) -> String>,
+    pub outcomes: Vec<String>,
+    at: usize,
+    ops: VecDeque<Op>,
+    waiting: Waiting,
+    now: Time,
+    heard: Time,
+    conns: BTreeMap<ConnId, End>,
+    names: BTreeMap<String, ConnId>,
+    accepted: VecDeque<ConnId>,
+    /// Lines whose pair has one end so far.
+    halves: BTreeSet<usize>,
+    tokens: BTreeMap<Token, usize>,
+    /// Writes outstanding, by file, oldest first.
+    writes: BTreeMap<FileId, VecDeque<Token>>,
+    files: BTreeMap<String, FileId>,
+    next_conn: u64,
+    next_number: u64,
+    /// Letters given to writes so far.
+    letters: u8,
+    filled: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Waiting {
+    No,
+    For { line: usize, until: Time },
+    ForQuiet,
+    Until(Time),
+}
+
+#[derive(Default)]
+struct End {
+    name: String,
+    peer: String,
+    given: u64,
+    taken: u64,
+    sends: VecDeque<usize>,
+    receives: VecDeque<usize>,
+    closed: bool,
+    /// Given after the close: answered at once, whatever is still being flushed.
+    late_sends: VecDeque<usize>,
+}
+
+const NONE: &str = "";
+const PENDING: &str = "pending";
+
+impl Performer {
+    pub fn new(
+        script: &Script,
+        root: &Path,
+        much: usize,
+        address: impl Fn(&str) -> String + 'static,
+    ) -> Performer {
+        Performer {
+            outcomes: vec![NONE.to_string(); script.lines.len()],
+            script: script.clone(),
+            root: root.to_path_buf(),
+            much,
+            address: Box::new(address),
+            at: 0,
+            ops: VecDeque::new(),
+            waiting: Waiting::No,
+            now: Time(0),
+            heard: Time(0),
+            conns: BTreeMap::new(),
+            names: BTreeMap::new(),
+            accepted: VecDeque::new(),
+            halves: BTreeSet::new(),
+            tokens: BTreeMap::new(),
+            writes: BTreeMap::new(),
+            files: BTreeMap::new(),
+            next_conn: 0,
+            next_number: 0,
+            letters: 0,
+            filled: 0,
+        }
+    }
+
+    /// It waits for whoever runs the kernel to break the disk.
+    pub fn wants_a_broken_disk(&self) -> bool {
+        let line = self.at.checked_sub(1).map(|at| &self.script.lines[at]);
+        self.waiting != Waiting::No && line.is_some_and(|line| line.word(0) == "break-disk")
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.at == self.script.lines.len() && self.waiting == Waiting::No
+    }
+
+    /// Gives as many lines as need no waiting.
+    fn go_on(&mut self) {
+        loop {
+            match self.waiting {
+                Waiting::No => {}
+                Waiting::For { line, until } => {
+                    if self.outcomes[line] == PENDING && self.now < until {
+                        return;
+                    }
+                }
+                Waiting::ForQuiet => {
+                    let pending = self.outcomes.iter().any(|o| o == PENDING);
+                    if pending && self.now.0 < self.heard.0 + QUIET_MICROS {
+                        return;
+                    }
+                }
+                Waiting::Until(until) => {
+                    if self.now < until {
+                        return;
+                    }
+                    let late = self.now.0 > until.0 + PATIENCE_MICROS;
+                    let outcome = if late { "late" } else { "in time" };
+                    self.outcomes[self.at - 1] = outcome.to_string();
+                }
+            }
+            self.waiting = Waiting::No;
+            let Some(line) = self.script.lines.get(self.at).cloned() else {
+                return;
+            };
+            self.at += 1;
+            self.heard = self.now;
+            self.give(&line);
+            if self.waiting == Waiting::No
+                && self.outcomes[self.at - 1] == PENDING
+                && !line.outstanding
+            {
+                self.waiting = Waiting::For {
+                    line: self.at - 1,
+                    until: Time(self.now.0 + PATIENCE_MICROS),
+                };
+            }
+        }
+    }
+
+    fn give(&mut self, line: &Line) {
+        let number = self.at - 1;
+        let word = |at: usize| line.word(at).to_string();
+        // What has a completion is pending until it comes.
+        let silent = [
+            "listen",
+            "shutdown",
+            "close",
+            "settle",
+            "pause",
+            "break-disk",
+            "look",
+        ];
+        if !silent.contains(&line.word(0)) {
+            self.outcomes[number] = PENDING.to_string();
+        }
+        match line.word(0) {
+            "listen" => {
+                let address = (self.address)(line.word(1));
+                self.outcomes[number] = "listening".to_string();
+                self.put(Op::Listen { address });
+            }
+            "connect" | "pair" => {
+                let peer = match line.word(0) {
+                    "pair" => word(2),
+                    _ => String::new(),
+                };
+                let address = match line.word(0) {
+                    "pair" => (self.address)(line.word(3)),
+                    _ => (self.address)(line.word(2)),
+                };
+                let conn = ConnId(self.next_conn);
+                self.next_conn += 2;
+                self.meet(conn, word(1), peer);
+                self.put(Op::Connect { conn, address });
+            }
+            "accept" => {
+                self.take_accepted();
+            }
+            "send" => self.send(line.word(1), line.number(2, self.much), number),
+            "receive" => {
+                let whole = line.word(3) == "whole";
+                self.receive(line.word(1), line.number(2, self.much), whole, number);
+            }
+            "drain" => self.receive(line.word(1), 1 << 16, false, number),
+            "shutdown" => {
+                let conn = self.conn(line.word(1));
+                self.put(Op::ShutdownWrite { conn });
+            }
+            "close" => {
+                let conn = self.conn(line.word(1));
+                let flush = line.word(2) == "flush";
+                if let Some(end) = self.conns.get_mut(&conn) {
+                    end.closed = true;
+                }
+                self.put(Op::Close { conn, flush });
+            }
+            "settle" => self.waiting = Waiting::ForQuiet,
+            "pause" => {
+                let until = self.now.0 + line.number(1, self.much) as u64 * 1000;
+                self.waiting = Waiting::Until(Time(until));
+            }
+            // Done by whoever runs the kernel, as is `look` at the end.
+            "break-disk" => self.waiting = Waiting::Until(Time(self.now.0 + QUIET_MICROS)),
+            "look" => {}
+            _ => self.give_to_disk(line, number),
+        }
+    }
+
+    fn put(&mut self, op: Op) {
+        self.ops.push_back(op);
+    }
+
+    fn conn(&self, name: &str) -> ConnId {
+        self.names.get(name).copied().unwrap_or(ConnId(1 << 40))
+    }
+
+    fn meet(&mut self, conn: ConnId, name: String, peer: String) {
+        self.names.insert(name.clone(), conn);
+        let end = End {
+            name,
+            peer,
+            ..End::default()
+        };
+        self.conns.insert(conn, end);
+    }
+
+    /// The oldest `accept` or `pair` that waits for it gets the oldest connection.
+    fn take_accepted(&mut self) {
+        for at in 0..self.at {
+            let line = self.script.lines[at].clone();
+            let is_pair = self.halves.contains(&at);
+            let is_accept = line.word(0) == "accept" && self.outcomes[at] == PENDING;
+            if !is_pair && !is_accept {
+                continue;
+            }
+            let Some(conn) = self.accepted.pop_front() else {
+                return;
+            };
+            let (name, peer) = match is_pair {
+                true => (line.word(2), line.word(1)),
+                false => (line.word(1), line.word(2)),
+            };
+            self.meet(conn, name.to_string(), peer.to_string());
+            let near = self.conn(peer);
+            if let Some(near) = self.conns.get_mut(&near) {
+                near.peer = name.to_string();
+            }
+            self.outcomes[at] = match is_pair {
+                true => "connected".to_string(),
+                false => "accepted".to_string(),
+            };
+            self.halves.remove(&at);
+        }
+    }
+
+    fn send(&mut self, name: &str, length: usize, number: usize) {
+        let conn = self.conn(name);
+        let end = self.conns.entry(conn).or_default();
+        let from = end.given;
+        end.given += length as u64;
+        match end.closed {
+            true => end.late_sends.push_back(number),
+            false => end.sends.push_back(number),
+        }
+        let bytes: Vec<u8> = (from..end.given).map(|at| byte_at(name, at)).collect();
+        let slices = bytes.chunks(1 << 20).map(Slice::copied_from).collect();
+        self.put(Op::Send { conn, slices });
+    }
+
+    fn receive(&mut self, name: &str, length: usize, whole: bool, number: usize) {
+        let conn = self.conn(name);
+        let end = self.conns.entry(conn).or_default();
+        end.receives.push_back(number);
+        // Its start tells which receive a completion answers.
+        let range = number..number + length;
+        let buffer = Buffer::new(range.end);
+        self.put(Op::Receive {
+            conn,
+            buffer,
+            range,
+            whole,
+        });
+    }
+
+    fn on_received(&mut self, conn: ConnId, start: usize, bytes: &[u8], result: io::Result<bool>) {
+        let end = self.conns.entry(conn).or_default();
+        let number = end
+            .receives
+            .pop_front()
+            .expect("one answer for each receive");
+        if number != start {
+            self.outcomes[number] = "out of order".to_string();
+            return;
+        }
+        let from = end.taken;
+        end.taken += bytes.len() as u64;
+        let right = (from..)
+            .zip(bytes)
+            .all(|(at, b)| *b == byte_at(&end.peer, at));
+        if !right {
+            self.outcomes[number] = format!("wrong bytes behind {from}");
+            return;
+        }
+        let (name, before) = (end.name.clone(), end.taken);
+        let drains = self.script.lines[number].word(0) == "drain";
+        match result {
+            Ok(false) if drains => self.receive(&name, 1 << 16, false, number),
+            Ok(ended) => {
+                let count = match drains {
+                    true => self.amount(before),
+                    false => self.amount(bytes.len() as u64),
+                };
+                let mark = if ended { " end" } else { "" };
+                self.outcomes[number] = format!("{count}{mark}");
+            }
+            Err(error) if drains => {
+                self.outcomes[number] = format!("{} {}", self.amount(before), kind(&error));
+            }
+            Err(error) => self.outcomes[number] = kind(&error),
+        }
+    }
+
+    fn amount(&self, bytes: u64) -> String {
+        match bytes == self.much as u64 {
+            true => "much".to_string(),
+            false => bytes.to_string(),
+        }
+    }
+}
+
+impl Machine for Performer {
+    fn handle(&mut self, now: Time, completion: Completion) {
+        (self.now, self.heard) = (now, now);
+        let text = |result: io::Result<()>, good: &str| match result {
+            Ok(()) => good.to_string(),
+            Err(error) => kind(&error),
+        };
+        match completion {
+            Completion::Accepted { conn, .. } => {
+                self.accepted.push_back(conn);
+                self.take_accepted();
+            }
+            Completion::ListenFailed { address, error } => {
+                let lines = self.script.lines.iter().enumerate();
+                let mut listens = lines.filter(|(_, line)| line.word(0) == "listen").rev();
+                let failed = listens.find(|(_, line)| (self.address)(line.word(1)) == address);
+                let (number, _) = failed.expect("an address of the script");
+                self.outcomes[number] = kind(&error);
+            }
+            Completion::Connected { conn, result } => {
+                let name = self.conns[&conn].name.clone();
+                let lines = self.script.lines.iter().enumerate();
+                let mut opens = lines.filter(|(at, line)| {
+                    ["connect", "pair"].contains(&line.word(0))
+                        && line.word(1) == name
+                        && self.outcomes[*at] == PENDING
+                        && !self.halves.contains(at)
+                });
+                let (number, line) = opens.next().expect("one answer for each connect");
+                if line.word(0) == "pair" && result.is_ok() {
+                    self.halves.insert(number);
+                } else {
+                    self.outcomes[number] = text(result, "connected");
+                }
+                self.take_accepted();
+            }
+            Completion::Received {
+                conn,
+                buffer,
+                range,
+                result,
+            } => {
+                let count = result.as_ref().map_or(0, |received| received.count);
+                let bytes = &buffer[range.start..range.start + count];
+                let result = result.map(|received| received.end);
+                self.on_received(conn, range.start, bytes, result);
+            }
+            Completion::Sent { conn, result } => {
+                let end = self.conns.entry(conn).or_default();
+                let late = match &result {
+                    Ok(()) => None,
+                    Err(_) => end.late_sends.pop_front(),
+                };
+                let number = late.or_else(|| end.sends.pop_front());
+                let number = number.expect("one answer for each send");
+                self.outcomes[number] = text(result, "sent");
+            }
+            Completion::Read {
+                token,
+                buffer,
+                range,
+                result,
+            } => {
+                let outcome = match result {
+                    Ok(count) => letters(&buffer[range.start..range.start + count]),
+                    Err(error) => kind(&error),
+                };
+                self.on_done(token, outcome);
+            }
+            Completion::Done { token, result } => self.on_done(token, text(result, "done")),
+            Completion::Space { token, result } => {
+                let outcome = match result {
+                    Ok(bytes) if bytes > 0 => "some".to_string(),
+                    Ok(_) => "none".to_string(),
+                    Err(error) => kind(&error),
+                };
+                self.on_done(token, outcome);
+            }
+            Completion::StopRequested => panic!("nobody asked"),
+        }
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.now = now;
+        self.go_on();
+    }
+
+    fn poll_op(&mut self) -> Option<Op> {
+        self.ops.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        match self.waiting {
+            Waiting::No => Some(self.now),
+            Waiting::For { until, .. } | Waiting::Until(until) => Some(until),
+            Waiting::ForQuiet => Some(Time(self.heard.0 + QUIET_MICROS)),
+        }
+    }
+
+    fn is_finished(&self) -> bool {
+        self.is_over() && self.ops.is_empty()
+    }
+}
