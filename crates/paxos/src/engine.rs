@@ -23,7 +23,7 @@ use crate::{
 /// state.next = first unchosen <= proposed_up_to                 of the leader
 /// chosen <= durable somewhere;  own durable <= own accepted     not ordered against chosen
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Engine {
     pub(crate) config: EngineConfig,
     pub(crate) now: Time,

@@ -23,7 +23,7 @@ pub(crate) struct Announced {
 /// More are not kept: the leader repeats the proposals of what it does not know accepted.
 const ANNOUNCED_MAX: usize = 4096;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     announced: VecDeque<Announced>,
 }

@@ -20,7 +20,7 @@ use crate::{
     Time,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Stage {
     Candidate(Candidacy),
     /// A candidate in phase 1.
@@ -33,7 +33,7 @@ pub(crate) enum Stage {
     },
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Candidacy {
     /// When to seek votes (again).
     wake: Option<Time>,
@@ -44,7 +44,7 @@ pub(crate) struct Candidacy {
     whole_peer: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Following {
     pub leader: NodeId,
     pub term: Term,

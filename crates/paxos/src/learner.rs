@@ -14,7 +14,7 @@ use crate::{
     Ignored, LogState, Message, NodeId, Outcome, Output, RecordNumber, Slot, SlotRange, Term, Time,
 };
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct CatchUp {
     /// What the leader of this term said is chosen.
     told: (Term, Slot),

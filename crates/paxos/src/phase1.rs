@@ -12,7 +12,7 @@ use crate::{
     AcceptedRun, Ignored, Message, NodeId, Note, Promise, RecordNumber, StepDownReason, Term, Time,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Phase1 {
     pub term: Term,
     /// The own promise. Nothing is proposed in the term before it is durable.

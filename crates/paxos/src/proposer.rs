@@ -22,7 +22,7 @@ use crate::{
     WritePermit,
 };
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Leading {
     pub(crate) term: Term,
     /// Its first proposal's slot.

@@ -15,7 +15,7 @@ use crate::engine::Engine;
 use crate::leadership::Stage;
 use crate::{Ignored, Message, NodeId, Output, ReadId, RecordNumber, Term, Time};
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
     /// The last one that no round covers yet.
     arrived: Option<ReadId>,
@@ -25,7 +25,7 @@ pub(crate) struct Reads {
     rounds: u64,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Round {
     covers: ReadId,
     confirmed: Vec<NodeId>,

@@ -1,0 +1,207 @@
+//! Sees all that is durable and all that is said, and knows the invariants of docs/invariants.md.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use paxos::*;
+
+use super::Broken;
+use super::node::{Node, Record};
+use super::turn::{Seen, Turn};
+
+#[derive(Clone, Debug)]
+pub struct Observer {
+    /// Everything ever durably accepted, by slot and term.
+    pub acceptances: BTreeMap<u64, BTreeMap<Term, (Value, BTreeSet<NodeId>)>>,
+    pub proposals: BTreeMap<(u64, Term), Value>,
+    /// What each node has promised durably, by its records alone.
+    promised: BTreeMap<NodeId, Term>,
+    /// What is chosen by the definition, with the first term that chose it.
+    pub truth: Vec<(Value, Term)>,
+    /// The state before each slot.
+    pub history: Vec<LogState>,
+}
+
+impl Observer {
+    pub fn new(initial: LogState) -> Observer {
+        Observer {
+            acceptances: BTreeMap::new(),
+            proposals: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            truth: Vec::new(),
+            history: vec![initial],
+        }
+    }
+
+    /// `truth` and `history` follow from the rest.
+    pub fn fingerprint(&self) -> u64 {
+        let followed = (&self.acceptances, &self.proposals);
+        super::fingerprint::of(&(followed, &self.promised))
+    }
+
+    /// As it is after a node's turn.
+    pub fn after(&self, turn: &Turn) -> Result<Observer, Broken> {
+        let mut next = self.clone();
+        for seen in &turn.seen {
+            match seen {
+                Seen::Sent(from, message) => next.on_sent(*from, message)?,
+                Seen::Proposed(proposal) => next.on_proposed(proposal)?,
+                Seen::Durable(node, record) => next.on_durable(*node, record)?,
+            }
+        }
+        next.check_node(&turn.node.1)?;
+        Ok(next)
+    }
+
+    fn on_proposed(&mut self, proposal: &Proposal) -> Result<(), Broken> {
+        let Proposal {
+            term, slots, value, ..
+        } = proposal;
+        for slot in slots.start.0..slots.end.0 {
+            let before = self.proposals.entry((slot, *term));
+            if *before.or_insert_with(|| value.clone()) != *value {
+                let text = format!("{term} proposes two values for slot {slot}");
+                return Err(Broken("I3", text));
+            }
+            if let Some((earlier, other)) = self.could_be_chosen(slot, *term, value) {
+                let text = format!(
+                    "{term} proposes {value:?} for slot {slot}, and {other:?} may be chosen in {earlier}"
+                );
+                return Err(Broken("I2", text));
+            }
+        }
+        Ok(())
+    }
+
+    /// Another value of an earlier term that is chosen or may still be: by nodes that accepted it,
+    /// or have promised nothing later.
+    fn could_be_chosen(&self, slot: u64, term: Term, value: &Value) -> Option<(Term, Value)> {
+        let state = self.history.get(slot as usize)?;
+        let earlier = self.proposals.range((slot, Term::default())..(slot, term));
+        let mut others = earlier.filter(|(_, other)| *other != value);
+        let (found, other) = others.find(|((_, earlier), _)| {
+            let accepted = self
+                .acceptances
+                .get(&slot)
+                .and_then(|by_term| by_term.get(earlier));
+            may_choose(*earlier, state)
+                && state.configuration.is_quorum(|node| {
+                    accepted.is_some_and(|(_, nodes)| nodes.contains(&node))
+                        || self.promised.get(&node).is_none_or(|t| t <= earlier)
+                })
+        })?;
+        Some((found.1, other.clone()))
+    }
+
+    fn on_durable(&mut self, node: NodeId, record: &Record) -> Result<(), Broken> {
+        let promised = self.promised.entry(node).or_default();
+        match record {
+            Record::Promise(term, state) => {
+                if term.0.era > state.era {
+                    let text = format!("{node} promises {} without its era's state", term.0);
+                    return Err(Broken("I7", text));
+                }
+                *promised = term.0.max(*promised);
+            }
+            Record::State(_) => {}
+            Record::Accept(term, slots, value) => {
+                if *term < *promised {
+                    let text = format!("{node} accepts in {term} after it promised {promised}");
+                    return Err(Broken("I4", text));
+                }
+                *promised = *term;
+                for slot in slots.start.0..slots.end.0 {
+                    let by_term = self.acceptances.entry(slot).or_default();
+                    let (accepted, nodes) = by_term
+                        .entry(*term)
+                        .or_insert_with(|| (value.clone(), BTreeSet::new()));
+                    if accepted != value {
+                        let text = format!("two values are accepted in {term} for slot {slot}");
+                        return Err(Broken("I3", text));
+                    }
+                    nodes.insert(node);
+                }
+                self.choose();
+                return self.check_agreement();
+            }
+        }
+        Ok(())
+    }
+
+    fn choose(&mut self) {
+        loop {
+            let state = &self.history[self.truth.len()];
+            let Some(by_term) = self.acceptances.get(&(self.truth.len() as u64)) else {
+                return;
+            };
+            let chosen = by_term.iter().find(|(term, (_, nodes))| {
+                may_choose(**term, state) && state.configuration.is_quorum(|n| nodes.contains(&n))
+            });
+            let Some((term, (value, _))) = chosen else {
+                return;
+            };
+            let mut next = state.clone();
+            next.apply(SlotRange::new(next.next, Slot(next.next.0 + 1)), value);
+            self.truth.push((value.clone(), *term));
+            self.history.push(next);
+        }
+    }
+
+    /// Over all terms, not only the first that chose.
+    fn check_agreement(&self) -> Result<(), Broken> {
+        for (slot, (value, first)) in self.truth.iter().enumerate() {
+            let state = &self.history[slot];
+            for (term, (other, nodes)) in &self.acceptances[&(slot as u64)] {
+                let chosen = may_choose(*term, state)
+                    && state.configuration.is_quorum(|node| nodes.contains(&node));
+                if chosen && other != value {
+                    let text = format!("slot {slot}: {value:?} in {first}, {other:?} in {term}");
+                    return Err(Broken("I1", text));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A promise and an acceptance are durable before they are told.
+    fn on_sent(&self, from: NodeId, message: &Message) -> Result<(), Broken> {
+        let durable = self.promised.get(&from).copied().unwrap_or_default();
+        match message {
+            Message::Promise(promise) if promise.term > durable => {
+                let text = format!("{from} tells a promise that is not durable");
+                return Err(Broken("I4", text));
+            }
+            Message::Accepted { term, slots, .. } => {
+                let accepted = (slots.start.0..slots.end.0).all(|slot| {
+                    let in_term = self.acceptances.get(&slot).and_then(|t| t.get(term));
+                    in_term.is_some_and(|(_, nodes)| nodes.contains(&from))
+                        || slot < self.truth.len() as u64
+                });
+                if !accepted {
+                    let text = format!("{from} tells an acceptance that is not durable");
+                    return Err(Broken("I4", text));
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The node's view of what is chosen is the truth's beginning.
+    fn check_node(&self, node: &Node) -> Result<(), Broken> {
+        let next = node.engine.first_unchosen().0 as usize;
+        if self.history.get(next) != Some(node.engine.state()) {
+            let text = format!("{} takes slots below {next} for chosen otherwise", node.id);
+            return Err(Broken("I1", text));
+        }
+        if node.engine.promised().0.era > node.engine.state().era {
+            let text = format!("{} promised an era that it does not know", node.id);
+            return Err(Broken("I7", text));
+        }
+        Ok(())
+    }
+}
+
+/// P7: the slot's era is the term's, or the next one.
+fn may_choose(term: Term, state: &LogState) -> bool {
+    term.era <= state.era && state.era.0 <= term.era.0 + 1
+}
