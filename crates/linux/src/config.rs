@@ -1,5 +1,6 @@
 //! What a kernel can be told before it starts.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct Faults {
     pub fail_write_after: Option<u64>,
     /// As if the file system refused O_DIRECT with EINVAL at the first write.
     pub refuse_direct: bool,
+    /// Holds faults that may change while the kernel runs: see `fault_file`.
+    pub file: Option<PathBuf>,
 }
 
 impl Default for KernelConfig {

@@ -17,6 +17,7 @@ use rustix::io::Errno;
 use crate::config::{Faults, KernelConfig};
 use crate::connection::SLICES_MAX;
 use crate::disk_file::DiskFile;
+use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
 use crate::network::copy_of;
 
@@ -153,6 +154,15 @@ impl WriterThread {
         let first = &batch[0];
         if !self.faults.write_delay.is_zero() {
             std::thread::sleep(self.faults.write_delay);
+        }
+        if let Some(path) = &self.faults.file {
+            let injected = Injected::read(path).inspect_err(|error| first.file.fail(error))?;
+            std::thread::sleep(injected.write_delay);
+            if let Some(errno) = injected.write_error {
+                let error = errno.into();
+                first.file.fail(&error);
+                return Err(error);
+            }
         }
         if let Some(limit) = self.faults.fail_write_after
             && self.writes.fetch_add(1, Ordering::Relaxed) >= limit

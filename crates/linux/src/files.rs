@@ -15,6 +15,7 @@ use crate::config::KernelConfig;
 use crate::directory;
 use crate::disk_file::DiskFile;
 use crate::disk_thread::{Worker, WriteTask, Writer};
+use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
 use crate::network::copy_of;
 
@@ -25,6 +26,7 @@ pub(crate) struct Files {
     writers: Vec<Writer>,
     reader: Worker,
     chores: Worker,
+    faults: Option<PathBuf>,
 }
 
 struct Entry {
@@ -65,6 +67,7 @@ impl Files {
             writers,
             reader: Worker::start("disk-read".to_string(), inbox.clone())?,
             chores: Worker::start("disk-names".to_string(), inbox)?,
+            faults: config.faults.file.clone(),
         })
     }
 
@@ -253,8 +256,12 @@ impl Files {
     }
 
     pub fn free_space(&mut self, token: Token, path: PathBuf) {
+        let faults = self.faults.clone();
         self.chores.put(move || {
-            let result = directory::free_space(&path);
+            let result = directory::free_space(&path).and_then(|free| match &faults {
+                Some(file) => Ok(Injected::read(file)?.free_bytes.unwrap_or(free).min(free)),
+                None => Ok(free),
+            });
             Reply::Completed(Completion::Space { token, result })
         });
     }

@@ -44,6 +44,7 @@ mod network;
 
 mod disk_file;
 mod disk_thread;
+mod fault_file;
 mod files;
 
 mod directory;

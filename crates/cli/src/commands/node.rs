@@ -218,12 +218,22 @@ fn check_cluster(own: ClusterId, servers: &[String], data: &Path) -> Result<()> 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 const DEFAULT_VOTERS: u32 = 3;
 
+/// `LOGBERG_FAULTS` names a file by which `logberg torture` makes this node's disk fail.
+fn kernel_config() -> KernelConfig {
+    let mut config = KernelConfig::default();
+    if let Some(file) = std::env::var_os("LOGBERG_FAULTS") {
+        tracing::warn!(file = %Path::new(&file).display(), "the disk fails as this file says");
+        config.faults.file = Some(file.into());
+    }
+    config
+}
+
 fn serve(mut config: NodeConfig) -> Result<()> {
     let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
     if files.is_some_and(|limit| limit < 256) {
         tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
     }
-    let mut kernel = Kernel::new(KernelConfig::default()).context("cannot set up the event loop")?;
+    let mut kernel = Kernel::new(kernel_config()).context("cannot set up the event loop")?;
     let bound = kernel.bind(&config.listen).map_err(|error| {
         let sentence = match error.kind() {
             std::io::ErrorKind::AddrInUse => format!(
