@@ -23,3 +23,7 @@ deny:
 
 demo:
     cargo run --release -- demo
+
+# Every fault, for a minute; for hours: just torture 240
+torture minutes="1":
+    cargo run --release -- torture --minutes {{minutes}}

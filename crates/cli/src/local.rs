@@ -21,6 +21,7 @@
 //! killed when the *thread* that started it ends. So launch and restart from a thread that lives as
 //! long as the cluster is to live, such as the main one.
 
+pub mod payloads;
 mod port;
 mod process;
 
@@ -60,6 +61,8 @@ pub struct LocalOptions {
     pub logs_shown: bool,
     /// Once this is true, whatever waits for nodes fails.
     pub interrupted: Arc<AtomicBool>,
+    /// Each node's disk fails as [`LocalCluster::fault_file`] says (`linux::Faults::file`).
+    pub fault_files: bool,
 }
 
 impl LocalOptions {
@@ -71,6 +74,7 @@ impl LocalOptions {
             arguments: Vec::new(),
             logs_shown: false,
             interrupted: Arc::default(),
+            fault_files: false,
         }
     }
 }
@@ -79,6 +83,8 @@ pub struct LocalCluster {
     options: LocalOptions,
     /// Of node 1, then node 2 …; they stay the same for the cluster's life.
     addresses: Vec<String>,
+    /// Where the nodes are told that the others are. Empty: where they listen.
+    advertised: Vec<String>,
     /// In the order of the addresses.
     nodes: Mutex<Nodes>,
 }
@@ -120,12 +126,20 @@ impl LocalCluster {
         let addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
         Ok(Self {
             addresses: addresses.collect(),
+            advertised: Vec::new(),
             nodes: Mutex::new(Nodes {
                 children: (0..options.nodes).map(|_| None).collect(),
                 ended: false,
             }),
             options,
         })
+    }
+
+    /// From now on nodes and clients are told these addresses, in the order of the nodes: those of
+    /// proxies, for example. To be called before the first launch.
+    pub fn advertise(&mut self, addresses: Vec<String>) {
+        assert_eq!(addresses.len(), self.addresses.len(), "one for each node");
+        self.advertised = addresses;
     }
 
     /// Starts every node. Returns once each has its id; they may still be looking for each other.
@@ -165,6 +179,10 @@ impl LocalCluster {
         self.options.directory.join(format!("node-{id}.log"))
     }
 
+    pub fn fault_file(&self, id: u32) -> PathBuf {
+        self.options.directory.join(format!("node-{id}.faults"))
+    }
+
     /// Whether the node's directory holds one, sound or not.
     pub fn node_exists(&self, id: u32) -> bool {
         let found = Manifest::load(&mut LinuxDisk::new(), &self.node_directory(id));
@@ -178,6 +196,11 @@ impl LocalCluster {
 
     pub fn address(&self, id: u32) -> &str {
         &self.addresses[self.at(id)]
+    }
+
+    fn told_address(&self, id: u32) -> &str {
+        let advertised = self.advertised.get(self.at(id));
+        advertised.map_or_else(|| self.address(id), String::as_str)
     }
 
     fn at(&self, id: u32) -> usize {
@@ -224,6 +247,12 @@ impl LocalCluster {
         command.arg(format!("--die-with-parent={}", std::process::id()));
         command.arg("--data").arg(self.node_directory(id));
         command.arg("--listen").arg(self.address(id));
+        if !self.advertised.is_empty() {
+            command.arg("--advertise").arg(self.told_address(id));
+        }
+        if self.options.fault_files {
+            command.env("LOGBERG_FAULTS", self.fault_file(id));
+        }
         match begin {
             Begin::Bootstrap => {
                 let voters = self.options.nodes.to_string();
@@ -231,7 +260,7 @@ impl LocalCluster {
             }
             Begin::Join => {
                 let others = self.ids().filter(|other| *other != id);
-                let others: Vec<&str> = others.map(|other| self.address(other)).collect();
+                let others: Vec<&str> = others.map(|other| self.told_address(other)).collect();
                 // A cluster of one has nobody to join, and nothing to do so for.
                 if !others.is_empty() {
                     command.args(["--join", &others.join(",")]);

@@ -8,10 +8,11 @@ mod arguments;
 mod bench;
 mod commands;
 mod exit;
-#[allow(dead_code, reason = "demo, dev and bench each use a part of it")]
+#[allow(dead_code, reason = "each command uses a part of it")]
 mod local;
 mod quantity;
 mod show;
+mod torture;
 
 use std::process::ExitCode;
 

@@ -13,10 +13,10 @@
 //! watches, ends by itself and leaves nothing behind, also when it is interrupted. A figure without
 //! its circumstances is worth little, so each report names the machine.
 
-mod environment;
+pub mod environment;
 mod process;
-mod scratch;
-mod watch;
+pub mod scratch;
+pub mod watch;
 
 mod batches;
 mod content;
@@ -25,9 +25,9 @@ mod load;
 
 mod floor;
 mod floor_cluster;
-mod level;
+pub mod level;
 mod proxied;
-#[allow(dead_code, reason = "tests of faults use the rest of it")]
+#[allow(dead_code, reason = "its tests use all of it")]
 pub mod proxy;
 
 pub mod append;

@@ -88,6 +88,17 @@ impl Scratch {
         Ok(())
     }
 
+    /// Somebody wants to look at it: it stays, whatever was asked for. Nothing may be using it.
+    pub fn keep(&mut self) -> Result<()> {
+        if !self.keep {
+            let kept = format!("{PREFIX}kept-{}", std::process::id());
+            let path = self.path.with_file_name(kept);
+            fs::rename(&self.path, &path)?;
+            (self.path, self.keep) = (path, true);
+        }
+        Ok(())
+    }
+
     pub fn check_space(&self) -> Result<()> {
         let free = free_bytes(&self.path)?;
         if free < RESERVE_BYTES / 2 {

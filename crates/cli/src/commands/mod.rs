@@ -44,4 +44,5 @@ commands! {
     verify Verify,
     bench Bench,
     sim Sim,
+    torture Torture,
 }
