@@ -56,6 +56,30 @@ fn a_full_disk_refuses_appends_and_loses_nothing() {
     cluster.check_same("main", &[content, more]);
 }
 
+#[test]
+fn a_leader_whose_disk_fails_is_succeeded_while_its_node_lives_on() {
+    let mut cluster = Cluster::start_with(3, 3, |node| {
+        node.faults = Some(node.data.with_extension("faults"));
+    });
+    cluster.wait_whole();
+    let content = Content::new(1, 1_000_000);
+    cluster.append("main", &[], content);
+    let leader = cluster.leader("main");
+    let faults = cluster.nodes[leader].faults.clone().expect("set above");
+    fs::write(&faults, "write-error=EIO\n").expect("room");
+    let more = Content::new(2, 1_000_000);
+    cluster.append("main", &[], more);
+    let role = cluster.nodes[leader].of_log("main", "role");
+    assert_eq!(role, Some("stopped".into()), "its node lives on");
+    assert_ne!(cluster.leader("main"), leader);
+    // Until somebody looked at the disk and started it again.
+    fs::remove_file(&faults).expect("ours");
+    cluster.nodes[leader].kill();
+    cluster.nodes[leader].start();
+    cluster.wait_whole();
+    cluster.check_same("main", &[content, more]);
+}
+
 /// A small file system on a file of its own, gone with this.
 struct SmallDisk(std::path::PathBuf);
 

@@ -69,6 +69,8 @@ pub struct Log {
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
     pub(crate) stopped: Option<String>,
+    /// It led when it stopped.
+    stopped_leading: bool,
     pub(crate) counts: LogCounts,
     last_chosen_at: paxos::Time,
 }
@@ -133,6 +135,7 @@ impl Log {
             last_read: 0,
             rebind: None,
             stopped: None,
+            stopped_leading: false,
             counts: LogCounts {
                 starts_with_gaps: u64::from(forgot_below > Slot(0)),
                 ..LogCounts::default()
@@ -386,6 +389,7 @@ impl Log {
             "this log's replica stops; repair the disk and restart the node"
         );
         self.counts.disk_failures += 1;
+        self.stopped_leading = self.is_leading();
         self.end_replication(env);
         self.stop_clients(
             env,
@@ -393,6 +397,17 @@ impl Log {
             "this replica stopped because its disk failed; ask another node",
         );
         self.stopped = Some(why);
+    }
+
+    /// What a replica says that led when it stopped: that it does not lead any more, by seeking
+    /// votes. Its node's heartbeats go on, so its followers would wait for it for ever. It answers
+    /// no offer, and says that it lacks bytes, so that nobody lets it stand first.
+    pub(crate) fn renounces(&self) -> Option<Message> {
+        (self.stopped.is_some() && self.stopped_leading).then(|| Message::SeekVotes {
+            first_unchosen: self.engine.first_unchosen(),
+            promised: self.engine.durable_promised(),
+            missing_bytes: true,
+        })
     }
 
     fn on_role(&mut self, env: &mut Env, role: Role) {

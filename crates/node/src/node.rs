@@ -288,9 +288,11 @@ impl Node {
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
         for id in ids {
             let mut entries = Vec::new();
+            let mut renounced = Vec::new();
             let peer = self.peers.get_or_add(id);
             for (log_id, log) in &self.logs {
                 if log.stopped.is_some() {
+                    renounced.extend(log.renounces().map(|message| (*log_id, message)));
                     continue;
                 }
                 if log.is_leading() {
@@ -321,6 +323,10 @@ impl Node {
                 id,
                 &crate::format::Frame::Heartbeat(heartbeat),
             );
+            for (log, message) in renounced {
+                let frame = crate::format::Frame::Engine { log, message };
+                self.peers.send(&mut self.env, id, &frame);
+            }
         }
     }
 

@@ -76,6 +76,8 @@ pub struct Node {
     pub arguments: Vec<String>,
     /// Of open files, if they are to be few.
     pub files_max: Option<u32>,
+    /// What its disk does while this file says so (LOGBERG_FAULTS).
+    pub faults: Option<PathBuf>,
     child: Option<Child>,
 }
 
@@ -88,6 +90,7 @@ impl Node {
             data,
             arguments: arguments.iter().map(ToString::to_string).collect(),
             files_max: None,
+            faults: None,
             child: None,
         }
     }
@@ -127,6 +130,9 @@ impl Node {
         command
             .env_remove("LOGBERG_SERVER")
             .env("LOGBERG_LOG", "info");
+        if let Some(faults) = &self.faults {
+            command.env("LOGBERG_FAULTS", faults);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
