@@ -14,9 +14,9 @@ lint:
 test:
     cargo test --workspace
 
-# The real node over the simulated kernel, a few hundred seeds.
+# The real node over the simulated kernel.
 simulate:
-    cargo test --release -p sim --test three_nodes
+    cargo run --release -- sim --seeds 0..300 --jobs 2
 
 deny:
     cargo deny check

@@ -18,9 +18,12 @@ pub(crate) struct StartUp<'a> {
 impl StartUp<'_> {
     /// What is at rest stays as it is.
     fn flip(&mut self, path: &Path, offset: u64, read: &mut [u8]) {
+        if !self.random.chance(self.disk.faults.start_flips) {
+            return;
+        }
         let settled = self.disk.settled_below(path).saturating_sub(offset);
         let settled = settled.min(read.len() as u64);
-        if settled > 0 && self.random.chance(self.disk.faults.start_flips) {
+        if settled > 0 {
             self.disk.counts.flipped_start_reads += 1;
             let at = self.random.below(settled) as usize;
             read[at] ^= 1 << self.random.below(8);
