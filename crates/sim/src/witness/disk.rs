@@ -121,7 +121,8 @@ impl Witness {
             log: header.log,
         };
         let replica = self.replicas.entry((header.log, node)).or_default();
-        replica.on_issued(whose, header.promised, accept);
+        let within = record.checkpoint().map(|checkpoint| checkpoint.promised);
+        replica.on_issued(whose, header.promised, within.unwrap_or_default(), accept);
         if let Some(value) = record.value()
             && header.term.owner == node
         {
@@ -229,12 +230,7 @@ impl Witness {
         history.on_first_state(&checkpoint.state);
         history.check_state(whose, &checkpoint.state);
         let replica = self.replicas.entry((header.log, node)).or_default();
-        assert!(
-            checkpoint.promised <= header.promised,
-            "I4: a record of {whose} holds the promise {} and says {}",
-            checkpoint.promised.0,
-            header.promised.0
-        );
+        replica.promised = replica.promised.max(checkpoint.promised);
         if damaged && header.kind == RecordKind::Checkpoint {
             replica.forgive(from, &checkpoint.accepted);
         }

@@ -15,8 +15,10 @@ pub(super) struct Replica {
     pub promised: PromisedTerm,
     /// Found on disk at the last start: it proposes only above it.
     pub promised_at_start: PromisedTerm,
-    /// In records given to the disk.
-    pub promised_issued: PromisedTerm,
+    /// In the headers of records given to the disk; and in any part of them. A state that a peer
+    /// sent may be recorded with the promise whose own record comes next.
+    promised_issued: PromisedTerm,
+    promised_at_most: PromisedTerm,
     /// What it accepted last in each slot, durably.
     pub accepted: Ranges<(Term, Value)>,
     /// Slots it ever asked its disk to record, by term.
@@ -30,6 +32,7 @@ impl Replica {
         &mut self,
         whose: Whose,
         promised: PromisedTerm,
+        within: PromisedTerm,
         accept: Option<(Term, SlotRange)>,
     ) {
         assert!(
@@ -40,14 +43,15 @@ impl Replica {
         );
         if let Some((term, slots)) = accept {
             assert!(
-                term >= self.promised_issued.0,
+                term >= self.promised_at_most.0,
                 "I4: {whose} accepts {slots} in {term} below its promise {}",
-                self.promised_issued.0
+                self.promised_at_most.0
             );
             let issued = self.issued.entry(term).or_default();
             issued.assign(slots.start.0..slots.end.0, ());
         }
         self.promised_issued = promised;
+        self.promised_at_most = self.promised_at_most.max(promised).max(within);
     }
 
     pub fn on_accepted(&mut self, term: Term, slots: SlotRange, value: &Value) {
@@ -120,6 +124,7 @@ impl Replica {
     /// The process ended: what was on its way and is not durable never was.
     pub fn on_end(&mut self) {
         self.promised_issued = self.promised;
+        self.promised_at_most = self.promised;
         self.promised_at_start = self.promised;
     }
 }
