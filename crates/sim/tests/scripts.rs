@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use sim::workload::{run_scenario, script};
+use sim::Scenario;
+use sim::workload::{self, Checker, run_scenario, script, shrink};
 
 #[test]
 fn no_script_shows_a_mistake() {
@@ -25,4 +26,28 @@ fn no_script_shows_a_mistake() {
             panic!("{}: {violation}", path.display());
         }
     }
+}
+
+#[test]
+fn a_failing_run_is_made_smaller_and_the_same_way_every_time() {
+    let mut scenario = Scenario {
+        // Nothing can become well in no time.
+        calm_us: 1_000,
+        ..workload::draw(5)
+    };
+    scenario.harm_us = 1_000_000;
+    let violation = run_scenario(&scenario).expect_err("it cannot end well");
+    assert_eq!(violation.checker, Checker::Liveness);
+    let small = shrink(&scenario, &violation, 40);
+    assert_eq!(small.violation.checker, Checker::Liveness);
+    assert_eq!(small.scenario.swarm.only_turns, Some([].into()));
+    assert!(small.scenario.readers_per_writer <= 1);
+    assert!(small.scenario.bytes_per_writer < scenario.bytes_per_writer);
+    let again = shrink(&scenario, &violation, 40);
+    assert_eq!(again.scenario, small.scenario);
+    assert_eq!(again.violation, small.violation);
+    let written = script::write(&small.scenario, Some(&small.violation));
+    assert!(written.starts_with("# liveness: seed 5"), "{written}");
+    let replayed = run_scenario(&script::read(&written).unwrap());
+    assert_eq!(replayed, Err(small.violation));
 }

@@ -60,7 +60,8 @@ impl<V: Clone + PartialEq> Ranges<V> {
     }
 
     pub fn remove(&mut self, range: Range<u64>) {
-        while let Some((start, (end, value))) = self.entries.range(..range.end).next_back()
+        while !range.is_empty()
+            && let Some((start, (end, value))) = self.entries.range(..range.end).next_back()
             && *end > range.start
         {
             let (start, end, value) = (*start, *end, value.clone());
