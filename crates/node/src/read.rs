@@ -79,7 +79,9 @@ impl Readers {
             .readers
             .values()
             .filter(|r| r.follow && r.framed && r.began && !r.busy);
-        idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE)).min()
+        // Nothing is sent before the next attempt at bytes that are not here.
+        idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at))
+            .min()
     }
 
     pub(crate) fn on_ready(&mut self, up_to: ReadId) {
@@ -275,8 +277,9 @@ impl Log {
         let reached = reader.to.is_some_and(|to| at >= to);
         let Some(spot) = spot else {
             // Nothing was ever opened.
-            if reached || !reader.follow {
-                self.end_reader(env, conn, Ok("open"));
+            match reached || !reader.follow {
+                true => self.end_reader(env, conn, Ok("open")),
+                false => self.give_sign_of_life(env, conn),
             }
             return;
         };
@@ -293,19 +296,13 @@ impl Log {
             };
             return self.end_reader(env, conn, Ok(status));
         }
-        if spot.available == 0 && reader.framed && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE {
-            // So that a follower of a quiet stream can tell it from a vanished node.
-            reader.sent_at = env.now;
-            reader.busy = true;
-            let line = format!("data {at} 0 00000000\n");
-            env.send_bytes(conn, line.as_bytes());
-            return;
-        }
         if spot.available == 0 {
-            if spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything {
-                self.end_reader(env, conn, Ok("closed"));
-            }
-            return; // Following: more may come.
+            // Following: more may come, unless its writer said that there is no more.
+            return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
+            {
+                true => self.end_reader(env, conn, Ok("closed")),
+                false => self.give_sign_of_life(env, conn),
+            };
         }
         if spot.position < spot.trimmed {
             let from = at + (spot.trimmed - spot.position);
@@ -331,6 +328,19 @@ impl Log {
         let buffer = env.batches.take();
         self.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
         self.drain(env);
+    }
+
+    /// So that a follower of what is quiet can tell it from a vanished node.
+    fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
+        if let Some(reader) = self.readers.readers.get_mut(&conn)
+            && reader.framed
+            && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE
+        {
+            reader.sent_at = env.now;
+            reader.busy = true;
+            let line = format!("data {} 0 00000000\n", reader.cursor.at);
+            env.send_bytes(conn, line.as_bytes());
+        }
     }
 
     pub(crate) fn on_reader_bytes(
