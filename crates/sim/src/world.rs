@@ -33,6 +33,9 @@ pub enum Outcome {
     Idle,
 }
 
+/// A process that wakes so often in a row for nothing keeps a core of a real machine busy.
+const IDLE_ROUNDS_MAX: u32 = 1000;
+
 type Check = Box<dyn FnMut(&World)>;
 
 /// Sees what passes between processes and their kernels, and panics at what must not be.
@@ -348,6 +351,7 @@ impl World {
         if state.is_counted {
             self.steps += round.len().max(1) as u64;
         }
+        let heard_nothing = round.is_empty();
         let now = state.clock.shows(self.clock.now);
         self.clock.trace.number(u64::from(host.0));
         for completion in round {
@@ -359,20 +363,36 @@ impl World {
             process.handle(now, completion);
         }
         process.on_time(now);
-        self.perform_ops(host);
+        let did_nothing = (self.perform_ops(host) == 0) && heard_nothing;
+        let state = &mut self.hosts[host.index()];
+        let at_once = self.clock.now.0 <= state.last_round.0 + 2;
+        state.last_round = self.clock.now;
+        state.idle_rounds = match did_nothing && at_once {
+            true => state.idle_rounds + 1,
+            false => 0,
+        };
+        assert!(
+            state.idle_rounds < IDLE_ROUNDS_MAX,
+            "liveness: {} wakes again and again and does nothing: its deadline stays in the past",
+            state.name
+        );
     }
 
-    fn perform_ops(&mut self, host: HostId) {
+    /// How many there were.
+    fn perform_ops(&mut self, host: HostId) -> u64 {
+        let mut count = 0;
         let state = &mut self.hosts[host.index()];
         let Some(mut process) = state.process.take() else {
-            return;
+            return count;
         };
         while let Some(op) = process.poll_op() {
+            count += 1;
             if let Some(ops) = &mut self.hosts[host.index()].dies_after_ops {
                 if *ops == 0 {
                     self.hosts[host.index()].process = Some(process);
                     self.line(format_args!("crash {} between ops", self.name(host)));
-                    return self.end_process(host, Status::Crashed);
+                    self.end_process(host, Status::Crashed);
+                    return count;
                 }
                 *ops -= 1;
             }
@@ -391,10 +411,12 @@ impl World {
         if process.is_finished() {
             self.hosts[host.index()].process = Some(process);
             self.line(format_args!("{} is finished", self.name(host)));
-            return self.end_process(host, Status::Finished);
+            self.end_process(host, Status::Finished);
+            return count;
         }
         self.set_timer(host, process.as_ref());
         self.hosts[host.index()].process = Some(process);
+        count
     }
 
     fn set_timer(&mut self, host: HostId, process: &dyn Machine) {
