@@ -53,7 +53,7 @@ pub(crate) trait Watch {
     /// After a step in which this host's process ran.
     fn after_step(&mut self, host: HostId, world: &World);
     /// These hosts say that they hold everything.
-    fn when_whole(&mut self, hosts: &[HostId]);
+    fn when_whole(&mut self, hosts: &[HostId], world: &World);
 }
 
 pub struct World {
@@ -278,6 +278,14 @@ impl World {
     /// Called after every step in which a process ran, began or ended.
     pub fn after_step(&mut self, check: impl FnMut(&World) + 'static) {
         self.checks.push(Box::new(check));
+    }
+
+    /// These hosts say that they hold everything: whoever looks on may look.
+    pub(crate) fn they_are_whole(&mut self, hosts: &[HostId]) {
+        if let Some(mut watch) = self.watch.take() {
+            watch.when_whole(hosts, self);
+            self.watch = Some(watch);
+        }
     }
 
     /// Does something at a moment.

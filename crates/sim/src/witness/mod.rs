@@ -200,24 +200,24 @@ impl Witness {
         }
     }
 
-    /// In the end: every byte that was chosen stands on the disks of these hosts.
-    pub fn check_whole(&self, hosts: &[HostId]) {
-        for host in hosts {
-            let seen = self.hosts.get(host).filter(|seen| !seen.damaged);
-            let Some(seen) = seen else {
+    /// Every byte of what these hosts take for chosen stands on their disks. (More may be chosen
+    /// already, by acceptances that nobody has heard of yet.)
+    pub fn check_whole(&self, hosts: &[HostId], world: &World) {
+        let sound = |host: &&HostId| self.hosts.get(host).is_some_and(|seen| !seen.damaged);
+        for host in hosts.iter().filter(sound) {
+            let Some(node) = world.machine::<Node>(*host) else {
                 continue;
             };
-            for (id, history) in &self.logs {
-                let streams = history.state.iter().flat_map(|state| &state.streams);
-                for stream in streams {
+            for view in node.log_views() {
+                let replica = self.replicas.get(&(view.id, node.id()));
+                for stream in &view.state.streams {
                     let bytes = stream.trimmed.0..stream.length.0;
-                    let replica = self.replicas.get(&(*id, seen.node));
                     assert!(
                         replica.is_some_and(|replica| replica.holds(stream.name, bytes.clone())),
                         "I5: node {} says that it is whole, and its disk lacks some of {bytes:?} of {} in log {}",
-                        seen.node,
+                        node.id(),
                         stream.name,
-                        id.0
+                        view.name
                     );
                 }
             }

@@ -207,9 +207,7 @@ pub fn wait_until_whole(cluster: &mut Cluster) -> Result<(), String> {
         let picture = nodes::picture(&cluster.world, &nodes);
         format!("{failure:?}\n{picture}")
     })?;
-    if let Some(watch) = &mut cluster.world.watch {
-        watch.when_whole(&nodes);
-    }
+    cluster.world.they_are_whole(&nodes);
     Ok(())
 }
 

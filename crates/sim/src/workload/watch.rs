@@ -62,7 +62,7 @@ impl Watch for Watcher {
         self.witness.after_step(host, world);
     }
 
-    fn when_whole(&mut self, hosts: &[HostId]) {
-        self.witness.check_whole(hosts);
+    fn when_whole(&mut self, hosts: &[HostId], world: &World) {
+        self.witness.check_whole(hosts, world);
     }
 }
