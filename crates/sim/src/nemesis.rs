@@ -367,6 +367,11 @@ fn bring_back(world: &mut World, node: HostId) {
     }
     if world.restart(node).is_err() {
         let again = Time(world.now().0 + 500_000);
-        world.at(again, move |world| bring_back(world, node));
+        world.at(again, move |world| {
+            // Somebody else may have started it meanwhile, and asked it to stop.
+            if world.status(node) == Status::FailedToStart {
+                bring_back(world, node);
+            }
+        });
     }
 }
