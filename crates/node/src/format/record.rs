@@ -329,6 +329,11 @@ impl Fields {
         if !fits {
             return Err(RecordError::Invalid("its payload does not fit its kind"));
         }
+        if let Some(bytes) = header.bytes()
+            && bytes.end.checked_sub(bytes.start) != Some(payload.max(self.slot_count))
+        {
+            return Err(RecordError::Invalid("its bytes do not end"));
+        }
         let is_content = matches!(header.kind, RecordKind::Bytes)
             || (header.kind, header.value) == (RecordKind::Accept, ValueKind::Content);
         if is_content && payload > PAYLOAD_BYTES_MAX as u64 {

@@ -180,8 +180,9 @@ impl Encode for SegmentIndex {
                     return Err(DecodeError::Invalid("the order of pieces"));
                 }
                 end_before = end;
-                let place = match blocks {
-                    0 => Place::Lost,
+                let place = match (block, blocks) {
+                    (0, 0) => Place::Lost,
+                    (_, 0) => return Err(DecodeError::Invalid("a record of no blocks")),
                     _ => Place::Record(RecordPlace { block, blocks }),
                 };
                 pieces.insert(start, Piece { end, place });
