@@ -133,7 +133,8 @@ impl Refusal {
         };
         let mut words = head.split(' ');
         let code = words.next().filter(|code| !code.is_empty());
-        let mut refusal = Self::new(code.ok_or(LineError::Missing("CODE"))?.into(), sentence);
+        let code = crate::line::decode(code.ok_or(LineError::Missing("CODE"))?)?;
+        let mut refusal = Self::new(code.as_str().into(), sentence);
         for argument in words {
             let (key, value) = argument
                 .split_once('=')
