@@ -1,0 +1,278 @@
+//! Who leads, when nodes die, are cut off in part, and come back.
+
+use paxos::Term;
+
+use crate::stage::{Look, MS, SECOND, Stage};
+
+fn number(term: Option<Term>) -> u32 {
+    term.expect("somebody leads").number
+}
+
+fn term(look: &Look<'_>) -> Option<Term> {
+    look.leads_in(look.leader()?)
+}
+
+/// A view change that discards chosen data: the one that knows has to win, or to be asked.
+#[test]
+fn a_change_of_leader_keeps_what_the_dead_one_had_acknowledged() {
+    for seed in 0..10 {
+        let mut stage = Stage::three(seed);
+        let (leader, others) = stage.roles();
+        let behind = others[seed as usize % 2];
+        let mut caller = stage.open(leader, "append main");
+        stage.isolate(behind);
+        stage.say_and_wait(&mut caller, 60_000);
+        // More, that nobody may know of.
+        caller.say(&mut stage.world, 30_000);
+        stage.crash(leader);
+        stage.world.heal_all();
+        let read = stage.read_all();
+        assert!(read.len() >= 60_000, "only {} are left", read.len());
+        assert!(read == caller.content(0..read.len() as u64));
+        stage.restart(leader);
+        stage.wait_whole(3);
+        assert_eq!(stage.read_all(), read);
+    }
+}
+
+#[test]
+fn two_nodes_that_cannot_talk_do_not_stop_the_cluster_or_fight_over_it() {
+    for (a, b) in [(0, 1), (1, 2), (2, 0)] {
+        let mut stage = Stage::three(3);
+        stage.cut_both(a, b);
+        let chain = stage.add_writer(300_000, 1_000, 50 * MS);
+        stage.pass(5 * SECOND);
+        let (before, taken) = (term(&stage.look()), chain.borrow().acknowledged);
+        assert!(before.is_some(), "{}", stage.look().picture());
+        stage.pass(10 * SECOND);
+        let picture = stage.look().picture();
+        assert_eq!(term(&stage.look()), before, "{a}-{b}\n{picture}");
+        let taken = chain.borrow().acknowledged - taken;
+        assert!(taken > 150_000, "{a}-{b}: only {taken} bytes\n{picture}");
+        stage.world.heal_all();
+        stage.wait("all of it", |_| chain.borrow().closed);
+        stage.wait_whole(3);
+    }
+}
+
+#[test]
+fn a_follower_that_hears_nobody_disturbs_nobody() {
+    let mut stage = Stage::three(4);
+    let (leader, others) = stage.roles();
+    let before = term(&stage.look());
+    let mut caller = stage.open(leader, "append main");
+    // It stands again and again, and everybody hears it.
+    stage.cut(leader, others[0]);
+    stage.cut(others[1], others[0]);
+    for _ in 0..50 {
+        stage.say_and_wait(&mut caller, 1_000);
+        stage.pass(200 * MS);
+    }
+    assert_eq!(term(&stage.look()), before);
+    stage.world.heal_all();
+    stage.wait_whole(3);
+    assert_eq!(term(&stage.look()), before, "also not when it hears again");
+    assert!(!caller.is_over());
+}
+
+#[test]
+fn a_leader_that_hears_nobody_is_replaced_although_it_is_heard() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let (leader, others) = stage.roles();
+        let chain = stage.add_writer(100_000, 1_000, 20 * MS);
+        stage.wait("some of it", |_| chain.borrow().acknowledged > 10_000);
+        for other in &others {
+            stage.cut(*other, leader);
+        }
+        let taken = chain.borrow().acknowledged;
+        stage.wait_within(8 * SECOND, "another leader", |look| {
+            look.leader().is_some_and(|now| now != leader)
+        });
+        stage.wait("more of it", |_| {
+            chain.borrow().acknowledged > taken + 20_000
+        });
+        stage.world.heal_all();
+        stage.wait("all of it", |_| chain.borrow().closed);
+        stage.wait_whole(3);
+    }
+}
+
+#[test]
+fn a_leader_that_is_not_heard_is_replaced_although_it_hears() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let (leader, others) = stage.roles();
+        let chain = stage.add_writer(100_000, 1_000, 20 * MS);
+        stage.wait("some of it", |_| chain.borrow().acknowledged > 10_000);
+        for other in &others {
+            stage.cut(leader, *other);
+        }
+        let taken = chain.borrow().acknowledged;
+        stage.wait_within(8 * SECOND, "another leader", |look| {
+            look.leader().is_some_and(|now| now != leader)
+        });
+        stage.wait("more of it", |_| {
+            chain.borrow().acknowledged > taken + 20_000
+        });
+        stage.world.heal_all();
+        stage.wait("all of it", |_| chain.borrow().closed);
+        stage.wait_whole(3);
+    }
+}
+
+/// What only the minority holds loses against what the majority chose meanwhile.
+#[test]
+fn a_deposed_leader_acknowledges_nothing_more_and_its_bytes_lose() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let (old, _) = stage.roles();
+        let mut deposed = stage.open(old, "append main");
+        stage.say_and_wait(&mut deposed, 2_000);
+        stage.isolate(old);
+        stage.pass(20 * MS);
+        let acknowledged = deposed.acknowledged();
+        deposed.say(&mut stage.world, 3_000);
+        stage.wait("another leader", |look| {
+            look.leader().is_some_and(|now| now != old)
+        });
+        let new = stage.leader();
+        let mut other = stage.open(new, "append main mode=takeover");
+        stage.say_and_wait(&mut other, 4_000);
+        stage.pass(2 * SECOND);
+        assert_eq!(deposed.acknowledged(), acknowledged);
+        stage.world.heal_all();
+        stage.wait_whole(3);
+        assert_eq!(deposed.acknowledged(), acknowledged);
+        stage.wait("its client to be told", |_| deposed.is_over());
+        let expected = [deposed.content(0..2_000), other.content(0..4_000)].concat();
+        assert!(stage.read_all() == expected);
+    }
+}
+
+/// mexos' PersistencePartition: the restarted majority may not have forgotten.
+#[test]
+fn a_majority_that_restarts_remembers_while_the_minority_holds_another_value() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let (old, others) = stage.roles();
+        let mut minority = stage.open(old, "append main");
+        stage.say_and_wait(&mut minority, 1_000);
+        stage.isolate(old);
+        minority.say(&mut stage.world, 5_000);
+        stage.wait("another leader", |look| {
+            look.leader().is_some_and(|now| now != old)
+        });
+        let new = stage.leader();
+        let mut majority = stage.open(new, "append main mode=takeover");
+        stage.say_and_wait(&mut majority, 5_000);
+        for index in &others {
+            stage.cut_power(*index);
+        }
+        stage.world.heal_all();
+        stage.pass(50 * MS);
+        for index in &others {
+            stage.restart(*index);
+        }
+        stage.wait_whole(3);
+        let expected = [minority.content(0..1_000), majority.content(0..5_000)].concat();
+        assert!(stage.read_all() == expected);
+    }
+}
+
+#[test]
+fn two_candidates_that_stand_at_once_end_in_one_leader_soon() {
+    for seed in 0..20 {
+        let mut stage = Stage::three(seed);
+        let (leader, _) = stage.roles();
+        let before = number(term(&stage.look()));
+        // Both followers hear of it in the same moment.
+        stage.crash(leader);
+        stage.wait_within(2 * SECOND, "another leader", |look| look.leader().is_some());
+        stage.pass(5 * SECOND);
+        let terms = number(term(&stage.look())) - before;
+        assert!(terms <= 5, "seed {seed}: {terms} terms for one election");
+    }
+}
+
+#[test]
+fn a_node_that_returns_after_long_unseats_nobody() {
+    let mut stage = Stage::three(5);
+    let (leader, others) = stage.roles();
+    let before = term(&stage.look());
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 1_000);
+    for silently in [false, true] {
+        match silently {
+            true => stage.cut_power(others[0]),
+            false => stage.crash(others[0]),
+        }
+        for _ in 0..20 {
+            stage.say_and_wait(&mut caller, 5_000);
+            stage.pass(500 * MS);
+        }
+        stage.restart(others[0]);
+        stage.wait_whole(3);
+        stage.pass(2 * SECOND);
+        assert_eq!(term(&stage.look()), before);
+    }
+    assert!(!caller.is_over());
+}
+
+#[test]
+fn a_minority_stuck_at_a_later_term_is_healed() {
+    let mut healed = 0;
+    for seed in 0..10 {
+        let mut stage = Stage::three(seed);
+        let (leader, others) = stage.roles();
+        let before = term(&stage.look()).expect("somebody leads");
+        stage.world.pause(stage.nodes[leader], 900 * MS);
+        let promises_later = |look: &Look<'_>, index: usize| {
+            look.promised(index)
+                .is_some_and(|promised| promised.0 > before)
+        };
+        stage.wait("somebody to prepare", |look| {
+            others.iter().any(|index| promises_later(look, *index))
+        });
+        // Just now only one of them knows of the later term. It is cut off, and starts again, so
+        // that nothing but its promise is left of it.
+        let stuck = others.iter().find(|i| promises_later(&stage.look(), **i));
+        let stuck = *stuck.expect("just seen");
+        stage.isolate(stuck);
+        stage.pass(50 * MS);
+        stage.crash(stuck);
+        stage.restart(stuck);
+        stage.pass(3 * SECOND);
+        let leads = term(&stage.look()).expect("two are enough");
+        healed += u32::from(leads < stage.look().promised(stuck).expect("it runs").0);
+        stage.world.heal_all();
+        stage.wait_whole(3);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 1_000);
+        stage.wait_whole(3);
+    }
+    assert!(healed > 0, "nobody was ever stuck");
+}
+
+#[test]
+fn an_idle_cluster_elects_nobody_and_writes_nothing() {
+    let mut stage = Stage::three(6);
+    let (leader, _) = stage.roles();
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 1_000);
+    stage.pass(3 * SECOND);
+    let state = |stage: &Stage| {
+        let look = stage.look();
+        let used = |index: usize| stage.world.disk(stage.nodes[index]).used_bytes();
+        let nodes = (0..3).map(|i| (look.promised(i), look.next(i), used(i)));
+        (term(&look), nodes.collect::<Vec<_>>())
+    };
+    let before = state(&stage);
+    let steps = stage.world.steps();
+    stage.pass(120 * SECOND);
+    assert_eq!(state(&stage), before);
+    // Heartbeats of three nodes, each way, 20 a second: some 15 events each.
+    let steps = (stage.world.steps() - steps) / 120;
+    assert!(steps < 2_000, "{steps} steps in an idle second");
+}

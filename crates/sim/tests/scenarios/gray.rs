@@ -1,0 +1,167 @@
+//! Neither dead nor well: disks that hang or are full, nodes that come back under load.
+
+use crate::stage::{MS, SECOND, Stage};
+
+#[test]
+fn a_leader_whose_disk_hangs_hands_over_although_its_heartbeats_go_on() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let leader = stage.leader();
+        let chain = stage.add_writer(100_000, 1_000, 20 * MS);
+        stage.wait("some of it", |_| chain.borrow().acknowledged > 10_000);
+        stage.world.hang_disk(stage.nodes[leader]);
+        stage.wait_within(5 * SECOND, "another leader", |look| {
+            look.leader().is_some_and(|now| now != leader)
+        });
+        stage.wait("all of it", |_| chain.borrow().closed);
+        assert!(stage.look().node(leader).is_some());
+        stage.world.release_disk(stage.nodes[leader]);
+        stage.wait_whole(3);
+    }
+}
+
+#[test]
+fn a_node_that_catches_up_does_not_stop_the_appends_of_the_others() {
+    let mut stage = Stage::three(1);
+    let (leader, others) = stage.roles();
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 1_000);
+    stage.crash(others[0]);
+    for _ in 0..60 {
+        stage.say_and_wait(&mut caller, 100_000);
+    }
+    stage.restart(others[0]);
+    let (mut longest, mut during) = (0, 0);
+    // It gives way to them: with appends that never pause it takes its time.
+    while !stage.look().is_whole(3) && during < 300 {
+        let begin = stage.world.now().0;
+        stage.say_and_wait(&mut caller, 10_000);
+        longest = longest.max(stage.world.now().0 - begin);
+        during += 1;
+    }
+    assert!(during > 3, "it was whole at once");
+    stage.wait_whole(3);
+    assert!(longest < 100 * MS, "a stall of {longest} us");
+    assert!(!caller.is_over());
+}
+
+#[test]
+fn two_of_three_may_restart_under_load_together_or_one_after_the_other() {
+    for seed in 0..6 {
+        let mut stage = Stage::three(seed);
+        let chain = stage.add_writer(300_000, 2_000, 20 * MS);
+        stage.add_reader(&chain, false);
+        for round in 0..6 {
+            stage.pass(500 * MS);
+            let (leader, others) = stage.roles();
+            let pair = match round % 3 {
+                0 => [others[0], others[1]],
+                1 => [leader, others[1]],
+                _ => [others[0], leader],
+            };
+            for (index, lag) in pair.into_iter().zip([0, (seed % 3) * 300]) {
+                stage.pass(lag * MS);
+                match round % 2 {
+                    0 => stage.crash(index),
+                    _ => stage.cut_power(index),
+                }
+            }
+            stage.pass(200 * MS);
+            for (index, lag) in pair.into_iter().zip([0, (seed % 2) * 700]) {
+                stage.pass(lag * MS);
+                stage.restart(index);
+            }
+        }
+        stage.wait("all of it", |_| chain.borrow().closed);
+        stage.wait_whole(3);
+    }
+}
+
+/// Full, stays full over a restart, and has room again.
+fn fill(stage: &mut Stage, victims: &[usize]) {
+    let chain = stage.add_writer(1_500_000, 10_000, 20 * MS);
+    stage.wait("some of it", |_| chain.borrow().acknowledged > 100_000);
+    let room = 2_500_000;
+    for index in victims {
+        let disk = stage.world.disk_mut(stage.nodes[*index]);
+        disk.faults.capacity_bytes = disk.used_bytes() + room;
+    }
+    stage.pass(5 * SECOND);
+    let taken = chain.borrow().acknowledged;
+    let full = victims.iter().any(|index| {
+        let disk = stage.world.disk(stage.nodes[*index]);
+        disk.free_bytes() < room
+    });
+    assert!(full, "nobody felt it");
+    for index in victims {
+        stage.crash(*index);
+        stage.restart(*index);
+    }
+    stage.pass(5 * SECOND);
+    let picture = stage.look().picture();
+    assert!(
+        taken < 1_500_000 || victims.len() == 1,
+        "it was never full\n{picture}"
+    );
+    for index in victims {
+        stage
+            .world
+            .disk_mut(stage.nodes[*index])
+            .faults
+            .capacity_bytes = 1 << 40;
+    }
+    stage.wait("all of it", |_| chain.borrow().closed);
+    stage.wait_whole(3);
+    let kept = stage.read_all().len() as u64;
+    assert_eq!(kept, 1_500_000);
+}
+
+#[test]
+fn a_full_disk_on_all_nodes_refuses_appends_until_there_is_room_also_over_a_restart() {
+    let mut stage = Stage::three(1);
+    fill(&mut stage, &[0, 1, 2]);
+}
+
+#[test]
+fn a_full_disk_on_a_majority_loses_nothing_also_over_a_restart() {
+    let mut stage = Stage::three(2);
+    let (_, others) = stage.roles();
+    fill(&mut stage, &others);
+}
+
+#[test]
+fn a_full_disk_on_one_node_loses_nothing_also_over_a_restart() {
+    let mut stage = Stage::three(4);
+    let (_, others) = stage.roles();
+    fill(&mut stage, &others[..1]);
+}
+
+#[test]
+fn who_sends_more_than_may_be_unchosen_is_held_without_spinning() {
+    let mut stage = Stage::three(3);
+    let (leader, others) = stage.roles();
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 1_000);
+    for index in &others {
+        stage.world.hang_disk(stage.nodes[*index]);
+    }
+    // W is 256 KiB here.
+    caller.say(&mut stage.world, 2_000_000);
+    stage.pass(500 * MS);
+    let steps = stage.world.steps();
+    stage.pass(500 * MS);
+    let steps = stage.world.steps() - steps;
+    assert!(steps < 2_000, "{steps} steps in half a second of waiting");
+    assert_eq!(caller.acknowledged(), 1_000);
+    let proposed = stage.look().node(leader).map(|node| {
+        let mut views = node.log_views();
+        let view = views.find(|view| view.name == "main").expect("it leads");
+        view.state.next.0
+    });
+    assert!(proposed < Some(10_000), "nothing of it is chosen");
+    for index in &others {
+        stage.world.release_disk(stage.nodes[*index]);
+    }
+    stage.wait("all of it", |_| caller.has_all());
+    assert!(stage.read_all() == caller.content(0..caller.said));
+}

@@ -1,0 +1,11 @@
+//! What broke other systems, as scripts: hand-written faults at exact moments. docs/scenarios.md has
+//! the list, with the tests at other levels.
+
+mod caller;
+mod stage;
+
+mod clients;
+mod durability;
+mod elections;
+mod gray;
+mod reconfiguration;

@@ -1,0 +1,409 @@
+//! A cluster in the simulated world, and what a script looks at.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+use std::rc::Rc;
+
+use node::config::{NodeConfig, Start};
+use node::format::codec;
+use node::op::{Disk, Time};
+use node::{LogId, Node};
+use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
+use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
+use sim::workload::small_limits;
+use sim::{HostId, Limits, Outcome, Process, World};
+
+use crate::caller::Caller;
+
+pub const MS: u64 = 1_000;
+pub const SECOND: u64 = 1_000 * MS;
+pub const LOG: &str = "main";
+
+pub struct Stage {
+    pub world: World,
+    pub nodes: Vec<HostId>,
+    pub addresses: Vec<String>,
+    pub writers: Vec<HostId>,
+    readers: Vec<HostId>,
+    callers: usize,
+    voters: u32,
+    known: Rc<RefCell<Known>>,
+}
+
+/// The state of the log after all slots below, by whoever was first to know it.
+type Known = BTreeMap<(LogId, Slot), Digest>;
+
+/// The cluster at one moment.
+pub struct Look<'a> {
+    pub world: &'a World,
+    nodes: &'a [HostId],
+}
+
+impl Stage {
+    /// Three nodes that vote and are whole.
+    pub fn three(seed: u64) -> Stage {
+        let mut stage = Stage::new(seed, 3);
+        stage.add_node();
+        stage.add_node();
+        stage.wait_whole(3);
+        stage
+    }
+
+    /// One node of a cluster that is to have so many voters.
+    pub fn new(seed: u64, voters: u32) -> Stage {
+        let mut world = World::new(seed);
+        if std::env::var_os("TRACE").is_some() {
+            world.trace().print(true);
+        }
+        let mut stage = Stage {
+            world,
+            nodes: Vec::new(),
+            addresses: Vec::new(),
+            writers: Vec::new(),
+            readers: Vec::new(),
+            callers: 0,
+            voters,
+            known: Rc::default(),
+        };
+        stage.add_node();
+        stage.wait("the first node to lead", |look| look.leader() == Some(0));
+        stage
+    }
+
+    /// The next one, which joins if it is not the first. Returns its index.
+    pub fn add_node(&mut self) -> usize {
+        let index = self.nodes.len();
+        let name = format!("node{}", index + 1);
+        let host = self.world.add_host(&name);
+        let address = format!("{name}:7000");
+        let config = NodeConfig {
+            directory: PathBuf::from("/data"),
+            listen: address.clone(),
+            advertise: address.clone(),
+            start: match self.addresses.first() {
+                None => Start::Bootstrap {
+                    voters: self.voters,
+                },
+                Some(first) => Start::Join {
+                    servers: vec![first.clone()],
+                },
+            },
+            limits: small_limits(),
+            version: "simulated",
+        };
+        self.nodes.push(host);
+        self.addresses.push(address);
+        self.world.count(host);
+        self.watch(host);
+        let started = self
+            .world
+            .start(host, move |disk, now| start(&config, disk, now));
+        started.expect("an empty disk is enough to start");
+        index
+    }
+
+    /// After every step: nobody contradicts himself, and no two nodes know different histories.
+    fn watch(&mut self, host: HostId) {
+        let known = self.known.clone();
+        let mut seen = BTreeMap::new();
+        self.world.after_step(move |world| {
+            let Some(node) = world.machine::<Node>(host) else {
+                return;
+            };
+            node.check_invariants();
+            for view in node.log_views() {
+                let at = (view.id, view.state.next);
+                if seen.insert(view.id, view.state.next) == Some(view.state.next) {
+                    continue;
+                }
+                let digest = node::format::digest(&codec::encode(view.state));
+                let first = *known.borrow_mut().entry(at).or_insert(digest);
+                assert!(first == digest, "I1: another history up to {at:?}");
+            }
+        });
+    }
+
+    pub fn look(&self) -> Look<'_> {
+        Look {
+            world: &self.world,
+            nodes: &self.nodes,
+        }
+    }
+
+    /// Runs until it is so, for at most two minutes of the world: a connection that was cut may need
+    /// one of them to be given up.
+    pub fn wait(&mut self, what: &str, reached: impl Fn(&Look<'_>) -> bool) {
+        self.wait_within(120 * SECOND, what, reached);
+    }
+
+    pub fn wait_within(&mut self, within_us: u64, what: &str, reached: impl Fn(&Look<'_>) -> bool) {
+        let nodes = self.nodes.clone();
+        let limits = Limits {
+            until: Time(self.world.now().0 + within_us),
+            events_max: 20_000_000,
+        };
+        let outcome = self.world.run_until(limits, |world| {
+            let nodes = &nodes;
+            reached(&Look { world, nodes })
+        });
+        if outcome != Outcome::Reached {
+            let seed = self.world.seed();
+            panic!(
+                "seed {seed}: waited in vain for {what}\n{}",
+                self.look().picture()
+            );
+        }
+    }
+
+    pub fn pass(&mut self, duration_us: u64) {
+        self.world.run_for(duration_us, 5_000_000);
+    }
+
+    /// All nodes that run take part, vote and hold the same under one leader, and there are so many.
+    pub fn wait_whole(&mut self, count: usize) {
+        self.wait("the nodes to be whole", |look| look.is_whole(count));
+    }
+
+    pub fn leader(&mut self) -> usize {
+        self.wait("a leader", |look| look.leader().is_some());
+        self.look().leader().expect("just seen")
+    }
+
+    /// The leader, and the others.
+    pub fn roles(&mut self) -> (usize, Vec<usize>) {
+        let leader = self.leader();
+        let others = (0..self.nodes.len()).filter(|index| *index != leader);
+        (leader, others.collect())
+    }
+
+    pub fn crash(&mut self, index: usize) {
+        self.world.crash(self.nodes[index]);
+    }
+
+    /// The power goes, and nobody is told.
+    pub fn cut_power(&mut self, index: usize) {
+        self.world.crash_silently(self.nodes[index]);
+    }
+
+    pub fn restart(&mut self, index: usize) {
+        let restarted = self.world.restart(self.nodes[index]);
+        restarted.expect("its disk is sound");
+    }
+
+    /// What the first says does not reach the second.
+    pub fn cut(&mut self, from: usize, to: usize) {
+        self.world.cut(self.nodes[from], self.nodes[to]);
+    }
+
+    pub fn cut_both(&mut self, a: usize, b: usize) {
+        self.cut(a, b);
+        self.cut(b, a);
+    }
+
+    /// From the other nodes, not from callers.
+    pub fn isolate(&mut self, index: usize) {
+        for other in (0..self.nodes.len()).filter(|other| *other != index) {
+            self.cut_both(index, other);
+        }
+    }
+
+    pub fn call(&mut self, index: usize, request: &str) -> Caller {
+        self.callers += 1;
+        let name = format!("caller{}", self.callers);
+        Caller::call(&mut self.world, &name, &self.addresses[index], request)
+    }
+
+    /// A stream that is open.
+    pub fn open(&mut self, index: usize, request: &str) -> Caller {
+        let caller = self.call(index, request);
+        self.wait("the stream to open", |_| {
+            caller.is_open() || caller.is_over()
+        });
+        assert!(caller.is_open(), "{}", caller.text());
+        caller
+    }
+
+    /// Says so many bytes and runs to the very step at which all of them are acknowledged.
+    pub fn say_and_wait(&mut self, caller: &mut Caller, count: u64) {
+        caller.say(&mut self.world, count);
+        self.wait("the acknowledgement", |_| caller.has_all());
+    }
+
+    /// A writer that never gives up, and follows the leader.
+    pub fn add_writer(&mut self, bytes: u64, chunk_bytes: u64, pace_us: u64) -> SharedChain {
+        let number = self.writers.len() as u64;
+        let chain = Chain::shared(self.world.seed() * 1000 + number, bytes);
+        let config = AppenderConfig {
+            log: LOG.to_owned(),
+            nodes: self.addresses.clone(),
+            ending: Ending::Close,
+            chunk_bytes: chunk_bytes..chunk_bytes + 1,
+            pace_us: pace_us..pace_us + 1,
+            patience_us: 2 * SECOND,
+            ..AppenderConfig::default()
+        };
+        let (seed, shared) = (self.world.seed(), chain.clone());
+        let host = self.world.add_host(&format!("writer{number}"));
+        let writer = self.world.start(host, move |_, _| {
+            let appender = Appender::new(seed, config.clone(), shared.clone());
+            Ok(Box::new(appender))
+        });
+        writer.expect("it needs no disk");
+        self.writers.push(host);
+        chain
+    }
+
+    /// Reads the writer's chain again and again, and checks every byte.
+    pub fn add_reader(&mut self, chain: &SharedChain, follow: bool) {
+        let config = ReaderConfig {
+            log: LOG.to_owned(),
+            nodes: self.addresses.clone(),
+            stale_ppm: 0,
+            follow_ppm: if follow { 1_000_000 } else { 0 },
+            patience_us: 2 * SECOND,
+            ..ReaderConfig::default()
+        };
+        self.callers += 1;
+        let (seed, shared) = (self.callers as u64, chain.clone());
+        let host = self.world.add_host(&format!("reader{seed}"));
+        let reader = self.world.start(host, move |_, _| {
+            let reader = Reader::new(seed, config.clone(), shared.clone());
+            Ok(Box::new(reader))
+        });
+        reader.expect("it needs no disk");
+        self.readers.push(host);
+    }
+
+    /// Until they have read all of a chain that was closed.
+    pub fn wait_for_readers(&mut self) {
+        let readers = self.readers.clone();
+        self.wait("the readers to see it all", |look| {
+            readers.iter().all(|reader| !look.world.is_running(*reader))
+        });
+    }
+
+    /// All outputs of the log one after the other, as the leader gives them.
+    pub fn read_all(&mut self) -> Vec<u8> {
+        for _ in 0..20 {
+            let leader = self.leader();
+            let caller = self.call(leader, &format!("read {LOG}"));
+            self.wait("the end of the read", |_| caller.is_over());
+            let heard = caller.heard();
+            if !heard.starts_with(b"error ") {
+                return heard;
+            }
+            self.pass(200 * MS);
+        }
+        panic!("nobody reads\n{}", self.look().picture());
+    }
+}
+
+fn start(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
+    let node = Node::start(config.clone(), disk, now);
+    Ok(Box::new(node.map_err(io::Error::other)?))
+}
+
+impl Look<'_> {
+    pub fn node(&self, index: usize) -> Option<&Node> {
+        self.world.machine::<Node>(self.nodes[index])
+    }
+
+    fn view(&self, index: usize) -> Option<node::LogView<'_>> {
+        let mut views = self.node(index)?.log_views();
+        views.find(|view| view.name == LOG)
+    }
+
+    /// Who leads in the latest term.
+    pub fn leader(&self) -> Option<usize> {
+        let leads = |index: &usize| self.leads_in(*index).is_some();
+        let leaders = (0..self.nodes.len()).filter(leads);
+        leaders.max_by_key(|index| self.leads_in(*index))
+    }
+
+    pub fn leads_in(&self, index: usize) -> Option<Term> {
+        let view = self.view(index)?;
+        match (view.role, view.stopped) {
+            (Role::Leader { term }, None) => Some(term),
+            _ => None,
+        }
+    }
+
+    pub fn promised(&self, index: usize) -> Option<PromisedTerm> {
+        Some(self.view(index)?.promised)
+    }
+
+    /// The first slot not known to be chosen.
+    pub fn next(&self, index: usize) -> Option<u64> {
+        Some(self.view(index)?.state.next.0)
+    }
+
+    pub fn era(&self, index: usize) -> Option<u32> {
+        Some(self.view(index)?.state.era.0)
+    }
+
+    pub fn weight(&self, index: usize, of: NodeId) -> u64 {
+        let view = self.view(index);
+        let configuration = view.map(|view| view.state.configuration.clone());
+        let members = configuration.iter().flat_map(|c| c.members());
+        let weights = members.filter(|member| member.node == of);
+        weights.map(|member| u64::from(member.weight)).sum()
+    }
+
+    pub fn stopped(&self, index: usize) -> bool {
+        self.view(index).is_some_and(|view| view.stopped.is_some())
+    }
+
+    pub fn missing_bytes(&self, index: usize) -> u64 {
+        let missing = self.view(index).map(|view| view.missing());
+        let missing = missing.into_iter().flatten();
+        missing.map(|(_, range)| range.end.0 - range.start.0).sum()
+    }
+
+    pub fn is_whole(&self, count: usize) -> bool {
+        let running: Vec<usize> = (0..self.nodes.len())
+            .filter(|index| self.node(*index).is_some())
+            .collect();
+        let is_well = |index: &usize| {
+            let Some(node) = self.node(*index) else {
+                return false;
+            };
+            let votes = self.weight(*index, node.id()) > 0;
+            let whole =
+                |view: node::LogView<'_>| view.stopped.is_none() && view.missing().is_empty();
+            votes && node.log_views().count() == 2 && node.log_views().all(whole)
+        };
+        let first = running.first().and_then(|index| self.next(*index));
+        let Some(term) = self.leader().and_then(|index| self.leads_in(index)) else {
+            return false;
+        };
+        let knows = |index: &usize| match self.view(*index).map(|view| view.role) {
+            Some(Role::Leader { term: known } | Role::Follower { term: known, .. }) => {
+                known == term && self.era(*index) == Some(term.era.0)
+            }
+            _ => false,
+        };
+        running.len() == count
+            && running.iter().all(knows)
+            && running.iter().all(is_well)
+            && running.iter().all(|index| self.next(*index) == first)
+    }
+
+    pub fn picture(&self) -> String {
+        let line = |index: usize| match self.view(index) {
+            None => format!("node {}: does not run, or has no log\n", index + 1),
+            Some(view) => format!(
+                "node {}: {:?}, promised {}, next {}, era {}, {} bytes missing, stopped {:?}\n",
+                index + 1,
+                view.role,
+                view.promised.0,
+                view.state.next,
+                view.state.era.0,
+                self.missing_bytes(index),
+                view.stopped
+            ),
+        };
+        (0..self.nodes.len()).map(line).collect()
+    }
+}
