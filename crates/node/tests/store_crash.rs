@@ -2,10 +2,11 @@
 
 mod store_kernel;
 
+use node::format::{RECORD_HEADER, digest};
 use node::op::Time;
-use node::store::{RecordContext, RecoverError, Store};
+use node::store::{NewRecord, RecordContext, RecoverError, Store};
 use paxos::{Checkpoint, PromisedTerm, StreamName, StreamPosition};
-use store_kernel::script::{Truth, config, read, recover, settle, state};
+use store_kernel::script::{Truth, config, content, read, recover, settle, state, stream};
 use store_kernel::{Kernel, MemoryDisk, Random};
 
 fn new_disk() -> MemoryDisk {
@@ -320,4 +321,43 @@ fn a_segment_is_born_only_after_the_one_before_is_whole() {
             check_reads(&mut store, &disk);
         }
     }
+}
+
+#[test]
+fn bytes_beyond_four_gib_of_a_stream_are_held_and_read() {
+    const BORDER: u64 = 1 << 32;
+    let mut kernel = Kernel::new(new_disk());
+    let mut store = Store::create(config(5, 1), &first_checkpoint());
+    let (stream, start, length) = (stream(1), BORDER - 7_000, 5_000);
+    for part in 0..3 {
+        let from = start + part * length;
+        let buffer = content(stream, from..from + length);
+        let record = NewRecord::Bytes {
+            stream,
+            position: StreamPosition(from),
+            length: length as usize,
+            digest: digest(&buffer[RECORD_HEADER..][..length as usize]),
+            buffer,
+        };
+        store.append(record, RecordContext::default(), 1 + part);
+    }
+    settle(&mut store, &mut kernel, Time(0));
+    let end = start + 3 * length;
+    let check = |store: &mut Store, kernel: &mut Kernel| {
+        let range = StreamPosition(start)..StreamPosition(end);
+        assert!(store.holdings().holds(stream, range));
+        assert!(
+            !store
+                .holdings()
+                .holds(stream, StreamPosition(0)..StreamPosition(1))
+        );
+        for position in [start, BORDER - 1, BORDER, BORDER + 1, end - 1] {
+            assert!(read(store, kernel, stream, position).is_ok());
+        }
+        assert!(read(store, kernel, stream, end).is_err());
+    };
+    check(&mut store, &mut kernel);
+    let mut disk = kernel.disk;
+    let (mut store, _, _) = recover(&mut disk, 1).unwrap();
+    check(&mut store, &mut Kernel::new(disk));
 }
