@@ -71,7 +71,7 @@ impl Request {
             _ => return Err(LineError::OtherProtocol),
         }
         let mut request = Request {
-            verb: parts.next().ok_or(LineError::NoVerb)?.to_string(),
+            verb: decode(parts.next().ok_or(LineError::NoVerb)?)?,
             ..Request::default()
         };
         for part in parts {
@@ -97,7 +97,7 @@ impl Request {
 
     /// With its line feed.
     pub fn encode(&self) -> Vec<u8> {
-        let mut line = format!("{PROTOCOL} {}", self.verb);
+        let mut line = format!("{PROTOCOL} {}", encode(&self.verb));
         for word in &self.words {
             line.push(' ');
             line.push_str(&encode(word));
