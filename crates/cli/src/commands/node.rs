@@ -9,11 +9,14 @@ use client::{Client, Timeouts};
 use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::{ClusterId, Node};
 use node::config::{Limits, NodeConfig, Start};
-use serde::{Deserialize, Serialize};
 
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
 use crate::{quantity, show};
+
+mod settings;
+
+use settings::{DEFAULT_VOTERS, Settings};
 
 const HELP: &str = "\
 The first node makes the cluster, the others join it; each keeps its directory for ever:
@@ -71,28 +74,6 @@ pub struct Arguments {
     die_with_parent: Option<Option<i32>>,
 }
 
-/// The file, and what `--print-config` prints.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-struct Settings {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    data: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    listen: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    advertise: Option<String>,
-    #[serde(default)]
-    bootstrap: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    voters: Option<u32>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    join: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    catch_up_rate: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    disk_reserve: Option<u64>,
-}
-
 impl Arguments {
     pub fn run(self, _global: &Global) -> Result<()> {
         let print = self.print_config;
@@ -106,7 +87,7 @@ impl Arguments {
         }
         let settings = self.settings()?;
         if print {
-            return show::print(toml::to_string_pretty(&settings.effective())?.trim_end());
+            return show::print(settings.effective().to_toml()?.trim_end());
         }
         serve(settings.node_config()?)
     }
@@ -132,28 +113,11 @@ impl Arguments {
 
 fn read_file(path: &Path) -> Result<Settings> {
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-    toml::from_str(&text).map_err(|error| {
-        let line = error.to_string();
-        Failure::usage(format!("{}: {}", path.display(), line.trim())).into()
-    })
+    let parsed = Settings::parse(&text);
+    parsed.map_err(|error| Failure::usage(format!("{}: {error}", path.display())).into())
 }
 
 impl Settings {
-    fn effective(&self) -> Settings {
-        let limits = Limits::default();
-        let listen = self.listen.clone().unwrap_or_else(|| DEFAULT_LISTEN.to_string());
-        Settings {
-            data: self.data.clone(),
-            advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
-            listen: Some(listen),
-            bootstrap: self.bootstrap,
-            voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
-            join: self.join.clone(),
-            catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
-            disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
-        }
-    }
-
     fn node_config(&self) -> Result<NodeConfig> {
         let all = self.effective();
         let Some(directory) = all.data else {
@@ -214,9 +178,6 @@ fn check_cluster(own: ClusterId, servers: &[String], data: &Path) -> Result<()> 
     }
     Ok(())
 }
-
-const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
-const DEFAULT_VOTERS: u32 = 3;
 
 /// `LOGBERG_FAULTS` names a file by which `logberg torture` makes this node's disk fail.
 fn kernel_config() -> KernelConfig {

@@ -1,0 +1,62 @@
+//! A node's settings as a TOML file has them, and as `--print-config` prints them.
+
+use std::path::PathBuf;
+
+use node::config::Limits;
+use serde::{Deserialize, Serialize};
+
+const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
+pub const DEFAULT_VOTERS: u32 = 3;
+
+/// What is not said is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Settings {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub listen: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub advertise: Option<String>,
+    #[serde(default)]
+    pub bootstrap: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub voters: Option<u32>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub join: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub catch_up_rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub disk_reserve: Option<u64>,
+}
+
+impl Settings {
+    /// The error is a sentence that shows the place.
+    pub fn parse(text: &str) -> Result<Settings, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| error.to_string().trim().to_owned())
+    }
+
+    /// Fails for numbers that TOML does not have.
+    pub fn to_toml(&self) -> Result<String, toml::ser::Error> {
+        toml::to_string_pretty(self)
+    }
+
+    /// With the defaults in the places of what is not said.
+    pub fn effective(&self) -> Settings {
+        let limits = Limits::default();
+        let listen = self
+            .listen
+            .clone()
+            .unwrap_or_else(|| DEFAULT_LISTEN.to_string());
+        Settings {
+            data: self.data.clone(),
+            advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
+            listen: Some(listen),
+            bootstrap: self.bootstrap,
+            voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
+            join: self.join.clone(),
+            catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
+            disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
+        }
+    }
+}
