@@ -27,13 +27,13 @@ mod feed;
 mod follow;
 mod greeting;
 mod ingest;
-mod line;
+pub mod line;
 mod log;
 mod read;
 mod replicate;
 mod ring;
 
-mod commands;
+pub mod commands;
 mod counts;
 pub mod directory;
 mod inspect;

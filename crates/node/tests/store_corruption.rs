@@ -10,84 +10,9 @@ use node::op::{BLOCK, Time};
 use node::store::{ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
 use node::{ClusterId, DiskId, LogId};
 use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
-use store_kernel::script::{Recovery, Truth, config, read, recover, settle, state};
+use store_kernel::damage::{check_damaged, log, read_all, segments};
+use store_kernel::script::{Truth, config, recover, settle, state};
 use store_kernel::{Kernel, MemoryDisk, Random};
-
-/// A log of several segments, all of it acknowledged, cleanly closed.
-fn log(seed: u64, records: usize) -> (MemoryDisk, Truth) {
-    let mut random = Random(seed);
-    let mut disk = MemoryDisk::default();
-    disk.directories.insert("/data".into());
-    let mut kernel = Kernel::new(disk);
-    let mut truth = Truth::default();
-    let first = Checkpoint {
-        promised: PromisedTerm::default(),
-        state: state(),
-        accepted: Vec::new(),
-    };
-    let mut store = Store::create(config(seed, 1), &first);
-    for _ in 0..records {
-        if store.wants_roll() {
-            store.roll(&truth.checkpoint(), truth.context());
-        }
-        truth.append(&mut store, &mut random);
-        settle(&mut store, &mut kernel, Time(0));
-    }
-    store.close();
-    while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(0));
-    }
-    truth.watch(&mut store);
-    assert_eq!(truth.durable_tag, records as u64);
-    (kernel.disk, truth)
-}
-
-fn segments(disk: &MemoryDisk) -> Vec<PathBuf> {
-    disk.files.keys().cloned().collect()
-}
-
-/// Whatever happened to the disk: nothing is made up, and nothing that is gone goes unmentioned.
-fn check(recovery: &Recovery, truth: &Truth) {
-    let (store, report, recovered) = recovery;
-    for run in &recovered.accepted {
-        assert!(truth.accepted.contains(run), "an acceptance is made up");
-    }
-    let gone = truth
-        .accepted
-        .iter()
-        .filter(|run| !recovered.accepted.contains(run));
-    let gone_up_to = gone.map(|run| run.slots.end).max();
-    if let Some(gone_up_to) = gone_up_to {
-        assert!(recovered.gap, "an acceptance is gone without a word");
-        assert_ne!(report.corruptions, []);
-        assert!(report.learn_past >= Some(gone_up_to));
-        assert_eq!(store.learn_past(), report.learn_past);
-    }
-    assert_eq!(report.promised, truth.promised);
-}
-
-/// Reads all bytes ever acknowledged; returns how many are gone.
-fn read_all(store: &mut Store, disk: &MemoryDisk, truth: &Truth) -> u64 {
-    let mut kernel = Kernel::new(disk.clone());
-    let mut gone = 0;
-    for (stream, range) in &truth.bytes {
-        let mut at = range.start;
-        while at < range.end {
-            match read(store, &mut kernel, *stream, at) {
-                Ok(count) => at += count,
-                Err(ReadFailure::NotHeld | ReadFailure::Corrupt { .. }) => {
-                    let rest = StreamPosition(at)..StreamPosition(range.end);
-                    let hole = store.holdings().missing(*stream, rest).next();
-                    let end = hole.expect("what cannot be read is not held").end.0;
-                    gone += end - at;
-                    at = end;
-                }
-                Err(ReadFailure::Io(error)) => panic!("{error}"),
-            }
-        }
-    }
-    gone
-}
 
 #[test]
 fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
@@ -102,7 +27,7 @@ fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
             let at = block * BLOCK + random.below(BLOCK as u64) as usize;
             disk.files.get_mut(&path).unwrap()[at] ^= 1 << random.below(8);
             let mut recovery = recover(&mut disk, 1).unwrap();
-            check(&recovery, &truth);
+            check_damaged(&recovery, &truth);
             corrupt += u64::from(!recovery.1.corruptions.is_empty());
             let gone = read_all(&mut recovery.0, &disk, &truth);
             given_up += gone;
@@ -132,7 +57,7 @@ fn rot_of_any_length_is_not_taken_for_the_end() {
         let fill = random.below(2) as u8 * 0xff;
         contents[from * BLOCK..to * BLOCK].fill(fill);
         let mut recovery = recover(&mut disk, 1).unwrap();
-        check(&recovery, &truth);
+        check_damaged(&recovery, &truth);
         read_all(&mut recovery.0, &disk, &truth);
     }
 }
@@ -147,7 +72,7 @@ fn a_cut_file_is_a_torn_tail_or_corruption_and_never_a_panic() {
             let mut disk = disk.clone();
             disk.files.get_mut(path).unwrap().truncate(block * BLOCK);
             let mut recovery = recover(&mut disk, 1).unwrap();
-            check(&recovery, &truth);
+            check_damaged(&recovery, &truth);
             read_all(&mut recovery.0, &disk, &truth);
         }
     }

@@ -215,7 +215,8 @@ impl Manifest {
         contents
     }
 
-    fn parse(contents: &[u8], path: &Path) -> Result<Manifest, ManifestError> {
+    /// The inverse of [`Manifest::encode`]. `path` is for the sentence of an error.
+    pub fn parse(contents: &[u8], path: &Path) -> Result<Manifest, ManifestError> {
         let damaged = |reason: &str| ManifestError::Damaged {
             path: path.to_owned(),
             reason: reason.to_owned(),
@@ -269,7 +270,7 @@ pub(super) fn hex(bytes: &[u8; 16]) -> String {
 
 fn unhex(text: &str) -> Option<[u8; 16]> {
     let mut bytes = [0; 16];
-    if text.len() != 32 || !text.is_ascii() {
+    if text.len() != 32 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
         return None;
     }
     for (at, byte) in bytes.iter_mut().enumerate() {

@@ -40,6 +40,7 @@ use paxos::{Time, Value};
 use thiserror::Error;
 
 pub use holdings::Holdings;
+pub use index::SegmentIndex;
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport};
@@ -50,7 +51,6 @@ pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ve
 use crate::buffer::{Buffer, Pool};
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::{Identity, LogId};
-pub(crate) use index::SegmentIndex;
 
 #[derive(Clone, Debug)]
 pub struct StoreConfig {

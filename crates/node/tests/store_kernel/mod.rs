@@ -5,6 +5,7 @@
 
 #![allow(dead_code, reason = "each test uses its own part")]
 
+pub mod damage;
 pub mod script;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
