@@ -1,0 +1,11 @@
+//! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree.
+
+mod answers;
+
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+#[test]
+fn answers_of_the_corpus() {
+    replay::replay("answers", answers::check);
+}

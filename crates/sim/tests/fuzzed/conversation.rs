@@ -1,0 +1,203 @@
+//! Strangers, clients and peers who say anything at all to a whole node, which goes on serving.
+
+#[path = "../../../node/tests/fuzzed/control_frames.rs"]
+#[allow(dead_code, reason = "only the sealing is used here")]
+mod control_frames;
+#[path = "../../../node/tests/fuzzed/data_frames.rs"]
+#[allow(dead_code, reason = "only the sealing is used here")]
+mod data_frames;
+#[path = "../support/puppet.rs"]
+#[allow(dead_code, reason = "each test uses its own part")]
+mod puppet;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use node::Node;
+use node::config::{NodeConfig, Start};
+use node::format::DATA_HEADER;
+use node::format::frame::CONTROL_PREFIX;
+use node::op::{Completion, ConnId, Op};
+use node::store::Manifest;
+use sim::workload::small_limits;
+use sim::{HostId, Status, World};
+
+use puppet::{Hand, puppet};
+
+const ADDRESS: &str = "node1:7000";
+const RECEIVE_BYTES: usize = 16 << 10;
+
+/// `bytes`: acts of three bytes (which of four connections, what, how many bytes) and their bytes.
+pub fn check(bytes: &[u8]) {
+    let mut scene = Scene::new();
+    let mut rest = bytes;
+    for _ in 0..60 {
+        let Some((act, after)) = rest.split_first_chunk::<3>() else {
+            break;
+        };
+        let (said, after) = after.split_at(after.len().min(act[2] as usize));
+        rest = after;
+        scene.act(act[0] % 4, act[1] % 10, said);
+    }
+    scene.end();
+}
+
+struct Scene {
+    world: World,
+    node: HostId,
+    hand: Hand,
+    cluster: String,
+    conns: u64,
+    /// By the number that the input gives them.
+    open: BTreeMap<u8, ConnId>,
+}
+
+impl Scene {
+    /// A node that leads its logs by itself.
+    fn new() -> Scene {
+        let mut world = World::new(1);
+        let node = world.add_host("node1");
+        let config = NodeConfig {
+            directory: PathBuf::from("/data"),
+            listen: ADDRESS.to_owned(),
+            advertise: ADDRESS.to_owned(),
+            start: Start::Bootstrap { voters: 3 },
+            limits: small_limits(),
+            version: "simulated",
+        };
+        let started = world.start(node, move |disk, now| {
+            let node = Node::start(config.clone(), disk, now);
+            Ok(Box::new(node.map_err(io::Error::other)?))
+        });
+        started.expect("an empty disk is enough");
+        let hand = puppet(&mut world, "stranger");
+        world.run_for(300_000, 100_000);
+        let manifest = world.with_disk(node, |disk| Manifest::load(disk, Path::new("/data")));
+        let manifest = manifest.expect("readable").expect("it was saved");
+        Scene {
+            world,
+            node,
+            hand,
+            cluster: manifest.identity.cluster.to_string(),
+            conns: 0,
+            open: BTreeMap::new(),
+        }
+    }
+
+    fn act(&mut self, which: u8, what: u8, said: &[u8]) {
+        match what {
+            0 => self.say(which, said),
+            1 => self.say(which, &[b"logberg/1 ", said, b"\n"].concat()),
+            2 => self.greet(which, said, "control"),
+            3 => self.greet(which, said, "data"),
+            4 | 5 => {
+                // ⟨kind, log, body⟩, with the right lengths and checksums.
+                let mut frame = vec![0; CONTROL_PREFIX];
+                let (head, body) = said.split_at(said.len().min(2));
+                frame[5] = head.first().map_or(1, |kind| kind % 6);
+                frame[8] = head.get(1).map_or(0, |log| log % 4);
+                frame.extend_from_slice(body);
+                let frame = control_frames::sealed(&frame).expect("long enough");
+                self.say(which, &frame);
+            }
+            6 | 7 => {
+                let mut frame = said.to_vec();
+                frame.resize(frame.len().max(DATA_HEADER), 0);
+                frame[5] %= 4;
+                frame[6] %= 4;
+                frame[8] %= 4;
+                frame[9..12].fill(0);
+                let frame = data_frames::sealed(&frame).expect("long enough");
+                self.say(which, &frame);
+            }
+            8 => {
+                if let Some(conn) = self.open.remove(&which) {
+                    let flush = said.is_empty();
+                    self.give(Op::Close { conn, flush });
+                }
+            }
+            _ => self.pass(1_000 << (said.len() % 12)),
+        }
+        self.pass(1_000);
+    }
+
+    /// As a peer of this cluster would, or nearly.
+    fn greet(&mut self, which: u8, said: &[u8], kind: &str) {
+        let at = |index: usize| said.get(index).copied().unwrap_or(0);
+        let (from, log) = (2 + at(0) % 3, at(1) % 4);
+        let line = format!(
+            "logberg/1 peer kind={kind} log={log} cluster={} from={from} to=1 \
+             disk={:032x} incarnation={} nonce=7 address=node{from}:7000\n",
+            self.cluster,
+            from,
+            1 + at(2) % 2,
+        );
+        self.say(which, line.as_bytes());
+        self.pass(1_000);
+        if kind == "control" && said.len() > 3 {
+            self.say(which, &said[3..]);
+        }
+    }
+
+    fn say(&mut self, which: u8, bytes: &[u8]) {
+        let conn = match self.open.get(&which) {
+            Some(conn) => *conn,
+            None => {
+                self.conns += 1;
+                let conn = ConnId(2 * self.conns);
+                let address = ADDRESS.to_owned();
+                self.give(Op::Connect { conn, address });
+                let world = &mut self.world;
+                self.hand.receive(world, conn, RECEIVE_BYTES, false);
+                self.open.insert(which, conn);
+                conn
+            }
+        };
+        if !bytes.is_empty() {
+            self.hand.send(&mut self.world, conn, bytes);
+        }
+    }
+
+    fn give(&mut self, op: Op) {
+        self.hand.give(&mut self.world, op);
+    }
+
+    /// Time passes, in which everything that comes is received.
+    fn pass(&mut self, duration_us: u64) {
+        self.world.run_for(duration_us, 100_000);
+        for completion in self.hand.heard() {
+            let Completion::Received { conn, result, .. } = completion else {
+                continue;
+            };
+            if matches!(result, Ok(received) if !received.end) {
+                let world = &mut self.world;
+                self.hand.receive(world, conn, RECEIVE_BYTES, false);
+            }
+        }
+        let node = self.world.machine::<Node>(self.node);
+        node.expect("nobody can stop it").check_invariants();
+    }
+
+    /// Whatever was said: it still answers.
+    fn end(mut self) {
+        assert_eq!(self.world.status(self.node), Status::Running);
+        for (_, conn) in std::mem::take(&mut self.open) {
+            self.give(Op::Close { conn, flush: false });
+        }
+        self.pass(1_000);
+        self.conns += 1;
+        let conn = ConnId(2 * self.conns);
+        let address = ADDRESS.to_owned();
+        self.give(Op::Connect { conn, address });
+        let request = b"logberg/1 status\n";
+        self.hand.send(&mut self.world, conn, request);
+        let world = &mut self.world;
+        self.hand.receive(world, conn, 3, true);
+        world.run_for(1_000_000, 100_000);
+        let answered = self.hand.heard().into_iter().any(|completion| {
+            matches!(&completion, Completion::Received { buffer, .. } if buffer[..3] == *b"ok ")
+        });
+        assert!(answered, "it answers nothing any more");
+    }
+}
