@@ -241,7 +241,9 @@ impl<'a> SegmentFile<'a> {
         let mut offset = from;
         while let Some((found, header)) = self.next_record(offset, 0, scope)? {
             greatest = greatest.max(header.watermark);
-            offset = found + header.total_length() as u64;
+            // Its length is not believed: it may be an older record in a place that is not its own,
+            // and what it seems to cover may be the record that knows.
+            offset = found + BLOCK as u64;
         }
         Ok(greatest)
     }
