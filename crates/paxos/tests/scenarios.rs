@@ -197,7 +197,8 @@ fn a_range_of_slots_holds_its_start_and_not_its_end() {
     let inside: Vec<u64> = (0..10).filter(|slot| range.contains(Slot(*slot))).collect();
     assert_eq!(inside, [5, 6, 7]);
     for nothing in [slots(5, 5), slots(8, 5)] {
-        assert!(nothing.is_empty() && nothing.len() == 0);
+        assert!(nothing.is_empty());
+        assert_eq!(nothing.len(), 0);
         assert!(!nothing.contains(Slot(5)));
     }
     assert_eq!(slots(0, u64::MAX).len(), u64::MAX);

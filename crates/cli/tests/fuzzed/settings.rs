@@ -2,9 +2,9 @@
 
 #[path = "../../src/commands/node/settings.rs"]
 #[allow(dead_code, reason = "the command uses the rest")]
-mod settings;
+mod production;
 
-use settings::Settings;
+use production::Settings;
 
 /// `bytes`: the file.
 pub fn check(bytes: &[u8]) {

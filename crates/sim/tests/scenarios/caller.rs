@@ -90,8 +90,8 @@ impl Caller {
     pub fn acknowledged(&self) -> u64 {
         let text = self.text();
         let (whole, _) = text.rsplit_once('\n').unwrap_or_default();
-        let acks = whole.lines().filter_map(|line| line.strip_prefix("ack "));
-        let last = acks.last().unwrap_or("0");
+        let mut acks = whole.lines().filter_map(|line| line.strip_prefix("ack "));
+        let last = acks.next_back().unwrap_or("0");
         last.parse().expect("a position")
     }
 
