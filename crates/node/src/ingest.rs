@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 
 use crate::buffer::Buffer;
@@ -78,7 +79,7 @@ impl Ingest {
 
     pub(crate) fn check_invariants(&self) {
         if let Some(writer) = &self.writer {
-            assert!(
+            paxos::invariant!(
                 writer.told <= writer.acknowledged && writer.acknowledged <= writer.proposed,
                 "I5: {} told, {} acknowledged, {} proposed",
                 writer.told,
@@ -303,6 +304,9 @@ impl Log {
             return;
         };
         let length = stream.length.0;
+        if mutation::is(Mutation::AcknowledgedWhenProposed) {
+            return self.acknowledge_proposed(env);
+        }
         if stream.end == StreamEnd::Cut {
             return self.drop_writer(env, Some(cut_off()));
         }
@@ -310,6 +314,16 @@ impl Log {
             writer.acknowledged = length;
             self.send_acknowledgement(env);
             self.part_with_cut_writer(env);
+        }
+    }
+
+    /// Chosen or not: only a mutation acknowledges in this way.
+    fn acknowledge_proposed(&mut self, env: &mut Env) {
+        if let Some(writer) = &mut self.ingest.writer
+            && writer.acknowledged < writer.proposed
+        {
+            writer.acknowledged = writer.proposed;
+            self.send_acknowledgement(env);
         }
     }
 

@@ -81,17 +81,17 @@ impl Log {
     fn check_invariants(&self, unchosen_bytes_max: u64) {
         let first_unchosen = self.engine.first_unchosen();
         if let Some(permit) = self.engine.permit() {
-            assert!(
+            paxos::invariant!(
                 first_unchosen <= permit.next && permit.next <= permit.limit,
                 "I8: {first_unchosen} unchosen, {permit:?}"
             );
-            assert!(
+            paxos::invariant!(
                 permit.limit.0 <= permit.next.0.max(first_unchosen.0 + unchosen_bytes_max),
                 "more than W unchosen: {first_unchosen}, {permit:?}"
             );
-            assert!(self.is_leading(), "a permit is a leader's: {permit:?}");
+            paxos::invariant!(self.is_leading(), "a permit is a leader's: {permit:?}");
             if let PermitContent::Bound { holders, .. } = &permit.content {
-                assert!(!holders.is_empty(), "somebody accepted what is bound");
+                paxos::invariant!(!holders.is_empty(), "somebody accepted what is bound");
             }
         }
         self.check_replication();

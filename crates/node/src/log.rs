@@ -15,6 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Note, Outcome, Output,
     PermitContent, Persist, PromisedTerm, Proposal, RecordNumber, Role, Slot, StreamName,
@@ -109,7 +110,9 @@ impl Log {
             promised: checkpoint.promised,
             first_unchosen: checkpoint.state.next,
         };
-        let forgot_below = store.learn_past().unwrap_or_default();
+        let learn_past = store.learn_past();
+        let learn_past = learn_past.filter(|_| !mutation::is(Mutation::ForgetfulReplicaPromises));
+        let forgot_below = learn_past.unwrap_or_default();
         let engine = Engine::with_gaps(config, checkpoint, forgot_below, env.now);
         let mut log = Log {
             id,
@@ -253,6 +256,7 @@ impl Log {
     }
 
     fn persist(&mut self, record: RecordNumber, what: Persist) {
+        let borne_out = self.borne_out;
         let mut context = self.context();
         if let Persist::Promise {
             term: PromisedTerm(term),
@@ -265,11 +269,13 @@ impl Log {
         self.persisted = record;
         match what {
             Persist::Promise { .. } => {
-                self.store.append(
-                    NewRecord::Promise(self.engine.checkpoint()),
-                    context,
-                    record.0,
-                );
+                let mut checkpoint = self.engine.checkpoint();
+                if mutation::is(Mutation::PromiseWithoutState) {
+                    checkpoint.state.next = Slot(0); // so that a recovery does not take it
+                    context.first_unchosen = borne_out.first_unchosen;
+                }
+                self.store
+                    .append(NewRecord::Promise(checkpoint), context, record.0);
             }
             Persist::State => {
                 self.store.append(
@@ -518,7 +524,7 @@ impl Log {
             }),
         );
         self.drain(env);
-        assert!(
+        paxos::invariant!(
             self.at_hand.is_none(),
             "what was written under a permit is persisted"
         );

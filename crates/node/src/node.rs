@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Slot, Time};
 
 use crate::commands::Decoder;
@@ -306,7 +307,8 @@ impl Node {
                 // Only what is durable is told, and is news once it is durable.
                 let promised = log.engine.durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
-                if wanted || peer.promise_told.get(log_id) != Some(&promised) {
+                let news = peer.promise_told.get(log_id) != Some(&promised);
+                if wanted || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
                     peer.promise_told.insert(*log_id, promised);
                     entries.push((*log_id, log.engine.follower_status()));
                 }

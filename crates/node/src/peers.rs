@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
 
 use crate::buffer::{Buffer, Slice};
@@ -81,7 +82,8 @@ impl Peer {
 
     /// ‡ Another disk, a lower incarnation, or an equal one with another nonce is somebody else.
     pub fn admit(&mut self, seen: Seen) -> Result<(), String> {
-        if let Some(before) = self.seen {
+        let anybody = mutation::is(Mutation::EmptyDiskKeepsItsId);
+        if let Some(before) = self.seen.filter(|_| !anybody) {
             if before.disk != seen.disk {
                 return Err("it has another disk than the node of that id; a node that lost its disk joins anew, with --join and an empty directory".into());
             }

@@ -9,7 +9,8 @@
 
 use std::collections::BTreeMap;
 
-use paxos::{Input, ReadId, StreamEnd, Time};
+use paxos::mutation::{self, Mutation};
+use paxos::{Input, ReadId, StreamEnd, StreamPosition, Time};
 
 use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Place};
@@ -275,7 +276,7 @@ impl Log {
         let at = reader.cursor.at;
         let spot = reader.cursor.spot(state);
         let reached = reader.to.is_some_and(|to| at >= to);
-        let Some(spot) = spot else {
+        let Some(mut spot) = spot else {
             // Nothing was ever opened.
             match reached || !reader.follow {
                 true => self.end_reader(env, conn, Ok("open")),
@@ -283,6 +284,10 @@ impl Log {
             }
             return;
         };
+        if mutation::is(Mutation::UnchosenBytesShown) {
+            let proposed = self.ring.find(spot.stream, StreamPosition(spot.position));
+            spot.available = spot.available.max(proposed.map_or(0, |p| p.len() as u64));
+        }
         if reached {
             let status = if reader.asked_to.is_some_and(|to| at >= to) {
                 "to"
@@ -311,10 +316,7 @@ impl Log {
             return self.end_reader(env, conn, Err(refusal));
         }
         let wanted = spot.available.min(reader.to.map_or(u64::MAX, |to| to - at));
-        if let Some(slice) = self
-            .ring
-            .find(spot.stream, paxos::StreamPosition(spot.position))
-        {
+        if let Some(slice) = self.ring.find(spot.stream, StreamPosition(spot.position)) {
             let count = (slice.len() as u64).min(wanted) as usize;
             return self.send_chunk(env, conn, slice.within(0..count));
         }
@@ -376,6 +378,9 @@ impl Log {
                     .freeze()
                     .slice(bytes.payload.start..bytes.payload.start + count);
                 self.send_chunk(env, conn, slice);
+            }
+            Err(_) if mutation::is(Mutation::MissingBytesAreAnEnd) => {
+                self.end_reader(env, conn, Ok("open"));
             }
             Err(_) => {
                 let since = *reader.missing_since.get_or_insert(env.now);

@@ -295,7 +295,7 @@ impl Log {
     pub(crate) fn check_replication(&self) {
         let (base, end) = (self.ring.base(), self.ring.end());
         for (peer, follower) in &self.followers {
-            assert!(
+            paxos::invariant!(
                 follower.cursor <= end,
                 "node {peer} is sent entry {} of {base}..{end}",
                 follower.cursor
@@ -304,7 +304,7 @@ impl Log {
         let (first, proposed) = (self.engine.first_unchosen(), self.engine.proposed_up_to());
         if self.is_leading() && first < proposed {
             let covered = self.ring.covers();
-            assert!(
+            paxos::invariant!(
                 covered.start <= first && covered.end == proposed,
                 "a leader can send all that it proposed: {first} to {proposed} of {covered}"
             );

@@ -48,7 +48,7 @@ impl Ring {
     pub fn push(&mut self, entry: Entry) {
         self.begin(entry.proposal.term);
         if let Some(last) = self.entries.back() {
-            assert!(
+            paxos::invariant!(
                 last.proposal.slots.end <= entry.proposal.slots.start,
                 "proposals come in the order of slots"
             );

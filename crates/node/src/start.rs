@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use thiserror::Error;
 
@@ -58,7 +59,7 @@ impl Node {
             Some(manifest) => manifest,
             None => new_manifest(&config, disk)?,
         };
-        manifest.incarnation += 1;
+        manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
         manifest.save(disk, &directory)?;
         quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
         let random = disk.random().map_err(io)?;

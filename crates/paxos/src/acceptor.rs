@@ -79,7 +79,7 @@ impl Acceptor {
             durable: Runs::new(),
         };
         for run in accepted {
-            assert!(
+            crate::invariant!(
                 run.term.0 <= promised.0,
                 "I4: accepted in {} above the promise {}",
                 run.term.0,
@@ -137,6 +137,12 @@ impl Acceptor {
         }
     }
 
+    /// So many slots behind the last accepted one: only a mutation reckons in this way.
+    pub(crate) fn count_on(&self, from: Slot, count: u64) -> SlotRange {
+        let start = from.max(self.accepted.end());
+        SlotRange::new(start, Slot(start.0 + count))
+    }
+
     pub(crate) fn next_record(&mut self) -> RecordNumber {
         self.last_record.0 += 1;
         self.last_record
@@ -144,7 +150,7 @@ impl Acceptor {
 
     /// Raises the promise; the caller persists it.
     pub(crate) fn promise(&mut self, term: Term) -> RecordNumber {
-        assert!(
+        crate::invariant!(
             term >= self.promised.0,
             "I4: a promise is never taken back: {term} after {}",
             self.promised.0
@@ -164,7 +170,7 @@ impl Acceptor {
         value: Value,
         from: Slot,
     ) -> RecordNumber {
-        assert!(
+        crate::invariant!(
             term >= self.promised.0,
             "I4: nothing is accepted below the promise: {term} below {}",
             self.promised.0
@@ -215,7 +221,7 @@ impl Acceptor {
     }
 
     pub(crate) fn on_durable(&mut self, up_to: RecordNumber, from: Slot) {
-        assert!(
+        crate::invariant!(
             up_to <= self.last_record,
             "I4: record {} is durable before it was asked for",
             up_to.0

@@ -8,6 +8,7 @@ use crate::acceptor::Acceptor;
 use crate::follower::Recent;
 use crate::leadership::Stage;
 use crate::learner::CatchUp;
+use crate::mutation::{self, Mutation};
 use crate::peers::Peers;
 use crate::random::Random;
 use crate::safety::TERM_NUMBER_MAX;
@@ -89,6 +90,12 @@ impl Engine {
             state,
             accepted,
         } = checkpoint;
+        crate::invariant!(
+            promised.0.era <= state.era || forgot_below > state.next,
+            "I7: {} is promised, and era {} is the last one known",
+            promised.0,
+            state.era.0
+        );
         let mut acceptor = Acceptor::new(promised, &accepted);
         acceptor.forget_below(state.next);
         let mut engine = Engine {
@@ -396,7 +403,7 @@ impl Engine {
     }
 
     pub(crate) fn send(&mut self, to: NodeId, message: Message, after: RecordNumber) {
-        assert!(
+        crate::invariant!(
             to != self.config.node,
             "a replica does not write to itself: {message:?}"
         );
@@ -415,11 +422,13 @@ impl Engine {
 
     /// Raising the promise closes every permit.
     pub(crate) fn raise_promise(&mut self, term: Term) -> RecordNumber {
-        assert!(
+        crate::invariant!(
             term.era <= self.state.era,
             "I7: {term} is promised before its era is known"
         );
-        self.close_permit();
+        if !mutation::is(Mutation::PermitSurvivesPromise) {
+            self.close_permit();
+        }
         let record = self.acceptor.promise(term);
         self.last_checkpoint_record = record;
         self.see(term);

@@ -4,6 +4,7 @@ use alloc::collections::VecDeque;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
 use crate::safety::{is_credible, is_credible_term};
 use crate::{
     Digest, Ignored, Message, NodeId, Promise, PromisedTerm, Proposal, RecordNumber, Slot,
@@ -60,7 +61,7 @@ impl Engine {
             return;
         }
         let promised = self.acceptor.promised().0;
-        if term < promised {
+        if term < promised && !mutation::is(Mutation::PromiseGoesBack) {
             self.refuse(term.owner, term);
             return;
         }
@@ -79,12 +80,18 @@ impl Engine {
     /// ‡ The promise reports every acceptance asked for before it, and goes out after its record,
     /// which follows theirs.
     pub(crate) fn send_promise(&mut self, term: Term) {
-        let promise = Promise {
+        let mut promise = Promise {
             term,
             from: self.state.next,
             runs: self.acceptor.runs(),
         };
-        let after = self.acceptor.last_record();
+        let mut after = self.acceptor.last_record();
+        if mutation::is(Mutation::BoundSlotPromisedFree) {
+            promise.runs.clear();
+        }
+        if mutation::is(Mutation::PromiseBeforeDurable) {
+            after = RecordNumber(0);
+        }
         self.send(term.owner, Message::Promise(promise), after);
     }
 
@@ -114,6 +121,10 @@ impl Engine {
             return;
         }
         let first_unchosen = self.state.next;
+        let slots = match mutation::is(Mutation::SlotInferredByCounting) {
+            true => self.acceptor.count_on(first_unchosen, slots.len()),
+            false => slots,
+        };
         if slots.end <= first_unchosen {
             // Chosen long ago. If the proposer does not know that, it must catch up.
             if chosen_up_to < slots.end {
@@ -129,7 +140,11 @@ impl Engine {
             && accepted
                 .over(open)
                 .any(|(_, acceptance)| acceptance.term.0 == term && acceptance.value != value);
-        let known = !is_new && accepted.covers(open, |acceptance| acceptance.term.0 == term);
+        let held = mutation::is(Mutation::HeldTakenForAccepted);
+        let known = !is_new
+            && accepted.covers(open, |acceptance| {
+                acceptance.term.0 == term || held && acceptance.value == value
+            });
         if conflicts {
             // I3 is broken by the proposer; this replica keeps to the first value.
             self.ignore(from, Ignored::Malformed);
@@ -153,7 +168,9 @@ impl Engine {
             slots,
             digest,
         };
-        self.send(from, message, record);
+        let undurable = mutation::is(Mutation::AckBeforeDurability);
+        let after = if undurable { RecordNumber(0) } else { record };
+        self.send(from, message, after);
         self.learn();
     }
 
@@ -163,7 +180,7 @@ impl Engine {
             self.ignore(from, Ignored::NotOwner);
             return false;
         }
-        if term < self.acceptor.promised().0 {
+        if term < self.acceptor.promised().0 && !mutation::is(Mutation::AcceptsBelowPromise) {
             self.refuse(from, term);
             return false;
         }

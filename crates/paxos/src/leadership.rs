@@ -13,6 +13,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::engine::Engine;
+use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::proposer::Leading;
 use crate::{
@@ -86,7 +87,11 @@ impl Engine {
         let doubled = timing
             .candidate_backoff_first
             .saturating_mul(1 << self.attempts.min(20));
-        let mut backoff = self.random.up_to(doubled.min(timing.candidate_backoff_max));
+        let limit = match mutation::is(Mutation::BackoffUncapped) {
+            true => u64::MAX,
+            false => timing.candidate_backoff_max,
+        };
+        let mut backoff = self.random.up_to(doubled.min(limit));
         if self.missing_bytes > 0 && self.peers.any_alive() {
             backoff = backoff.saturating_add(timing.missing_bytes_handicap);
         }
@@ -460,13 +465,14 @@ impl Engine {
         if above.era > era {
             return None; // first it must learn how that era began
         }
+        let again = mutation::is(Mutation::TermReused) && above.owner == owner;
         let number = if above.era == era {
-            above.number.checked_add(1)?
+            above.number.checked_add(u32::from(!again))?
         } else {
             1
         };
         let term = Term { era, number, owner };
-        assert!(
+        crate::invariant!(
             term > self.acceptor.promised().0,
             "I3: a term is prepared above every promise"
         );

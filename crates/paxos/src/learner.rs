@@ -9,6 +9,7 @@ use alloc::sync::Arc;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
 use crate::safety::may_choose;
 use crate::{
     Ignored, LogState, Message, NodeId, Outcome, Output, RecordNumber, Slot, SlotRange, Term, Time,
@@ -69,7 +70,11 @@ impl Engine {
         self.scratch.clear();
         let mut weight = 0;
         for member in self.state.configuration.members() {
-            let end = if member.node == self.config.node {
+            let own = member.node == self.config.node;
+            let end = if own && mutation::is(Mutation::OwnWriteNotAwaited) {
+                let accepted = self.acceptor.accepted();
+                accepted.prefix_end(first, |acceptance| acceptance.term.0 == term)
+            } else if own {
                 self.acceptor.durable_end(term, first)
             } else {
                 match self.peers.get(member.node) {
@@ -82,14 +87,15 @@ impl Engine {
                 self.scratch.push((end, u64::from(member.weight)));
             }
         }
-        if !self.state.configuration.is_majority(weight) {
+        let any = mutation::is(Mutation::ChosenWithoutAQuorum);
+        if !self.state.configuration.is_majority(weight) && !any {
             return first;
         }
         self.scratch.sort_unstable_by(|a, b| b.cmp(a));
         let mut weight = 0;
         for (end, more) in &self.scratch {
             weight += more;
-            if self.state.configuration.is_majority(weight) {
+            if self.state.configuration.is_majority(weight) || any {
                 return *end;
             }
         }
@@ -101,7 +107,7 @@ impl Engine {
     fn apply_chosen(&mut self, term: Term, slots: SlotRange, leads: bool) {
         let state = Arc::make_mut(&mut self.state);
         for (slots, acceptance) in self.acceptor.accepted().over(slots) {
-            assert!(
+            crate::invariant!(
                 acceptance.term.0 == term && slots.start == state.next,
                 "I1: {slots} is chosen in {term}, and accepted in {} after {}",
                 acceptance.term.0,
@@ -110,7 +116,7 @@ impl Engine {
             if let Some(outcome) = state.apply(slots, &acceptance.value) {
                 let new_era = matches!(outcome, Outcome::Reconfigured { .. });
                 self.outcomes.push((slots.start, outcome));
-                if new_era && leads {
+                if new_era && leads && !mutation::is(Mutation::Q2OfTheWrongEra) {
                     break;
                 }
             }
@@ -138,8 +144,9 @@ impl Engine {
             return;
         }
         let accepted = self.acceptor.accepted();
+        let any = mutation::is(Mutation::LearnedInAnotherTerm);
         let end = accepted
-            .prefix_end(first, |acceptance| acceptance.term.0 == term)
+            .prefix_end(first, |acceptance| acceptance.term.0 == term || any)
             .min(chosen);
         if end > first {
             self.apply_chosen(term, SlotRange::new(first, end), false);

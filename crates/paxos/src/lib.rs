@@ -84,6 +84,8 @@
 
 extern crate alloc;
 
+pub mod mutation;
+
 mod slot;
 mod term;
 mod value;

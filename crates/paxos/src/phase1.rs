@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
 use crate::proposer::Leading;
 use crate::safety::{self, Contradiction, Piece};
 use crate::{
@@ -33,7 +34,7 @@ impl Phase1 {
 impl Engine {
     /// Prepares a term of this node. Its own promise comes first and closes the permit.
     pub(crate) fn prepare(&mut self, term: Term, excluded: Vec<NodeId>) {
-        assert!(
+        crate::invariant!(
             term.owner == self.config.node && term > self.acceptor.promised().0,
             "I3: {term} is prepared by its owner, above every promise"
         );
@@ -103,10 +104,10 @@ impl Engine {
             return;
         }
         let (term, record) = (phase.term, phase.record);
-        if !self.acceptor.is_durable(record) {
+        if !self.acceptor.is_durable(record) && !mutation::is(Mutation::OwnPromiseNotAwaited) {
             return;
         }
-        assert!(
+        crate::invariant!(
             self.acceptor.promised().0 == term,
             "I4: phase 1 of {term} goes on below the promise {}",
             self.acceptor.promised().0
@@ -116,7 +117,9 @@ impl Engine {
             return;
         };
         // First catch up to the largest `from`: a promise says nothing on the slots below it.
-        let ahead = phase.promises.iter().filter(|(_, p)| p.from > first);
+        let any = mutation::is(Mutation::PromiseFromIgnored);
+        let ahead = phase.promises.iter();
+        let ahead = ahead.filter(|(_, p)| p.from > first && !any);
         let ahead: Vec<NodeId> = ahead.map(|(node, _)| *node).collect();
         if let Some(peer) = ahead.iter().find(|peer| self.peers.is_alive(**peer)) {
             self.catch_up_from(*peer);
@@ -130,7 +133,7 @@ impl Engine {
             promises.push((node, &own));
         }
         for (peer, promise) in &phase.promises {
-            if promise.from <= first && !phase.excluded.contains(peer) {
+            if (promise.from <= first || any) && !phase.excluded.contains(peer) {
                 promises.push((*peer, &promise.runs));
             }
         }
@@ -237,7 +240,10 @@ impl Engine {
 
     /// A later term was heard of: this leader prepares above it, not too often.
     pub(crate) fn redo_above(&mut self, from: NodeId, promised: Term) {
-        if promised <= self.acceptor.promised().0 || !matches!(self.stage, Stage::Leading(_)) {
+        if promised <= self.acceptor.promised().0
+            || !matches!(self.stage, Stage::Leading(_))
+            || mutation::is(Mutation::LaterTermNotPreparedAbove)
+        {
             return;
         }
         if promised.era > self.state.era {
@@ -271,6 +277,7 @@ impl Engine {
             && leading.term == term
             && leading.again.is_none()
             && !leading.plan.is_empty()
+            && !mutation::is(Mutation::UnavailableBytesWaitedFor)
         {
             leading.unavailable = holders;
             self.retry_unavailable();

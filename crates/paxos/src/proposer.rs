@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::reads::Reads;
 use crate::safety::{self, Piece};
@@ -133,11 +134,11 @@ impl Engine {
             return;
         };
         let term = leading.term;
-        assert!(
+        crate::invariant!(
             leading.again.is_none() && self.acceptor.promised().0 == term,
             "I2: proposed in {term} without the promises for it"
         );
-        assert!(
+        crate::invariant!(
             slots.start == leading.proposed_up_to && !slots.is_empty(),
             "I3: one slot, one value in a term: {slots} after {}",
             leading.proposed_up_to
@@ -178,6 +179,9 @@ impl Engine {
         let refused = NotLeading {
             leader: self.leader().filter(|(node, _)| *node != self.config.node),
         };
+        if mutation::is(Mutation::PermitReusedInItsTerm) {
+            self.take_back_last_batch();
+        }
         let Stage::Leading(leading) = &self.stage else {
             return Err(refused);
         };
@@ -190,6 +194,16 @@ impl Engine {
         self.propose_run(slots, value, Digest(0), true);
         self.settle();
         Ok(slot)
+    }
+
+    /// As if bytes that are with disk and network could be given up: only a mutation does that.
+    fn take_back_last_batch(&mut self) {
+        if let Stage::Leading(leading) = &mut self.stage
+            && let Some(last) = leading.batches.back()
+            && matches!(last.value, Value::Content { .. })
+        {
+            leading.proposed_up_to = last.slots.start.max(self.state.next);
+        }
     }
 
     /// These bytes are with disk and network: they are proposed, and cannot be taken back.
@@ -210,7 +224,7 @@ impl Engine {
             }
             _ => false,
         };
-        assert!(
+        crate::invariant!(
             fits,
             "I3: bytes were written outside the permit {:?}: {written:?}",
             self.permit
@@ -251,7 +265,7 @@ impl Engine {
         };
         // The values of actions and no-ops are in the message itself.
         let bytes = matches!(batch.value, Value::Content { .. });
-        if bytes && batch.digest != digest {
+        if bytes && batch.digest != digest && !mutation::is(Mutation::CrcNotCompared) {
             self.note(Note::DigestMismatch { by: from, slots });
             return;
         }
@@ -323,6 +337,9 @@ impl Engine {
         let Some(peer) = self.peers.get(node) else {
             return false;
         };
+        if mutation::is(Mutation::LevelTooEarly) {
+            return true;
+        }
         leading.again.is_none()
             && peer.missing_bytes == Some(0)
             && self
@@ -343,11 +360,15 @@ impl Engine {
 
     /// Brings the permit up to date, and tells the node only of what it could not reckon itself.
     pub(crate) fn update_permit(&mut self) {
-        let window = self.config.unchosen_bytes_max;
+        let window = match mutation::is(Mutation::WindowUnbounded) {
+            true => 1 << 40,
+            false => self.config.unchosen_bytes_max,
+        };
         let window_end = Slot(self.state.next.0.saturating_add(window));
         let leading = match &self.stage {
             Stage::Leading(leading)
-                if leading.is_open() && leading.term == self.acceptor.promised().0 =>
+                if leading.is_open() && leading.term == self.acceptor.promised().0
+                    || mutation::is(Mutation::PermitSurvivesPromise) =>
             {
                 leading
             }

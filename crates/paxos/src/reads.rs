@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
 use crate::{Ignored, Message, NodeId, Output, ReadId, RecordNumber, Term, Time};
 
 #[derive(Clone, Debug, Default)]
@@ -100,16 +101,17 @@ impl Engine {
             }
             let node = self.config.node;
             let reads = &mut leading.reads;
+            let anyhow = mutation::is(Mutation::ReadWithoutRound);
             if let Some(round) = &reads.round
-                && self
-                    .state
-                    .configuration
-                    .is_quorum(|member| member == node || round.confirmed.contains(&member))
+                && self.state.configuration.is_quorum(|member| {
+                    member == node || round.confirmed.contains(&member) || anyhow
+                })
             {
                 reads.confirmed = reads.confirmed.max(Some(round.covers));
                 reads.round = None;
             }
-            if leading.reported_end <= self.state.next
+            let early = mutation::is(Mutation::ReadNotWaitingForPhase1);
+            if (leading.reported_end <= self.state.next || early)
                 && let Some(id) = leading.reads.confirmed.take()
             {
                 self.put(Output::ReadReady(id));

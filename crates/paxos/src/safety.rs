@@ -7,6 +7,7 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::acceptor::Acceptance;
+use crate::mutation::{self, Mutation};
 use crate::runs::RunValue;
 use crate::{
     AcceptedRun, AcceptedTerm, Action, Era, LABEL_BYTES_MAX, METADATA_BYTES_MAX, NodeId, Promise,
@@ -65,6 +66,7 @@ pub(crate) fn plan(
                 Some(other) if other.term == run.term && other.value != run.value => {
                     return Err(Contradiction(*node));
                 }
+                Some(_) if mutation::is(Mutation::HighestTermIgnored) => {}
                 Some(other) if other.term >= run.term => {}
                 _ => bound = Some(run),
             }

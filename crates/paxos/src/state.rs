@@ -4,6 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::mutation::{self, Mutation};
 use crate::{
     Action, ChangeRefused, Configuration, Era, NodeId, OpenStream, Slot, SlotRange, StreamName,
     StreamPosition, StreamSequence, Value,
@@ -130,7 +131,7 @@ impl LogState {
     /// Applies `value` to each slot of a run that begins at `next`. An action fills one slot and
     /// has an outcome. Takes the same time however long the run is.
     pub fn apply(&mut self, slots: SlotRange, value: &Value) -> Option<Outcome> {
-        assert!(
+        crate::invariant!(
             slots.start == self.next && !slots.is_empty(),
             "I7: slots are applied in order, {slots} at {}",
             self.next
@@ -143,7 +144,7 @@ impl LogState {
                 None
             }
             Value::Action(action) => {
-                assert!(
+                crate::invariant!(
                     slots.len() == 1,
                     "I7: an action fills one slot, not {slots}"
                 );
@@ -167,7 +168,8 @@ impl LogState {
             return;
         };
         if position == Some(stream.length) {
-            stream.length.0 += count; // never more than the slots so far
+            let whole = mutation::is(Mutation::RunsAppliedWhole);
+            stream.length.0 += if whole { count.min(1 << 14) } else { count }; // never more than the slots so far
         } else {
             self.end_current(StreamEnd::Cut);
         }
@@ -194,7 +196,7 @@ impl LogState {
                 }
             }
             Action::Reconfigure { from, change } => {
-                if *from != self.era {
+                if *from != self.era && !mutation::is(Mutation::ReconfigureInAnyEra) {
                     return Outcome::NotReconfigured(ChangeRefused::WrongEra);
                 }
                 let Some(era) = self.era.0.checked_add(1).map(Era) else {
@@ -231,7 +233,8 @@ impl LogState {
             reason,
         };
         let last = self.sequences.get(&name.owner);
-        if last.is_some_and(|last| name.sequence <= *last) {
+        let reused = mutation::is(Mutation::StreamNumberReused);
+        if last.is_some_and(|last| name.sequence <= *last) && !reused {
             return refused(NotOpened::NotNew);
         }
         if let Some((continued, at)) = open.continues {
@@ -239,7 +242,11 @@ impl LogState {
                 return refused(NotOpened::UnknownStream);
             };
             let before = &mut self.streams[index];
-            if before.length != at || before.continued_by.is_some() {
+            let other_length = before.length != at;
+            let once_more = before.continued_by.is_some();
+            if other_length && !mutation::is(Mutation::ContinuesAtAnyLength)
+                || once_more && !mutation::is(Mutation::ContinuedTwice)
+            {
                 return refused(NotOpened::Continues {
                     length: before.length,
                     continued_by: before.continued_by,

@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 
 use crate::engine::{Engine, earliest};
 use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::proposer::{Abdication, Leading};
 use crate::{Ignored, Message, NodeId, Note, StepDownReason, Time};
@@ -93,7 +94,7 @@ impl Engine {
         let suits = |node: NodeId| {
             abdication.to.is_none_or(|to| to == node)
                 && self.may_succeed(node)
-                && self.is_level(node)
+                && (self.is_level(node) || mutation::is(Mutation::AbdicatesToAnyone))
         };
         let level = self.peers.iter().map(|p| p.node).filter(|n| suits(*n));
         let successor = level.max_by_key(|node| self.state.configuration.weight(*node));
@@ -103,6 +104,10 @@ impl Engine {
     }
 
     fn hand_over(&mut self, successor: NodeId) {
+        crate::invariant!(
+            self.is_level(successor),
+            "node {successor} is to lead, and lacks something that was proposed"
+        );
         let Some(term) = self.next_term(successor) else {
             return;
         };

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId};
 
 use crate::buffer::Buffer;
@@ -71,6 +72,7 @@ impl Node {
             .ok_or_else(|| bad("disk is 32 hex digits"))?;
         if let Some(entry) = self.directory.nodes.get(&from)
             && entry.disk != crate::line::hex(&disk)
+            && !mutation::is(Mutation::EmptyDiskKeepsItsId)
         {
             return Err(bad(&format!(
                 "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 
 use super::{Sink, Writer, disk_full, no_quorum, superseded};
@@ -130,9 +131,10 @@ impl Log {
             }
             // What cannot be continued any more is known before who else writes matters: the answer
             // to an earlier attempt of this very client may have been lost.
-            if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
+            if let (Sink::Client(conn), Some((name, at))) = (append.from, append.continues)
                 && let Some(stream) = self.engine.state().stream(name)
-                && stream.continued_by.is_some()
+                && (stream.continued_by.is_some() && !mutation::is(Mutation::ContinuedTwice)
+                    || stream.length.0 != at && mutation::is(Mutation::ResumeByOneNodesView))
             {
                 let reason = NotOpened::Continues {
                     length: stream.length,
@@ -182,8 +184,9 @@ impl Log {
                 continue;
             }
             self.ingest.counter += 1;
+            let reused = mutation::is(Mutation::StreamNumberReused);
             let sequence = StreamSequence {
-                incarnation: env.incarnation,
+                incarnation: if reused { 1 } else { env.incarnation },
                 counter: self.ingest.counter,
             };
             let stream = StreamName {
@@ -213,6 +216,9 @@ impl Log {
         let old = self.ingest.writer.as_ref().map(|w| w.stream);
         if old.is_some_and(|old| old != stream) {
             self.counts.writers_superseded += 1;
+            if mutation::is(Mutation::AckToASupersededWriter) {
+                self.acknowledge_proposed(env);
+            }
             self.drop_writer(env, Some(superseded(stream)));
         }
         let Some(append) = self.ingest.opening.remove(&stream) else {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Action, NodeId, Outcome, Slot};
 
 use super::{Node, Wants};
@@ -135,7 +136,11 @@ impl Node {
                     disk,
                     slot,
                     proposed,
-                } => match self.directory.node_by_disk(disk) {
+                } => match self.directory.node_by_disk(disk).or_else(|| {
+                    let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
+                    let mut nodes = self.directory.nodes.iter().filter(|_| keeps);
+                    nodes.find_map(|(id, e)| (e.address == *address).then_some(*id))
+                }) {
                     Some(id) if self.directory.nodes[&id].address == *address => Some(
                         crate::join::answer(&self.env, &self.directory, id, directory_members()),
                     ),

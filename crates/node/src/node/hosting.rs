@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId};
 
 use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
@@ -78,7 +79,7 @@ impl Node {
                 }
             }
             let durable = creating.store.queued_bytes() == 0 && !creating.store.has_failed();
-            if durable && !creating.listed {
+            if (durable || mutation::is(Mutation::LogListedTooEarly)) && !creating.listed {
                 creating.listed = true;
                 news = true;
                 self.manifest.logs.push(ManifestLog {

@@ -1,6 +1,7 @@
 //! From a disk's records to where an engine begins again.
 
-use paxos::{Checkpoint, Recovery, RecoveryError};
+use paxos::mutation::{self, Mutation};
+use paxos::{Checkpoint, PromisedTerm, Recovery, RecoveryError};
 use thiserror::Error;
 
 use super::{RecoverError, RecoveredRecord, RecoveryReport, Store, StoreConfig};
@@ -39,6 +40,10 @@ impl Store {
         // Every record says what is promised: a later one still does where the promise's own record
         // cannot be read. (I4: a promise is never forgotten.)
         checkpoint.promised = checkpoint.promised.max(report.promised);
+        if mutation::is(Mutation::PromiseNotPersisted) {
+            let accepted = checkpoint.accepted.iter().map(|run| run.term.0).max();
+            checkpoint.promised = PromisedTerm(accepted.unwrap_or_default());
+        }
         Ok((store, report, checkpoint))
     }
 }

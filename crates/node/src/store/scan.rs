@@ -10,6 +10,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use paxos::mutation::{self, Mutation};
+
 use crate::LogId;
 use crate::format::record::{RecordError, RecordHeader};
 use crate::op::{BLOCK, Disk};
@@ -298,7 +300,18 @@ impl<'a> SegmentFile<'a> {
                 Some(durable) => durable,
                 None => *durable.insert(self.later_watermark(next.offset, scope)?),
             };
-            if durable < next.number {
+            if durable < next.number
+                && mutation::is(Mutation::StaleRecordParsed)
+                && let Some((offset, header)) = self.next_record(next.offset, next.number, scope)?
+            {
+                next = Expected {
+                    offset,
+                    number: header.number,
+                    chain: header.chain,
+                };
+                continue;
+            }
+            if durable < next.number || mutation::is(Mutation::CorruptReadAsAbsent) {
                 let torn = self.is_written(next.offset)?;
                 return Ok(WalkEnd { next, torn });
             }

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Slot, SlotRange, StreamName, Time, Value};
 
 use super::index::{Place, RecordPlace};
@@ -78,6 +79,9 @@ struct Writing {
     segment: u64,
     file: FileId,
     offset: u64,
+    /// The last block written.
+    #[cfg(feature = "mutations")]
+    tail: Option<Slice>,
 }
 
 struct NewFile {
@@ -92,6 +96,21 @@ struct Undurable {
     stream: StreamName,
     bytes: Range<u64>,
     place: Place,
+}
+
+#[cfg(feature = "mutations")]
+impl Writing {
+    /// [`Mutation::BlockWrittenAgain`]: before the slices, the block before them once more.
+    fn with_tail(&mut self, offset: u64, mut slices: Vec<Slice>) -> (u64, Vec<Slice>) {
+        let last = slices.last().map(|s| s.within(s.len() - BLOCK..s.len()));
+        match std::mem::replace(&mut self.tail, last) {
+            Some(tail) if mutation::is(Mutation::BlockWrittenAgain) => {
+                slices.insert(0, tail);
+                (offset - BLOCK as u64, slices)
+            }
+            _ => (offset, slices),
+        }
+    }
 }
 
 impl Default for Writer {
@@ -148,7 +167,7 @@ impl Store {
         context: RecordContext,
         tag: u64,
     ) -> Option<Shared> {
-        assert!(
+        paxos::invariant!(
             context.promised >= self.writer.context.promised,
             "I4: a promise is never forgotten"
         );
@@ -369,10 +388,13 @@ impl Store {
         let bytes = bytes as u64;
         let token = self.token(Awaiting::Write);
         let writing = self.writer.writing.as_mut().expect("a segment was begun");
+        let offset = writing.offset;
+        #[cfg(feature = "mutations")]
+        let (offset, slices) = writing.with_tail(offset, slices);
         self.ops.push_back(Op::Write {
             token,
             file: writing.file,
-            offset: writing.offset,
+            offset,
             slices,
         });
         writing.offset += bytes;
@@ -409,7 +431,9 @@ impl Store {
     }
 
     pub(super) fn on_written(&mut self, token: Token, result: io::Result<()>) {
-        if let Err(error) = result {
+        if let Err(error) = result
+            && !mutation::is(Mutation::FailedWriteIgnored)
+        {
             return self.fail(error);
         }
         if self.writer.failed {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use paxos::Checkpoint;
+use paxos::mutation::{self, Mutation};
 
 use super::super::index::{RecordPlace, SegmentIndex};
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
@@ -71,7 +72,14 @@ impl Store {
             kind: RecordKind::Checkpoint,
             ..RecordHeader::default()
         };
-        self.push_encoded(record, &codec::encode(checkpoint), context, None);
+        let encoded = match mutation::is(Mutation::CheckpointWithoutAcceptances) {
+            false => codec::encode(checkpoint),
+            true => codec::encode(&Checkpoint {
+                accepted: Vec::new(),
+                ..checkpoint.clone()
+            }),
+        };
+        self.push_encoded(record, &encoded, context, None);
         if let (Some(previous), Some(index)) = (previous, index) {
             let encoded = index.encode();
             let place = RecordPlace::new(
@@ -165,6 +173,8 @@ impl Store {
             segment,
             file: new.file,
             offset: 0,
+            #[cfg(feature = "mutations")]
+            tail: None,
         });
         if let Some(before) = before {
             self.close_file(before.file);

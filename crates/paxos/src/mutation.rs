@@ -1,0 +1,244 @@
+//! Rules that can be broken on purpose, one at a time, to see whether the checks would notice.
+//!
+//! ```text
+//!   if a != b && !mutation::is(Mutation::RuleThatAEqualsB) { refuse }
+//! ```
+//!
+//! At the one line that implements a rule (or the few, where it is checked twice) the code asks
+//! whether just this rule is broken in this run. Only with the cargo feature `mutations` can the
+//! answer be yes; without it `is` is the constant `false`, and nothing of this is left in the
+//! program. The list is one for the engine and the node around it, so that a run can name any.
+//!
+//! [`invariant!`](crate::invariant) is how the engine and the node assert. A mutation run can turn
+//! these asserts off, so that only those who look from outside are left to notice.
+
+/// Each with the sentence it breaks (of the rules in docs/invariants.md and docs/data-files.md) and
+/// where the rule stands.
+macro_rules! mutations {
+    ($($variant:ident $name:literal $place:literal $sentence:literal)*) => {
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Mutation {
+            $(#[doc = $sentence] $variant,)*
+        }
+
+        impl Mutation {
+            pub const ALL: &[Mutation] = &[$(Mutation::$variant),*];
+
+            /// As it is written on a command line.
+            pub fn name(self) -> &'static str {
+                match self { $(Mutation::$variant => $name),* }
+            }
+
+            /// The rule that does not hold under it.
+            pub fn sentence(self) -> &'static str {
+                match self { $(Mutation::$variant => $sentence),* }
+            }
+
+            /// The module and function that implement the rule.
+            pub fn place(self) -> &'static str {
+                match self { $(Mutation::$variant => $place),* }
+            }
+        }
+    };
+}
+
+mutations! {
+    // What is applied.
+    RunsAppliedWhole "runs-applied-whole" "paxos::state::grow"
+        "Applying is defined slot by slot: the result does not depend on how runs are cut."
+    ContinuesAtAnyLength "continues-at-any-length" "paxos::state::open"
+        "An open-stream that continues another takes effect only if that one's output is then exactly so long."
+    ContinuedTwice "continued-twice" "paxos::state::open, node::ingest::open_next"
+        "A stream is continued by one other at most."
+    StreamNumberReused "stream-number-reused" "paxos::state::open, node::ingest::open_next"
+        "A stream is new only if its number exceeds every number its owner used before, in this start of the node or an earlier one."
+    ReconfigureInAnyEra "reconfigure-in-any-era" "paxos::state::act"
+        "A reconfiguration names its era; in another it is a no-op."
+
+    // Phase 1.
+    BoundSlotPromisedFree "bound-slot-promised-free" "paxos::follower::send_promise"
+        "A promise reports every acceptance at or above the first unchosen slot."
+    PromiseFromIgnored "promise-from-ignored" "paxos::phase1::evaluate_phase1"
+        "A promise says nothing below its `from`; the proposer first catches up to it."
+    HighestTermIgnored "highest-term-ignored" "paxos::safety::plan"
+        "A bound slot gets the value of the highest accepted term reported."
+    PromiseGoesBack "promise-goes-back" "paxos::follower::on_prepare"
+        "A promise is never taken back for an older term."
+    PromiseBeforeDurable "promise-before-durable" "paxos::follower::send_promise"
+        "A promise is durable before it is told."
+    PromiseNotPersisted "promise-not-persisted" "node::store::replay"
+        "A promise is never forgotten, over no restart."
+    OwnPromiseNotAwaited "own-promise-not-awaited" "paxos::phase1::evaluate_phase1"
+        "A node proposes in a term only after its own promise of it is durable."
+    TermReused "term-reused" "paxos::leadership::next_term"
+        "A node proposes only in terms above every promise found on its disk at start."
+
+    // Phase 2.
+    AcceptsBelowPromise "accepts-below-promise" "paxos::follower::heed_leader"
+        "Nothing is accepted below the promise."
+    PermitReusedInItsTerm "permit-reused-in-its-term" "paxos::proposer::propose"
+        "Slots of a permit never get another value in the same term."
+    PermitSurvivesPromise "permit-survives-promise" "paxos::engine::raise_promise, paxos::proposer::update_permit"
+        "Raising the promise closes every permit."
+    SlotInferredByCounting "slot-inferred-by-counting" "paxos::follower::on_propose"
+        "Each batch says which slots it fills; a slot is never inferred by counting."
+    AckBeforeDurability "ack-before-durability" "paxos::follower::on_propose"
+        "Only a durable record is an acceptance: none is announced before."
+    OwnWriteNotAwaited "own-write-not-awaited" "paxos::learner::quorum_end"
+        "The leader counts its own acceptance once its own record is durable."
+    HeldTakenForAccepted "held-taken-for-accepted" "paxos::follower::on_propose"
+        "To hold the bytes is no acceptance: each term needs a record of its own."
+    CrcNotCompared "crc-not-compared" "paxos::proposer::on_accepted, node::follow::on_data"
+        "An acceptance carries the checksum of its batch, and counts only if it is the leader's own."
+    WindowUnbounded "window-unbounded" "paxos::proposer::update_permit"
+        "Unchosen bytes per log are bounded."
+
+    // Choosing and learning.
+    ChosenWithoutAQuorum "chosen-without-a-quorum" "paxos::learner::quorum_end"
+        "A slot is chosen only when a quorum accepted it."
+    Q2OfTheWrongEra "q2-of-the-wrong-era" "paxos::learner::apply_chosen"
+        "A slot is chosen by a quorum of its own era."
+    LearnedInAnotherTerm "learned-in-another-term" "paxos::learner::learn"
+        "A follower takes for chosen only what it accepted in its leader's term, not what it accepted before it promised that term."
+    LevelTooEarly "level-too-early" "paxos::proposer::is_level"
+        "What is accepted and chosen is repeated until the peer is level."
+
+    // Leading.
+    LaterTermNotPreparedAbove "later-term-not-prepared-above" "paxos::phase1::redo_above"
+        "A leader that hears of a later promise prepares above it."
+    BackoffUncapped "backoff-uncapped" "paxos::leadership::backoff"
+        "Backoff grows up to a limit."
+    AbdicatesToAnyone "abdicates-to-anyone" "paxos::tenure::check_abdication"
+        "Only a level, live follower succeeds."
+    UnavailableBytesWaitedFor "unavailable-bytes-waited-for" "paxos::phase1::on_bytes_unavailable"
+        "If the bytes of a bound run cannot be had, phase 1 is done again without their holders."
+    PromiseNotToldInHeartbeat "promise-not-told-in-heartbeat" "node::node::heartbeat"
+        "A heartbeat lists each log whose promise left the leader's term."
+
+    // Reads.
+    ReadWithoutRound "read-without-round" "paxos::reads::settle_reads"
+        "A linearizable read waits for a round of confirmations begun after it arrived."
+    ReadNotWaitingForPhase1 "read-not-waiting-for-phase-1" "paxos::reads::settle_reads"
+        "A linearizable read waits until every slot reported in phase 1 is chosen."
+    UnchosenBytesShown "unchosen-bytes-shown" "node::read::pump_reader"
+        "Readers are shown only what is chosen."
+    MissingBytesAreAnEnd "missing-bytes-are-an-end" "node::read::on_reader_bytes"
+        "\"Not here\" is an answer, \"end\" is not."
+
+    // Writers.
+    AcknowledgedWhenProposed "acknowledged-when-proposed" "node::ingest::acknowledge"
+        "What was acknowledged is chosen."
+    AckToASupersededWriter "ack-to-a-superseded-writer" "node::ingest::on_opened"
+        "A writer that another stream superseded is acknowledged nothing more."
+    ResumeByOneNodesView "resume-by-one-nodes-view" "node::ingest::open_next"
+        "How long a stream is to be continued at is known from the outcome of an open-stream, never from one node's view."
+
+    // Who a node is.
+    IncarnationNotBumped "incarnation-not-bumped" "node::start::start"
+        "Each start of a node durably increments its incarnation before anything is sent."
+    EmptyDiskKeepsItsId "empty-disk-keeps-its-id" "node::directing::answer_requests, node::greeting::on_peer_greeting, node::peers::admit"
+        "A node that lost its disk is a new node: peers refuse a known id with another disk."
+    LogListedTooEarly "log-listed-too-early" "node::hosting::advance_creating"
+        "The manifest lists a log only after its directory and first records are durable."
+
+    // What is on disk.
+    FailedWriteIgnored "failed-write-ignored" "node::store::write::on_written"
+        "A write that failed is never retried, and nothing is acknowledged past it."
+    CheckpointWithoutAcceptances "checkpoint-without-acceptances" "node::store::roll"
+        "A segment's checkpoint holds all acceptances at or above the first unchosen slot."
+    PromiseWithoutState "promise-without-state" "node::log::persist"
+        "The record of a promise holds the state in which its era is known."
+    BlockWrittenAgain "block-written-again" "node::store::write::issue_write"
+        "A block that holds acknowledged data is never written again."
+    StaleRecordParsed "stale-record-parsed" "node::store::scan::walk"
+        "Recovery stops at the first break above the watermark: what stands behind it was never durable."
+    CorruptReadAsAbsent "corrupt-read-as-absent" "node::store::scan::walk"
+        "A break below a watermark is corruption, never the end."
+    ForgetfulReplicaPromises "forgetful-replica-promises" "node::log::new"
+        "While a bad record may cover acceptances, the replica answers no prepare."
+    PayloadNotChecked "payload-not-checked" "node::format::record::payload_is_right"
+        "A record without a right payload checksum is no acceptance."
+}
+
+impl Mutation {
+    pub fn named(name: &str) -> Option<Mutation> {
+        Mutation::ALL.iter().copied().find(|m| m.name() == name)
+    }
+}
+
+#[cfg(feature = "mutations")]
+mod switch {
+    use super::Mutation;
+    use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+    /// One for the process: a run breaks the same rule in all of its nodes.
+    static BROKEN: AtomicU8 = AtomicU8::new(NONE);
+    static SILENT: AtomicBool = AtomicBool::new(false);
+    const NONE: u8 = u8::MAX;
+
+    /// Whether this rule is broken in this run.
+    pub fn is(mutation: Mutation) -> bool {
+        BROKEN.load(Ordering::Relaxed) == mutation as u8
+    }
+
+    /// Breaks this rule, or none, from now on in every node of the process.
+    pub fn select(mutation: Option<Mutation>) {
+        let number = mutation.map_or(NONE, |mutation| mutation as u8);
+        BROKEN.store(number, Ordering::Relaxed);
+    }
+
+    /// Whether invariants are asserted.
+    pub fn asserts() -> bool {
+        !SILENT.load(Ordering::Relaxed)
+    }
+
+    pub fn set_asserts(on: bool) {
+        SILENT.store(!on, Ordering::Relaxed);
+    }
+}
+
+#[cfg(not(feature = "mutations"))]
+mod switch {
+    use super::Mutation;
+
+    /// Whether this rule is broken in this run: never, in this build.
+    #[inline(always)]
+    pub const fn is(_: Mutation) -> bool {
+        false
+    }
+
+    /// Whether invariants are asserted: always, in this build.
+    #[inline(always)]
+    pub const fn asserts() -> bool {
+        true
+    }
+}
+
+pub use switch::*;
+
+/// Asserts an invariant, in release too. (A mutation run can turn these off, nobody else.)
+#[macro_export]
+macro_rules! invariant {
+    ($holds:expr, $($what:tt)+) => {
+        if $crate::mutation::asserts() {
+            assert!($holds, $($what)+);
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn every_mutation_is_found_by_its_name_and_no_two_share_one() {
+        let names: BTreeSet<&str> = Mutation::ALL.iter().map(|m| m.name()).collect();
+        assert_eq!(names.len(), Mutation::ALL.len());
+        for mutation in Mutation::ALL {
+            assert_eq!(Mutation::named(mutation.name()), Some(*mutation));
+        }
+        assert_eq!(Mutation::named("none"), None);
+    }
+}
