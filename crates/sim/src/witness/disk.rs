@@ -237,6 +237,7 @@ impl Witness {
         replica.check_told(whose, "a record", from, None, &checkpoint.accepted);
         let term = checkpoint.promised.0;
         if header.kind == RecordKind::Promise && term.owner == node {
+            replica.check_promise(whose, from, Some(term), &checkpoint.accepted);
             let seen = PromiseSeen {
                 from,
                 runs: checkpoint.accepted.clone(),

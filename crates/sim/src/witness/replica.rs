@@ -21,6 +21,8 @@ pub(super) struct Replica {
     promised_at_most: PromisedTerm,
     /// What it accepted last in each slot, durably.
     pub accepted: Ranges<(Term, Value)>,
+    /// The same, with what its damaged disk lost.
+    once_accepted: Ranges<(Term, Value)>,
     /// Slots it ever asked its disk to record, by term.
     issued: BTreeMap<Term, Ranges<()>>,
     /// Bytes of streams.
@@ -56,6 +58,8 @@ impl Replica {
 
     pub fn on_accepted(&mut self, term: Term, slots: SlotRange, value: &Value) {
         let range = slots.start.0..slots.end.0;
+        self.once_accepted
+            .assign(range.clone(), (term, value.clone()));
         self.accepted.assign(range, (term, value.clone()));
     }
 
@@ -69,23 +73,7 @@ impl Replica {
         below: Option<Term>,
         runs: &[AcceptedRun],
     ) {
-        for (range, (term, value)) in self.accepted.over(from.0..u64::MAX) {
-            if below.is_some_and(|below| *term >= below) {
-                continue;
-            }
-            let mut at = range.start;
-            while at < range.end {
-                let told = runs.iter().find(|run| run.slots.contains(Slot(at)));
-                let kept = told.is_some_and(|run| {
-                    run.term.0 > *term || (run.term.0 == *term && run.value == *value)
-                });
-                assert!(
-                    kept,
-                    "I4: {what} of {whose} forgets that {value:?} was accepted at {at} in {term}: from {from}, {runs:?}"
-                );
-                at = told.map_or(range.end, |run| run.slots.end.0);
-            }
-        }
+        check_kept(&self.accepted, whose, what, from, below, runs);
         for run in runs {
             let issued = self.issued.get(&run.term.0);
             let range = run.slots.start.0.max(from.0)..run.slots.end.0;
@@ -94,6 +82,19 @@ impl Replica {
                 "I4: {what} of {whose} tells of an acceptance that never was: {run:?}"
             );
         }
+    }
+
+    /// A promise says that nothing else was accepted: a replica whose disk lost acceptances makes
+    /// none before it knows what is chosen beyond them.
+    pub fn check_promise(
+        &self,
+        whose: Whose,
+        from: Slot,
+        below: Option<Term>,
+        runs: &[AcceptedRun],
+    ) {
+        self.check_told(whose, "a promise", from, below, runs);
+        check_kept(&self.once_accepted, whose, "a promise", from, below, runs);
     }
 
     /// After a disk lost records: what it may have forgotten is not held against it.
@@ -126,6 +127,34 @@ impl Replica {
         self.promised_issued = self.promised;
         self.promised_at_most = self.promised;
         self.promised_at_start = self.promised;
+    }
+}
+
+/// All that was accepted at or above `from` in terms below `below` is among the runs.
+fn check_kept(
+    accepted: &Ranges<(Term, Value)>,
+    whose: Whose,
+    what: &str,
+    from: Slot,
+    below: Option<Term>,
+    runs: &[AcceptedRun],
+) {
+    for (range, (term, value)) in accepted.over(from.0..u64::MAX) {
+        if below.is_some_and(|below| *term >= below) {
+            continue;
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let told = runs.iter().find(|run| run.slots.contains(Slot(at)));
+            let kept = told.is_some_and(|run| {
+                run.term.0 > *term || (run.term.0 == *term && run.value == *value)
+            });
+            assert!(
+                kept,
+                "I4: {what} of {whose} forgets that {value:?} was accepted at {at} in {term}: from {from}, {runs:?}"
+            );
+            at = told.map_or(range.end, |run| run.slots.end.0);
+        }
     }
 }
 

@@ -129,7 +129,7 @@ impl Witness {
                 );
                 // What it accepted in that term, or later, before its promise went out: it owes nobody.
                 let below = Some(promise.term);
-                replica.check_told(whose, "a promise", promise.from, below, &promise.runs);
+                replica.check_promise(whose, promise.from, below, &promise.runs);
                 let history = self.logs.entry(log).or_default();
                 let era = history.state.as_ref().map(|state| state.era);
                 assert!(
