@@ -95,6 +95,7 @@ impl World {
         self.heal_all();
         self.net.model.losses.0 = 0;
         self.net.model.resets.0 = 0;
+        self.net.model.flips.0 = 0;
         for index in 0..self.hosts.len() {
             let host = HostId(index as u32);
             self.disks[index].faults = DiskFaults::default();

@@ -35,6 +35,7 @@ impl World {
     /// Lets a nemesis loose. What kind of network and disks there are is the swarm's choice too.
     pub fn unleash(&mut self, swarm: Swarm, nodes: &[HostId], until: Time) {
         self.net.model = swarm.network.clone();
+        self.net.nodes = nodes.iter().copied().collect();
         let mut random = Random::new(self.seed() ^ SALT);
         for &node in nodes {
             let disk = &mut self.disks[node.index()];
@@ -89,6 +90,7 @@ impl World {
         };
         add("lost-segment", self.net.losses);
         add("reset-in-flight", self.net.resets);
+        add("flipped-in-flight", self.net.flips);
         for disk in &self.disks {
             let counts = &disk.counts;
             add("failed-write", counts.failed_changes);

@@ -39,6 +39,10 @@ pub struct NetworkModel {
     /// Per segment.
     pub losses: PerMillion,
     pub resets: PerMillion,
+    /// Per batch that one node sends another: a bit of it flips, and no checksum of the network's
+    /// notices.
+    #[serde(default)]
+    pub flips: PerMillion,
 }
 
 pub(crate) struct Connection {
@@ -97,6 +101,9 @@ pub struct Network {
     pub(crate) vanished: BTreeSet<HostId>,
     pub(crate) losses: u64,
     pub(crate) resets: u64,
+    pub(crate) flips: u64,
+    /// What passes between these may be damaged on its way.
+    pub(crate) nodes: BTreeSet<HostId>,
 }
 
 /// A connection that is being flushed is given up when nothing moved for so long.
@@ -104,6 +111,9 @@ const FLUSH_US: u64 = 5_000_000;
 
 /// How long a closed connection lingers for the other side's end.
 const LINGER_US: u64 = 1_000_000;
+
+/// Headers and lines are shorter.
+const BATCH_BYTES_MIN: usize = 512;
 
 impl Default for NetworkModel {
     fn default() -> NetworkModel {
@@ -118,6 +128,7 @@ impl Default for NetworkModel {
             connect_timeout_us: 5_000_000,
             losses: PerMillion(0),
             resets: PerMillion(0),
+            flips: PerMillion(0),
         }
     }
 }
@@ -136,6 +147,8 @@ impl Network {
             vanished: BTreeSet::new(),
             losses: 0,
             resets: 0,
+            flips: 0,
+            nodes: BTreeSet::new(),
         }
     }
 
@@ -182,7 +195,7 @@ impl Network {
         clock: &mut Clockwork,
         host: HostId,
         conn: ConnId,
-        slices: Vec<Slice>,
+        mut slices: Vec<Slice>,
     ) {
         let refused = |kind: io::ErrorKind| Completion::Sent {
             conn,
@@ -200,7 +213,19 @@ impl Network {
                 return clock.deliver(host, refused(io::ErrorKind::ConnectionAborted));
             }
         }
+        let ends = [0, 1].map(|end: usize| connection.ends[end].host);
         let stream = &mut connection.streams[usize::from(side)];
+        let between_nodes = ends.iter().all(|host| self.nodes.contains(host));
+        if between_nodes
+            && let Some(batch) = slices.iter_mut().find(|s| s.len() >= BATCH_BYTES_MIN)
+            && clock.random.chance(self.model.flips)
+        {
+            let mut bytes = batch.to_vec();
+            let at = clock.random.below(bytes.len() as u64) as usize;
+            bytes[at] ^= 1 << clock.random.below(8);
+            *batch = Slice::copied_from(&bytes);
+            self.flips += 1;
+        }
         if stream.shut {
             stream.refused += 1;
         } else {

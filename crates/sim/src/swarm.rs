@@ -66,12 +66,12 @@ pub enum Act {
     Reset,
     /// kill -9, and while it starts again its disk answers some reads with an error.
     FailReadsAtStart,
-    /// At rest, in one segment of one node, always the same node. Never drawn: see `Swarm::with`.
+    /// At rest, in one segment of one node, always the same node. Drawn by the workload only.
     FlipBit,
-    /// kill -9 of that node, and some reads while it starts again come with a bit flipped. Never
-    /// drawn.
+    /// kill -9 of that node, and some reads while it starts again come with a bit flipped. Drawn by
+    /// the workload only.
     FlipBitAtStart,
-    /// That node comes back with an empty disk. Never drawn.
+    /// That node comes back with an empty disk. Drawn by the workload only.
     LoseDisk,
 }
 
@@ -195,6 +195,9 @@ impl Swarm {
         }
         if random.below(4) == 0 {
             network.resets = PerMillion(10_u32.pow(1 + random.below(3) as u32));
+        }
+        if random.below(8) == 0 {
+            network.flips = PerMillion(10_u32.pow(2 + random.below(3) as u32));
         }
     }
 

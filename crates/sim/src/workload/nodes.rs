@@ -90,7 +90,8 @@ pub(super) fn is_whole(world: &World, nodes: &[HostId], members: usize) -> bool 
         return false;
     }
     let whole = |view: node::LogView| {
-        let all_vote = view.state.configuration.members().len() == members;
+        let voters = view.state.configuration.members();
+        let all_vote = voters.len() == members && voters.iter().all(|voter| voter.weight == 1);
         view.stopped.is_none() && all_vote && view.missing().is_empty()
     };
     all.iter().all(|node| node.log_views().all(whole))

@@ -93,6 +93,7 @@ impl Shrinking {
         let none = PerMillion(0);
         self.attempt(|scenario| scenario.swarm.network.losses = none);
         self.attempt(|scenario| scenario.swarm.network.resets = none);
+        self.attempt(|scenario| scenario.swarm.network.flips = none);
         self.attempt(|scenario| scenario.swarm.write_errors = none);
         self.attempt(|scenario| scenario.swarm.read_errors = none);
         self.attempt(|scenario| scenario.swarm.clock_drift_ppm_max = 0);
