@@ -18,6 +18,10 @@ test:
 simulate:
     cargo run --release -- sim --seeds 0..300 --jobs 2
 
+# Every rule broken on purpose, one after the other: an hour, or a night with more seeds.
+mutations:
+    cargo run --release --features mutations -- sim --mutations --seeds 0..2000 --jobs 2
+
 deny:
     cargo deny check
 

@@ -49,6 +49,8 @@ mod swarm;
 
 mod audit;
 pub mod client;
+#[cfg(feature = "mutations")]
+pub mod mutations;
 pub mod scenario;
 mod witness;
 pub mod workload;

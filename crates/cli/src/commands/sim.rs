@@ -1,5 +1,6 @@
 //! `logberg sim`: the nodes of this very build in a simulated world, one world per seed.
 
+mod mutations;
 mod report;
 mod search;
 
@@ -61,6 +62,8 @@ pub struct Arguments {
     /// How many runs to spend on making a failing one smaller
     #[arg(long, value_name = "RUNS", default_value_t = 100)]
     shrink: u32,
+    #[command(flatten)]
+    mutations: mutations::Arguments,
 }
 
 fn seeds(text: &str) -> Result<Range<u64>, String> {
@@ -75,6 +78,11 @@ fn seeds(text: &str) -> Result<Range<u64>, String> {
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
+        if self.mutations.are_searched() {
+            let seeds = self.seeds.clone();
+            return self.mutations.search(seeds, self.jobs, global);
+        }
+        let _broken = self.mutations.begin()?;
         let faults: FaultSet = match self.faults.parse() {
             Ok(faults) => faults,
             Err(error) => return Err(Failure::usage(format!("{error}")).into()),
