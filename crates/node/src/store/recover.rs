@@ -357,7 +357,7 @@ impl Recovery<'_> {
             base -= 1;
         }
         let mut segments = BTreeMap::new();
-        let mut last = None;
+        let mut last: Option<Expected> = None;
         let mut feed = Feed {
             on_record,
             first_unchosen: None,
@@ -374,7 +374,11 @@ impl Recovery<'_> {
                 Some((index, stands, end)) => (index, Some(stands), end),
                 None => {
                     let feed = (at >= base).then_some(&mut feed);
-                    let (index, next) = self.walk_segment(at, feed)?;
+                    let first = match &last {
+                        Some(next) => Some(next.number),
+                        None => (self.found[at].number == 1).then_some(1),
+                    };
+                    let (index, next) = self.walk_segment(at, first, feed)?;
                     let end = next.offset;
                     last = Some(next);
                     let stands = self.index_of(at)?.map(|(_, stands, _)| stands);
@@ -456,6 +460,7 @@ impl Recovery<'_> {
     fn walk_segment(
         &mut self,
         at: usize,
+        first_number: Option<u64>,
         mut feed: Option<&mut Feed<'_>>,
     ) -> Result<(SegmentIndex, Expected), RecoverError> {
         let path = self.found[at].path.clone();
@@ -490,8 +495,12 @@ impl Recovery<'_> {
                 last_record: 0,
                 reason: "the first block cannot be read".to_owned(),
             });
+            // A record in the first one's place may be a later one that strayed there.
+            let is_first = |start: &Expected| {
+                start.offset == FIRST_RECORD && first_number.is_none_or(|n| n == start.number)
+            };
             if let Some(feed) = &mut feed
-                && start.is_none_or(|start| start.offset != FIRST_RECORD)
+                && !start.as_ref().is_some_and(is_first)
             {
                 feed.gap();
             }
