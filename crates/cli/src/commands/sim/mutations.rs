@@ -9,6 +9,7 @@ use crate::arguments::Global;
 
 /// Only in a build with the cargo feature `mutations`; without it they say how to make one.
 #[derive(Debug, Args)]
+#[group(skip)]
 #[command(next_help_heading = "Rules broken on purpose (in a build with --features mutations)")]
 pub struct Arguments {
     /// Break this rule in every node; a name that is none lists them all
