@@ -294,7 +294,7 @@ fn a_node_of_another_cluster_is_refused_by_the_peers() {
     let stranger = &mut theirs.nodes[0];
     let known = format!("{{\"2\":\"{}\"}}", ours.nodes[1].listen);
     fs::write(stranger.data.join("peers.json"), known).expect("room");
-    stranger.arguments = vec!["--join".to_owned(), ours.nodes[0].listen.clone()];
+    stranger.arguments = Vec::new();
     stranger.start();
     wait_for(
         || stranger.said().contains("is of cluster").then_some(()),

@@ -62,12 +62,15 @@ impl Shrinking {
 
     /// Leaves out ever smaller parts of the turns (Zeller's delta debugging).
     fn fewer_turns(&mut self) {
+        if self.attempt(|scenario| scenario.swarm.only_turns = Some(BTreeSet::new())) {
+            return;
+        }
         let scenario = &self.best.scenario;
         let mut turns: Vec<u64> = match &scenario.swarm.only_turns {
             Some(only) => only.iter().copied().collect(),
             None => (0..self.best.violation.turns).collect(),
         };
-        let mut parts = 1;
+        let mut parts = 2.min(turns.len());
         while !turns.is_empty() && self.best.runs < self.runs_max {
             let size = turns.len().div_ceil(parts);
             let smaller = (0..turns.len()).step_by(size).find_map(|at| {
@@ -80,7 +83,7 @@ impl Shrinking {
             match smaller {
                 Some(left) => {
                     turns = left;
-                    parts = parts.saturating_sub(1).max(1);
+                    parts = parts.saturating_sub(1).clamp(1, turns.len().max(1));
                 }
                 None if size == 1 => return,
                 None => parts = (parts * 2).min(turns.len()),
