@@ -24,6 +24,7 @@ Exit codes:
   4  refused: the log has a writer, another writer took over, a disk is full
   5  no such log, stream, node or file
   6  bytes arrived damaged, or a node answered what cannot be
+  7  the bytes asked for were trimmed
 
 Environment:
   LOGBERG_SERVER  as --server

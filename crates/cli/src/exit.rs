@@ -9,6 +9,7 @@
 //! | 4 | refused: the log has a writer, another writer took over, a disk is full |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
+//! | 7 | the bytes asked for were trimmed |
 
 use std::io;
 use std::process::ExitCode;
@@ -30,6 +31,7 @@ pub enum Kind {
     Refused = 4,
     NotFound = 5,
     Corrupt = 6,
+    Trimmed = 7,
 }
 
 impl Kind {
@@ -41,6 +43,7 @@ impl Kind {
             Self::Refused => "refused",
             Self::NotFound => "not-found",
             Self::Corrupt => "corrupt",
+            Self::Trimmed => "trimmed",
         }
     }
 }
@@ -77,12 +80,15 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     let kind = classify(error);
     let sentence = format!("{error:#}");
     match json {
-        true => eprintln!(
-            "{}",
-            serde_json::json!({
-                "error": { "kind": kind.word(), "exit": kind as u8, "message": sentence }
-            })
-        ),
+        true => {
+            let mut object = serde_json::json!({
+                "kind": kind.word(), "exit": kind as u8, "message": sentence
+            });
+            if let Some(from) = error.chain().find_map(left_from) {
+                object["from"] = from.into();
+            }
+            eprintln!("{}", serde_json::json!({ "error": object }));
+        }
         false => eprintln!("logberg: {sentence}"),
     }
     ExitCode::from(kind as u8)
@@ -97,6 +103,14 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn classify(error: &anyhow::Error) -> Kind {
     error.chain().find_map(known).unwrap_or(Kind::Failure)
+}
+
+/// Where what is left begins, of bytes that were trimmed.
+fn left_from(cause: &(dyn std::error::Error + 'static)) -> Option<u64> {
+    if let Some(ReadError::Trimmed { from }) = cause.downcast_ref() {
+        return Some(*from);
+    }
+    left_from(cause.downcast_ref::<io::Error>()?.get_ref()?)
 }
 
 fn known(cause: &(dyn std::error::Error + 'static)) -> Option<Kind> {
@@ -141,7 +155,8 @@ fn of_read(error: &ReadError) -> Kind {
         ReadError::UnknownLog { .. } | ReadError::UnknownStream { .. } => Kind::NotFound,
         ReadError::Corrupt { .. } | ReadError::Garbled { .. } => Kind::Corrupt,
         ReadError::Refused { refusal, .. } => of_refusal(refusal),
-        ReadError::Trimmed { .. } | ReadError::PastEnd { .. } => Kind::Failure,
+        ReadError::Trimmed { .. } | ReadError::StreamTrimmed { .. } => Kind::Trimmed,
+        ReadError::PastEnd { .. } => Kind::Failure,
     }
 }
 
@@ -162,7 +177,10 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         Code::Busy | Code::Superseded | Code::Full | Code::Exists | Code::Continues => {
             Kind::Refused
         }
-        Code::NoQuorum | Code::NotLeader | Code::ShuttingDown => Kind::Unreachable,
+        Code::NoQuorum | Code::NotLeader | Code::ShuttingDown | Code::Overloaded => {
+            Kind::Unreachable
+        }
+        Code::Trimmed => Kind::Trimmed,
         _ => Kind::Failure,
     }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use harness::{Cluster, Content, Node, Raw, as_nobody, ask, err, is_root, own_ip, wait_for};
+use harness::{Cluster, Content, Node, Raw, as_nobody, ask, err, is_root, own_ip, raw, wait_for};
 
 /// A node of no cluster, to be run until it gives up.
 fn lone(directory: &Path, arguments: &[&str]) -> Node {
@@ -150,6 +150,43 @@ fn a_directory_of_something_else_is_left_alone() {
         "meow"
     );
     assert!(!place.join("manifest").exists());
+}
+
+/// Killed in the middle of writing its first manifest.
+#[test]
+fn a_first_start_that_was_killed_is_begun_again() {
+    let directory = tempfile::tempdir().expect("a place");
+    let place = directory.path().join("node1");
+    fs::create_dir(&place).expect("a directory");
+    fs::write(place.join("lock"), "").expect("room");
+    fs::write(place.join(".manifest.new"), "logberg-mani").expect("room");
+    let mut node = lone(&place, &["--bootstrap"]);
+    node.start();
+    assert_eq!(node.wait_answers()["node"], 1);
+}
+
+/// Who began to join and was killed has no id; without servers to ask it would wait for ever.
+#[test]
+fn a_node_that_has_not_joined_yet_needs_servers_to_ask() {
+    let directory = tempfile::tempdir().expect("a place");
+    let place = directory.path().join("node2");
+    let mut node = lone(&place, &["--join", "127.0.0.1:1"]);
+    node.start();
+    wait_for(
+        || place.join("manifest").exists().then_some(()),
+        || node.said(),
+    );
+    node.kill();
+    for words in [&[][..], &["--bootstrap"]] {
+        check_refuses(&lone(&place, words), &["node2", "--join HOST:PORT"]);
+    }
+    let cluster = Cluster::start(1);
+    node.arguments = vec!["--join".to_owned(), cluster.nodes[0].listen.clone()];
+    node.start();
+    wait_for(
+        || node.status().filter(|status| status["node"] == 2),
+        || node.said(),
+    );
 }
 
 #[test]
@@ -315,7 +352,7 @@ fn a_node_of_another_cluster_is_refused_by_the_peers() {
 
 #[test]
 fn few_open_files_are_enough_to_serve() {
-    let mut cluster = Cluster::start_with(1, 1, |node| node.files_max = Some(64));
+    let mut cluster = Cluster::start_with(1, 1, |node| node.files_max = Some(128));
     cluster.wait_whole();
     assert!(
         cluster.nodes[0].said().contains("few files may be open"),
@@ -329,9 +366,25 @@ fn few_open_files_are_enough_to_serve() {
         .collect();
     assert!(cluster.nodes[0].is_running());
     drop(crowd);
+    // Connections that stay, as many as it takes; the segments' files are not theirs.
+    let stays = |address: &str| {
+        let mut raw = Raw::try_connect(address)?;
+        raw.try_send(b"logberg/1 read main follow=1 format=framed\n")?;
+        raw.try_line().filter(|line| line.starts_with("reading "))?;
+        Some(raw)
+    };
+    let mut followers: Vec<Raw> = (0..100).filter_map(|_| stays(&address)).collect();
+    assert!(followers.len() < 100, "there are no files for so many");
+    let refused = raw::answer(&address, "logberg/1 streams main");
+    assert!(refused.starts_with("error overloaded: "), "{refused}");
+    // It can still be asked what is the matter, and one that leaves makes room for a writer.
+    assert!(ask(&address, "status").is_some());
+    followers.truncate(followers.len() - 2);
     let content = Content::new(6, 20_000_000);
     cluster.append("main", &[], content);
+    drop(followers);
     cluster.check_same("main", &[content]);
+    assert!(!cluster.nodes[0].said().contains("Too many open files"));
     let node = &mut cluster.nodes[0];
     node.kill();
     node.start();

@@ -10,24 +10,11 @@ mod harness;
 
 use std::time::{Duration, Instant};
 
-use harness::{Cluster, Content, Proxy, Weather, mebibytes, wait_for};
+use harness::proxy::third_behind_a_proxy;
+use harness::{Cluster, Content, Weather, mebibytes, wait_for};
 
 fn size() -> u64 {
     mebibytes("LOGBERG_TEST_MB", 96)
-}
-
-/// Three nodes; the third is reached through the proxy.
-fn behind_a_proxy() -> (Cluster, Proxy) {
-    let mut proxy = None;
-    let cluster = Cluster::start_with(3, 3, |node| {
-        if node.id == 3 {
-            let address = node.listen.replace(":7003", ":7103");
-            proxy = Some(Proxy::start(&address, &node.listen));
-            node.advertise = Some(address);
-        }
-    });
-    cluster.wait_whole();
-    (cluster, proxy.expect("started"))
 }
 
 fn node_three_holds(cluster: &Cluster, bytes: u64) -> bool {
@@ -55,7 +42,7 @@ fn assert_whole_in_time(cluster: &Cluster, since: Instant) {
 
 #[test]
 fn a_follower_slower_than_the_appends_becomes_whole() {
-    let (cluster, proxy) = behind_a_proxy();
+    let (cluster, proxy) = third_behind_a_proxy();
     proxy.set(Weather::Rate(REACHES_THE_SLOW));
     let content = Content::new(1, size());
     cluster.append("main", &["--rate", APPENDED], content);
@@ -71,7 +58,7 @@ fn a_follower_slower_than_the_appends_becomes_whole() {
 
 #[test]
 fn a_slower_follower_becomes_whole_while_appends_go_on() {
-    let (cluster, proxy) = behind_a_proxy();
+    let (cluster, proxy) = third_behind_a_proxy();
     proxy.set(Weather::Rate(REACHES_THE_SLOW));
     let content = Content::new(2, size());
     cluster.append("main", &["--rate", APPENDED], content);
@@ -120,7 +107,7 @@ fn a_paused_follower_becomes_whole_while_appends_go_on() {
 
 #[test]
 fn a_follower_cut_off_and_stalled_becomes_whole() {
-    let (cluster, proxy) = behind_a_proxy();
+    let (cluster, proxy) = third_behind_a_proxy();
     let mut contents = Vec::new();
     for (seed, weather) in [
         (7, Weather::Cut),
@@ -165,4 +152,27 @@ fn memory_does_not_grow_with_what_is_appended() {
             after >> 20
         );
     }
+}
+
+/// The followers choose without it, as fast as they can.
+#[test]
+fn a_leader_with_a_slow_disk_keeps_no_more_than_it_may() {
+    let cluster = Cluster::start_with(3, 3, |node| {
+        node.faults = Some(node.data.with_extension("faults"));
+    });
+    cluster.wait_whole();
+    let first = Content::new(20, 64 << 20);
+    cluster.append("main", &[], first);
+    let leader = &cluster.nodes[cluster.leader("main")];
+    let before = leader.memory("VmHWM:");
+    let faults = leader.faults.clone().expect("set above");
+    // 8 MiB/s.
+    std::fs::write(&faults, "write-delay-ms=500\n").expect("room");
+    let second = Content::new(21, 96 << 20);
+    cluster.append("main", &[], second);
+    let grown = leader.memory("VmHWM:").saturating_sub(before) >> 20;
+    std::fs::remove_file(&faults).expect("ours");
+    assert!(grown < 40, "{grown} MiB more");
+    cluster.wait_whole();
+    cluster.check_same("main", &[first, second]);
 }

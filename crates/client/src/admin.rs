@@ -11,7 +11,7 @@ use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Cluster, Said, Search, Unreachable, elsewhere};
 use crate::connection::{Connection, NoLine};
 use crate::lookout::{Lookout, OWED};
-use crate::request::Request;
+use crate::request::{Before, NodeIds, Request};
 
 /// One node's view of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -69,15 +69,27 @@ pub struct LogStatus {
     pub era: u64,
     #[serde(default)]
     pub weights: Vec<Weight>,
+    /// A leader's: auxiliaries are being sent the log's bytes.
+    #[serde(default)]
+    pub engaged: bool,
+    /// To followers, with proposals, since the node started.
+    #[serde(default)]
+    pub proposal_bytes_sent: u64,
+    /// What the log's records take on this node's disk.
+    #[serde(default)]
+    pub disk_bytes: u64,
     /// The first slot not known to be chosen.
     #[serde(default)]
     pub first_unchosen: u64,
     /// The first slot not proposed.
     #[serde(default)]
     pub proposed: u64,
-    /// Bytes in all the outputs of the log.
+    /// Bytes in all the outputs of the log that were not trimmed.
     #[serde(default)]
     pub output_bytes: u64,
+    /// And those that were.
+    #[serde(default)]
+    pub trimmed_bytes: u64,
     /// Chosen bytes that this node does not hold yet.
     #[serde(default)]
     pub missing_bytes: u64,
@@ -94,6 +106,9 @@ pub struct LogStatus {
 pub struct Weight {
     pub node: u64,
     pub weight: u64,
+    /// It holds bytes only while others cannot.
+    #[serde(default)]
+    pub auxiliary: bool,
 }
 
 /// What a leader knows of another replica of a log.
@@ -153,6 +168,35 @@ pub struct Continues {
 pub struct LogInfo {
     pub id: u64,
     pub name: String,
+    /// What is kept of it, such as `10GiB,7d`; or `forever`.
+    #[serde(default = "forever")]
+    pub retention: String,
+}
+
+fn forever() -> String {
+    "forever".to_owned()
+}
+
+/// A log, and what is kept of it from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retained {
+    pub name: String,
+    pub retention: String,
+}
+
+/// What a trim came to, or would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trimmed {
+    /// All slots below are forgotten.
+    pub before: u64,
+    /// Forgotten by this trim.
+    pub bytes: u64,
+    /// Streams of which nothing is left, not even their names.
+    pub streams: u64,
+    pub left_bytes: u64,
+    /// The position in the log's output at which what is left begins: a read without `stream` can
+    /// begin there.
+    pub left_from: u64,
 }
 
 /// Why a question was not answered.
@@ -188,7 +232,9 @@ impl Cluster {
         let mut search = Search::new(self);
         // What has no log is answered by any node: nobody else could say that this one is wrong.
         let mut lookout = match request {
-            Request::Streams { log, stale: false } => Some(Lookout::new(self.clone(), log)),
+            Request::Streams { log, stale: false } | Request::Trim { log, .. } => {
+                Some(Lookout::new(self.clone(), log))
+            }
             _ => None,
         };
         let mut answer_lost = false;
@@ -219,6 +265,9 @@ impl Cluster {
                 Ok(Answer::Closed(position)) => Ok(position.to_string()),
                 Ok(Answer::Error(refusal)) => match elsewhere(&refusal) {
                     Some(said) => {
+                        // A node that stopped leading in the middle may have begun it.
+                        let began = refusal.key::<String>("log").is_some();
+                        answer_lost |= began || matches!(said, Said::NoQuorum | Said::ShuttingDown);
                         search.said(&server, said);
                         continue;
                     }
@@ -311,8 +360,15 @@ impl Client {
     /// Errors: [`AdminError::Exists`] if there is one of that name. When an answer was lost and
     /// the next attempt finds the log, it counts as created by the lost one.
     pub fn create_log(&self, name: &str) -> Result<LogInfo, AdminError> {
+        self.create_log_with(name, &[])
+    }
+
+    /// As [`Client::create_log`]; these nodes vote in the log and hold its bytes only while others
+    /// cannot.
+    pub fn create_log_with(&self, name: &str, auxiliary: &[u64]) -> Result<LogInfo, AdminError> {
         let request = Request::CreateLog {
             name: name.to_owned(),
+            auxiliary: NodeIds(auxiliary.to_vec()),
         };
         let asked = self.cluster.ask(&request, self.deadline())?;
         match asked.answer {
@@ -337,6 +393,50 @@ impl Client {
         created.ok_or_else(|| AdminError::UnknownLog {
             log: name.to_owned(),
         })
+    }
+
+    /// Sets what is kept of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims
+    /// what exceeds that, now and then.
+    ///
+    /// Errors: [`AdminError::Refused`] if `retention` is none of these.
+    pub fn retain(&self, log: &str, retention: &str) -> Result<Retained, AdminError> {
+        let log = log.to_owned();
+        let request = Request::Retain {
+            log: log.clone(),
+            retention: retention.to_owned(),
+        };
+        let asked = self.cluster.ask(&request, self.deadline())?;
+        match &asked.answer {
+            Err(refusal) if refusal.code == Code::UnknownLog => Err(AdminError::UnknownLog { log }),
+            _ => asked.json(),
+        }
+    }
+
+    /// Forgets everything before a place, on every node. Returns once that is chosen; each node then
+    /// frees its files by itself. What is forgotten already may be asked for again.
+    ///
+    /// Errors: [`AdminError::Refused`] if there is no such stream, or it is shorter.
+    pub fn trim(&self, log: &str, before: Before) -> Result<Trimmed, AdminError> {
+        self.ask_to_trim(log, before, false)
+    }
+
+    /// What [`Client::trim`] would come to now. Nothing is changed.
+    pub fn plan_trim(&self, log: &str, before: Before) -> Result<Trimmed, AdminError> {
+        self.ask_to_trim(log, before, true)
+    }
+
+    fn ask_to_trim(&self, log: &str, before: Before, plan: bool) -> Result<Trimmed, AdminError> {
+        let log = log.to_owned();
+        let request = Request::Trim {
+            log: log.clone(),
+            before,
+            plan,
+        };
+        let asked = self.cluster.ask(&request, self.deadline())?;
+        match &asked.answer {
+            Err(refusal) if refusal.code == Code::UnknownLog => Err(AdminError::UnknownLog { log }),
+            _ => asked.json(),
+        }
     }
 
     fn deadline(&self) -> Instant {

@@ -103,6 +103,7 @@ codes! {
     NotHere = "not-here",
     Exists = "exists",
     ShuttingDown = "shutting-down",
+    Overloaded = "overloaded",
 }
 
 impl Refusal {

@@ -57,6 +57,8 @@ pub enum Said {
     },
     NoQuorum,
     ShuttingDown,
+    /// It has too many connections.
+    Overloaded,
     /// It does not hold the bytes asked for.
     NotHere,
     /// Another writer is active, which may be our own connection of before.
@@ -78,6 +80,7 @@ impl fmt::Display for Said {
             Self::NotLeader { leader: None } => f.write_str("knows no leader"),
             Self::NoQuorum => f.write_str("has no quorum"),
             Self::ShuttingDown => f.write_str("is shutting down"),
+            Self::Overloaded => f.write_str("has too many connections"),
             Self::NotHere => f.write_str("does not hold these bytes"),
             Self::Busy => f.write_str("has another writer"),
             Self::Garbled(what) => write!(f, "does not speak Logberg's protocol ({what})"),
@@ -455,6 +458,7 @@ pub(crate) fn elsewhere(refusal: &Refusal) -> Option<Said> {
         }),
         Code::NoQuorum => Some(Said::NoQuorum),
         Code::ShuttingDown => Some(Said::ShuttingDown),
+        Code::Overloaded => Some(Said::Overloaded),
         Code::NotHere => Some(Said::NotHere),
         _ => None,
     }

@@ -43,6 +43,8 @@ pub enum ReadError {
     UnknownStream { log: String, stream: String },
     #[error("the bytes before {from} were trimmed; read from there")]
     Trimmed { from: u64 },
+    #[error("stream {stream} was trimmed; `streams` lists what is left")]
+    StreamTrimmed { stream: String },
     #[error("position {position} lies beyond the end, {length}; follow to wait for it")]
     PastEnd { position: u64, length: u64 },
     #[error(
@@ -262,8 +264,12 @@ impl Reader {
                 log,
                 stream: stream.to_string(),
             },
-            (Code::Trimmed, _) => ReadError::Trimmed {
-                from: refusal.key("from").unwrap_or(0),
+            (Code::Trimmed, stream) => match (refusal.key("from"), stream) {
+                (Some(from), _) => ReadError::Trimmed { from },
+                (None, Some(stream)) => ReadError::StreamTrimmed {
+                    stream: stream.to_string(),
+                },
+                (None, None) => ReadError::Refused { server, refusal },
             },
             (Code::PastEnd, _) => ReadError::PastEnd {
                 position: self.position,

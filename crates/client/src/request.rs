@@ -1,6 +1,7 @@
 //! The requests of the client lines, typed. Needs only `std` and [`crate::line`].
 
 use std::fmt;
+use std::num::ParseIntError;
 use std::str::FromStr;
 
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, StreamName, StreamPlace, VERSION, Words};
@@ -29,6 +30,12 @@ pub enum Request {
         stale: bool,
         format: Format,
     },
+    Trim {
+        log: String,
+        before: Before,
+        /// Only say what it would come to.
+        plan: bool,
+    },
     Status,
     Streams {
         log: String,
@@ -37,7 +44,59 @@ pub enum Request {
     Logs,
     CreateLog {
         name: String,
+        /// Ids of the nodes that are to be auxiliary.
+        auxiliary: NodeIds,
     },
+    /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
+    Retain {
+        log: String,
+        retention: String,
+    },
+}
+
+/// Up to where a log is to be trimmed. Written `SLOT`, `STREAM` or `STREAM@POSITION`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    Slot(u64),
+    /// Everything before this place in a stream: at position 0, before the stream.
+    Stream(StreamPlace),
+}
+
+/// What was meant to be a [`Before`] and is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoPlace;
+
+impl fmt::Display for NoPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a place is SLOT, STREAM or STREAM@POSITION, such as 1.4.2@1000000")
+    }
+}
+
+impl std::error::Error for NoPlace {}
+
+impl fmt::Display for Before {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Slot(slot) => write!(f, "{slot}"),
+            Self::Stream(place) if place.position == 0 => write!(f, "{}", place.stream),
+            Self::Stream(place) => write!(f, "{place}"),
+        }
+    }
+}
+
+impl FromStr for Before {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
+        if let Ok(slot) = text.parse() {
+            return Ok(Self::Slot(slot));
+        }
+        if let Ok(stream) = text.parse() {
+            let position = 0;
+            return Ok(Self::Stream(StreamPlace { stream, position }));
+        }
+        text.parse().map(Self::Stream).map_err(|_| NoPlace)
+    }
 }
 
 /// What an append does when the log has an active writer.
@@ -64,6 +123,30 @@ pub enum Format {
     #[default]
     Raw,
     Framed,
+}
+
+/// Written with commas between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeIds(pub Vec<u64>);
+
+impl fmt::Display for NodeIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, id) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{id}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for NodeIds {
+    type Err = ParseIntError;
+    fn from_str(text: &str) -> Result<NodeIds, ParseIntError> {
+        text.split(',')
+            .map(str::parse)
+            .collect::<Result<_, _>>()
+            .map(NodeIds)
+    }
 }
 
 /// Gives an enum of words its two directions from one table.
@@ -127,10 +210,21 @@ impl Request {
                 .flag("follow", *follow)
                 .flag("stale", *stale)
                 .key_if("format", (*format != Format::default()).then_some(format)),
+            Self::Trim { log, before, plan } => line
+                .word("trim")
+                .word(log)
+                .key("before", before)
+                .flag("plan", *plan),
             Self::Status => line.word("status"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
-            Self::CreateLog { name } => line.word("create-log").word(name),
+            Self::CreateLog { name, auxiliary } => line
+                .word("create-log")
+                .word(name)
+                .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary)),
+            Self::Retain { log, retention } => {
+                line.word("retain").word(log).key("retention", retention)
+            }
         }
         .end()
     }
@@ -172,6 +266,13 @@ impl Request {
                 stale: words.flag("stale")?,
                 format: words.key_as("format")?.unwrap_or_default(),
             },
+            "trim" => Self::Trim {
+                log: words.word("LOG")?,
+                before: words
+                    .key_as("before")?
+                    .ok_or(LineError::Missing("before"))?,
+                plan: words.flag("plan")?,
+            },
             "status" => Self::Status,
             "streams" => Self::Streams {
                 log: words.word("LOG")?,
@@ -180,6 +281,13 @@ impl Request {
             "logs" => Self::Logs,
             "create-log" => Self::CreateLog {
                 name: words.word("NAME")?,
+                auxiliary: words.key_as("auxiliary")?.unwrap_or_default(),
+            },
+            "retain" => Self::Retain {
+                log: words.word("LOG")?,
+                retention: words
+                    .key("retention")
+                    .ok_or(LineError::Missing("retention"))?,
             },
             _ => return Err(LineError::UnknownVerb(verb)),
         };
@@ -225,6 +333,22 @@ mod tests {
                     format: Format::Framed,
                 },
             ),
+            (
+                "logberg/1 trim main before=1.2.3@45 plan=1\n",
+                Request::Trim {
+                    log: "main".to_owned(),
+                    before: Before::Stream(place),
+                    plan: true,
+                },
+            ),
+            (
+                "logberg/1 trim main before=4096\n",
+                Request::Trim {
+                    log: "main".to_owned(),
+                    before: Before::Slot(4096),
+                    plan: false,
+                },
+            ),
             ("logberg/1 status\n", Request::Status),
             (
                 "logberg/1 streams main stale=1\n",
@@ -238,12 +362,39 @@ mod tests {
                 "logberg/1 create-log spare\n",
                 Request::CreateLog {
                     name: "spare".to_owned(),
+                    auxiliary: NodeIds::default(),
+                },
+            ),
+            (
+                "logberg/1 create-log spare auxiliary=3,5\n",
+                Request::CreateLog {
+                    name: "spare".to_owned(),
+                    auxiliary: NodeIds(vec![3, 5]),
+                },
+            ),
+            (
+                "logberg/1 retain spare retention=10GiB,7d\n",
+                Request::Retain {
+                    log: "spare".to_owned(),
+                    retention: "10GiB,7d".to_owned(),
                 },
             ),
         ];
         for (line, request) in requests {
             assert_eq!(request.to_line(), line);
             assert_eq!(Request::parse(line.as_bytes()), Ok(request));
+        }
+    }
+
+    #[test]
+    fn the_place_of_a_trim_has_one_spelling() {
+        for text in ["17", "1.2.3", "1.2.3@45"] {
+            let before: Before = text.parse().unwrap();
+            assert_eq!(before.to_string(), text);
+        }
+        assert_eq!("1.2.3@0".parse::<Before>(), "1.2.3".parse());
+        for text in ["", "-1", "1.2", "1.2.3@", "main"] {
+            assert_eq!(text.parse::<Before>(), Err(NoPlace), "{text}");
         }
     }
 

@@ -127,6 +127,16 @@ fn a_lost_opening_answer_leaves_an_empty_link_in_the_chain() {
     assert_eq!(lengths, [60, 0, 0, 40]);
 }
 
+/// It said that it does not lead, and the next leader opened the stream all the same.
+#[test]
+fn a_leader_deposed_while_it_opened_a_stream_is_no_second_writer() {
+    let cluster = FakeCluster::start(3);
+    cluster.plan_appends([cut(1000, 1000, 500), Fault::Deposed, Fault::Deposed]);
+    let bytes = payload(50_000, 4);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+}
+
 #[test]
 fn a_lost_first_answer_is_no_second_writer() {
     let cluster = FakeCluster::start(1);

@@ -134,12 +134,17 @@ fn a_log_is_created_once() {
 
 #[test]
 fn a_log_whose_creation_was_not_confirmed_counts_as_created() {
-    let cluster = FakeCluster::start(1);
-    cluster.truth().lose_create_answer = true;
-    assert_eq!(
-        cluster.client().create_log("orders").expect("created").name,
-        "orders"
-    );
+    let answers = [
+        "",
+        "error not-leader log=orders: Deposed.\n",
+        "error no-quorum: Alone.\n",
+    ];
+    for answer in answers {
+        let cluster = FakeCluster::start(1);
+        cluster.truth().create_answer = Some(answer);
+        let created = cluster.client().create_log("orders");
+        assert_eq!(created.expect("created").name, "orders");
+    }
 }
 
 #[test]

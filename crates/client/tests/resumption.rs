@@ -31,6 +31,7 @@ fn append_fault() -> impl Strategy<Value = AppendFault> {
         }),
         1 => Just(AppendFault::DropBefore),
         2 => Just(AppendFault::LoseAnswer),
+        2 => Just(AppendFault::Deposed),
         1 => Just(AppendFault::Answer(b"error not-leader: Ask again.\n".to_vec())),
         1 => Just(AppendFault::Answer(b"error no-quorum: Alone.\n".to_vec())),
         1 => Just(AppendFault::Answer(b"stream 1".to_vec())),

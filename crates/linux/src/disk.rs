@@ -5,6 +5,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::time::SystemTime;
 
 use node::op::{DirectoryEntry, Disk};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -83,6 +84,11 @@ impl Disk for LinuxDisk {
 
     fn free_space(&mut self, path: &Path) -> io::Result<u64> {
         directory::free_space(path)
+    }
+
+    fn wall_clock(&mut self) -> Option<u64> {
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        since.ok().map(|since| since.as_secs())
     }
 
     fn random(&mut self) -> io::Result<[u8; 16]> {

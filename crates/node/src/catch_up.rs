@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::iter;
 use std::ops::Range;
 
-use paxos::{Engine, NodeId, StreamName, StreamPosition, Time};
+use paxos::{Engine, LogState, NodeId, StreamName, StreamPosition, Time};
 
 use crate::buffer::Buffer;
 use crate::config::Limits;
@@ -20,6 +20,7 @@ use crate::env::Env;
 use crate::format::frame::FetchBytes;
 use crate::log::Log;
 use crate::store::{NewRecord, Store};
+use crate::trim::trimmed_below;
 
 mod pace;
 
@@ -127,6 +128,13 @@ impl CatchUp {
     /// Compares the chosen output with what is held.
     pub(crate) fn recount(&mut self, engine: &Engine, store: &Store) {
         self.missing.clear();
+        if engine.is_auxiliary() {
+            // It holds what it accepted, until it is released, and fetches nothing.
+            self.requests.clear();
+            self.recheck = false;
+            return;
+        }
+        self.forget_trimmed(engine.state());
         for stream in &engine.state().streams {
             let range = stream.trimmed..stream.length;
             for gap in store.holdings().missing(stream.name, range) {
@@ -142,9 +150,23 @@ impl CatchUp {
         self.recheck = !self.arrived.is_empty() || !self.requests.is_empty();
     }
 
-    /// What was asked for, and what came and is being written.
+    /// What was trimmed since it was asked for will not come, and if it came it will not be kept. The
+    /// rest of such a request is missing again.
+    fn forget_trimmed(&mut self, state: &LogState) {
+        let below = |stream| trimmed_below(state, stream).0;
+        self.requests
+            .retain(|r| r.wanted || r.next >= below(r.stream));
+        for (stream, range) in &mut self.arrived {
+            range.start = range.start.max(below(*stream)).min(range.end);
+        }
+        self.arrived.retain(|(_, range)| !range.is_empty());
+    }
+
+    /// What was asked for because it was missing, and what came and is being written. (What phase 1
+    /// wants is not counted as missing, so if it became chosen meanwhile it has to be counted here.)
     fn on_its_way(&self, stream: StreamName) -> impl Iterator<Item = Range<u64>> {
-        let asked = self.requests.iter().filter(move |r| r.stream == stream);
+        let asked = self.requests.iter();
+        let asked = asked.filter(move |r| r.stream == stream && !r.wanted);
         let arrived = self.arrived.iter().filter(move |(s, _)| *s == stream);
         asked
             .map(|r| r.next..r.to)
@@ -161,7 +183,7 @@ impl CatchUp {
         if !self
             .wanted
             .as_ref()
-            .is_some_and(|w| w.stream == stream && w.range == range)
+            .is_some_and(|w| w.stream == stream && w.range == range && w.holders == holders)
         {
             self.wanted = Some(Wanted {
                 stream,
@@ -169,6 +191,12 @@ impl CatchUp {
                 holders: holders.to_vec(),
             });
         }
+    }
+
+    /// No term of ours needs such bytes (any more). Nobody else may have them ever again, and what is
+    /// missing must not wait for them.
+    pub(crate) fn want_nothing(&mut self) {
+        self.wanted = None;
     }
 }
 

@@ -45,7 +45,8 @@ pub struct Limits {
     pub ring_idle: u64,
     /// Bytes in one send to a follower.
     pub send_bytes_max: usize,
-    /// A follower stops receiving proposals while so much waits for its disk.
+    /// While so much waits for its disk a leader proposes no more bytes of clients, and a follower
+    /// receives no more proposals.
     pub store_queue_bytes_max: u64,
     pub read_buffers_max: usize,
     /// Missing bytes fetched while appends go on; otherwise as many as peers can send.
@@ -56,6 +57,8 @@ pub struct Limits {
     pub fetch_timeout: u64,
     /// New bytes are refused below this much free space, and taken again above twice this.
     pub disk_reserve_bytes: u64,
+    /// An active member of a log with auxiliaries that was silent for so long changes places with one.
+    pub away_after: u64,
     /// A disk write outstanding so long makes a leader hand over.
     pub disk_stall: u64,
     /// A connection that has not said its first line by then is closed.
@@ -63,6 +66,9 @@ pub struct Limits {
     /// How long a request may wait for an election to settle before it is told `no-quorum`.
     pub leader_wait: u64,
     pub connections_max: usize,
+    /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
+    /// control frame.
+    pub streams_max: usize,
     pub segment_bytes_first: u64,
     pub segment_bytes_max: u64,
     pub write_bytes_max: usize,
@@ -89,10 +95,12 @@ impl Default for Limits {
             fetch_bytes_busy: 256 << 10,
             fetch_timeout: 2_000_000,
             disk_reserve_bytes: 256 << 20,
+            away_after: 30_000_000,
             disk_stall: 1_500_000,
             greeting_timeout: 10_000_000,
             leader_wait: 2_000_000,
             connections_max: 4096,
+            streams_max: 180_000,
             segment_bytes_first: 1 << 20,
             segment_bytes_max: 128 << 20,
             write_bytes_max: 4 << 20,

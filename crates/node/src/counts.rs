@@ -40,6 +40,18 @@ pub struct LogCounts {
     /// Writers that had to go because another came.
     pub writers_superseded: u64,
     pub eras_begun: u64,
+    /// With proposals, headers and bytes, to all followers together.
+    pub proposal_bytes_sent: u64,
+    /// Times at which auxiliaries began to get this leader's proposals.
+    pub engaged: u64,
+    /// Times at which this auxiliary was told that it may drop bytes.
+    pub releases: u64,
+    /// Proposals that this auxiliary did not take because its disk was almost full.
+    pub proposals_declined: u64,
+    /// Chosen, and applied here one by one.
+    pub trims: u64,
+    /// Segments that were written into the file of one that was trimmed.
+    pub files_reused: u64,
     /// Records that could not be read any more while running; at the start see below.
     pub ranges_lost: u64,
     pub disk_failures: u64,

@@ -6,6 +6,7 @@ use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::LogId;
+use crate::retention::Retention;
 
 pub const DIRECTORY: LogId = LogId(0);
 pub const DIRECTORY_NAME: &str = "directory";
@@ -15,7 +16,9 @@ pub const DIRECTORY_NAME: &str = "directory";
 #[serde(rename_all = "kebab-case", tag = "command")]
 pub enum Command {
     /// How many nodes are given weight, as they join.
-    SetVoters { voters: u32 },
+    SetVoters {
+        voters: u32,
+    },
     /// A node, or its new address. `disk` tells a node that lost its directory from itself.
     AddNode {
         id: u32,
@@ -25,6 +28,13 @@ pub enum Command {
     CreateLog {
         name: String,
         members: Vec<(u32, u32)>,
+        /// Of the members.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        auxiliary: Vec<u32>,
+    },
+    SetRetention {
+        log: String,
+        retention: Retention,
     },
 }
 
@@ -47,6 +57,9 @@ pub struct LogEntry {
     pub name: String,
     /// The configuration it began with.
     pub members: Vec<(u32, u32)>,
+    /// Those of them that are to hold bytes only while others cannot.
+    pub auxiliary: Vec<u32>,
+    pub retention: Retention,
 }
 
 impl Directory {
@@ -58,15 +71,22 @@ impl Directory {
                     address: address.clone(),
                     disk: disk.clone(),
                 };
+                let has_id = self.node_by_disk(disk).is_some();
                 match self.nodes.get_mut(&NodeId(*id)) {
                     Some(known) if known.disk != *disk => {}
                     Some(known) => *known = entry,
+                    // It asked twice, and has its id already.
+                    None if has_id => {}
                     None => {
                         self.nodes.insert(NodeId(*id), entry);
                     }
                 }
             }
-            Command::CreateLog { name, members } => {
+            Command::CreateLog {
+                name,
+                members,
+                auxiliary,
+            } => {
                 if self.log_by_name(name).is_none() && name != DIRECTORY_NAME {
                     let id = LogId(self.logs.keys().next_back().map_or(1, |l| l.0 + 1));
                     self.logs.insert(
@@ -74,8 +94,16 @@ impl Directory {
                         LogEntry {
                             name: name.clone(),
                             members: members.clone(),
+                            auxiliary: auxiliary.clone(),
+                            retention: Retention::default(),
                         },
                     );
+                }
+            }
+            Command::SetRetention { log, retention } => {
+                let mut logs = self.logs.values_mut();
+                if let Some(entry) = logs.find(|entry| entry.name == *log) {
+                    entry.retention = *retention;
                 }
             }
         }
@@ -96,11 +124,19 @@ impl Directory {
     }
 }
 
-pub fn configuration(members: &[(u32, u32)]) -> Result<Configuration, ChangeRefused> {
+/// What a log of these members begins with.
+pub fn configuration(
+    members: &[(u32, u32)],
+    auxiliary: &[u32],
+) -> Result<Configuration, ChangeRefused> {
+    let is_member = |node: &&u32| members.iter().any(|(member, _)| member == *node);
+    if let Some(stranger) = auxiliary.iter().find(|node| !is_member(node)) {
+        return Err(ChangeRefused::UnknownNode(NodeId(*stranger)));
+    }
     Configuration::new(members.iter().map(|(node, weight)| Member {
         node: NodeId(*node),
         weight: *weight,
-        auxiliary: false,
+        auxiliary: auxiliary.contains(node),
     }))
 }
 
@@ -131,7 +167,12 @@ mod tests {
             },
             Command::CreateLog {
                 name: "main".into(),
-                members: vec![(1, 1)],
+                members: vec![(1, 1), (2, 1), (3, 1)],
+                auxiliary: vec![3],
+            },
+            Command::SetRetention {
+                log: "main".into(),
+                retention: "7d".parse().unwrap(),
             },
         ];
         let mut once = Directory::default();
@@ -156,5 +197,19 @@ mod tests {
             disk: "d2".into(),
         });
         assert_eq!(directory.nodes[&NodeId(1)].address, "a:1");
+    }
+
+    #[test]
+    fn a_disk_has_one_id_however_often_it_asked() {
+        let mut directory = Directory::default();
+        for id in [2, 3] {
+            directory.apply(&Command::AddNode {
+                id,
+                address: "a:1".into(),
+                disk: "d1".into(),
+            });
+        }
+        let ids: Vec<NodeId> = directory.nodes.keys().copied().collect();
+        assert_eq!(ids, [NodeId(2)]);
     }
 }

@@ -1,7 +1,7 @@
 //! What the parts of a node share: the clock of this round, the ops they ask for, the peers'
 //! addresses, and where each connection belongs.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use paxos::{Message, NodeId, Outcome, Slot, Time};
 
@@ -11,6 +11,7 @@ use crate::format::frame::FetchBytes;
 use crate::format::{BATCH_BUFFER, Frame};
 use crate::line::{Refusal, Request};
 use crate::op::{ConnId, Op};
+use crate::retention::Calendar;
 use crate::{Identity, LogId};
 
 /// Whose business a connection is.
@@ -75,8 +76,12 @@ pub struct Env {
     pub addresses: BTreeMap<NodeId, String>,
     /// Batches on their way to disk and followers.
     pub batches: Pool,
-    /// Least free space that any live voter reported, our own included.
+    /// Some disk is almost full, our own or a live peer's: for status.
     pub disk_is_full: bool,
+    /// Our own is.
+    pub own_is_full: bool,
+    /// The live peers whose disks are.
+    pub full_peers: BTreeSet<NodeId>,
     /// Of our own disk: what was free when last asked, less what was written since.
     pub free_bytes: u64,
     pub stopping: bool,
@@ -85,6 +90,7 @@ pub struct Env {
     /// When this process last went on after it was kept from running.
     pub resumed_at: Time,
     pub reads_in_flight: usize,
+    pub calendar: Calendar,
     next_conn: u64,
 }
 
@@ -111,11 +117,14 @@ impl Env {
             addresses: BTreeMap::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
             disk_is_full: false,
+            own_is_full: false,
+            full_peers: BTreeSet::new(),
             free_bytes: u64::MAX,
             stopping: false,
             appended_at: Time(0),
             resumed_at: Time(0),
             reads_in_flight: 0,
+            calendar: Calendar::default(),
             next_conn: 2,
         }
     }
@@ -127,8 +136,9 @@ impl Env {
         }
     }
 
+    /// This node's own disk.
     pub fn is_full(&self) -> bool {
-        self.disk_is_full || self.free_bytes < self.limits.disk_reserve_bytes
+        self.own_is_full || self.free_bytes < self.limits.disk_reserve_bytes
     }
 
     pub fn connect(&mut self, address: String, place: Place) -> ConnId {

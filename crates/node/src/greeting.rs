@@ -11,6 +11,7 @@ use crate::env::Place;
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
 use crate::node::{Node, Request as Pending, Wants};
 use crate::op::{BLOCK, ConnId, Received};
+use crate::retention::{BadRetention, Retention};
 
 mod peer;
 
@@ -26,11 +27,7 @@ impl Node {
     pub(crate) fn on_accepted(&mut self, conn: ConnId, from: String) {
         if self.env.conns.len() >= self.env.limits.connections_max {
             self.env.conns.insert(conn, Place::Parting);
-            let refusal = Refusal::new(
-                "busy",
-                "this node has too many connections; close some and try again",
-            );
-            return self.env.refuse(conn, refusal);
+            return self.env.refuse(conn, too_many_connections());
         }
         self.env.conns.insert(conn, Place::Greeting);
         self.greetings.insert(
@@ -236,6 +233,13 @@ impl Node {
         rest: &[u8],
         ended: bool,
     ) -> Result<(), Refusal> {
+        // The last ones are for peers, who would take this node for dead, and for who asks what is
+        // the matter.
+        let limit = self.env.limits.connections_max;
+        let is_crowded = self.env.conns.len() > limit - limit / 8;
+        if is_crowded && !matches!(request.verb.as_str(), "peer" | "join" | "status") {
+            return Err(too_many_connections());
+        }
         match request.verb.as_str() {
             "append" => {
                 let id = self.log_named(request)?;
@@ -282,6 +286,14 @@ impl Node {
                     log.on_read_request(&mut self.env, conn, request);
                 }
             }
+            "trim" => {
+                let id = self.log_named(request)?;
+                self.env.conns.insert(conn, Place::Request(id));
+                self.dirty.insert(id);
+                if let Some(log) = self.logs.get_mut(&id) {
+                    log.on_trim_request(&mut self.env, conn, request);
+                }
+            }
             "status" => {
                 request.allow(0, &[])?;
                 let line = self.status_line();
@@ -303,12 +315,23 @@ impl Node {
                 self.env.part(conn, line.as_bytes());
             }
             "create-log" => {
-                request.allow(1, &[])?;
+                request.allow(1, &["auxiliary"])?;
                 let name = request
                     .words
                     .first()
                     .ok_or(LineError::Missing("the log's name"))?
                     .clone();
+                let nodes = request
+                    .get("auxiliary")
+                    .into_iter()
+                    .flat_map(|n| n.split(','));
+                let auxiliary: Result<Vec<u32>, _> = nodes.map(str::parse).collect();
+                let auxiliary = auxiliary.map_err(|_| {
+                    Refusal::new(
+                        "bad-request",
+                        "auxiliary is node ids with commas between them",
+                    )
+                })?;
                 check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
                 if name == DIRECTORY_NAME || self.directory.log_by_name(&name).is_some() {
                     return Err(Refusal::new(
@@ -320,6 +343,30 @@ impl Node {
                     conn,
                     Wants::CreateLog {
                         name,
+                        auxiliary,
+                        proposed: false,
+                    },
+                )?;
+            }
+            "retain" => {
+                request.allow(1, &["retention"])?;
+                let text = request.require("retention")?;
+                let retention: Retention = text
+                    .parse()
+                    .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))?;
+                let id = self.log_named(request)?;
+                if id == DIRECTORY {
+                    return Err(Refusal::new(
+                        "bad-request",
+                        "log 0 is the cluster's directory and keeps everything",
+                    ));
+                }
+                let log = request.words.first().cloned().unwrap_or_default();
+                self.await_directory(
+                    conn,
+                    Wants::Retain {
+                        log,
+                        retention,
                         proposed: false,
                     },
                 )?;
@@ -350,7 +397,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, status, logs, create-log, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, status, logs, create-log, retain, join"
                     ),
                 ));
             }
@@ -404,4 +451,11 @@ impl Node {
         self.answer_requests();
         Ok(())
     }
+}
+
+fn too_many_connections() -> Refusal {
+    Refusal::new(
+        "overloaded",
+        "this node has too many connections; close some, or ask another node",
+    )
 }

@@ -146,7 +146,7 @@ impl Log {
         self.open_next(env);
         self.try_early_closes(env);
         self.write_local(env);
-        if env.is_full()
+        if self.is_full(env)
             && let Some(writer) = &self.ingest.writer
             && writer.sink != Sink::Local
         {
@@ -180,6 +180,8 @@ impl Log {
                 || !self.can_propose()
                 || room < writer.filled as u64
                 || self.ring.bytes() > env.limits.ring_bytes_max
+                // Followers alone may choose: what waits for our own disk needs a bound of its own.
+                || self.store.queued_bytes() > env.limits.store_queue_bytes_max
             {
                 return;
             }
@@ -308,13 +310,31 @@ impl Log {
             return self.acknowledge_proposed(env);
         }
         if stream.end == StreamEnd::Cut {
-            return self.drop_writer(env, Some(cut_off()));
+            return self.supersede_writer(env, cut_off());
         }
         if length > writer.acknowledged {
             writer.acknowledged = length;
             self.send_acknowledgement(env);
             self.part_with_cut_writer(env);
         }
+    }
+
+    /// The writer's stream was cut. All of it that is chosen stands before the cut, and its writer
+    /// hears how much that is before it hears why; it has lost nothing if that is all it sent.
+    fn supersede_writer(&mut self, env: &mut Env, why: Refusal) {
+        let Some(writer) = &mut self.ingest.writer else {
+            return;
+        };
+        let stream = self.engine.state().stream(writer.stream);
+        writer.acknowledged = stream.map_or(0, |s| s.length.0).max(writer.acknowledged);
+        self.part_with_cut_writer(env);
+        if let Some(writer) = &mut self.ingest.writer
+            && writer.told < writer.acknowledged
+        {
+            writer.acknowledging = false;
+            self.send_acknowledgement(env);
+        }
+        self.drop_writer(env, Some(why));
     }
 
     /// Chosen or not: only a mutation acknowledges in this way.
@@ -345,6 +365,12 @@ impl Log {
             .as_mut()
             .filter(|w| w.sink == Sink::Client(conn))
         else {
+            // Who waits for its turn is told so, and may be gone.
+            if !ok {
+                let gone = Sink::Client(conn);
+                self.ingest.queue.retain(|append| append.from != gone);
+                env.close(conn);
+            }
             return;
         };
         if !ok {
@@ -383,13 +409,14 @@ impl Log {
         for (_, closes) in std::mem::take(&mut self.ingest.closing) {
             self.ingest.early_closes.extend(closes);
         }
+        self.trims.propose_again();
         let state = self.engine.state();
         let lost = self.ingest.writer.as_ref().is_some_and(|writer| {
             let length = state.stream(writer.stream).map_or(0, |s| s.length.0);
             length < writer.proposed || writer.close_proposed
         });
         if lost {
-            self.drop_writer(env, Some(cut_off()));
+            self.supersede_writer(env, cut_off());
         }
     }
 
@@ -404,11 +431,15 @@ impl Log {
 
     fn refuse_writers(&mut self, env: &mut Env, refusal: &Refusal) {
         self.drop_writer(env, Some(refusal.clone()));
-        let queue = std::mem::take(&mut self.ingest.queue);
-        let opening = std::mem::take(&mut self.ingest.opening).into_values();
-        for append in queue.into_iter().chain(opening) {
+        for append in std::mem::take(&mut self.ingest.queue) {
             if let Sink::Client(conn) = append.from {
                 env.refuse(conn, refusal.clone());
+            }
+        }
+        // Proposed: whoever leads next may find them accepted, and open them.
+        for (stream, append) in std::mem::take(&mut self.ingest.opening) {
+            if let Sink::Client(conn) = append.from {
+                env.refuse(conn, refusal.clone().key("stream", stream));
             }
         }
         let closing = std::mem::take(&mut self.ingest.closing)
@@ -422,7 +453,9 @@ impl Log {
     }
 
     pub(crate) fn stop_clients(&mut self, env: &mut Env, code: &'static str, sentence: &str) {
-        self.refuse_writers(env, &Refusal::new(code, sentence));
+        let refusal = Refusal::new(code, sentence);
+        self.refuse_writers(env, &refusal);
+        self.refuse_trims(env, &refusal);
         self.stop_readers(env, code, sentence);
     }
 }

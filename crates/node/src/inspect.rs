@@ -1,6 +1,8 @@
 //! What a checker may look at. Nothing here changes anything.
 
-use paxos::{LogState, NodeId, PermitContent, PromisedTerm, Role, StreamName, StreamPosition};
+use paxos::{
+    LogState, NodeId, PermitContent, PromisedTerm, Role, StreamName, StreamPosition, Time,
+};
 
 use crate::LogId;
 use crate::counts::{LogCounts, NodeCounts};
@@ -22,15 +24,66 @@ pub struct LogView<'a> {
 }
 
 impl LogView<'_> {
-    /// Ranges of the chosen output whose bytes are not durable here.
+    /// Ranges of the chosen output whose bytes are not durable here. Of an auxiliary none are missing:
+    /// it need not hold them.
     pub fn missing(&self) -> Vec<(StreamName, std::ops::Range<StreamPosition>)> {
         let mut missing = Vec::new();
+        if self.is_auxiliary() {
+            return missing;
+        }
         for stream in &self.state.streams {
             let range = stream.trimmed..stream.length;
             let gaps = self.log.store.holdings().missing(stream.name, range);
             missing.extend(gaps.into_iter().map(|gap| (stream.name, gap)));
         }
         missing
+    }
+
+    /// When the engine wants to be woken.
+    pub fn deadline(&self) -> Option<Time> {
+        self.log.engine.deadline()
+    }
+
+    /// Who holds the bytes that this leader must propose again, while it lacks them itself.
+    pub fn lacks_bytes_of(&self) -> Vec<NodeId> {
+        let Some(PermitContent::Bound {
+            stream,
+            position,
+            holders,
+        }) = self.log.engine.permit().map(|permit| &permit.content)
+        else {
+            return Vec::new();
+        };
+        let next = *position..StreamPosition(position.0 + 1);
+        match self.log.store.holdings().holds(*stream, next) {
+            true => Vec::new(),
+            false => holders.clone(),
+        }
+    }
+
+    pub fn is_auxiliary(&self) -> bool {
+        self.log.engine.is_auxiliary()
+    }
+
+    /// Leading, with auxiliaries that get its proposals.
+    pub fn is_engaged(&self) -> bool {
+        self.log.engine.is_engaged()
+    }
+
+    /// Whether all of these bytes are durable here.
+    pub fn holds(&self, stream: StreamName, bytes: std::ops::Range<u64>) -> bool {
+        let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
+        self.log.store.holdings().holds(stream, range)
+    }
+
+    /// Bytes of streams that are durable here.
+    pub fn held_bytes(&self) -> u64 {
+        self.log.store.holdings().bytes()
+    }
+
+    /// Bytes that the records take.
+    pub fn disk_bytes(&self) -> u64 {
+        self.log.store.disk_bytes()
     }
 
     /// The promise that peers may have been told of.
@@ -53,7 +106,10 @@ impl Node {
             role: log.engine.role(),
             promised: log.engine.promised(),
             state: log.engine.state(),
-            counts: log.counts,
+            counts: LogCounts {
+                files_reused: log.store.files_reused(),
+                ..log.counts
+            },
             stopped: log.stopped.as_deref(),
             log,
         })

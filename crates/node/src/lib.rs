@@ -32,6 +32,7 @@ mod log;
 mod read;
 mod replicate;
 mod ring;
+mod trim;
 
 pub mod commands;
 mod counts;
@@ -40,6 +41,8 @@ mod inspect;
 mod join;
 mod node;
 mod peers;
+pub mod retention;
+mod split;
 mod start;
 mod status;
 

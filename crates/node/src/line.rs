@@ -24,6 +24,7 @@ pub enum LineError {
     NoVerb,
     BadEncoding(String),
     UnknownKey(String),
+    RepeatedKey(String),
     BadValue { key: String, value: String },
     Missing(&'static str),
     TooManyWords,
@@ -48,6 +49,7 @@ impl fmt::Display for LineError {
             LineError::NoVerb => write!(f, "the request line names no verb, see docs/wire.md"),
             LineError::BadEncoding(word) => write!(f, "{word:?} is not percent-encoded text"),
             LineError::UnknownKey(key) => write!(f, "unknown key {key:?}"),
+            LineError::RepeatedKey(key) => write!(f, "the key {key:?} stands twice"),
             LineError::BadValue { key, value } => write!(f, "{value:?} is no value for {key}"),
             LineError::Missing(what) => write!(f, "the request lacks {what}"),
             LineError::TooManyWords => write!(f, "the request has too many words"),
@@ -76,6 +78,9 @@ impl Request {
         };
         for part in parts {
             match part.split_once('=') {
+                Some((key, _)) if request.get(key).is_some() => {
+                    return Err(LineError::RepeatedKey(key.to_string()));
+                }
                 Some((key, value)) => request.keys.push((key.to_string(), decode(value)?)),
                 None => request.words.push(decode(part)?),
             }
@@ -305,6 +310,10 @@ mod tests {
         assert_eq!(
             r.allow(1, &["label"]),
             Err(LineError::UnknownKey("continues".into()))
+        );
+        assert_eq!(
+            Request::parse(b"logberg/1 read main from=1 from=2"),
+            Err(LineError::RepeatedKey("from".into()))
         );
     }
 

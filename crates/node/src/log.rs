@@ -34,11 +34,15 @@ use crate::ingest::Ingest;
 use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
+use crate::retention::Keeping;
 use crate::ring::{Entry, Ring};
 use crate::store::{NewRecord, RecordContext, Store, StoreEvent};
+use crate::trim::Trims;
 
+mod auxiliary;
 mod rebind;
 
+use auxiliary::Auxiliary;
 use rebind::Rebind;
 
 pub struct Log {
@@ -53,6 +57,8 @@ pub struct Log {
     pub(crate) ingest: Ingest,
     pub(crate) readers: Readers,
     pub(crate) catch_up: CatchUp,
+    pub(crate) trims: Trims,
+    pub(crate) keeping: Keeping,
     pub(crate) alive: BTreeSet<NodeId>,
     own: NodeId,
     role: Role,
@@ -69,6 +75,7 @@ pub struct Log {
     last_read: u64,
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
+    auxiliary: Auxiliary,
     pub(crate) stopped: Option<String>,
     /// It led when it stopped.
     stopped_leading: bool,
@@ -128,6 +135,8 @@ impl Log {
             ingest: Ingest::default(),
             readers: Readers::default(),
             catch_up: CatchUp::default(),
+            trims: Trims::default(),
+            keeping: Keeping::default(),
             alive: BTreeSet::new(),
             at_hand: None,
             awaiting_durable: VecDeque::new(),
@@ -137,6 +146,7 @@ impl Log {
             reads: BTreeMap::new(),
             last_read: 0,
             rebind: None,
+            auxiliary: Auxiliary::default(),
             stopped: None,
             stopped_leading: false,
             counts: LogCounts {
@@ -145,6 +155,9 @@ impl Log {
             },
             last_chosen_at: env.now,
         };
+        log.learn_ages();
+        // What was trimmed and was still there when the process ended.
+        log.trim_store();
         log.catch_up.recount(&log.engine, &log.store);
         log.engine
             .handle(env.now, Input::MissingBytes(log.catch_up.missing_bytes()));
@@ -205,7 +218,8 @@ impl Log {
                 None => break,
             }
         }
-        if self.store.wants_roll() && self.stopped.is_none() {
+        let wants_roll = self.take_wants_roll() || self.store.wants_roll();
+        if wants_roll && self.stopped.is_none() {
             let context = self.context();
             self.store.roll(&self.engine.checkpoint(), context);
             while let Some(op) = self.store.poll_op() {
@@ -239,12 +253,14 @@ impl Log {
             Output::Permit(None) => self.counts.permits_lapsed += 1,
             Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
             Output::Chosen { .. } => self.last_chosen_at = env.now,
+            Output::Release { below } => self.on_release(env, below),
             Output::StateInstalled => {
                 tracing::info!(
                     log = self.id.0,
                     slot = self.engine.first_unchosen().0,
                     "caught up by state"
                 );
+                self.trim_store();
                 self.catch_up.recount_soon();
                 self.counts.states_installed += 1;
             }
@@ -374,6 +390,20 @@ impl Log {
                 self.counts.ranges_lost += 1;
                 self.recount_missing(env);
             }
+            // Who is alone waits for the device.
+            StoreEvent::Unreadable { .. } if self.alive.is_empty() => {}
+            StoreEvent::Unreadable { stream, range } => {
+                tracing::error!(
+                    log = self.id.0,
+                    %stream,
+                    from = range.start.0,
+                    to = range.end.0,
+                    "a record on disk cannot be read; it will be fetched from a peer"
+                );
+                self.counts.ranges_lost += 1;
+                self.store.distrust(stream, range);
+                self.recount_missing(env);
+            }
             StoreEvent::Failed(error) => self.stop(env, format!("the disk failed: {error}")),
         }
     }
@@ -440,6 +470,12 @@ impl Log {
 
     fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
         self.count(&outcome);
+        if matches!(outcome, Outcome::Reconfigured { .. }) {
+            self.catch_up.recount_soon(); // what it must hold depends on its part
+        }
+        if let Outcome::Trimmed { .. } = outcome {
+            self.on_trimmed(env, slot);
+        }
         match &outcome {
             Outcome::Opened(stream) => self.on_opened(env, *stream),
             Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
@@ -541,6 +577,9 @@ impl Log {
         if self.stopped.is_some() {
             return;
         }
+        if self.declines(env, &proposal) {
+            return;
+        }
         env.wrote(bytes.as_ref().map_or(0, |_| proposal.slots.len() as usize));
         self.at_hand = bytes;
         self.engine.handle(
@@ -586,7 +625,10 @@ impl Log {
             self.input(env, Input::Timer);
         }
         self.store.on_time(env.now);
-        if self.is_leading()
+        if self.store.trust_again() {
+            self.recount_missing(env);
+        }
+        if self.may_hand_over()
             && self
                 .store
                 .oldest_write_since()
@@ -601,6 +643,8 @@ impl Log {
         }
         self.drain(env);
         self.rebind(env);
+        self.trim_what_was_held_back();
+        self.pump_trims(env);
         self.ingest(env);
         self.replicate(env);
         self.acknowledge(env);
@@ -608,6 +652,7 @@ impl Log {
         self.pump_readers(env);
         self.pump_catch_up(env);
         self.pump_feeders(env);
+        self.settle_auxiliary(env);
         if env.now.0 > self.last_chosen_at.0 + env.limits.ring_idle {
             let end = self.ring.end();
             self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
@@ -649,6 +694,7 @@ impl Log {
             self.readers.deadline(),
             self.busy_deadline(env),
             self.catch_up_deadline(env),
+            self.auxiliary_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -673,6 +719,7 @@ impl Log {
                 || self.catch_up.is_busy()
                 || self.ingest.is_waiting()
                 || self.readers.are_retrying()
+                || self.trims.are_waiting()
                 || self.ring.bytes() > 0
                 || (self.is_leading()
                     && self.engine.first_unchosen() < self.engine.proposed_up_to()))

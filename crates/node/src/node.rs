@@ -17,12 +17,14 @@ use crate::greeting::Greeting;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
+use crate::retention::Retention;
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
 mod agenda;
 mod directing;
 mod hosting;
+mod splitting;
 
 use agenda::Agenda;
 use directing::directory_members;
@@ -52,6 +54,8 @@ pub struct Node {
     /// An answer about free space is owed.
     space_asked: bool,
     next_tick: Time,
+    /// Since when peers are silent.
+    away_since: BTreeMap<NodeId, Time>,
     stopping_since: Option<Time>,
     /// Everything is handed over and flushed; the files are being closed.
     closing_since: Option<Time>,
@@ -86,6 +90,12 @@ pub(crate) enum Wants {
     },
     CreateLog {
         name: String,
+        auxiliary: Vec<u32>,
+        proposed: bool,
+    },
+    Retain {
+        log: String,
+        retention: Retention,
         proposed: bool,
     },
 }
@@ -130,6 +140,7 @@ impl Node {
             last_round: now,
             space_asked: false,
             next_tick: now,
+            away_since: BTreeMap::new(),
             stopping_since: None,
             closing_since: None,
             finished: false,
@@ -152,7 +163,12 @@ impl Node {
         } else if !self.logs.contains_key(&DIRECTORY) {
             // A new cluster, or the process ended between the node's id and its first replica. The
             // others know its address by now, and come.
-            self.create_log(DIRECTORY, directory::DIRECTORY_NAME, &directory_members());
+            self.create_log(
+                DIRECTORY,
+                directory::DIRECTORY_NAME,
+                &directory_members(),
+                &[],
+            );
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
         for id in ids {
@@ -168,6 +184,8 @@ impl Node {
         self.lead_directory();
         self.answer_requests();
         self.promote();
+        self.split();
+        self.keep_to_retention();
         self.advance_creating();
         self.save_stale_files();
         for (id, log) in &mut self.logs {
@@ -215,7 +233,7 @@ impl Node {
     }
 
     /// With hysteresis, and for the scarcest disk among us and the live peers.
-    fn judge_space(&self) -> bool {
+    fn judge_space(&mut self) -> bool {
         let peers = self
             .peers
             .peers
@@ -224,17 +242,19 @@ impl Node {
             .map(|p| p.free_bytes);
         let least = peers.chain([self.env.free_bytes]).min().unwrap_or(u64::MAX);
         let reserve = self.env.limits.disk_reserve_bytes;
-        let full = if self.env.disk_is_full {
-            least < 2 * reserve
-        } else {
-            least < reserve
-        };
+        let is_full = |was: bool, free: u64| free < if was { 2 * reserve } else { reserve };
+        self.env.own_is_full = is_full(self.env.own_is_full, self.env.free_bytes);
+        let before = std::mem::take(&mut self.env.full_peers);
+        let peers = self.peers.peers.iter().filter(|(_, peer)| peer.alive);
+        let full = peers.filter(|(id, peer)| is_full(before.contains(id), peer.free_bytes));
+        self.env.full_peers = full.map(|(id, _)| *id).collect();
+        let full = self.env.own_is_full || !self.env.full_peers.is_empty();
         if full != self.env.disk_is_full {
             if full {
                 tracing::error!(
                     free_bytes = least,
                     reserve,
-                    "a disk is almost full: appends are refused until space is freed"
+                    "a disk is almost full: appends that need it are refused until space is freed"
                 );
             } else {
                 tracing::info!(
@@ -356,6 +376,10 @@ impl Node {
 
     fn judge_peers(&mut self) {
         for (peer, alive) in self.peers.judge(&self.env) {
+            match alive {
+                true => self.away_since.remove(&peer),
+                false => self.away_since.insert(peer, self.env.now),
+            };
             if !alive {
                 self.peers.on_silent(&mut self.env, peer);
             }

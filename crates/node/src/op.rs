@@ -92,7 +92,8 @@ pub enum Op {
     },
     /// Make a directory (and its entry in its parent) durable. Completes with `Done`.
     CreateDirectory { token: Token, path: PathBuf },
-    /// Replace a small file atomically and durably (write aside, sync, rename, sync the directory).
+    /// Replace a small file atomically and durably (write aside, to `.NAME.new`, sync, rename, sync
+    /// the directory).
     WriteFile {
         token: Token,
         path: PathBuf,
@@ -190,6 +191,11 @@ pub trait Disk {
     /// An exclusive lock held as long as the process (or simulated node) lives; `WouldBlock` if taken.
     fn lock(&mut self, path: &Path) -> io::Result<()>;
     fn free_space(&mut self, path: &Path) -> io::Result<u64>;
+    /// Seconds since the beginning of 1970; `None` if nobody knows. Only ages are reckoned by it, and
+    /// nothing that must be right.
+    fn wall_clock(&mut self) -> Option<u64> {
+        None
+    }
     /// 16 bytes that nobody can predict.
     fn random(&mut self) -> io::Result<[u8; 16]>;
     /// "O_DIRECT" or "buffered: <why>", for status.

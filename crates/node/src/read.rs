@@ -4,13 +4,13 @@
 //! Units:  positions count the bytes of a chain of continued streams, or of all outputs in order.
 //! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
 //!
-//! A reader has at most one chunk in memory, and all readers together at most
-//! `read_buffers_max`: one that does not read costs its chunk and nothing else.
+//! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing
+//! else. At most `read_buffers_max` chunks are on their way from disk at once.
 
 use std::collections::BTreeMap;
 
 use paxos::mutation::{self, Mutation};
-use paxos::{Input, ReadId, StreamEnd, StreamPosition, Time};
+use paxos::{Input, ReadId, StreamEnd, StreamName, StreamPosition, Time};
 
 use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Place};
@@ -85,6 +85,12 @@ impl Readers {
             .min()
     }
 
+    /// For who must know all that is chosen by now: to be given to the engine.
+    pub(crate) fn next_barrier(&mut self) -> ReadId {
+        self.last_read += 1;
+        ReadId(self.last_read)
+    }
+
     pub(crate) fn on_ready(&mut self, up_to: ReadId) {
         self.passed = Some(up_to);
         for reader in self.readers.values_mut() {
@@ -111,8 +117,7 @@ impl Log {
             if let Err(refusal) = self.check_leading(env) {
                 return env.refuse(conn, refusal);
             }
-            self.readers.last_read += 1;
-            let id = ReadId(self.readers.last_read);
+            let id = self.readers.next_barrier();
             reader.barrier = Barrier::Waiting(id);
             barrier = Some(id);
         }
@@ -168,11 +173,14 @@ impl Log {
         if let Err(refusal) = self.check_leading(env) {
             return env.refuse(conn, refusal);
         }
-        self.readers.last_read += 1;
-        let id = ReadId(self.readers.last_read);
+        let id = self.readers.next_barrier();
         self.readers.tables.insert(conn, id);
         self.input(env, Input::Read(id));
         self.send_tables(env);
+    }
+
+    pub(crate) fn has_passed(&self, barrier: ReadId) -> bool {
+        self.readers.passed.is_some_and(|passed| barrier <= passed)
     }
 
     fn send_tables(&mut self, env: &mut Env) {
@@ -196,6 +204,7 @@ impl Log {
         for (conn, _) in std::mem::take(&mut self.readers.tables) {
             env.refuse(conn, refusal.clone());
         }
+        self.refuse_trims(env, &refusal);
         let failed: Vec<ConnId> = self
             .readers
             .readers
@@ -243,16 +252,22 @@ impl Log {
         }
         if !reader.began {
             let Some(length) = reader.cursor.length(state) else {
-                let refusal = Refusal::new(
-                    "unknown-stream",
-                    format!("{} has no such stream", self.name),
-                );
+                let refusal = match reader.cursor.target {
+                    Target::Chain(first) if state.is_forgotten(first) => forgotten(first),
+                    _ => Refusal::new(
+                        "unknown-stream",
+                        format!("{} has no such stream", self.name),
+                    ),
+                };
                 return self.end_reader(env, conn, Err(refusal));
             };
             if reader.cursor.at > length && !reader.follow {
                 let refusal =
                     Refusal::new("past-end", format!("only {length} bytes are chosen so far"));
                 return self.end_reader(env, conn, Err(refusal.key("length", length)));
+            }
+            if let Some(from) = reader.cursor.spot(state).and_then(|spot| spot.left_from) {
+                return self.end_reader(env, conn, Err(trimmed_before(from)));
             }
             if !reader.follow {
                 reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
@@ -277,6 +292,9 @@ impl Log {
         let spot = reader.cursor.spot(state);
         let reached = reader.to.is_some_and(|to| at >= to);
         let Some(mut spot) = spot else {
+            if let Target::Chain(first) = reader.cursor.target {
+                return self.end_reader(env, conn, Err(forgotten(first))); // Since it began.
+            }
             // Nothing was ever opened.
             match reached || !reader.follow {
                 true => self.end_reader(env, conn, Ok("open")),
@@ -301,6 +319,9 @@ impl Log {
             };
             return self.end_reader(env, conn, Ok(status));
         }
+        if let Some(from) = spot.left_from {
+            return self.end_reader(env, conn, Err(trimmed_before(from)));
+        }
         if spot.available == 0 {
             // Following: more may come, unless its writer said that there is no more.
             return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
@@ -308,12 +329,6 @@ impl Log {
                 true => self.end_reader(env, conn, Ok("closed")),
                 false => self.give_sign_of_life(env, conn),
             };
-        }
-        if spot.position < spot.trimmed {
-            let from = at + (spot.trimmed - spot.position);
-            let refusal = Refusal::new("trimmed", format!("bytes before {from} were trimmed"))
-                .key("from", from);
-            return self.end_reader(env, conn, Err(refusal));
         }
         let wanted = spot.available.min(reader.to.map_or(u64::MAX, |to| to - at));
         if let Some(slice) = self.ring.find(spot.stream, StreamPosition(spot.position)) {
@@ -371,7 +386,8 @@ impl Log {
                         .map_or(u64::MAX, |to| to.saturating_sub(reader.cursor.at)),
                 );
                 let count = (bytes.payload.len() as u64).min(wanted) as usize;
-                if count == 0 || asked != Wanted::new(spot.stream, spot.position) {
+                let trimmed = spot.left_from.is_some(); // The next look says so.
+                if count == 0 || trimmed || asked != Wanted::new(spot.stream, spot.position) {
                     return;
                 }
                 let slice = buffer
@@ -385,7 +401,8 @@ impl Log {
             Err(_) => {
                 let since = *reader.missing_since.get_or_insert(env.now);
                 reader.retry_at = Time(env.now.0 + RETRY);
-                if env.now.0 > since.0 + MISSING_WAIT {
+                // An auxiliary waits for no bytes.
+                if env.now.0 > since.0 + MISSING_WAIT || self.engine.is_auxiliary() {
                     let at = reader.cursor.at;
                     let refusal = Refusal::new(
                         "not-here",
@@ -453,4 +470,14 @@ impl Log {
             Err(_) => env.close(conn),
         }
     }
+}
+
+fn trimmed_before(from: u64) -> Refusal {
+    Refusal::new("trimmed", format!("bytes before {from} were trimmed")).key("from", from)
+}
+
+/// Nothing of its chain is left in the table, or its place in the chain is not known any more.
+fn forgotten(stream: StreamName) -> Refusal {
+    let sentence = format!("stream {stream} was trimmed; `logberg streams` lists what is left");
+    Refusal::new("trimmed", sentence)
 }

@@ -22,6 +22,8 @@ pub struct Follower {
     /// When the cursor was last moved back or the peer's acceptance last grew.
     progress_at: Time,
     accepted_up_to: u64,
+    /// An auxiliary at rest: nothing is sent to it.
+    rests: bool,
 }
 
 pub enum Link {
@@ -71,6 +73,7 @@ impl Follower {
             sending: false,
             progress_at: now,
             accepted_up_to: 0,
+            rests: false,
         }
     }
 }
@@ -109,6 +112,15 @@ impl Log {
                 .followers
                 .entry(peer)
                 .or_insert_with(|| Follower::new(first, env.now));
+            if !self.engine.wants_proposals(peer) {
+                follower.rests = true;
+                continue;
+            }
+            if std::mem::take(&mut follower.rests) {
+                follower.cursor = first; // all that is not chosen
+                follower.progress_at = env.now;
+                self.counts.engaged += 1;
+            }
             let accepted = self.engine.peer_accepted_up_to(peer).map_or(0, |s| s.0);
             if accepted > follower.accepted_up_to || follower.cursor < self.ring.end() {
                 follower.accepted_up_to = accepted;
@@ -152,6 +164,7 @@ impl Log {
                     }
                     if !slices.is_empty() {
                         follower.sending = true;
+                        self.counts.proposal_bytes_sent += bytes as u64;
                         env.send(conn, slices);
                     }
                 }
@@ -161,7 +174,7 @@ impl Log {
         let sent_to_all = self
             .followers
             .iter()
-            .filter(|(peer, _)| self.alive.contains(peer))
+            .filter(|(peer, f)| self.alive.contains(peer) && !f.rests)
             .map(|(_, f)| f.cursor)
             .min()
             .unwrap_or(u64::MAX);

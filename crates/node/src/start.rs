@@ -16,17 +16,25 @@ use crate::format::segment::{directory_name, log_of};
 use crate::log::Log;
 use crate::node::{Node, PEERS_FILE};
 use crate::op::Disk;
+use crate::retention::Calendar;
 use crate::store::{
     LOCK_FILE, Manifest, ManifestError, RecordContext, RecoveryReport, ReplayError, Store,
     StoreConfig,
 };
 use crate::{ClusterId, DiskId, Identity, LogId};
 
+/// A manifest that was being written for the first time when the process ended (`Op::WriteFile`).
+const MANIFEST_ASIDE: &str = ".manifest.new";
+
 /// Why a node does not start. Each text says what to do about it.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error("{0} holds no node yet: start it with --bootstrap (a new cluster) or --join HOST:PORT")]
     NothingHere(PathBuf),
+    #[error(
+        "{0} holds a node that has not joined its cluster yet: start it with --join HOST:PORT, or choose an empty directory with --data"
+    )]
+    NotJoined(PathBuf),
     #[error(
         "{0} is not empty and holds no manifest: it is not a Logberg directory; choose another with --data"
     )]
@@ -59,6 +67,9 @@ impl Node {
             Some(manifest) => manifest,
             None => new_manifest(&config, disk)?,
         };
+        if manifest.identity.node == NodeId(0) && !matches!(config.start, Start::Join { .. }) {
+            return Err(StartError::NotJoined(directory.clone()));
+        }
         manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
         manifest.save(disk, &directory)?;
         quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
@@ -75,6 +86,7 @@ impl Node {
             config.advertise.clone(),
         );
         env.now = now;
+        env.calendar = Calendar::new(disk.wall_clock(), now);
         env.addresses = load_peers(disk, &directory, manifest.identity.node);
         let mut logs = BTreeMap::new();
         for listed in &manifest.logs {
@@ -108,10 +120,8 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         return Err(StartError::NothingHere(directory.clone()));
     }
     let others = disk.list(directory).map_err(io)?;
-    if others
-        .iter()
-        .any(|e| e.name != LOCK_FILE && e.name != "lost+found")
-    {
+    let ours = [LOCK_FILE, MANIFEST_ASIDE, "lost+found"];
+    if others.iter().any(|e| !ours.contains(&e.name.as_str())) {
         return Err(StartError::Foreign(directory.clone()));
     }
     let disk_id = DiskId(disk.random().map_err(io)?);
@@ -150,6 +160,7 @@ fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
         salt_seed: env.nonce ^ (u64::from(id.0) << 32 | u64::from(env.incarnation)),
         write_bytes_max: env.limits.write_bytes_max,
         writes_in_flight_max: env.limits.writes_in_flight_max,
+        calendar: env.calendar,
     }
 }
 
@@ -187,6 +198,7 @@ fn recover_log(
         promised: checkpoint.promised,
         first_unchosen: checkpoint.state.next,
     };
+    store.set_time(env.now);
     store.roll(&checkpoint, context);
     let mut log = Log::new(env, id, name.to_string(), store, checkpoint);
     log.counts.torn_tails = u64::from(report.torn.is_some());

@@ -3,8 +3,10 @@
 use paxos::{Role, StreamEnd};
 use serde::Serialize;
 
+use crate::LogId;
 use crate::log::Log;
 use crate::node::Node;
+use crate::retention::Retention;
 
 #[derive(Serialize)]
 struct Status {
@@ -40,9 +42,14 @@ struct LogStatus {
     term: String,
     era: u32,
     weights: Vec<Weight>,
+    /// Leading, with auxiliaries that get its proposals.
+    engaged: bool,
+    /// To followers, with proposals, since the node started.
+    proposal_bytes_sent: u64,
     first_unchosen: u64,
     proposed: u64,
     output_bytes: u64,
+    trimmed_bytes: u64,
     missing_bytes: u64,
     disk_bytes: u64,
     streams: usize,
@@ -55,6 +62,8 @@ struct LogStatus {
 struct Weight {
     node: u32,
     weight: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    auxiliary: bool,
 }
 
 #[derive(Serialize)]
@@ -162,11 +171,15 @@ impl Node {
                 .map(|m| Weight {
                     node: m.node.0,
                     weight: m.weight,
+                    auxiliary: m.auxiliary,
                 })
                 .collect(),
+            engaged: log.engine.is_engaged(),
+            proposal_bytes_sent: log.counts.proposal_bytes_sent,
             first_unchosen: state.next.0,
             proposed,
-            output_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
+            output_bytes: crate::trim::output_bytes(state),
+            trimmed_bytes: crate::trim::forgotten_bytes(state),
             missing_bytes: log.missing_bytes(),
             disk_bytes: log.store.disk_bytes(),
             streams: state.streams.len(),
@@ -185,13 +198,19 @@ impl Node {
         struct Entry<'a> {
             id: u32,
             name: &'a str,
+            retention: String,
         }
+        let retention = |id: LogId| {
+            let entry = self.directory.logs.get(&id);
+            entry.map_or(Retention::default(), |entry| entry.retention)
+        };
         let logs: Vec<Entry> = self
             .logs
             .values()
             .map(|l| Entry {
                 id: l.id.0,
                 name: &l.name,
+                retention: retention(l.id).to_string(),
             })
             .collect();
         line(&logs)

@@ -5,7 +5,7 @@ mod store_kernel;
 use node::format::{RECORD_HEADER, digest};
 use node::op::Time;
 use node::store::{NewRecord, RecordContext, RecoverError, Store};
-use paxos::{Checkpoint, PromisedTerm, StreamName, StreamPosition};
+use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
 use store_kernel::script::{Truth, config, content, read, recover, settle, state, stream};
 use store_kernel::{Kernel, MemoryDisk, Random};
 
@@ -232,7 +232,7 @@ fn trimmed_segments_go_oldest_first_and_the_rest_stays() {
         for _ in 0..12 {
             go_on(&mut store, &mut kernel, &mut truth, &mut random, 60);
             trimmed += random.below(1 + truth.length - trimmed);
-            store.trim(&trim(trimmed));
+            store.trim(Slot(0), &trim(trimmed));
         }
         let mut disk = kernel.crash(&mut random);
         let (accepted, _, bytes) = truth.durable();
@@ -269,7 +269,7 @@ fn trimmed_segments_go_oldest_first_and_the_rest_stays() {
         store.roll(&checkpoint, context);
         let mut kernel = Kernel::new(disk);
         settle(&mut store, &mut kernel, Time(0));
-        store.trim(&trim(u64::MAX));
+        store.trim(Slot(0), &trim(u64::MAX));
         settle(&mut store, &mut kernel, Time(0));
         assert_eq!(store.holdings().bytes(), 0);
         let segments = kernel

@@ -19,6 +19,7 @@ use stateright::{Checker, Model};
 
 const HELP: &str = "\
 --members W,W,..    weight of each node in the first era; 0: no member          1,1,1
+--auxiliary NODE    votes and never leads                                       none
 --elections N,N,..  how often each may stand                                    1,1,0
 --values N,N,..     how often each one's client gives something                 1,1,0
 --bytes N           each time so many bytes; 0: an action                       0
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         tells: one("--tells", 0),
         rule: value("--break").map(|rule| self::rule(&rule)),
         weights,
+        auxiliary: value("--auxiliary").map(|n| NodeId(number("--auxiliary", &n))),
         keeps_the_dead: arguments.iter().any(|a| a == "--keep-the-dead"),
         memory: small::memory::Memory::default(),
     };

@@ -137,6 +137,12 @@ impl Acceptor {
         }
     }
 
+    /// The first slot below `end` whose acceptance here is on its way to disk; `end` if there is none.
+    pub(crate) fn first_undurable(&self, end: Slot) -> Slot {
+        let issued = self.issued.iter().filter(|issued| !issued.slots.is_empty());
+        issued.map(|i| i.slots.start).fold(end, Slot::min)
+    }
+
     /// So many slots behind the last accepted one: only a mutation reckons in this way.
     pub(crate) fn count_on(&self, from: Slot, count: u64) -> SlotRange {
         let start = from.max(self.accepted.end());

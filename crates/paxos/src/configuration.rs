@@ -83,6 +83,10 @@ impl Configuration {
         self.member(node).is_some_and(|member| member.auxiliary)
     }
 
+    pub fn has_auxiliaries(&self) -> bool {
+        self.members.iter().any(|member| member.auxiliary)
+    }
+
     pub fn total(&self) -> u64 {
         self.members.iter().map(|m| u64::from(m.weight)).sum()
     }

@@ -45,6 +45,12 @@ pub struct Timing {
     pub missing_bytes_handicap: u64,
     /// An abdication without a sign of the successor is withdrawn after this.
     pub abdication: u64,
+    /// Auxiliaries get a leader's proposals when nothing was chosen for so long.
+    pub engage_after: u64,
+    /// They get none any more when the active members have kept up for so long.
+    pub disengage_after: u64,
+    /// An auxiliary at rest learns what is chosen, and is released, so often.
+    pub auxiliary_pace: u64,
 }
 
 impl Default for Timing {
@@ -57,6 +63,9 @@ impl Default for Timing {
             phase_one_interval_min: 50_000,
             missing_bytes_handicap: 400_000,
             abdication: 300_000,
+            engage_after: 100_000,
+            disengage_after: 1_000_000,
+            auxiliary_pace: 1_000_000,
         }
     }
 }
@@ -135,6 +144,12 @@ pub enum Output {
     /// All slots below are chosen and applied.
     Chosen {
         up_to: Slot,
+    },
+    /// This auxiliary may drop the bytes of the slots below, as [`Engine::bytes_below`] says.
+    ///
+    /// [`Engine::bytes_below`]: crate::Engine::bytes_below
+    Release {
+        below: Slot,
     },
     /// The state was replaced by a peer's; nothing in between was applied here.
     StateInstalled,

@@ -5,6 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::acceptor::Acceptor;
+use crate::auxiliary::{Auxiliaries, NOT_COUNTED, Released};
 use crate::follower::Recent;
 use crate::leadership::Stage;
 use crate::learner::CatchUp;
@@ -13,9 +14,9 @@ use crate::peers::Peers;
 use crate::random::Random;
 use crate::safety::TERM_NUMBER_MAX;
 use crate::{
-    AcceptedTerm, Checkpoint, Digest, EngineConfig, Ignored, Input, LogState, Message, NodeId,
-    Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role, Slot, SlotRange, Term, Time,
-    Value, WritePermit,
+    AcceptedRun, AcceptedTerm, Checkpoint, Digest, EngineConfig, Era, Ignored, Input, LogState,
+    Message, NodeId, Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role, Slot,
+    SlotRange, Term, Time, Value, WritePermit,
 };
 
 /// The consensus engine of one log on one node.
@@ -47,6 +48,15 @@ pub struct Engine {
     pub(crate) deposed: bool,
     pub(crate) last_phase1: Option<Time>,
     pub(crate) missing_bytes: u64,
+    /// The state jumped since they were counted: what it speaks of need not be here.
+    pub(crate) missing_is_stale: bool,
+    pub(crate) auxiliaries: Auxiliaries,
+    /// In the era before the one it was last looked at in.
+    pub(crate) was_auxiliary: bool,
+    pub(crate) part_told: Option<Era>,
+    /// The last record of a state, and that state's first unchosen slot.
+    pub(crate) state_recorded: (RecordNumber, Slot),
+    pub(crate) released: Option<Released>,
     /// Below it acceptances may have been forgotten (a disk lost records): until all of it is known
     /// chosen this replica promises nothing, for a promise would say that it accepted nothing else.
     pub(crate) forgot_below: Slot,
@@ -112,6 +122,12 @@ impl Engine {
             deposed: false,
             last_phase1: None,
             missing_bytes: 0,
+            missing_is_stale: false,
+            auxiliaries: Auxiliaries::default(),
+            was_auxiliary: false,
+            part_told: None,
+            state_recorded: (RecordNumber(0), state.next),
+            released: None,
             forgot_below,
             catch_up: CatchUp::default(),
             chosen_told: state.next,
@@ -144,7 +160,7 @@ impl Engine {
             Input::BytesWritten(written) => self.on_bytes_written(&written),
             Input::PeerAlive(node) => self.on_peer_alive(node),
             Input::PeerSilent(node) => self.on_peer_silent(node),
-            Input::MissingBytes(count) => self.missing_bytes = count,
+            Input::MissingBytes(count) => self.on_missing_bytes(count),
             Input::BytesUnavailable { term, holders } => self.on_bytes_unavailable(term, holders),
             Input::Timer => self.on_timer(),
             Input::Read(id) => self.on_read(id),
@@ -199,6 +215,9 @@ impl Engine {
             } => {
                 let peer = self.peers.entry(from);
                 peer.missing_bytes = Some(missing_bytes);
+                if missing_bytes == 0 {
+                    peer.held_below = peer.held_below.max(first_unchosen);
+                }
                 self.on_follower_status(
                     from,
                     promised,
@@ -209,12 +228,15 @@ impl Engine {
             }
             Message::Confirm { term, round } => self.on_confirm(from, term, round),
             Message::Confirmed { term, round } => self.on_confirmed(from, term, round),
+            Message::Release { era, below } => self.on_release(from, era, below),
+            Message::Released { era, below } => self.on_released(from, era, below),
         }
     }
 
     fn on_durable(&mut self, up_to: RecordNumber) {
         self.acceptor.on_durable(up_to, self.state.next);
         self.choose();
+        self.settle_released();
         if self.phase1().is_some() {
             self.evaluate_phase1();
         }
@@ -235,7 +257,8 @@ impl Engine {
 
     /// When `Input::Timer` is wanted. Replicas with nothing under way want none.
     pub fn deadline(&self) -> Option<Time> {
-        earliest(self.stage_deadline(), self.catch_up_deadline())
+        let own = earliest(self.stage_deadline(), self.catch_up_deadline());
+        earliest(own, self.auxiliary_deadline())
     }
 
     /// What a record put out last must be able to restore: the promise, the state, and all
@@ -253,6 +276,11 @@ impl Engine {
             state: (*self.state).clone(),
             accepted: self.acceptor.runs(),
         }
+    }
+
+    /// What is accepted here and not known chosen.
+    pub fn accepted(&self) -> Vec<AcceptedRun> {
+        self.acceptor.runs()
     }
 
     /// The node this replica is on.
@@ -346,7 +374,7 @@ impl Engine {
             accepted_term: AcceptedTerm(term),
             accepted_up_to: self.acceptor.durable_end(term, self.state.next),
             first_unchosen: self.state.next,
-            missing_bytes: self.missing_bytes,
+            missing_bytes: self.missing_bytes_told(),
         }
     }
 
@@ -366,9 +394,11 @@ impl Engine {
         })
     }
 
-    /// How many bytes of the chosen output that replica does not hold, by its last status.
+    /// How many bytes of the chosen output that replica does not hold, by its last status. An
+    /// auxiliary does not say.
     pub fn peer_missing_bytes(&self, node: NodeId) -> Option<u64> {
-        self.peers.get(node)?.missing_bytes
+        let missing = self.peers.get(node)?.missing_bytes;
+        missing.filter(|count| *count != NOT_COUNTED)
     }
 
     /// Whether the node's failure detector hears that replica.
@@ -474,6 +504,7 @@ impl Engine {
     pub(crate) fn persist_state(&mut self) {
         let record = self.acceptor.next_record();
         self.last_checkpoint_record = record;
+        self.state_recorded = (record, self.state.next);
         let what = Persist::State;
         self.put(Output::Persist { record, what });
     }
@@ -507,6 +538,8 @@ impl Engine {
         if matches!(self.stage, Stage::Leading(_)) {
             self.settle_leader();
         }
+        self.settle_own_part();
+        self.settle_auxiliaries();
         if !self.role_is_told() {
             self.role = self.role();
             self.put(Output::Role(self.role));

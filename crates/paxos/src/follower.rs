@@ -45,7 +45,7 @@ impl Engine {
             self.ignore(from, Ignored::Malformed);
             return;
         }
-        if term.era > self.state.era {
+        if term.era > self.state.era && !mutation::is(Mutation::UnknownEraPromised) {
             // It repeats the prepare; by then the slots before that era may be known here.
             self.ignore(from, Ignored::EraNotKnown);
             self.catch_up_from(from);
@@ -66,7 +66,9 @@ impl Engine {
             return;
         }
         if term == promised {
-            if self.acceptor.has_accepted_in(term) {
+            if self.acceptor.has_accepted_in(term)
+                && !mutation::is(Mutation::PreparedAgainAfterAccepting)
+            {
                 self.ignore(from, Ignored::AlreadyAcceptedInTerm);
                 return;
             }

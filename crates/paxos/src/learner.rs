@@ -76,6 +76,8 @@ impl Engine {
                 accepted.prefix_end(first, |acceptance| acceptance.term.0 == term)
             } else if own {
                 self.acceptor.durable_end(term, first)
+            } else if member.auxiliary && mutation::is(Mutation::AuxiliaryCountedWithoutBytes) {
+                self.proposed_up_to()
             } else {
                 match self.peers.get(member.node) {
                     Some(peer) => peer.accepted.prefix_end(first, |()| true),
@@ -175,7 +177,13 @@ impl Engine {
 
     pub(crate) fn catch_up_deadline(&self) -> Option<Time> {
         let (_, since) = self.catch_up.gap?;
-        Some(Time(since.0.saturating_add(self.config.timing.retry)))
+        let timing = &self.config.timing;
+        // An auxiliary at rest is sent no proposals, so all it learns is asked for.
+        let wait = match self.is_auxiliary() {
+            true => timing.retry.max(timing.auxiliary_pace),
+            false => timing.retry,
+        };
+        Some(Time(since.0.saturating_add(wait)))
     }
 
     pub(crate) fn on_catch_up_timer(&mut self) {
@@ -255,6 +263,7 @@ impl Engine {
         }
         let new_era = state.era != self.state.era;
         self.state = state;
+        self.missing_is_stale = true;
         self.acceptor.forget_below(self.state.next);
         self.forget_recent();
         self.catch_up.gap = None;

@@ -72,6 +72,7 @@
 //! | `tenure` | when a leader prepares anew, hands over or steps down |
 //! | `follower` | what this replica promises and accepts |
 //! | `learner` | what is chosen, and what to ask others for |
+//! | `auxiliary` | when auxiliaries get proposals, and when they may drop bytes |
 //! | `reads` | when a read sees everything chosen before it |
 //! | `recovery` | where a replica begins again after a restart |
 //! | `safety` | the rules that may never be wrong, as pure functions |
@@ -95,6 +96,7 @@ mod contract;
 mod message;
 mod state;
 
+mod auxiliary;
 mod engine;
 mod follower;
 mod leadership;

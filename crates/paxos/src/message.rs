@@ -6,7 +6,7 @@
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 
-use crate::{AcceptedTerm, Digest, LogState, PromisedTerm, Slot, SlotRange, Term, Value};
+use crate::{AcceptedTerm, Digest, Era, LogState, PromisedTerm, Slot, SlotRange, Term, Value};
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
@@ -70,6 +70,16 @@ pub enum Message {
     Confirmed {
         term: Term,
         round: u64,
+    },
+    /// ‡ To an auxiliary: every active member of `era` durably holds all untrimmed bytes below.
+    Release {
+        era: Era,
+        below: Slot,
+    },
+    /// The answer: what it held below is dropped, as far as it knew the slots chosen.
+    Released {
+        era: Era,
+        below: Slot,
     },
 }
 

@@ -19,6 +19,8 @@ pub(crate) struct Peer {
     /// Its last status, if that told of this leader's term.
     pub status: Option<PeerStatus>,
     pub missing_bytes: Option<u64>,
+    /// It said that all below is chosen and that it durably holds all bytes of that.
+    pub held_below: Slot,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,6 +61,7 @@ impl Peers {
             accepted_up_to: None,
             status: None,
             missing_bytes: None,
+            held_below: Slot(0),
         };
         self.peers.insert(at, peer);
         at

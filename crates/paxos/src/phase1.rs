@@ -81,7 +81,9 @@ impl Engine {
             self.ignore(from, Ignored::Malformed);
             return;
         }
-        let Some(phase) = self.phase1().filter(|phase| phase.term == promise.term) else {
+        let any = mutation::is(Mutation::PromiseForAnotherTermCounted);
+        let phase = self.phase1();
+        let Some(phase) = phase.filter(|phase| phase.term == promise.term || any) else {
             self.ignore(from, Ignored::Stale);
             return;
         };

@@ -329,7 +329,8 @@ impl Engine {
     }
 
     /// Whether that replica has accepted all this leader proposed, knows all chosen that is, and
-    /// misses no bytes, by its last status; and nothing it announced was lost on the way here.
+    /// misses no bytes, by its last status; and nothing it announced was lost on the way here. Of an
+    /// auxiliary bytes are not asked, and at rest neither are acceptances.
     pub fn is_level(&self, node: NodeId) -> bool {
         let Stage::Leading(leading) = &self.stage else {
             return false;
@@ -340,8 +341,12 @@ impl Engine {
         if mutation::is(Mutation::LevelTooEarly) {
             return true;
         }
+        let auxiliary = self.state.configuration.is_auxiliary(node);
+        if !self.wants_proposals(node) {
+            return self.is_level_at_rest(node);
+        }
         leading.again.is_none()
-            && peer.missing_bytes == Some(0)
+            && (auxiliary || peer.missing_bytes == Some(0))
             && self
                 .peer_accepted_up_to(node)
                 .is_some_and(|up_to| up_to >= leading.proposed_up_to)

@@ -25,11 +25,20 @@ pub struct LogState {
     pub sequences: BTreeMap<NodeId, StreamSequence>,
     /// Every untrimmed stream in the order of opening; `streams_trimmed` came before them.
     pub streams: Vec<StreamState>,
-    pub streams_trimmed: u64,
+    pub streams_trimmed: StreamsTrimmed,
     /// The last of `streams` may still grow.
     pub current: Option<StreamName>,
     /// Slots below are forgotten.
     pub trimmed: Slot,
+}
+
+/// What is left of the streams that left the table: so that positions in the log's output, and in
+/// chains of streams, mean the same for ever.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StreamsTrimmed {
+    pub count: u64,
+    /// Their outputs together; none without a stream.
+    pub bytes: u64,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +47,9 @@ pub struct StreamState {
     pub label: String,
     pub metadata: Vec<u8>,
     pub continues: Option<(StreamName, StreamPosition)>,
+    /// Once the stream that it continues has left the table: the first stream of their chain, and
+    /// the chain's position at which this one begins.
+    pub chain: Option<(StreamName, StreamPosition)>,
     pub continued_by: Option<StreamName>,
     /// The slot of its open-stream.
     pub opened: Slot,
@@ -107,7 +119,7 @@ impl LogState {
             next_node_id: NodeId(greatest.saturating_add(1)),
             sequences: BTreeMap::new(),
             streams: Vec::new(),
-            streams_trimmed: 0,
+            streams_trimmed: StreamsTrimmed::default(),
             current: None,
             trimmed: Slot(0),
         }
@@ -232,9 +244,8 @@ impl LogState {
             stream: name,
             reason,
         };
-        let last = self.sequences.get(&name.owner);
         let reused = mutation::is(Mutation::StreamNumberReused);
-        if last.is_some_and(|last| name.sequence <= *last) && !reused {
+        if !self.is_new(name) && !reused {
             return refused(NotOpened::NotNew);
         }
         if let Some((continued, at)) = open.continues {
@@ -262,6 +273,7 @@ impl LogState {
             label: open.label.clone(),
             metadata: open.metadata.clone(),
             continues: open.continues,
+            chain: None,
             continued_by: None,
             opened: slot,
             length: StreamPosition(0),
@@ -284,20 +296,113 @@ impl LogState {
             .windows(2)
             .take_while(|pair| pair[1].opened <= before)
             .count();
-        self.streams.drain(..gone);
-        self.streams_trimmed += gone as u64;
+        self.forget_first(gone);
         for at in 0..self.streams.len() {
             let stream = &self.streams[at];
             if stream.opened >= before {
                 break;
             }
-            let bytes_end = self.streams.get(at + 1).map_or(slot, |next| next.opened);
+            let bytes_end = self.bytes_end(at, slot);
             let kept_max = bytes_end.0 - before.0; // else it is in `gone`, or the last one
             let trimmed = StreamPosition(stream.length.0.saturating_sub(kept_max));
             let stream = &mut self.streams[at];
             stream.trimmed = stream.trimmed.max(trimmed);
         }
         Outcome::Trimmed { before }
+    }
+
+    /// The oldest streams leave the table. Whoever continues them remembers where it stands.
+    fn forget_first(&mut self, count: usize) {
+        let mut chains = BTreeMap::new();
+        for gone in self.streams.drain(..count) {
+            self.streams_trimmed.count += 1;
+            self.streams_trimmed.bytes += gone.length.0;
+            let chain = gone.chain.or_else(|| chains.remove(&gone.name));
+            let (first, begins) = chain.unwrap_or((gone.name, StreamPosition(0)));
+            if let Some(next) = gone.continued_by {
+                chains.insert(next, (first, StreamPosition(begins.0 + gone.length.0)));
+            }
+        }
+        for stream in &mut self.streams {
+            if chains.is_empty() {
+                break;
+            }
+            if let Some(chain) = chains.remove(&stream.name) {
+                stream.chain = Some(chain);
+            }
+        }
+    }
+
+    /// The first stream of the chain that this one is part of, and the chain's position at which
+    /// this one begins.
+    pub fn chain_of(&self, name: StreamName) -> Option<(StreamName, StreamPosition)> {
+        let mut at = self.index_of(name)?;
+        let mut begins = 0;
+        loop {
+            let stream = &self.streams[at];
+            if let Some((first, position)) = stream.chain {
+                return Some((first, StreamPosition(position.0 + begins)));
+            }
+            let Some((before, length)) = stream.continues else {
+                return Some((stream.name, StreamPosition(begins)));
+            };
+            begins += length.0;
+            at = self.streams[..at].iter().rposition(|s| s.name == before)?;
+        }
+    }
+
+    /// What is left of the chain that begins with `first`: its oldest stream in the table, and the
+    /// chain's position at which that begins.
+    pub fn chain_from(&self, first: StreamName) -> Option<(&StreamState, StreamPosition)> {
+        if let Some(stream) = self.stream(first) {
+            return Some((stream, StreamPosition(0)));
+        }
+        self.streams.iter().find_map(|stream| match stream.chain {
+            Some((name, begins)) if name == first => Some((stream, begins)),
+            _ => None,
+        })
+    }
+
+    /// Whether a stream of this name can have been opened and trimmed since. No other of this name
+    /// will ever be opened.
+    pub fn is_forgotten(&self, name: StreamName) -> bool {
+        self.streams_trimmed.count > 0 && !self.is_new(name) && self.stream(name).is_none()
+    }
+
+    /// Whether a stream of this name may be opened: its number exceeds its owner's last.
+    pub fn is_new(&self, name: StreamName) -> bool {
+        let last = self.sequences.get(&name.owner);
+        last.is_none_or(|last| name.sequence > *last)
+    }
+
+    /// The slot before which all is to be trimmed so that the bytes of the stream from the position
+    /// on stay, and those below it, with everything older, are forgotten. None if there is no such
+    /// stream, or it is not that long.
+    pub fn trim_point(&self, stream: StreamName, position: StreamPosition) -> Option<Slot> {
+        let at = self.index_of(stream)?;
+        let found = &self.streams[at];
+        if position == StreamPosition(0) {
+            return Some(found.opened);
+        }
+        let bytes_end = self.bytes_end(at, self.next);
+        let kept = found.length.0.checked_sub(position.0)?;
+        Some(Slot(bytes_end.0.saturating_sub(kept)))
+    }
+
+    /// Whether a trim before this slot would forget anything: of what is there, only the oldest
+    /// stream can have lost bytes already.
+    pub fn would_forget(&self, before: Slot) -> bool {
+        let Some(oldest) = self.streams.first() else {
+            return false;
+        };
+        let leaves = self.streams.get(1).is_some_and(|s| s.opened <= before);
+        let kept_max = self.bytes_end(0, self.next).0.saturating_sub(before.0);
+        leaves || oldest.length.0.saturating_sub(kept_max) > oldest.trimmed.0
+    }
+
+    /// No byte of this stream stands at or above this slot, if `next` is the first slot not applied.
+    fn bytes_end(&self, at: usize, next: Slot) -> Slot {
+        self.streams.get(at + 1).map_or(next, |next| next.opened)
     }
 
     /// Whether a state that came from elsewhere can be true at all.
@@ -309,7 +414,14 @@ impl LogState {
                 .last()
                 .is_some_and(|s| s.name == name && s.end == StreamEnd::Open),
         };
+        let begins_within = |stream: &StreamState| {
+            let begins = stream.chain.map_or(0, |(_, begins)| begins.0);
+            begins <= self.streams_trimmed.bytes
+        };
         growing
+            && self.streams.iter().all(begins_within)
+            && (self.streams_trimmed.count > 0 || self.streams_trimmed.bytes == 0)
+            && self.streams_trimmed.bytes <= self.next.0
             && self.era_start <= self.next
             && self.trimmed <= self.next
             && Configuration::new(self.configuration.members().iter().copied())
@@ -643,7 +755,11 @@ mod tests {
         );
         trim(&mut state, 112);
         assert_eq!(state.stream(name(1, 1)), None);
-        assert_eq!(state.streams_trimmed, 1);
+        let trimmed = StreamsTrimmed {
+            count: 1,
+            bytes: 100,
+        };
+        assert_eq!(state.streams_trimmed, trimmed);
         let trimmed = state.stream(name(2, 1)).unwrap().trimmed.0;
         assert!(
             (6..=10).contains(&trimmed),
@@ -661,5 +777,89 @@ mod tests {
         );
         write(&mut state, name(3, 1), 0, 5);
         assert!(state.is_sound());
+    }
+
+    /// Whoever reads a chain by its first stream's name goes on doing so.
+    #[test]
+    fn a_chain_keeps_its_positions_when_its_first_streams_are_gone() {
+        let mut state = fresh();
+        open(&mut state, name(1, 1), None); // slot 0
+        write(&mut state, name(1, 1), 0, 10);
+        let at_ten = Some((name(1, 1), StreamPosition(10)));
+        open(&mut state, name(2, 1), at_ten); // 11
+        write(&mut state, name(2, 1), 0, 20);
+        let at_twenty = Some((name(2, 1), StreamPosition(20)));
+        open(&mut state, name(3, 1), at_twenty); // 32
+        write(&mut state, name(3, 1), 0, 5);
+        let place = |state: &LogState| {
+            let chain = state.chain_of(name(3, 1)).unwrap();
+            (chain.0, chain.1.0)
+        };
+        assert_eq!(place(&state), (name(1, 1), 30));
+        for (before, begins) in [(Slot(11), 10), (Slot(32), 30)] {
+            act(&mut state, Action::Trim { before });
+            assert_eq!(place(&state), (name(1, 1), 30), "before {before}");
+            let left = state.chain_from(name(1, 1)).unwrap();
+            assert_eq!((left.0.opened, left.1.0), (before, begins));
+            assert_eq!(state.streams_trimmed.bytes, begins);
+        }
+        assert!(state.is_forgotten(name(1, 1)) && state.is_forgotten(name(2, 1)));
+        assert!(!state.is_forgotten(name(3, 1)) && !state.is_forgotten(name(3, 2)));
+        assert_eq!(
+            state.chain_from(name(2, 1)),
+            None,
+            "its place is not known any more"
+        );
+        assert!(state.is_sound());
+    }
+
+    #[test]
+    fn a_trim_that_would_forget_nothing_is_known_beforehand() {
+        let mut state = fresh();
+        assert!(!state.would_forget(Slot(9)));
+        open(&mut state, name(1, 1), None);
+        write(&mut state, name(1, 1), 0, 10);
+        open(&mut state, name(2, 1), None);
+        write(&mut state, name(2, 1), 0, 10);
+        for before in [0, 1, 2, 5, 5, 10, 11, 12, 13, 20, 22, 22, 23, 99] {
+            let before = Slot(before);
+            let mut after = state.clone();
+            act(&mut after, Action::Trim { before });
+            assert_eq!(
+                state.would_forget(before),
+                after.streams != state.streams,
+                "{before}"
+            );
+            state = after;
+        }
+    }
+
+    #[test]
+    fn a_trim_point_is_exact_though_bytes_are_chosen_meanwhile() {
+        let mut state = fresh();
+        open(&mut state, name(1, 1), None);
+        write(&mut state, name(1, 1), 0, 100);
+        open(&mut state, name(2, 1), None);
+        write(&mut state, name(2, 1), 0, 50);
+        let point = |state: &LogState, stream, at| state.trim_point(stream, StreamPosition(at));
+        assert_eq!(point(&state, name(1, 1), 101), None, "it is not that long");
+        assert_eq!(point(&state, name(9, 1), 0), None);
+        for (stream, at) in [
+            (name(1, 1), 30),
+            (name(2, 1), 0),
+            (name(2, 1), 20),
+            (name(2, 1), 50),
+        ] {
+            let before = point(&state, stream, at).unwrap();
+            let length = state.streams.last().unwrap().length.0;
+            write(&mut state, name(2, 1), length, 7);
+            act(&mut state, Action::Trim { before });
+            let trimmed = state.stream(stream).unwrap().trimmed.0;
+            assert_eq!(trimmed, at, "of {stream}");
+            state.apply(
+                SlotRange::new(state.next, Slot(state.next.0 + 1)),
+                &Value::NoOp,
+            );
+        }
     }
 }

@@ -57,7 +57,8 @@ fn run(seed: u64) -> World {
                     .all(|n| n.engine.as_ref().unwrap().first_unchosen() > slot)
             });
         }
-        world.run(300_000);
+        // Auxiliaries are released once a second.
+        world.run(2_500_000);
         world.check_agreement();
         for node in &world.nodes {
             let engine = node.engine.as_ref().unwrap();
@@ -100,17 +101,18 @@ fn clusters_agree_through_every_storm_and_live_after_it() {
     }
     let count = std::env::var("PAXOS_SEEDS").map_or(60, |n| n.parse().unwrap());
     let from = std::env::var("PAXOS_FROM").map_or(0, |n| n.parse().unwrap());
-    let (mut chosen, mut reads, mut eras) = (0, 0, 0);
+    let (mut chosen, mut reads, mut eras, mut releases) = (0, 0, 0, 0);
     for seed in from..from + count {
         let world = run(seed);
         chosen += world.truth.len();
         reads += world.reads_answered;
+        releases += world.releases;
         eras += world.nodes[0].engine.as_ref().unwrap().state().era.0;
     }
-    eprintln!("{chosen} slots, {reads} reads, {eras} eras");
+    eprintln!("{chosen} slots, {reads} reads, {eras} eras, {releases} bytes released");
     assert!(
-        chosen > 10_000 && reads > 100 && eras > 20,
-        "{chosen} {reads} {eras}"
+        chosen > 10_000 && reads > 100 && eras > 20 && releases > 100,
+        "{chosen} {reads} {eras} {releases}"
     );
 }
 

@@ -108,6 +108,18 @@ fn a_leader_that_comes_again_proposes_the_latest_value() {
     );
 }
 
+/// It votes, and never leads.
+#[test]
+fn two_leaders_and_an_auxiliary_agree() {
+    search(
+        "an auxiliary",
+        Small {
+            auxiliary: Some(NodeId(3)),
+            ..two_leaders()
+        },
+    );
+}
+
 #[test]
 fn three_leaders_agree() {
     let elections = vec![1, 1, 1];
@@ -148,6 +160,8 @@ fn a_new_era_begins_after_all_of_the_one_before() {
     search("a node joins", one_leader(joins, vec![1, 1, 0]));
     let leaves = Change::Decrement(NodeId(3));
     search("a node leaves", one_leader(leaves, vec![1, 1, 1]));
+    let rests = Change::MarkAuxiliary(NodeId(3));
+    search("a node becomes auxiliary", one_leader(rests, vec![1, 1, 1]));
     search(
         "a heavy node becomes light, and two lead",
         Small {

@@ -29,6 +29,13 @@ fn worlds() -> Vec<(&'static str, Small)> {
             },
         ),
         (
+            "an auxiliary",
+            Small {
+                auxiliary: Some(NodeId(3)),
+                ..two()
+            },
+        ),
+        (
             "a node leaves",
             Small {
                 elections: vec![1, 0, 0],
@@ -89,6 +96,7 @@ fn every_broken_rule_of_safety_is_found() {
         Mutation::ChosenWithoutAQuorum,
         Mutation::Q2OfTheWrongEra,
         Mutation::LearnedInAnotherTerm,
+        Mutation::AuxiliaryCountedWithoutBytes,
     ] {
         for asserts in [true, false] {
             mutation::set_asserts(asserts);

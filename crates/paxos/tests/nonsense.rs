@@ -138,6 +138,14 @@ fn message() -> impl Strategy<Value = Message> {
         ),
         (term(), 0u64..4).prop_map(|(term, round)| Message::Confirm { term, round }),
         (term(), 0u64..4).prop_map(|(term, round)| Message::Confirmed { term, round }),
+        (0u32..3, slot()).prop_map(|(era, below)| {
+            let era = Era(era);
+            Message::Release { era, below }
+        }),
+        (0u32..3, slot()).prop_map(|(era, below)| {
+            let era = Era(era);
+            Message::Released { era, below }
+        }),
     ]
 }
 

@@ -35,6 +35,8 @@ pub struct DiskFaults {
     /// Per op that changes something: it fails once.
     pub write_errors: PerMillion,
     pub read_errors: PerMillion,
+    /// Blocks of files, by path and offset, that no running process can read.
+    pub bad_blocks: BTreeSet<(PathBuf, u64)>,
     /// Per read of a process that starts: an error, or a bit flipped on its way. Over when it has
     /// started, or not.
     pub start_read_errors: PerMillion,
@@ -63,6 +65,8 @@ pub struct SimDisk {
     pub(crate) counts: DiskCounts,
     /// Where the last few writes to each file began, oldest first.
     last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
+    /// When the last write to each file was to be over.
+    quiet_from: BTreeMap<PathBuf, Time>,
 }
 
 /// What went wrong on a disk, in all.
@@ -117,6 +121,7 @@ impl Default for DiskFaults {
         DiskFaults {
             write_errors: PerMillion(0),
             read_errors: PerMillion(0),
+            bad_blocks: BTreeSet::new(),
             start_read_errors: PerMillion(0),
             start_flips: PerMillion(0),
             broken: false,
@@ -141,6 +146,7 @@ impl SimDisk {
             failed_changes: 0,
             counts: DiskCounts::default(),
             last_writes: BTreeMap::new(),
+            quiet_from: BTreeMap::new(),
         }
     }
 
@@ -235,6 +241,7 @@ impl SimDisk {
                     at = at.max(open.writes_until);
                     open.writes_until = at;
                     open.all_until = open.all_until.max(at);
+                    self.quiet_from.insert(open.path.clone(), at);
                 }
                 None => wrong = Some(io::ErrorKind::NotFound),
             },
@@ -431,6 +438,19 @@ impl SimDisk {
         }
     }
 
+    /// Nothing is under way, nothing failed, and the file was not written since `since`.
+    pub(crate) fn is_quiet(&self, path: &Path, since: Time) -> bool {
+        let rests = self.in_flight.is_empty() && self.held.is_empty() && self.failed_changes == 0;
+        rests && self.quiet_from.get(path).is_some_and(|at| *at <= since)
+    }
+
+    /// Where the zeros at its end begin.
+    pub(crate) fn written_end(&self, path: &Path) -> u64 {
+        let contents = self.contents(path).unwrap_or_default();
+        let last = contents.iter().rposition(|byte| *byte != 0);
+        last.map_or(0, |last| last as u64 + 1)
+    }
+
     /// What a change that was answered with an error leaves: anything between nothing and all.
     fn fail(&mut self, op: Op, random: &mut Random) {
         if let Op::Write { file, .. } = &op
@@ -540,6 +560,12 @@ impl SimDisk {
         let Some(open) = self.open.get(&file) else {
             return Err(io::Error::from_raw_os_error(EBADF));
         };
+        let read = offset..offset + into.len() as u64;
+        let is_bad = |(path, at): &(PathBuf, u64)| *path == open.path && read.contains(at);
+        if self.faults.bad_blocks.iter().any(is_bad) {
+            self.counts.failed_reads += 1;
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         match (&open.contents, open.refused) {
             (Some(contents), _) => {
                 let count = read_at(&contents.borrow(), offset, into);

@@ -1,5 +1,7 @@
 //! Does harm by chance, undoes it, and at last leaves the world in peace.
 
+mod depose;
+
 use std::collections::BTreeMap;
 
 use node::op::Time;
@@ -23,6 +25,8 @@ pub struct Nemesis {
     /// Until when each node is somebody's victim.
     victims: Vec<Time>,
     acts: BTreeMap<Act, u64>,
+    /// Which start of the node with the bad disk it was when a bit was turned last.
+    flipped_in_start: Option<u64>,
     peace: bool,
 }
 
@@ -56,6 +60,7 @@ impl World {
             random,
             victims: vec![Time(0); nodes.len()],
             acts: BTreeMap::new(),
+            flipped_in_start: None,
             peace: false,
         }));
         self.clock.after(0, Event::Nemesis);
@@ -168,8 +173,28 @@ impl Nemesis {
             if failed || victim_until > world.now() {
                 world.crash(node);
             }
+        }
+        let dead = self.stay_dead(world);
+        for &node in self.nodes.iter().filter(|node| !dead.contains(node)) {
             bring_back(world, node);
         }
+    }
+
+    /// Who is to stay dead for now.
+    fn stay_dead(&mut self, world: &mut World) -> Vec<HostId> {
+        if !self.swarm.leaves_dead {
+            return Vec::new();
+        }
+        let is_dead = |node: &&HostId| world.status(**node) == Status::Crashed;
+        let mut dead: Vec<HostId> = self.nodes.iter().filter(is_dead).copied().collect();
+        if dead.is_empty()
+            && let Some(leader) = depose::leader(world, &self.nodes)
+        {
+            world.crash(leader);
+            dead.push(leader);
+        }
+        dead.truncate((self.nodes.len() - 1) / 2);
+        dead
     }
 
     fn perform(&mut self, world: &mut World, act: Act) {
@@ -179,6 +204,7 @@ impl Nemesis {
         match act {
             Act::KillAll => return self.kill_all(world, over),
             act if act.is_damage() => return self.damage(world, act, over),
+            Act::Depose => return self.depose(world),
             Act::Reset => return self.reset(world),
             Act::JumpClock => {
                 if let Some(&node) = self.random.pick(&self.nodes) {
@@ -243,8 +269,8 @@ impl Nemesis {
                     }
                 });
             }
-            Act::KillAll | Act::Reset | Act::JumpClock => {}
-            Act::FlipBit | Act::FlipBitAtStart | Act::LoseDisk => {}
+            Act::KillAll | Act::Reset | Act::JumpClock | Act::Depose => {}
+            Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk => {}
         }
         in_war(world, over, move |world| bring_back(world, victim));
     }
@@ -281,6 +307,9 @@ impl Nemesis {
     fn damage(&mut self, world: &mut World, act: Act, over: Time) {
         let index = (world.seed() % self.nodes.len() as u64) as usize;
         let node = self.nodes[index];
+        if act == Act::FlipBitInTail {
+            return self.flip_in_tail(world, index, over);
+        }
         if act != Act::FlipBit {
             self.did(act);
             world.crash(node);
@@ -302,6 +331,7 @@ impl Nemesis {
             if settled > 0 {
                 let offset = self.random.below(settled);
                 self.did(act);
+                self.flipped_in_start = Some(world.starts(node));
                 world.corrupt(node, path, offset);
             }
         }

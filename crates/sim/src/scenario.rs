@@ -30,7 +30,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use node::op::Time;
 use serde::{Deserialize, Serialize};
 
-use crate::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
+use crate::client::{
+    Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain, Trimmer,
+    TrimmerConfig,
+};
 use crate::host::{HostId, Start};
 use crate::random::Random;
 use crate::swarm::Swarm;
@@ -51,13 +54,28 @@ pub struct Scenario {
     pub stale_ppm: u64,
     /// Of reads: go on with what comes later.
     pub follow_ppm: u64,
+    /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub trims: bool,
     /// The harm begins when everything is set up and well.
     pub begin_well: bool,
+    /// The third node is auxiliary in the log that clients create.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub auxiliary: bool,
     /// How long the nemesis does harm.
     pub harm_us: u64,
     /// At the latest after so many steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub harm_steps_max: Option<u64>,
+    /// After the harm no node hears another for so long.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dark_us: u64,
+    /// Somebody asks one node after the other how much is there, without following any hint.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub probes: bool,
+    /// How long writers wait for an answer before they try another node.
+    #[serde(default = "patience_us")]
+    pub patience_us: u64,
     /// How long everything may take to become well afterwards.
     pub calm_us: u64,
     /// Of any one wait: more means that something runs in circles.
@@ -84,6 +102,14 @@ pub struct Failure {
     state: String,
 }
 
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+fn patience_us() -> u64 {
+    AppenderConfig::default().patience_us
+}
+
 /// Of a writer that comes when all is well.
 const NEW_BYTES: u64 = 5_000;
 
@@ -99,9 +125,14 @@ impl Scenario {
             bytes_per_writer: 300_000,
             stale_ppm: 200_000,
             follow_ppm: 200_000,
+            trims: false,
             begin_well: false,
+            auxiliary: false,
             harm_us: 10_000_000,
             harm_steps_max: None,
+            dark_us: 0,
+            probes: false,
+            patience_us: patience_us(),
             calm_us: 120_000_000,
             events_max: 20_000_000,
             swarm: Swarm::draw(seed, 3),
@@ -182,34 +213,64 @@ impl Cluster {
             chunk_bytes: 1..chunk_bytes_max,
             pace_us: 0..pace_us_max,
             eager: random.coin(),
+            patience_us: scenario.patience_us,
             ..AppenderConfig::default()
         };
-        let shared = chain.clone();
-        let writer = self.world.add_host(&format!("writer{number}"));
-        let started = self.world.start(writer, move |_disk, _now| {
-            let appender = Appender::new(seed, config.clone(), shared.clone());
-            Ok(Box::new(appender))
-        });
-        started.expect("a writer always starts");
-        self.writers.push(writer);
+        self.start_writer(seed, config, &chain);
+        let config = ReaderConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            stale_ppm: scenario.stale_ppm,
+            follow_ppm: scenario.follow_ppm,
+            ..ReaderConfig::default()
+        };
         for reader in 0..scenario.readers_per_writer as u64 {
+            let name = format!("reader{number}-{reader}");
+            self.add_reader(&name, seed ^ (reader << 32), config.clone(), &chain);
+        }
+        if scenario.probes && number == 0 {
             let config = ReaderConfig {
-                log: log.to_owned(),
-                nodes: self.addresses.clone(),
-                stale_ppm: scenario.stale_ppm,
-                follow_ppm: scenario.follow_ppm,
-                ..ReaderConfig::default()
+                probes: true,
+                stale_ppm: 0,
+                follow_ppm: 0,
+                rest_us: 5_000..100_000,
+                // A node that stands still is asked again, with what is known by then.
+                patience_us: 150_000 + 4 * scenario.swarm.network.latency_us.end,
+                ..config
             };
-            let shared = chain.clone();
-            let host = self.world.add_host(&format!("reader{number}-{reader}"));
-            let started = self.world.start(host, move |_disk, _now| {
-                let seed = seed ^ (reader << 32);
-                Ok(Box::new(Reader::new(seed, config.clone(), shared.clone())))
-            });
-            started.expect("a reader always starts");
-            self.readers.push(host);
+            self.add_reader("prober", seed ^ (1 << 48), config, &chain);
+        }
+        if scenario.trims {
+            self.add_trimmer(log, number, chain.clone());
         }
         self.chains.push(chain);
+    }
+
+    fn add_reader(&mut self, name: &str, seed: u64, config: ReaderConfig, chain: &SharedChain) {
+        let shared = chain.clone();
+        let host = self.world.add_host(name);
+        let started = self.world.start(host, move |_disk, _now| {
+            Ok(Box::new(Reader::new(seed, config.clone(), shared.clone())))
+        });
+        started.expect("a reader always starts");
+        self.readers.push(host);
+    }
+
+    /// Comes and goes with the readers.
+    fn add_trimmer(&mut self, log: &str, number: u64, chain: SharedChain) {
+        let seed = self.scenario.seed.wrapping_mul(1000) + number;
+        let config = TrimmerConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            rest_us: 1_000..self.scenario.harm_us / 4,
+            patience_us: 10_000_000,
+        };
+        let host = self.world.add_host(&format!("trimmer{number}"));
+        let started = self.world.start(host, move |_disk, _now| {
+            Ok(Box::new(Trimmer::new(seed, config.clone(), chain.clone())))
+        });
+        started.expect("it needs no disk");
+        self.readers.push(host);
     }
 
     /// A writer that comes when all is well, with little to say and nobody who reads it.
@@ -223,15 +284,22 @@ impl Cluster {
             ending: Ending::Vanish,
             ..AppenderConfig::default()
         };
+        let writer = self.start_writer(seed, config, &chain);
+        self.chains.push(chain);
+        writer
+    }
+
+    fn start_writer(&mut self, seed: u64, config: AppenderConfig, chain: &SharedChain) -> HostId {
         let shared = chain.clone();
-        let writer = self.world.add_host(&format!("writer{number}"));
+        let writer = self
+            .world
+            .add_host(&format!("writer{}", self.writers.len()));
         let started = self.world.start(writer, move |_disk, _now| {
             let appender = Appender::new(seed, config.clone(), shared.clone());
             Ok(Box::new(appender))
         });
         started.expect("a writer always starts");
         self.writers.push(writer);
-        self.chains.push(chain);
         writer
     }
 
@@ -260,6 +328,21 @@ impl Cluster {
         }
         let outcome = self.world.run_until(limits, World::is_peace);
         self.expect("the nemesis to leave", outcome)
+    }
+
+    /// No node hears another for a while; then all do again.
+    pub(crate) fn darken(&mut self) {
+        for &from in &self.nodes {
+            for &to in self.nodes.iter().filter(|to| **to != from) {
+                self.world.cut(from, to);
+            }
+        }
+        let limits = Limits {
+            until: Time(self.world.now().0 + self.scenario.dark_us),
+            events_max: self.scenario.events_max,
+        };
+        self.world.run_until(limits, |_| false);
+        self.world.heal_all();
     }
 
     /// In peace, until every client has what it came for.

@@ -13,7 +13,12 @@ use crate::random::Random;
 pub(crate) struct StartUp<'a> {
     pub disk: &'a mut SimDisk,
     pub random: &'a mut Random,
+    /// What a clock on the wall shows.
+    pub second: u64,
 }
+
+/// At the beginning of the world, since that of 1970.
+pub(crate) const FIRST_SECOND: u64 = 1_800_000_000;
 
 impl StartUp<'_> {
     /// What is at rest stays as it is.
@@ -78,6 +83,10 @@ impl Disk for StartUp<'_> {
 
     fn free_space(&mut self, path: &Path) -> io::Result<u64> {
         self.disk.free_space(path)
+    }
+
+    fn wall_clock(&mut self) -> Option<u64> {
+        Some(self.second)
     }
 
     fn random(&mut self) -> io::Result<[u8; 16]> {

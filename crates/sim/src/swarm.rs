@@ -24,6 +24,10 @@ pub struct Swarm {
     pub victims_max: usize,
     /// What it does, and how often compared with the others.
     pub acts: Vec<(Act, u32)>,
+    /// When it leaves, a minority stays dead until the others have shown that they can do without:
+    /// those that are dead at that moment, or else whoever leads.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub leaves_dead: bool,
     /// Of all that it would do, only these turns: how a shrunk run differs from its seed's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_turns: Option<BTreeSet<u64>>,
@@ -73,6 +77,12 @@ pub enum Act {
     FlipBitAtStart,
     /// That node comes back with an empty disk. Drawn by the workload only.
     LoseDisk,
+    /// As `FlipBit`, in what that node wrote last, and it starts again; the leader dies meanwhile.
+    /// Drawn by the workload only.
+    FlipBitInTail,
+    /// Whoever leads is killed, held up or cut off from its peers; if the next leader then needs
+    /// bytes of it, it dies. Drawn by the workload only.
+    Depose,
 }
 
 const ACTS: [Act; 16] = [
@@ -117,12 +127,17 @@ impl Act {
             Act::FlipBit => "flip-bit",
             Act::FlipBitAtStart => "flip-bit-at-start",
             Act::LoseDisk => "lose-disk",
+            Act::FlipBitInTail => "flip-bit-in-tail",
+            Act::Depose => "depose",
         }
     }
 
     /// It spoils what a disk holds, so it may befall one node only.
     pub fn is_damage(self) -> bool {
-        matches!(self, Act::FlipBit | Act::FlipBitAtStart | Act::LoseDisk)
+        matches!(
+            self,
+            Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk
+        )
     }
 }
 
@@ -134,6 +149,7 @@ impl Swarm {
             lasts_us: 100_000..1_000_000,
             victims_max: 0,
             acts: Vec::new(),
+            leaves_dead: false,
             only_turns: None,
             write_errors: PerMillion(0),
             read_errors: PerMillion(0),

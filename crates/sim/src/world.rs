@@ -10,7 +10,7 @@ use crate::disk::SimDisk;
 use crate::host::{Host, HostId, Process, Status};
 use crate::nemesis::Nemesis;
 use crate::net::{Network, PendingReceive};
-use crate::startup::StartUp;
+use crate::startup::{FIRST_SECOND, StartUp};
 use crate::trace::Trace;
 
 /// Where a run ends at the latest.
@@ -125,7 +125,13 @@ impl World {
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
         let now = state.clock.shows(self.clock.now);
-        let process = start(&mut StartUp { disk, random }, now);
+        let second = FIRST_SECOND + self.clock.now.0 / 1_000_000;
+        let start_up = &mut StartUp {
+            disk,
+            random,
+            second,
+        };
+        let process = start(start_up, now);
         let faults = &mut self.disks[host.index()].faults;
         faults.start_read_errors.0 = 0;
         faults.start_flips.0 = 0;
@@ -552,7 +558,12 @@ impl World {
     pub fn with_disk<R>(&mut self, host: HostId, look: impl FnOnce(&mut dyn Disk) -> R) -> R {
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
-        look(&mut StartUp { disk, random })
+        let second = FIRST_SECOND + self.clock.now.0 / 1_000_000;
+        look(&mut StartUp {
+            disk,
+            random,
+            second,
+        })
     }
 
     pub fn network(&mut self) -> &mut Network {

@@ -3,6 +3,7 @@
 //! ```text
 //!   append     cluster and floor in turn ── load ── latency ──┐
 //!   failover   cluster, a fault, the next ack ── proxied ─────┤   report, one line of JSON
+//!   auxiliary  cluster, two logs, the active follower killed ─┤
 //!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
 //!   catch-up   cluster, a node that was away, acks ───────┤
 //!   elections  cluster and busy cores ────────────────────────┤
@@ -31,6 +32,7 @@ mod proxied;
 pub mod proxy;
 
 pub mod append;
+pub mod auxiliary;
 pub mod catch_up;
 pub mod elections;
 pub mod failover;

@@ -11,7 +11,7 @@ use clap::Args;
 use crate::exit::{Failure, Kind};
 use crate::quantity;
 
-const PREFIX: &str = "logberg-bench-";
+const PREFIX: &str = "logberg-scratch-";
 /// Left free for everybody else.
 const RESERVE_BYTES: u64 = 2 << 30;
 
@@ -44,7 +44,7 @@ impl Place {
         let free = free_bytes(&parent)?;
         if free < bytes_needed + RESERVE_BYTES {
             let sentence = format!(
-                "this bench may write {} to {}, where {} are free, and leaves {} to others: \
+                "this may write {} to {}, where {} are free, and leaves {} to others: \
                  name a larger disk with --directory, or ask for less",
                 quantity::shown(bytes_needed),
                 parent.display(),

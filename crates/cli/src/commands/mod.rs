@@ -37,6 +37,7 @@ commands! {
     append Append,
     read Read,
     streams Streams,
+    trim Trim,
     status Status,
     log Log,
     node Node,

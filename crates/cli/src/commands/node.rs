@@ -194,6 +194,9 @@ fn serve(mut config: NodeConfig) -> Result<()> {
     if files.is_some_and(|limit| limit < 256) {
         tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
     }
+    // Segments need files too, and a replica without the next one stops: clients must not take them.
+    let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
+    config.limits.connections_max = config.limits.connections_max.min(half);
     let mut kernel = Kernel::new(kernel_config()).context("cannot set up the event loop")?;
     let bound = kernel.bind(&config.listen).map_err(|error| {
         let sentence = match error.kind() {

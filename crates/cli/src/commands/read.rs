@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Write};
 
 use anyhow::Result;
 use clap::Args;
-use client::{Client, ReadEnd, ReadOptions, StreamName};
+use client::{Client, ReadEnd, ReadError, ReadOptions, StreamName};
 
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
@@ -19,6 +19,7 @@ end at a clean end (with --json: always, as an object).
 
 Example:
   logberg read main > everything
+  logberg read main --left > what-was-not-trimmed
   logberg read main 1.4.2 --from 1M --to 2M
   logberg read main --follow | grep error")]
 pub struct Arguments {
@@ -30,6 +31,9 @@ pub struct Arguments {
     /// The first position
     #[arg(long, value_name = "P", default_value = "0", value_parser = quantity::bytes)]
     from: u64,
+    /// Begin with the first byte that was not trimmed, if that lies behind --from
+    #[arg(long)]
+    left: bool,
     /// The position after the last
     #[arg(long, value_name = "P", value_parser = quantity::bytes)]
     to: Option<u64>,
@@ -51,17 +55,23 @@ impl Arguments {
         }
         let client = global.client();
         let server = self.from_node.map(|id| address_of(&client, id)).transpose()?;
-        let mut reader = client.read(
-            &self.log,
-            ReadOptions {
-                stream: self.stream,
-                from: self.from,
-                to: self.to,
-                follow: self.follow,
-                stale: false,
-                server,
-            },
-        )?;
+        let mut options = ReadOptions {
+            stream: self.stream,
+            from: self.from,
+            to: self.to,
+            follow: self.follow,
+            stale: false,
+            server,
+        };
+        let mut reader = loop {
+            match client.read(&self.log, options.clone()) {
+                Err(ReadError::Trimmed { from }) if self.left && from > options.from => {
+                    options.from = from;
+                    options.to = options.to.map(|to| to.max(from));
+                }
+                reader => break reader?,
+            }
+        };
         let mut out = io::stdout().lock();
         loop {
             let bytes = reader.fill_buf()?;

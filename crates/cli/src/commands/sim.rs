@@ -112,6 +112,11 @@ impl Arguments {
             false => show::print(summary.text())?,
         }
         let Some(first) = summary.first_violation() else {
+            let all = self.seeds.end - self.seeds.start;
+            if self.script.is_none() && self.seed.is_none() && summary.seeds() < all {
+                let sentence = format!("interrupted after {} of {all} seeds", summary.seeds());
+                return Err(Failure::new(Kind::Failure, sentence).into());
+            }
             return Ok(());
         };
         if !global.json {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use client::admin::{LogStatus, NodeStatus, Status};
+use client::admin::{LogStatus, NodeStatus, PeerStatus, Status, Weight};
 
 use crate::arguments::Global;
 use crate::{quantity, show};
@@ -112,7 +112,10 @@ fn logs(logs: &[LogStatus]) -> String {
         let weights: Vec<String> = log
             .weights
             .iter()
-            .map(|weight| format!("{}:{}", weight.node, weight.weight))
+            .map(|weight| {
+                let auxiliary = if weight.auxiliary { " auxiliary" } else { "" };
+                format!("{}:{}{auxiliary}", weight.node, weight.weight)
+            })
             .collect();
         table.add_row([
             log.name.as_str().into(),
@@ -136,6 +139,16 @@ fn known(value: Option<impl ToString>) -> comfy_table::Cell {
     show::number(value.map_or_else(|| "?".to_owned(), |value| value.to_string()))
 }
 
+fn state_of(log: &LogStatus, peer: &PeerStatus) -> &'static str {
+    let auxiliary = |weight: &Weight| weight.node == peer.id && weight.auxiliary;
+    match (log.weights.iter().any(auxiliary), log.engaged, peer.level) {
+        (true, true, _) => "auxiliary, engaged",
+        (true, false, _) => "auxiliary",
+        (false, _, true) => "level",
+        (false, _, false) => "behind",
+    }
+}
+
 /// What the leaders among these logs know of their other replicas.
 fn replicas(logs: &[LogStatus]) -> String {
     let headings = ["LOG", "REPLICA", "ACCEPTED", "LAG", "MISSING", "STATE"];
@@ -147,7 +160,7 @@ fn replicas(logs: &[LogStatus]) -> String {
             known(peer.accepted_up_to.map(|slot| slot.to_string())),
             known(peer.lag_bytes.map(quantity::shown)),
             known(peer.missing_bytes.map(quantity::shown)),
-            if peer.level { "level" } else { "behind" }.into(),
+            state_of(log, peer).into(),
         ]);
     }
     if table.row_iter().next().is_none() {

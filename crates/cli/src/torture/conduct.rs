@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::io::IsTerminal;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,6 +29,8 @@ pub struct Conductor<'a> {
     length: Duration,
     disk_max: u64,
     shown_seconds: u64,
+    /// In lines of their own, where nobody can watch.
+    told_minutes: u64,
     looked_at_disk: Instant,
     active: Vec<Active>,
     conducted: Conducted,
@@ -79,6 +82,7 @@ impl<'a> Conductor<'a> {
             length,
             disk_max,
             shown_seconds: 0,
+            told_minutes: 0,
             looked_at_disk: began,
             active: Vec::new(),
             conducted: Conducted {
@@ -234,11 +238,12 @@ impl<'a> Conductor<'a> {
         let faults: u64 = self.conducted.counts.values().sum();
         let now = self.active.iter().filter(|active| !active.healed);
         let now: Vec<String> = now.map(|active| active.strike.to_string()).collect();
-        self.watch.says(format!(
-            "{faults} faults, {} acknowledged  {}",
-            quantity::shown(acked),
-            now.join("; ")
-        ));
+        let so_far = format!("{faults} faults, {} acknowledged", quantity::shown(acked));
+        if seconds / 60 > self.told_minutes && !std::io::stderr().is_terminal() {
+            self.told_minutes = seconds / 60;
+            eprintln!("{} min: {so_far}", self.told_minutes);
+        }
+        self.watch.says(format!("{so_far}  {}", now.join("; ")));
     }
 
     fn look_at_disk(&mut self) -> Result<()> {

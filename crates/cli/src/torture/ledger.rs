@@ -14,6 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use client::StreamName;
+use client::admin::{StreamEnd, StreamInfo};
 use history::{Action, Operation};
 
 use super::content;
@@ -36,6 +37,8 @@ struct State {
     observations: Vec<Seen>,
     /// How many streams writers have opened.
     openings: u64,
+    /// Streams of which a writer was told that they ended cleanly.
+    closed: Vec<StreamName>,
     /// What cannot be, in sentences; each but those of `faults_of_writers` is a read's.
     wrong_reads: Vec<String>,
     wrong_appends: Vec<String>,
@@ -227,6 +230,11 @@ impl Ledger {
         }
     }
 
+    /// A writer was told that this stream, the last of its chain, ended cleanly.
+    pub fn closed(&self, last: StreamName) {
+        self.lock().closed.push(last);
+    }
+
     /// A node or the client library said what cannot be of an append.
     pub fn wrong_append(&self, sentence: String) {
         self.lock().wrong_appends.push(sentence);
@@ -333,6 +341,22 @@ impl Ledger {
                 chain.acknowledged.saturating_sub(held)
             })
             .sum()
+    }
+
+    /// Compares with the log's streams as they are in the end: a clean end stays one.
+    pub fn check_ends(&self, streams: &[StreamInfo]) {
+        let mut state = self.lock();
+        let state = &mut *state;
+        for name in &state.closed {
+            let of_name = |stream: &&StreamInfo| stream.name == name.to_string();
+            let end = streams.iter().find(of_name).map(|stream| stream.end);
+            if end != Some(StreamEnd::Closed) {
+                state.wrong_appends.push(format!(
+                    "the stream {name} of the log {} was closed, and is {end:?} in the end",
+                    self.log
+                ));
+            }
+        }
     }
 
     /// In the order of invocations.
@@ -452,6 +476,30 @@ mod tests {
         assert_eq!((history.len(), history[0].invoked), (1, invoked));
         assert!(!ledger.opened(chain, stream(), 99), "100 were acknowledged");
         assert_eq!(ledger.wrong_appends().len(), 1);
+    }
+
+    #[test]
+    fn a_clean_end_that_is_none_in_the_end_is_seen() {
+        let ledger = Ledger::new("main", 0, 1, Instant::now());
+        let with_end = |end: &str| -> Vec<StreamInfo> {
+            let text = format!(r#"[{{"name":"1.1.1","length":5,"end":"{end}"}}]"#);
+            serde_json::from_str(&text).unwrap()
+        };
+        ledger.check_ends(&with_end("cut"));
+        assert!(
+            ledger.wrong_appends().is_empty(),
+            "nobody was told anything"
+        );
+        ledger.closed(stream());
+        ledger.check_ends(&with_end("closed"));
+        assert!(ledger.wrong_appends().is_empty());
+        for (number, streams) in [with_end("cut"), with_end("open"), Vec::new()]
+            .iter()
+            .enumerate()
+        {
+            ledger.check_ends(streams);
+            assert_eq!(ledger.wrong_appends().len(), number + 1);
+        }
     }
 
     #[test]

@@ -203,6 +203,7 @@ impl Arguments {
         let client = rack.direct_client();
         for ledger in &ledgers {
             troubles.take(verdict::last_read(&client, ledger))?;
+            troubles.take(verdict::check_ends(&client, ledger))?;
         }
         let says = |what| watch.says(what);
         let found = troubles.take(verdict::read_nodes(&rack, &ledgers, &says))?;

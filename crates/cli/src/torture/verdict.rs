@@ -79,6 +79,15 @@ pub fn last_read(client: &Client, ledger: &Ledger) -> Result<()> {
     Ok(())
 }
 
+/// Whether streams that writers closed are closed.
+pub fn check_ends(client: &Client, ledger: &Ledger) -> Result<()> {
+    let streams = client.streams(&ledger.log);
+    let streams =
+        streams.with_context(|| format!("the streams of {} cannot be had", ledger.log))?;
+    ledger.check_ends(&streams);
+    Ok(())
+}
+
 /// All that every node holds, read from it alone; nodes at the same time.
 pub fn read_nodes(
     rack: &Rack,

@@ -33,11 +33,11 @@ pub fn check(bytes: &[u8]) {
     ] {
         check_key(&ours, &theirs, key);
     }
-    for key in ["stale", "format"] {
+    for key in ["stale", "format", "plan", "before", "retention"] {
         check_key(&ours, &theirs, key);
     }
-    for name in ["stream", "continues"] {
-        if let Some(place) = ours.get(name) {
+    for name in ["stream", "continues", "before"] {
+        if let Some(place) = ours.get(name).filter(|place| place.contains('.')) {
             let name = place.split('@').next().unwrap_or(place);
             // Numbers over 32 bits are no node's.
             let small = |number: &str| number.parse::<u32>().is_ok();
@@ -53,7 +53,7 @@ fn check_key(ours: &NodeRequest, theirs: &NodeRequest, key: &str) {
         "mode" => Some("refuse"),
         "end" => Some("cut"),
         "format" => Some("raw"),
-        "from" | "follow" | "stale" => Some("0"),
+        "from" | "follow" | "stale" | "plan" => Some("0"),
         _ => None,
     };
     let value = |request: &NodeRequest| {
@@ -63,12 +63,24 @@ fn check_key(ours: &NodeRequest, theirs: &NodeRequest, key: &str) {
         Some(number.unwrap_or_else(|_| value.to_owned()))
     };
     match key {
-        "label" | "mode" | "end" | "format" | "stream" => {
+        "label" | "mode" | "end" | "format" | "stream" | "retention" => {
             assert_eq!(
                 ours.get(key).or(default),
                 theirs.get(key).or(default),
                 "{key}"
             );
+        }
+        // SLOT, or NAME with a position that may be left out.
+        "before" => {
+            let place = |request: &NodeRequest| {
+                let place = request.get(key)?;
+                if let Ok(slot) = place.parse::<u64>() {
+                    return Some((String::new(), slot));
+                }
+                let (name, position) = place.split_once('@').unwrap_or((place, "0"));
+                Some((name.to_owned(), position.parse().ok()?))
+            };
+            assert_eq!(place(ours), place(theirs));
         }
         // NAME@POSITION, a number in it.
         "continues" => {

@@ -6,9 +6,25 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use super::Cluster;
+
 pub struct Proxy {
     pub address: String,
     shared: Arc<Mutex<Shared>>,
+}
+
+/// Three nodes; the third is reached through the proxy.
+pub fn third_behind_a_proxy() -> (Cluster, Proxy) {
+    let mut proxy = None;
+    let cluster = Cluster::start_with(3, 3, |node| {
+        if node.id == 3 {
+            let address = node.listen.replace(":7003", ":7103");
+            proxy = Some(Proxy::start(&address, &node.listen));
+            node.advertise = Some(address);
+        }
+    });
+    cluster.wait_whole();
+    (cluster, proxy.expect("started"))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +41,8 @@ pub enum Weather {
 struct Shared {
     weather: Weather,
     due: Instant,
+    /// Bytes that passed towards the node.
+    towards: u64,
     connections: Vec<TcpStream>,
 }
 
@@ -35,6 +53,7 @@ impl Proxy {
         let shared = Arc::new(Mutex::new(Shared {
             weather: Weather::Fair,
             due: Instant::now(),
+            towards: 0,
             connections: Vec::new(),
         }));
         let (state, target) = (shared.clone(), target.to_owned());
@@ -56,6 +75,11 @@ impl Proxy {
             address: address.to_owned(),
             shared,
         }
+    }
+
+    /// Bytes that passed towards the node so far.
+    pub fn towards(&self) -> u64 {
+        self.shared.lock().expect("whole").towards
     }
 
     pub fn set(&self, weather: Weather) {
@@ -83,6 +107,9 @@ fn pass(shared: &Arc<Mutex<Shared>>, from: &TcpStream, to: &TcpStream, limited: 
                 _ => break,
             };
             hold(&shared, count, limited);
+            if limited {
+                shared.lock().expect("whole").towards += count as u64;
+            }
             if to.write_all(&buffer[..count]).is_err() {
                 break;
             }

@@ -110,9 +110,11 @@ pub(super) fn attempt(
                 });
             }
             Ok(Answer::Error(refusal)) => {
+                // A node that stopped leading in the middle names the stream that may be open.
+                let began = refusal.key::<StreamName>("stream").is_some();
                 return match elsewhere(&refusal) {
-                    // A node that lost its quorum in the middle may have opened the stream.
                     Some(said @ (Said::NoQuorum | Said::ShuttingDown)) => Attempt::Unknown(said),
+                    Some(said) if began => Attempt::Unknown(said),
                     Some(said) => Attempt::Elsewhere(said),
                     None => Attempt::Refused(refusal),
                 };

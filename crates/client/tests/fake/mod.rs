@@ -27,6 +27,8 @@ pub enum AppendFault {
     LoseAnswer,
     /// Opens the stream and says nothing, for ever.
     SilentAfter,
+    /// Proposes to open the stream and is deposed; the next leader opens it.
+    Deposed,
     /// Takes the request and says nothing, for ever.
     SilentBefore,
     /// Takes in `receive` bytes (or what comes), stores some, acknowledges some, and breaks.

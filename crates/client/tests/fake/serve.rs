@@ -124,6 +124,9 @@ impl Conversation {
                     stale,
                 )
             }
+            Request::Trim { .. } | Request::Retain { .. } => {
+                self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
+            }
             Request::Status => {
                 let status = self.status();
                 self.ok(&status)
@@ -139,19 +142,19 @@ impl Conversation {
                 let logs: Vec<_> = self.logs();
                 self.ok(&logs)
             }
-            Request::CreateLog { name } => {
-                let (exists, lose) = {
+            Request::CreateLog { name, .. } => {
+                let (exists, instead) = {
                     let mut truth = self.shared.lock();
                     let exists = truth.logs.contains(&name);
                     if !exists {
                         truth.logs.push(name);
                     }
-                    (exists, std::mem::take(&mut truth.lose_create_answer))
+                    (exists, truth.create_answer.take())
                 };
-                match (exists, lose) {
-                    (_, true) => Ok(()),
-                    (true, _) => self.refuse(Refusal::new(Code::Exists, "It exists.")),
-                    (false, _) => self.ok(&serde_json::json!({ "id": 1 })),
+                match (exists, instead) {
+                    (_, Some(words)) => self.out.write_all(words.as_bytes()),
+                    (true, None) => self.refuse(Refusal::new(Code::Exists, "It exists.")),
+                    (false, None) => self.ok(&serde_json::json!({ "id": 1 })),
                 }
             }
         }
@@ -169,6 +172,7 @@ impl Conversation {
             .map(|(index, name)| LogInfo {
                 id: index as u64 + 1,
                 name,
+                retention: "forever".to_owned(),
             })
             .collect()
     }
@@ -247,6 +251,13 @@ impl Conversation {
             let truth = self.shared.lock();
             (truth.streams[index].name, truth.streams[index].base)
         };
+        if let AppendFault::Deposed = fault {
+            let mut truth = self.shared.lock();
+            truth.leader = (truth.leader + 1) % self.shared.addresses.len();
+            drop(truth);
+            let refusal = Refusal::new(Code::NotLeader, "Deposed.").with("stream", name);
+            return self.refuse(refusal);
+        }
         self.say(&Answer::Stream { name, at })?;
         match fault {
             AppendFault::Cut {

@@ -27,7 +27,8 @@ pub struct Truth {
     pub requests: Vec<(usize, String)>,
     /// What each node says of who leads, if not the truth.
     pub hints: Vec<String>,
-    pub lose_create_answer: bool,
+    /// The next creation is answered with this instead.
+    pub create_answer: Option<&'static str>,
 }
 
 pub struct FakeStream {

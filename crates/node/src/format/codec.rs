@@ -10,8 +10,8 @@ use std::sync::Arc;
 use paxos::{
     AcceptedRun, AcceptedTerm, Action, Change, Checkpoint, Configuration, Era, LABEL_BYTES_MAX,
     LogState, METADATA_BYTES_MAX, Member, NodeId, Offset, OpenStream, Promise, PromisedTerm, Run,
-    Slot, SlotRange, StreamEnd, StreamName, StreamPosition, StreamSequence, StreamState, Term,
-    Value,
+    Slot, SlotRange, StreamEnd, StreamName, StreamPosition, StreamSequence, StreamState,
+    StreamsTrimmed, Term, Value,
 };
 use thiserror::Error;
 
@@ -194,7 +194,7 @@ encode_fields!(LogState {
     next_node_id: NodeId,
     sequences: BTreeMap<NodeId, StreamSequence>,
     streams: Vec<StreamState>,
-    streams_trimmed: u64,
+    streams_trimmed: StreamsTrimmed,
     current: Option<StreamName>,
     trimmed: Slot,
 });
@@ -357,6 +357,28 @@ impl Encode for OpenStream {
     }
 }
 
+/// Their bytes follow only if there are any streams.
+impl Encode for StreamsTrimmed {
+    const BYTES_MIN: usize = 8;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.count.put(out);
+        if self.count > 0 {
+            self.bytes.put(out);
+        }
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<StreamsTrimmed, DecodeError> {
+        let count = u64::parse(from)?;
+        let bytes = match count {
+            0 => 0,
+            _ => u64::parse(from)?,
+        };
+        Ok(StreamsTrimmed { count, bytes })
+    }
+}
+
+/// In the byte that says how a stream ended: its place in its chain follows.
+const HAS_CHAIN: u8 = 0x80;
+
 impl Encode for StreamState {
     const BYTES_MIN: usize = 12 + 4 + 4 + 1 + 1 + 8 + 8 + 8 + 1;
     fn put(&self, out: &mut Vec<u8>) {
@@ -368,34 +390,49 @@ impl Encode for StreamState {
         self.opened.put(out);
         self.length.put(out);
         self.trimmed.put(out);
-        out.push(match self.end {
+        let end = match self.end {
             StreamEnd::Open => 0,
             StreamEnd::Closed => 1,
             StreamEnd::Cut => 2,
-        });
+        };
+        match &self.chain {
+            None => out.push(end),
+            Some((first, begins)) => {
+                out.push(end | HAS_CHAIN);
+                first.put(out);
+                begins.put(out);
+            }
+        }
     }
     fn parse(from: &mut Reader<'_>) -> Result<StreamState, DecodeError> {
-        Ok(StreamState {
+        let mut stream = StreamState {
             name: StreamName::parse(from)?,
             label: take_label(from)?,
             metadata: take_metadata(from)?,
             continues: Option::parse(from)?,
+            chain: None,
             continued_by: Option::parse(from)?,
             opened: Slot::parse(from)?,
             length: StreamPosition::parse(from)?,
             trimmed: StreamPosition::parse(from)?,
-            end: match u8::parse(from)? {
-                0 => StreamEnd::Open,
-                1 => StreamEnd::Closed,
-                2 => StreamEnd::Cut,
-                value => {
-                    return Err(DecodeError::Unknown {
-                        what: "stream end",
-                        value,
-                    });
-                }
-            },
-        })
+            end: StreamEnd::Open,
+        };
+        let end = u8::parse(from)?;
+        stream.end = match end & !HAS_CHAIN {
+            0 => StreamEnd::Open,
+            1 => StreamEnd::Closed,
+            2 => StreamEnd::Cut,
+            _ => {
+                return Err(DecodeError::Unknown {
+                    what: "stream end",
+                    value: end,
+                });
+            }
+        };
+        if end & HAS_CHAIN != 0 {
+            stream.chain = Some((StreamName::parse(from)?, StreamPosition::parse(from)?));
+        }
+        Ok(stream)
     }
 }
 

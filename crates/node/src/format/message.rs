@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use paxos::{
-    AcceptedTerm, Digest, LogState, Message, Promise, PromisedTerm, Slot, SlotRange, Term,
+    AcceptedTerm, Digest, Era, LogState, Message, Promise, PromisedTerm, Slot, SlotRange, Term,
 };
 
 use super::codec::{DecodeError, Encode, Reader};
@@ -106,6 +106,16 @@ impl Encode for Message {
                 term.put(out);
                 round.put(out);
             }
+            Message::Release { era, below } => {
+                out.push(15);
+                era.put(out);
+                below.put(out);
+            }
+            Message::Released { era, below } => {
+                out.push(16);
+                era.put(out);
+                below.put(out);
+            }
         }
     }
 
@@ -160,6 +170,14 @@ impl Encode for Message {
             14 => Message::Confirmed {
                 term: Term::parse(from)?,
                 round: u64::parse(from)?,
+            },
+            15 => Message::Release {
+                era: Era::parse(from)?,
+                below: Slot::parse(from)?,
+            },
+            16 => Message::Released {
+                era: Era::parse(from)?,
+                below: Slot::parse(from)?,
             },
             value => {
                 return Err(DecodeError::Unknown {

@@ -7,14 +7,16 @@
 //!  48 ┼ node u32 ─ log u32
 //!  56 ┼ segment number u64 ─ salt u64
 //!  72 ┼ the preceding segment: its last record's number u64 ─ end u64 ─ checksum u32
-//!  92 ┼ zero
+//!  92 ┼ 1 if the file was another segment's before, u32
+//!  96 ┼ its birth: second of 1970's clock u64 (0: unknown) ─ first unchosen slot u64
+//! 112 ┼ zero
 //! 4096┴
 //! ```
 //!
 //! The checksum is crc32c over the whole block but itself, and stands at the same place in every
 //! version: so a flipped bit is never taken for a newer program's file.
 
-use paxos::NodeId;
+use paxos::{NodeId, Slot};
 use thiserror::Error;
 
 use super::codec::{DecodeError, Encode, Reader};
@@ -33,6 +35,18 @@ pub struct SegmentHeader {
     /// Drawn at each use of a file; seeds the checksums of its records.
     pub salt: u64,
     pub predecessor: Predecessor,
+    pub birth: Birth,
+}
+
+/// When the segment was made, and in what kind of file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Birth {
+    /// What stands behind the segment's records may be those of an earlier use.
+    pub in_used_file: bool,
+    /// Since the beginning of 1970, by the node's clock; 0 if it had none.
+    pub second: u64,
+    /// All slots below were known chosen by then.
+    pub first_unchosen: Slot,
 }
 
 /// Where the preceding segment ends; all zero for the first one.
@@ -82,6 +96,9 @@ impl SegmentHeader {
         self.predecessor.last_record.put(&mut out);
         self.predecessor.end.put(&mut out);
         self.predecessor.checksum.put(&mut out);
+        u32::from(self.birth.in_used_file).put(&mut out);
+        self.birth.second.put(&mut out);
+        self.birth.first_unchosen.put(&mut out);
         out.resize(BLOCK, 0);
         let checksum = block_checksum(&out);
         out[8..12].copy_from_slice(&checksum.to_le_bytes());
@@ -151,6 +168,11 @@ fn parse_header(
             end: u64::parse(from)?,
             checksum: u32::parse(from)?,
         },
+        birth: Birth {
+            in_used_file: u32::parse(from)? != 0,
+            second: u64::parse(from)?,
+            first_unchosen: Slot::parse(from)?,
+        },
     }))
 }
 
@@ -170,6 +192,19 @@ pub fn number_of(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".seg")?;
     let number = digits.parse().ok()?;
     (number > 0 && file_name(number) == name).then_some(number)
+}
+
+/// `0000000000000001.free`: a file that is kept to become another segment's, by the number of the
+/// segment that it was.
+pub fn spare_name(number: u64) -> String {
+    format!("{number:016}.free")
+}
+
+/// The inverse of [`spare_name`].
+pub fn spare_number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".free")?;
+    let number = digits.parse().ok()?;
+    (number > 0 && spare_name(number) == name).then_some(number)
 }
 
 /// `log-7`

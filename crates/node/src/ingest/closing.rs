@@ -15,6 +15,9 @@ pub(super) struct Close {
     pub(super) stream: StreamName,
     pub(super) at: u64,
     pub(super) since: Time,
+    /// A close was agreed on and came to nothing since it was asked for: what the state says now is
+    /// so. Before, this node may not have heard of a stream or its end, or of the leader after it.
+    pub(super) agreed: bool,
 }
 
 impl Log {
@@ -35,6 +38,7 @@ impl Log {
             stream,
             at,
             since,
+            agreed: false,
         });
         self.try_early_closes(env);
     }
@@ -46,22 +50,20 @@ impl Log {
                 stream: name,
                 at,
                 since,
+                agreed,
             } = close;
             if !env.conns.contains_key(&conn) {
                 continue;
             }
             let late = env.now.0 > since.0 + env.limits.leader_wait;
             let Some(stream) = self.engine.state().stream(name) else {
-                if late || self.can_propose() {
-                    env.refuse(
-                        conn,
-                        Refusal::new(
-                            "unknown-stream",
-                            format!("{} has no stream {name}", self.name),
-                        ),
-                    );
+                if agreed {
+                    let sentence = format!("{} has no stream {name}", self.name);
+                    env.refuse(conn, Refusal::new("unknown-stream", sentence));
+                } else if late && !self.can_propose() {
+                    env.refuse(conn, no_quorum());
                 } else {
-                    self.ingest.early_closes.push(close);
+                    self.propose_close(env, close);
                 }
                 continue;
             };
@@ -95,28 +97,35 @@ impl Log {
                     env.refuse(conn, refusal);
                 }
                 StreamEnd::Open if length == at && self.can_propose() => {
-                    let action = Action::CloseStream {
-                        stream: name,
-                        at: StreamPosition(at),
-                    };
-                    if self.engine.propose(env.now, action).is_ok() {
-                        self.ingest.closing.entry(name).or_default().push(close);
-                        self.drain(env);
-                    } else {
-                        self.ingest.early_closes.push(close);
-                    }
+                    self.propose_close(env, close);
                 }
                 StreamEnd::Open if length > at => {
                     let sentence = format!("{name} is {length} bytes long, longer than {at}");
                     env.refuse(conn, other_length(sentence));
                 }
-                StreamEnd::Open if late && self.can_propose() => {
+                StreamEnd::Open if late && agreed && length < at => {
                     let sentence = format!("{name} is only {length} bytes long");
                     env.refuse(conn, other_length(sentence));
                 }
+                StreamEnd::Open if late && self.can_propose() => self.propose_close(env, close),
                 StreamEnd::Open if late => env.refuse(conn, no_quorum()),
                 StreamEnd::Open => self.ingest.early_closes.push(close),
             }
+        }
+    }
+
+    /// Or leaves it for later, while nothing can be proposed.
+    fn propose_close(&mut self, env: &mut Env, close: Close) {
+        let action = Action::CloseStream {
+            stream: close.stream,
+            at: StreamPosition(close.at),
+        };
+        if self.can_propose() && self.engine.propose(env.now, action).is_ok() {
+            let closing = self.ingest.closing.entry(close.stream);
+            closing.or_default().push(close);
+            self.drain(env);
+        } else {
+            self.ingest.early_closes.push(close);
         }
     }
 
@@ -130,14 +139,17 @@ impl Log {
         let of_writer = |w: &Writer| w.stream == stream;
         let Some(at) = at else {
             // It grew or ended meanwhile: decide again by its state.
-            self.ingest.early_closes.extend(closes);
-            if self
-                .ingest
-                .writer
-                .as_ref()
-                .is_some_and(|w| of_writer(w) && w.close_proposed)
-            {
-                self.drop_writer(env, Some(cut_off()));
+            let agreed = closes.into_iter().map(|close| Close {
+                agreed: true,
+                ..close
+            });
+            self.ingest.early_closes.extend(agreed);
+            let state = self.engine.state().stream(stream);
+            // Otherwise it was somebody else's close, and the writer's own is still to come.
+            let is_over = state.is_none_or(|s| s.end != StreamEnd::Open);
+            let writer = self.ingest.writer.as_ref();
+            if is_over && writer.is_some_and(|w| of_writer(w) && w.close_proposed) {
+                self.supersede_writer(env, cut_off());
             }
             return;
         };

@@ -116,6 +116,7 @@ impl Log {
 
     pub(super) fn open_next(&mut self, env: &mut Env) {
         let mut kept = VecDeque::new();
+        let full = self.is_full(env);
         while let Some(mut append) = self.ingest.queue.pop_front() {
             let waited = env.now.0.saturating_sub(append.since.0);
             if let Sink::Client(conn) = append.from
@@ -124,7 +125,7 @@ impl Log {
                 continue;
             }
             if let Sink::Client(conn) = append.from
-                && env.is_full()
+                && full
             {
                 env.refuse(conn, disk_full());
                 continue;
@@ -171,6 +172,13 @@ impl Log {
                         continue;
                     }
                 }
+            }
+            let streams = self.engine.state().streams.len() + self.ingest.opening.len();
+            if let Sink::Client(conn) = append.from
+                && streams >= env.limits.streams_max
+            {
+                env.refuse(conn, too_many_streams(&self.name, streams));
+                continue;
             }
             if !self.can_propose() {
                 if let Sink::Client(conn) = append.from
@@ -219,7 +227,7 @@ impl Log {
             if mutation::is(Mutation::AckToASupersededWriter) {
                 self.acknowledge_proposed(env);
             }
-            self.drop_writer(env, Some(superseded(stream)));
+            self.supersede_writer(env, superseded(stream));
         }
         let Some(append) = self.ingest.opening.remove(&stream) else {
             return;
@@ -313,6 +321,12 @@ impl Log {
                     None => refusal,
                 }
             }
+            NotOpened::UnknownStream if self.engine.state().is_forgotten(continued) => {
+                Refusal::new(
+                    "unknown-stream",
+                    "the stream to continue was trimmed: begin another",
+                )
+            }
             NotOpened::UnknownStream => {
                 Refusal::new("unknown-stream", "this log has no such stream to continue")
             }
@@ -325,13 +339,14 @@ impl Log {
 
     /// Where in its chain of continued streams this one begins.
     pub(crate) fn chain_base(&self, stream: StreamName) -> u64 {
-        let state = self.engine.state();
-        let mut base = 0;
-        let mut name = stream;
-        while let Some((before, at)) = state.stream(name).and_then(|s| s.continues) {
-            base += at.0;
-            name = before;
-        }
-        base
+        let chain = self.engine.state().chain_of(stream);
+        chain.map_or(0, |(_, begins)| begins.0)
     }
+}
+
+fn too_many_streams(log: &str, streams: usize) -> Refusal {
+    Refusal::new(
+        "too-many-streams",
+        format!("{log} has {streams} streams, as many as a log may have; append to another log"),
+    )
 }

@@ -23,6 +23,7 @@ impl Log {
     /// Proposes again, in our term, the bytes that earlier terms left accepted but not chosen.
     pub(super) fn rebind(&mut self, env: &mut Env) {
         let Some(permit) = self.engine.permit() else {
+            self.catch_up.want_nothing();
             return;
         };
         let PermitContent::Bound {
@@ -32,6 +33,7 @@ impl Log {
         } = &permit.content
         else {
             self.rebind = None;
+            self.catch_up.want_nothing();
             return;
         };
         let (term, stream, position, holders) = (permit.term, *stream, *position, holders.clone());

@@ -4,19 +4,38 @@
 use std::collections::BTreeSet;
 
 use paxos::mutation::{self, Mutation};
-use paxos::{Action, NodeId, Outcome, Slot};
+use paxos::{Action, ChangeRefused, NodeId, Outcome, Slot};
 
 use super::{Node, Wants};
 use crate::LogId;
 use crate::commands;
 use crate::config::Start;
-use crate::directory::{Command, DIRECTORY};
+use crate::directory::{self, Command, DIRECTORY};
 use crate::env::LogEvent;
 use crate::line::Refusal;
 
 /// The directory begins with the cluster's first node alone.
 pub(super) fn directory_members() -> Vec<(u32, u32)> {
     vec![(1, 1)]
+}
+
+/// Why a log cannot have these auxiliaries, and what would be possible.
+fn refuse_auxiliaries(why: ChangeRefused, auxiliary: &[u32], members: &[(u32, u32)]) -> Refusal {
+    let listed = |nodes: &mut dyn Iterator<Item = u32>| {
+        let nodes: Vec<String> = nodes.map(|node| node.to_string()).collect();
+        nodes.join(", ")
+    };
+    let all = listed(&mut members.iter().map(|(node, _)| *node));
+    let sentence = match why {
+        ChangeRefused::UnknownNode(node) => {
+            format!("node {node} is no member: choose auxiliaries among {all}")
+        }
+        _ => format!(
+            "auxiliaries {} of {all} could decide by themselves: choose fewer",
+            listed(&mut auxiliary.iter().copied())
+        ),
+    };
+    Refusal::new("bad-request", sentence)
 }
 
 impl Node {
@@ -77,10 +96,10 @@ impl Node {
                     .map(|(id, e)| (*id, e.clone()))
                     .collect();
                 for (id, entry) in logs {
-                    self.create_log(id, &entry.name, &entry.members);
+                    self.create_log(id, &entry.name, &entry.members, &entry.auxiliary);
                 }
             }
-            Command::SetVoters { .. } => {}
+            Command::SetVoters { .. } | Command::SetRetention { .. } => {}
         }
         self.answer_requests();
     }
@@ -167,7 +186,11 @@ impl Node {
                         None
                     }
                 },
-                Wants::CreateLog { name, proposed } => match self.directory.log_by_name(name) {
+                Wants::CreateLog {
+                    name,
+                    auxiliary,
+                    proposed,
+                } => match self.directory.log_by_name(name) {
                     // Whoever asks next finds it here; that it has no leader yet is no error to them.
                     Some(id) if *proposed && !hosted.contains(&id) => None,
                     Some(id) if *proposed => {
@@ -181,15 +204,46 @@ impl Node {
                         if !*proposed && log.can_propose() {
                             *proposed = true;
                             let members = log.engine.state().configuration.members();
-                            let members = members.iter().map(|m| (m.node.0, m.weight)).collect();
-                            commands.push(Command::CreateLog {
-                                name: name.clone(),
-                                members,
-                            });
+                            let members: Vec<(u32, u32)> =
+                                members.iter().map(|m| (m.node.0, m.weight)).collect();
+                            if let Err(why) = directory::configuration(&members, auxiliary) {
+                                Some(refuse_auxiliaries(why, auxiliary, &members).encode())
+                            } else {
+                                commands.push(Command::CreateLog {
+                                    name: name.clone(),
+                                    members,
+                                    auxiliary: auxiliary.clone(),
+                                });
+                                None
+                            }
+                        } else {
+                            None
                         }
-                        None
                     }
                 },
+                Wants::Retain {
+                    log: name,
+                    retention,
+                    proposed,
+                } => {
+                    let entry = self.directory.log_by_name(name);
+                    let entry = entry.and_then(|id| self.directory.logs.get(&id));
+                    match entry {
+                        Some(entry) if entry.retention == *retention => Some(
+                            format!("ok {{\"name\":\"{name}\",\"retention\":\"{retention}\"}}\n")
+                                .into_bytes(),
+                        ),
+                        Some(_) if !*proposed && log.can_propose() => {
+                            *proposed = true;
+                            commands.push(Command::SetRetention {
+                                log: name.clone(),
+                                retention: *retention,
+                            });
+                            None
+                        }
+                        _ => None,
+                    }
+                }
             };
             match answer {
                 Some(line) => self.env.part(request.conn, &line),
@@ -211,7 +265,16 @@ impl Node {
         };
         let refusal = log.not_leader(&self.env);
         for request in std::mem::take(&mut self.requests) {
-            self.env.refuse(request.conn, refusal.clone());
+            let refusal = match &request.wants {
+                // Whoever leads next may find it accepted, and create the log.
+                Wants::CreateLog {
+                    name,
+                    proposed: true,
+                    ..
+                } => refusal.clone().key("log", name),
+                _ => refusal.clone(),
+            };
+            self.env.refuse(request.conn, refusal);
         }
     }
 
@@ -241,7 +304,20 @@ impl Node {
             self.propose_command(&Command::CreateLog {
                 name: "main".into(),
                 members: vec![(own.0, 1)],
+                auxiliary: Vec::new(),
             });
+        }
+    }
+
+    /// Each log's leader forgets what its retention says.
+    pub(super) fn keep_to_retention(&mut self) {
+        let kept = self.directory.logs.iter();
+        for (id, entry) in kept.filter(|(_, entry)| !entry.retention.is_forever()) {
+            if let Some(log) = self.logs.get_mut(id)
+                && log.keep_to(&mut self.env, entry.retention)
+            {
+                self.dirty.insert(*id);
+            }
         }
     }
 

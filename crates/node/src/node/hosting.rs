@@ -37,11 +37,17 @@ impl Node {
 
     /// The first segment is made durable first, then the manifest lists the log, then it takes part:
     /// a listed log without its directory is a lost disk.
-    pub(crate) fn create_log(&mut self, id: LogId, name: &str, members: &[(u32, u32)]) {
+    pub(crate) fn create_log(
+        &mut self,
+        id: LogId,
+        name: &str,
+        members: &[(u32, u32)],
+        auxiliary: &[u32],
+    ) {
         if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
             return;
         }
-        let configuration = match directory::configuration(members) {
+        let configuration = match directory::configuration(members, auxiliary) {
             Ok(configuration) => configuration,
             Err(e) => {
                 tracing::error!(log = id.0, name, error = ?e, "the directory holds an impossible configuration");

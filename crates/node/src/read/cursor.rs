@@ -1,6 +1,6 @@
 //! A place in a chain of continued streams, or in all outputs of a log one after the other.
 
-use paxos::{LogState, StreamEnd, StreamName};
+use paxos::{LogState, StreamEnd, StreamName, StreamState};
 
 /// A place in a chain of streams.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ pub(super) struct Cursor {
     /// The stream that `at` is in, and where that stream begins.
     pub(super) stream: Option<StreamName>,
     pub(super) base: u64,
-    /// Its index among all streams of the log, trimmed ones included.
+    /// Its index among all streams of the log, those that left the table included.
     pub(super) index: u64,
 }
 
@@ -26,7 +26,8 @@ pub(super) struct Spot {
     pub(super) position: u64,
     /// Chosen bytes from there to the stream's end.
     pub(super) available: u64,
-    pub(super) trimmed: u64,
+    /// What the cursor points at was trimmed: from here on there are bytes, or will be.
+    pub(super) left_from: Option<u64>,
     pub(super) end: StreamEnd,
     /// A later stream of the chain was entered to get here.
     pub(super) moved: bool,
@@ -43,48 +44,86 @@ impl Cursor {
         }
     }
 
-    /// `None` while there is nothing at all, or the chain's first stream is unknown.
+    /// `None` while there is nothing at all, or if nothing of the chain is left in the table.
     pub(super) fn spot(&mut self, state: &LogState) -> Option<Spot> {
         let mut moved = false;
         loop {
-            let stream = match (self.target, self.stream) {
-                (Target::Chain(first), None) => state.stream(first)?,
-                (Target::Chain(_), Some(name)) => state.stream(name)?,
-                (Target::Everything, _) => {
-                    self.index = self.index.max(state.streams_trimmed);
-                    state
-                        .streams
-                        .get((self.index - state.streams_trimmed) as usize)?
-                }
-            };
-            self.stream = Some(stream.name);
+            let (stream, base) = self.find(state)?;
+            moved |= self
+                .stream
+                .replace(stream.name)
+                .is_some_and(|s| s != stream.name);
+            self.base = base;
             let length = stream.length.0;
-            if self.at >= self.base + length && stream.end != StreamEnd::Open {
-                let next = match self.target {
-                    Target::Chain(_) => stream.continued_by,
-                    Target::Everything => state
-                        .streams
-                        .get((self.index + 1 - state.streams_trimmed) as usize)
-                        .map(|s| s.name),
-                };
-                if let Some(next) = next {
-                    self.base += length;
-                    self.index += 1;
-                    self.stream = Some(next);
-                    moved = true;
-                    continue;
-                }
+            if self.at >= base + length
+                && stream.end != StreamEnd::Open
+                && let Some(next) = self.next(state, stream)
+            {
+                self.base += length;
+                self.index += 1;
+                self.stream = Some(next.name);
+                moved = true;
+                continue;
             }
-            let position = self.at.saturating_sub(self.base);
+            let position = self.at.saturating_sub(base);
+            let is_gone = self.at < base + stream.trimmed.0;
             return Some(Spot {
                 stream: stream.name,
                 position,
                 available: length.saturating_sub(position),
-                trimmed: stream.trimmed.0,
+                left_from: is_gone.then(|| self.left_from(state, stream)),
                 end: stream.end,
                 moved,
             });
         }
+    }
+
+    /// The stream that the cursor is in, and where it begins: the oldest one left of its chain if
+    /// that one has left the table.
+    fn find<'s>(&mut self, state: &'s LogState) -> Option<(&'s StreamState, u64)> {
+        match self.target {
+            Target::Chain(first) => match self.stream.and_then(|name| state.stream(name)) {
+                Some(stream) => Some((stream, self.base)),
+                None => {
+                    let (stream, begins) = state.chain_from(first)?;
+                    Some((stream, begins.0))
+                }
+            },
+            Target::Everything => {
+                let gone = state.streams_trimmed;
+                if self.index < gone.count {
+                    self.index = gone.count;
+                    self.base = gone.bytes;
+                }
+                let stream = state.streams.get((self.index - gone.count) as usize)?;
+                Some((stream, self.base))
+            }
+        }
+    }
+
+    fn next<'s>(&self, state: &'s LogState, stream: &StreamState) -> Option<&'s StreamState> {
+        match self.target {
+            Target::Chain(_) => state.stream(stream.continued_by?),
+            Target::Everything => {
+                let next = self.index + 1 - state.streams_trimmed.count;
+                state.streams.get(next as usize)
+            }
+        }
+    }
+
+    /// The first position with bytes from the stream on, at which the cursor is.
+    fn left_from(&self, state: &LogState, stream: &StreamState) -> u64 {
+        let mut cursor = self.clone();
+        let mut stream = stream;
+        while stream.trimmed == stream.length
+            && stream.end != StreamEnd::Open
+            && let Some(next) = cursor.next(state, stream)
+        {
+            cursor.base += stream.length.0;
+            cursor.index += 1;
+            stream = next;
+        }
+        cursor.base + stream.trimmed.0
     }
 
     /// Whether somebody may still be writing at its end.
@@ -92,27 +131,148 @@ impl Cursor {
         let Target::Chain(first) = self.target else {
             return state.current.is_some();
         };
-        let mut stream = state.stream(first);
+        let mut stream = state.chain_from(first).map(|(stream, _)| stream);
         while let Some(next) = stream.and_then(|s| s.continued_by) {
             stream = state.stream(next);
         }
         stream.is_some_and(|s| s.end == StreamEnd::Open)
     }
 
-    /// Chosen bytes from the chain's beginning to its end so far.
+    /// Chosen bytes from the chain's beginning to its end so far, trimmed ones included.
     pub(super) fn length(&self, state: &LogState) -> Option<u64> {
         match self.target {
-            Target::Everything => Some(state.streams.iter().map(|s| s.length.0).sum()),
+            Target::Everything => {
+                let left: u64 = state.streams.iter().map(|s| s.length.0).sum();
+                Some(state.streams_trimmed.bytes + left)
+            }
             Target::Chain(first) => {
-                let mut length = 0;
-                let mut name = Some(first);
-                while let Some(n) = name {
-                    let stream = state.stream(n)?;
+                let (mut stream, begins) = state.chain_from(first)?;
+                let mut length = begins.0 + stream.length.0;
+                while let Some(next) = stream.continued_by {
+                    stream = state.stream(next)?;
                     length += stream.length.0;
-                    name = stream.continued_by;
                 }
                 Some(length)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use paxos::{
+        Action, Configuration, NodeId, Offset, OpenStream, Slot, SlotRange, StreamPosition,
+        StreamSequence, Value,
+    };
+
+    use super::*;
+
+    fn name(counter: u32) -> StreamName {
+        StreamName {
+            owner: NodeId(1),
+            sequence: StreamSequence {
+                incarnation: 1,
+                counter,
+            },
+        }
+    }
+
+    fn apply(state: &mut LogState, count: u64, value: &Value) {
+        let slots = SlotRange::new(state.next, Slot(state.next.0 + count));
+        state.apply(slots, value);
+    }
+
+    fn act(state: &mut LogState, action: Action) {
+        apply(state, 1, &Value::Action(Arc::new(action)));
+    }
+
+    /// Streams of ten bytes each: 2 continues 1, then an unrelated 3, then 4 continues 2.
+    fn state() -> LogState {
+        let mut state = LogState::new(Configuration::equal([NodeId(1)]).unwrap());
+        let continued = [None, Some(1), None, Some(2)];
+        for (counter, continues) in (1..).zip(continued) {
+            let stream = name(counter);
+            act(
+                &mut state,
+                Action::OpenStream(OpenStream {
+                    stream,
+                    label: String::new(),
+                    metadata: Vec::new(),
+                    continues: continues.map(|before| (name(before), StreamPosition(10))),
+                }),
+            );
+            let offset = Offset(state.next.0);
+            apply(&mut state, 10, &Value::Content { stream, offset });
+        }
+        state
+    }
+
+    fn trim(state: &mut LogState, counter: u32, position: u64) {
+        let before = state.trim_point(name(counter), StreamPosition(position));
+        act(
+            state,
+            Action::Trim {
+                before: before.unwrap(),
+            },
+        );
+    }
+
+    /// Where the cursor is, and from where on there are bytes if there are none.
+    fn at(cursor: &mut Cursor, state: &LogState) -> (u32, u64, Option<u64>) {
+        let spot = cursor.spot(state).unwrap();
+        let counter = spot.stream.sequence.counter;
+        (counter, spot.position, spot.left_from)
+    }
+
+    #[test]
+    fn a_position_means_the_same_however_much_is_trimmed() {
+        let mut state = state();
+        let everything = |at| Cursor::new(Target::Everything, at);
+        let chain = |at| Cursor::new(Target::Chain(name(1)), at);
+        let (mut old, mut old_in_chain) = (everything(5), chain(5));
+        assert_eq!(at(&mut old, &state), (1, 5, None));
+        assert_eq!(at(&mut old_in_chain, &state), (1, 5, None));
+        trim(&mut state, 2, 4);
+        assert_eq!(at(&mut old, &state).2, Some(14));
+        assert_eq!(at(&mut old_in_chain, &state).2, Some(14));
+        assert_eq!(at(&mut everything(14), &state), (2, 4, None));
+        assert_eq!(at(&mut everything(37), &state), (4, 7, None));
+        assert_eq!(at(&mut chain(27), &state), (4, 7, None));
+        trim(&mut state, 4, 0);
+        assert_eq!(at(&mut everything(14), &state).2, Some(30));
+        assert_eq!(at(&mut chain(14), &state).2, Some(20));
+        assert_eq!(at(&mut chain(20), &state), (4, 0, None));
+        for cursor in [everything(0), chain(0)] {
+            let length = cursor.length(&state);
+            assert_eq!(
+                length,
+                Some(if cursor.target == Target::Everything {
+                    40
+                } else {
+                    30
+                })
+            );
+        }
+        assert!(chain(0).is_open(&state));
+        assert!(
+            Cursor::new(Target::Chain(name(2)), 0)
+                .spot(&state)
+                .is_none()
+        );
+    }
+
+    #[test]
+    fn wholly_trimmed_streams_are_passed_over() {
+        let mut state = state();
+        // All of 3 and 4: the last one stays in the table, with no byte left.
+        trim(&mut state, 4, 10);
+        assert_eq!(
+            at(&mut Cursor::new(Target::Everything, 0), &state).2,
+            Some(40)
+        );
+        let mut end = Cursor::new(Target::Everything, 40);
+        assert_eq!(at(&mut end, &state), (4, 10, None));
     }
 }

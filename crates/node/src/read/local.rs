@@ -31,6 +31,16 @@ impl Log {
             if spot.as_ref().is_some_and(|s| s.moved) {
                 env.events.push_back(LogEvent::StreamEnded { log: self.id });
             }
+            if let Some(from) = spot.as_ref().and_then(|s| s.left_from) {
+                // Without its first commands a state machine would be another one.
+                tracing::error!(
+                    log = self.id.0,
+                    from,
+                    "what a state machine still has to apply was trimmed; it stops here"
+                );
+                local.retry_at = Time(u64::MAX);
+                return;
+            }
             let Some(spot) = spot.filter(|s| s.available > 0) else {
                 local.caught_up = true;
                 return;

@@ -49,7 +49,9 @@ pub use scan::Corruption;
 pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, verify};
 
 use crate::buffer::{Buffer, Pool};
+use crate::format::segment::Birth;
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
+use crate::retention::Calendar;
 use crate::{Identity, LogId};
 
 #[derive(Clone, Debug)]
@@ -65,6 +67,7 @@ pub struct StoreConfig {
     pub salt_seed: u64,
     pub write_bytes_max: usize,
     pub writes_in_flight_max: usize,
+    pub calendar: Calendar,
 }
 
 impl StoreConfig {
@@ -78,6 +81,7 @@ impl StoreConfig {
             salt_seed,
             write_bytes_max: 4 << 20,
             writes_in_flight_max: 1,
+            calendar: Calendar::default(),
         }
     }
 }
@@ -129,6 +133,12 @@ pub enum StoreEvent {
         stream: StreamName,
         range: Range<StreamPosition>,
     },
+    /// The device did not give a record that holds these bytes, this time or for good. They count
+    /// as held until [`Store::distrust`].
+    Unreadable {
+        stream: StreamName,
+        range: Range<StreamPosition>,
+    },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -163,9 +173,12 @@ pub struct Store {
     /// Every segment that exists, the open one last.
     segments: BTreeMap<u64, Segment>,
     holdings: Holdings,
+    distrusted: Vec<read::Distrusted>,
     writer: write::Writer,
     reader: read::Reader,
     trimmer: trim::Trimmer,
+    /// Of the segments that a recovery found, oldest first.
+    births: Vec<Birth>,
     /// For records without a large payload.
     blocks: Pool,
 }
@@ -208,6 +221,14 @@ enum Awaiting {
     },
     Closed,
     Removed,
+    /// A trimmed segment's file becomes a spare.
+    Spared {
+        spare: trim::Spare,
+    },
+    /// A spare becomes the file of this segment.
+    SpareTaken {
+        segment: u64,
+    },
     /// Tidying up: an error changes nothing.
     Tidied,
 }
@@ -243,9 +264,11 @@ impl Store {
             next_file: 0,
             segments: BTreeMap::new(),
             holdings: Holdings::default(),
+            distrusted: Vec::new(),
             writer: write::Writer::default(),
             reader: read::Reader::default(),
             trimmer: trim::Trimmer::default(),
+            births: Vec::new(),
             blocks: Pool::new(BLOCK, 64),
             config,
         }
@@ -278,6 +301,8 @@ impl Store {
                         self.on_file_for_reading(segment, result);
                     }
                     Awaiting::Removed => self.on_removed(result),
+                    Awaiting::Spared { spare } => self.on_spared(spare, result),
+                    Awaiting::SpareTaken { segment } => self.on_spare_taken(segment, result),
                     Awaiting::Index { .. } | Awaiting::Record { .. } => {}
                     Awaiting::Closed | Awaiting::Tidied => {}
                 }
@@ -307,9 +332,20 @@ impl Store {
         Some(self.writer.learn_past).filter(|slot| slot.0 > 0)
     }
 
-    /// Bytes that the files' records take.
+    /// Bytes that the files' records take, and the spares.
     pub fn disk_bytes(&self) -> u64 {
-        self.segments.values().map(|segment| segment.end).sum()
+        let records: u64 = self.segments.values().map(|segment| segment.end).sum();
+        records + self.trimmer.spare_bytes()
+    }
+
+    /// When the segments that a recovery found were made.
+    pub fn births(&self) -> &[Birth] {
+        &self.births
+    }
+
+    /// How many segments of this process were written into the file of one that was trimmed.
+    pub fn files_reused(&self) -> u64 {
+        self.trimmer.reused
     }
 
     fn token(&mut self, awaiting: Awaiting) -> Token {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
-use paxos::{StreamName, StreamPosition};
+use paxos::{StreamName, StreamPosition, Time};
 
 use super::index::{Place, RecordPlace, SegmentIndex};
 use super::{Awaiting, ReadBytes, ReadFailure, Store, StoreEvent};
@@ -73,6 +73,24 @@ struct OpenFile {
     users: usize,
     last_used: u64,
 }
+
+/// Bytes of a record that the device did not give.
+pub(super) struct Distrusted {
+    pub(super) stream: StreamName,
+    bytes: Range<u64>,
+    until: Time,
+}
+
+impl Distrusted {
+    /// False if nothing is left.
+    pub(super) fn forget_below(&mut self, position: StreamPosition) -> bool {
+        self.bytes.start = self.bytes.start.max(position.0);
+        !self.bytes.is_empty()
+    }
+}
+
+/// Microseconds.
+const DISTRUST: u64 = 5_000_000;
 
 /// One step of a search.
 enum Found {
@@ -351,10 +369,41 @@ impl Store {
                     reason,
                 })
             }
-            Err(error) => Err(error.into()),
+            Err(error) => {
+                let piece = &reading.piece;
+                let range = StreamPosition(piece.start)..StreamPosition(piece.end);
+                let unreadable = StoreEvent::Unreadable { stream, range };
+                self.events.push_back(unreadable);
+                Err(error.into())
+            }
         };
         self.answer(id, answer);
         self.admit();
+    }
+
+    /// These bytes are to come from a peer: for a while they do not count as held here. Nothing says
+    /// so on disk.
+    pub fn distrust(&mut self, stream: StreamName, range: Range<StreamPosition>) {
+        let bytes = range.start.0..range.end.0;
+        self.holdings.remove(stream, bytes.clone());
+        let until = Time(self.now.0 + DISTRUST);
+        self.distrusted.push(Distrusted {
+            stream,
+            bytes,
+            until,
+        });
+    }
+
+    /// Whether what did not come from a peer in time counts as held again: perhaps no peer has it,
+    /// and the device gives it now.
+    pub fn trust_again(&mut self) -> bool {
+        let now = self.now;
+        let over = self.distrusted.extract_if(.., |d| d.until <= now);
+        let over: Vec<_> = over.collect();
+        for Distrusted { stream, bytes, .. } in &over {
+            self.holdings.add(*stream, bytes.clone());
+        }
+        !over.is_empty()
     }
 
     /// A record is corrupt: none of the bytes it held are held any more.
@@ -382,6 +431,9 @@ impl Store {
             return;
         }
         self.holdings.remove(stream, bytes.clone());
+        self.distrusted.retain(|d| {
+            d.stream != stream || d.bytes.end <= bytes.start || bytes.end <= d.bytes.start
+        });
         self.append_lost(stream, bytes);
         self.events.push_back(StoreEvent::Lost { stream, range });
     }

@@ -15,10 +15,11 @@ use super::feed::Feed;
 use super::index::{Place, RecordPlace, SegmentIndex};
 use super::read::{FIRST_RECORD, parse_index};
 use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
+use super::trim::Spare;
 use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
-use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
+use crate::format::segment::{self, Birth, Predecessor, SegmentError, SegmentHeader};
 use crate::op::{BLOCK, Disk, Op};
 
 /// In file order, from the newest checkpoint that can be read.
@@ -57,6 +58,8 @@ pub struct RecoveryReport {
     pub learn_past: Option<Slot>,
     /// Segments that were being born: renamed to these.
     pub quarantined: Vec<PathBuf>,
+    /// Files kept to become segments.
+    pub spares: usize,
     /// Not ours; left alone.
     pub unknown: Vec<PathBuf>,
 }
@@ -97,6 +100,10 @@ struct Found {
     /// Taken from a record if the first block is lost.
     salt: Option<u64>,
     predecessor: Option<Predecessor>,
+    birth: Birth,
+    /// The segment that this file was before it was to become this one. Nothing of this one was
+    /// ever written.
+    was: Option<u64>,
 }
 
 struct Recovery<'a> {
@@ -104,6 +111,7 @@ struct Recovery<'a> {
     disk: &'a mut dyn Disk,
     report: RecoveryReport,
     found: Vec<Found>,
+    spares: Vec<Spare>,
 }
 
 impl Store {
@@ -118,16 +126,21 @@ impl Store {
             disk,
             report: RecoveryReport::default(),
             found: Vec::new(),
+            spares: Vec::new(),
         };
-        let empty_files = recovery.find_segments()?;
+        let mut removed = recovery.find_segments()?;
         let (segments, last) = recovery.read_segments(on_record)?;
-        let report = recovery.report;
+        let mut report = recovery.report;
+        report.spares = recovery.spares.len();
+        let spares = recovery.spares;
+        let births = recovery.found.iter().map(|found| found.birth).collect();
         let mut store = Store::empty(config);
         for segment in segments.values() {
             let index = segment.index.as_ref().expect("recovery reads every index");
             hold(&mut store.holdings, index);
         }
         store.segments = segments;
+        store.births = births;
         store.writer.last_number = last.next.number - 1;
         store.writer.last_checksum = last.next.chain;
         store.writer.durable_number = last.next.number - 1;
@@ -135,8 +148,10 @@ impl Store {
         store.writer.learn_past = report.learn_past.unwrap_or_default();
         store.writer.context.promised = report.promised;
         store.writer.context.first_unchosen = report.first_unchosen;
+        store.writer.durable_first_unchosen = report.first_unchosen;
         store.drop_indexes();
-        for path in empty_files {
+        removed.append(&mut store.adopt_spares(spares));
+        for path in removed {
             let token = store.token(Awaiting::Tidied);
             store.ops.push_back(Op::Remove { token, path });
         }
@@ -168,8 +183,9 @@ impl Recovery<'_> {
         }
     }
 
-    /// Lists the segments, puts aside those that were being born, and refuses what is not ours.
-    /// Returns the quarantined files in which nothing was ever written.
+    /// Lists the segments, puts aside those that were being born, and refuses what is not ours. A
+    /// spare that was to become a segment is a spare again. Returns the quarantined files in which
+    /// nothing was ever written.
     fn find_segments(&mut self) -> Result<Vec<PathBuf>, RecoverError> {
         let directory = self.config.directory.clone();
         let entries = match self.disk.list(&directory) {
@@ -179,11 +195,17 @@ impl Recovery<'_> {
         };
         let mut numbers = Vec::new();
         for entry in &entries {
-            match segment::number_of(&entry.name) {
-                Some(number) if !entry.is_directory => numbers.push(number),
+            let spare = segment::spare_number_of(&entry.name);
+            match (segment::number_of(&entry.name), spare) {
+                _ if entry.is_directory => self.report.unknown.push(directory.join(&entry.name)),
+                (Some(number), _) => numbers.push(number),
+                (None, Some(number)) => self.spares.push(Spare {
+                    number,
+                    bytes: entry.length,
+                }),
                 // Put aside by an earlier recovery.
-                _ if entry.name.ends_with(".torn") => {}
-                _ => self.report.unknown.push(directory.join(&entry.name)),
+                (None, None) if entry.name.ends_with(".torn") => {}
+                (None, None) => self.report.unknown.push(directory.join(&entry.name)),
             }
         }
         numbers.sort_unstable();
@@ -206,7 +228,14 @@ impl Recovery<'_> {
             if self.was_born(scope).map_err(|e| self.io(&path, e))? {
                 break;
             }
-            self.found.pop();
+            if let Some(was) = self.found.pop().and_then(|found| found.was)
+                && !entries
+                    .iter()
+                    .any(|entry| entry.name == segment::spare_name(was))
+            {
+                self.free_again(&path, was, &entries)?;
+                continue;
+            }
             let written = SegmentFile::new(self.disk, path.clone()).is_written(0);
             let aside = self.put_aside(&path, &entries)?;
             if !written.map_err(|e| self.io(&path, e))? {
@@ -220,12 +249,46 @@ impl Recovery<'_> {
                 quarantined: std::mem::take(&mut self.report.quarantined),
             });
         }
+        if let Some((found, was)) = self.found.iter().find_map(|f| Some((f, f.was?))) {
+            return Err(RecoverError::Refused {
+                path: found.path.clone(),
+                reason: SegmentError::OtherNumber(was),
+            });
+        }
         self.report.segments = self.found.len();
         Ok(empty)
     }
 
+    /// The process ended between taking a spare and writing the first block of its new use.
+    fn free_again(
+        &mut self,
+        path: &Path,
+        was: u64,
+        entries: &[crate::op::DirectoryEntry],
+    ) -> Result<(), RecoverError> {
+        let spare = self.config.directory.join(segment::spare_name(was));
+        let renamed = self.disk.rename(path, &spare);
+        renamed.map_err(|e| self.io(path, e))?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let bytes = entries.iter().find(|entry| entry.name == name);
+        self.spares.push(Spare {
+            number: was,
+            bytes: bytes.map_or(0, |entry| entry.length),
+        });
+        Ok(())
+    }
+
+    /// No record of the segment at `at` has this number, or a lower one: a file may still hold
+    /// records of an earlier use, which were of segments older than any that is there.
+    fn above(&self, at: usize) -> u64 {
+        let before = self.found[..at].iter();
+        let last = before.filter_map(|found| Some(found.predecessor?.last_record));
+        last.max().unwrap_or(0)
+    }
+
     fn first_block(&mut self, number: u64) -> Result<Found, RecoverError> {
         let path = self.config.directory.join(segment::file_name(number));
+        let above = self.above(self.found.len());
         let mut file = SegmentFile::new(self.disk, path.clone());
         let block = file.bytes(0, BLOCK).map(<[u8]>::to_vec);
         let block = block.map_err(|source| RecoverError::Io {
@@ -238,18 +301,24 @@ impl Recovery<'_> {
         };
         match SegmentHeader::decode(&block) {
             Ok(header) => {
-                header
-                    .belongs_to(&self.config.identity, self.config.log, number)
-                    .map_err(refused)?;
+                let owned = header.belongs_to(&self.config.identity, self.config.log, number);
+                let was = match owned {
+                    Ok(()) => None,
+                    // Whether it may be one is decided when all are known.
+                    Err(SegmentError::OtherNumber(was)) if was < number => Some(was),
+                    Err(reason) => return Err(refused(reason)),
+                };
                 Ok(Found {
                     number,
                     path,
-                    salt: Some(header.salt),
-                    predecessor: Some(header.predecessor),
+                    salt: Some(header.salt).filter(|_| was.is_none()),
+                    predecessor: Some(header.predecessor).filter(|_| was.is_none()),
+                    birth: header.birth,
+                    was,
                 })
             }
             Err(SegmentError::NoHeader) => {
-                let any = file.any_record(self.config.log);
+                let any = file.any_record(self.config.log, above);
                 let any = any.map_err(|source| RecoverError::Io {
                     path: path.clone(),
                     source,
@@ -259,6 +328,8 @@ impl Recovery<'_> {
                     path,
                     salt: any.map(|(_, _, salt)| salt),
                     predecessor: None,
+                    birth: Birth::default(),
+                    was: None,
                 })
             }
             Err(reason) => Err(refused(reason)),
@@ -469,11 +540,12 @@ impl Recovery<'_> {
         let start = predecessor.map(|predecessor| first_expected(&predecessor));
         let is_last = at + 1 == self.found.len();
         let scope = self.scope(at);
+        let above = self.above(at);
         let mut file = SegmentFile::new(self.disk, path.clone());
         let start = match (start, scope) {
             (Some(start), Some(_)) => Some(start),
             (None, Some(scope)) => file
-                .any_record(scope.log)
+                .any_record(scope.log, above)
                 .map_err(|source| RecoverError::Io {
                     path: path.clone(),
                     source,
@@ -540,7 +612,8 @@ impl Recovery<'_> {
         })?;
         self.report.records_read += records;
         self.report.corruptions.append(&mut corruptions);
-        if is_last && end.torn {
+        // Behind a use of it a used file goes on with what was there before.
+        if is_last && end.torn && !self.found[at].birth.in_used_file {
             self.report.torn = Some((path, end.next.offset));
         }
         match feed.and_then(|feed| feed.error.take()) {

@@ -357,8 +357,12 @@ impl<'a> SegmentFile<'a> {
 
     /// A record of this log in a file whose first block cannot be read. Its salt stands in for the
     /// lost one: a torn birth leaves no record, so this one was written after the birth was durable
-    /// if its watermark says so.
-    pub fn any_record(&mut self, log: LogId) -> io::Result<Option<(u64, RecordHeader, u64)>> {
+    /// if its watermark says so. Records up to number `above` are of an earlier use of the file.
+    pub fn any_record(
+        &mut self,
+        log: LogId,
+        above: u64,
+    ) -> io::Result<Option<(u64, RecordHeader, u64)>> {
         let mut offset = BLOCK as u64;
         loop {
             let bytes = self.bytes(offset, BLOCK)?;
@@ -367,6 +371,7 @@ impl<'a> SegmentFile<'a> {
             }
             if let Ok((header, _, salt)) = RecordHeader::decode(bytes, None)
                 && header.log == log
+                && header.number > above
             {
                 return Ok(Some((offset, header, salt)));
             }

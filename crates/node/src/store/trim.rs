@@ -1,73 +1,226 @@
-//! Segments that hold nothing but what was trimmed are removed, oldest first.
+//! Segments that hold nothing but what was trimmed are forgotten, oldest first: their files become
+//! spares for segments to come, or are removed.
+//!
+//! ```text
+//! 7.seg ─ wholly trimmed ─┬─▶ 7.free ─ a new segment is due ─▶ 19.seg ─ birth ─▶ …
+//!                         └─▶ removed: there are spares enough, or it is too small to be one
+//! ```
+//!
+//! Writing to a file that was written before is the cheapest durable write (docs/decisions/0003).
+//! Nothing in a spare is erased: its records have the salt of another use.
 
 use std::collections::VecDeque;
 use std::io;
+use std::path::PathBuf;
 
-use paxos::{StreamName, StreamPosition};
+use paxos::mutation::{self, Mutation};
+use paxos::{Slot, StreamName, StreamPosition};
 
 use super::{Awaiting, Store};
+use crate::format::segment::spare_name;
 use crate::op::Op;
+
+/// More are removed: a log that is trimmed as it grows needs one, and another while it rolls.
+pub(super) const SPARES_MAX: usize = 2;
 
 #[derive(Default)]
 pub(super) struct Trimmer {
-    /// Out of memory already; removed one after the other, so that a crash leaves no hole.
-    removing: VecDeque<u64>,
+    /// Out of memory already; forgotten one after the other, so that a crash leaves no hole.
+    leaving: VecDeque<Leaving>,
     busy: bool,
+    /// What is trimmed is known chosen by whoever knows all below this slot to be chosen.
+    as_of: Slot,
+    /// Something is trimmed and still there: it is not sealed yet, it is being read, or the next
+    /// start would not know yet that it is trimmed.
+    held_back: bool,
+    /// An auxiliary's disk is to stay as small as it was.
+    keeps_no_spares: bool,
+    /// By the number of the segment that each was last.
+    spares: VecDeque<Spare>,
+    /// Spares that were taken.
+    pub reused: u64,
+}
+
+#[derive(Clone, Copy)]
+struct Leaving {
+    segment: u64,
+    bytes: u64,
+}
+
+#[derive(Clone, Copy)]
+pub(super) struct Spare {
+    pub number: u64,
+    pub bytes: u64,
 }
 
 impl Trimmer {
     pub fn is_busy(&self) -> bool {
         self.busy
     }
+
+    pub fn spare_bytes(&self) -> u64 {
+        let leaving: u64 = self.leaving.iter().map(|leaving| leaving.bytes).sum();
+        self.spares.iter().map(|spare| spare.bytes).sum::<u64>() + leaving
+    }
 }
 
 impl Store {
     /// `trimmed` says, of each stream, below which position its bytes are forgotten
-    /// (`StreamPosition(u64::MAX)` for a stream that is forgotten altogether).
+    /// (`StreamPosition(u64::MAX)` for a stream that is forgotten altogether). That is so for
+    /// whoever knows that all slots below `as_of` are chosen.
     ///
-    /// A segment goes once it holds no other byte and the checkpoint of the next one is durable: no
-    /// acceptance in it matters then. To be called again after a recovery.
-    pub fn trim(&mut self, trimmed: &dyn Fn(StreamName) -> StreamPosition) {
+    /// A segment goes once it holds no other byte, the checkpoint of the next one is durable (no
+    /// acceptance in it matters then), and a durable record says that all below `as_of` is chosen:
+    /// else the next start would miss the bytes, and a leader could have to propose them again. To
+    /// be called again after a recovery, and when [`Store::may_trim`].
+    pub fn trim(&mut self, as_of: Slot, trimmed: &dyn Fn(StreamName) -> StreamPosition) {
+        self.trimmer.as_of = as_of;
         let held: Vec<_> = self.holdings.iter().collect();
         for (stream, range) in held {
             let below = trimmed(stream).0.min(range.end.0);
             self.holdings.remove(stream, range.start.0..below);
         }
+        // Else it would be held again after a while, without a file.
+        self.distrusted
+            .retain_mut(|d| d.forget_below(trimmed(d.stream)));
+        self.trimmer.held_back = false;
         while let Some((&number, segment)) = self.segments.first_key_value() {
-            let durable = self.writer.durable_number;
-            let is_sealed = segment.index_stands.is_some_and(|s| s.number <= durable)
-                && self.segments.contains_key(&(number + 1));
             let mut extents = segment.extents.iter();
-            let is_trimmed = extents.all(|(stream, extent)| extent.end <= trimmed(*stream).0);
-            if !is_sealed || !is_trimmed || self.is_being_read(number) {
+            let early = mutation::is(Mutation::SegmentForgottenTooEarly);
+            let is_trimmed = extents.all(|(stream, extent)| match early {
+                false => extent.end <= trimmed(*stream).0,
+                true => extent.start < trimmed(*stream).0,
+            });
+            if !is_trimmed {
                 break;
             }
+            if !self.may_forget(number) {
+                self.trimmer.held_back = true;
+                break;
+            }
+            let bytes = segment.end;
             self.segments.remove(&number);
             self.forget_file(number);
-            self.trimmer.removing.push_back(number);
+            let segment = number;
+            self.trimmer.leaving.push_back(Leaving { segment, bytes });
         }
-        self.remove_next();
+        self.forget_next();
     }
 
-    fn remove_next(&mut self) {
-        if self.trimmer.busy {
+    /// Whether files of trimmed segments are kept to be written again.
+    pub fn keep_spares(&mut self, keep: bool) {
+        self.trimmer.keeps_no_spares = !keep;
+    }
+
+    fn may_forget(&self, number: u64) -> bool {
+        let durable = self.writer.durable_number;
+        let stands = self.segments.get(&number).and_then(|s| s.index_stands);
+        stands.is_some_and(|stands| stands.number <= durable)
+            && self.segments.contains_key(&(number + 1))
+            && !self.is_being_read(number)
+            && !self.lacks_word()
+    }
+
+    /// No durable record says yet that what is trimmed was chosen.
+    pub(super) fn lacks_word(&self) -> bool {
+        self.writer.durable_first_unchosen < self.trimmer.as_of
+            && !mutation::is(Mutation::ForgottenBeforeKnownChosen)
+    }
+
+    /// Something trimmed is still there. What it waits for, [`Store::bear_out`] may bring.
+    pub fn is_trim_held_back(&self) -> bool {
+        self.trimmer.held_back
+    }
+
+    /// The open segment has grown, and holds no byte that is kept.
+    pub fn is_open_segment_trimmed(&self, trimmed: &dyn Fn(StreamName) -> StreamPosition) -> bool {
+        let last = self.segments.last_key_value();
+        last.is_some_and(|(_, segment)| {
+            let mut extents = segment.extents.iter();
+            segment.end > self.config.segment_bytes_first
+                && extents.all(|(stream, extent)| extent.end <= trimmed(*stream).0)
+        })
+    }
+
+    pub fn segments(&self) -> usize {
+        self.segments.len()
+    }
+
+    /// [`Store::trim`] has something to do that it could not do before.
+    pub fn may_trim(&self) -> bool {
+        let first = self.segments.first_key_value();
+        self.trimmer.held_back && first.is_some_and(|(number, _)| self.may_forget(*number))
+    }
+
+    fn forget_next(&mut self) {
+        if self.trimmer.busy || self.writer.closing {
             return;
         }
-        let Some(number) = self.trimmer.removing.pop_front() else {
+        let Some(next) = self.trimmer.leaving.pop_front() else {
             return;
         };
         self.trimmer.busy = true;
-        let token = self.token(Awaiting::Removed);
-        let path = self.path(number);
-        self.ops.push_back(Op::Remove { token, path });
+        let path = self.path(next.segment);
+        let spare = Spare {
+            number: next.segment,
+            bytes: next.bytes,
+        };
+        let op = match self.is_wanted(&spare) {
+            true => Op::Rename {
+                token: self.token(Awaiting::Spared { spare }),
+                from: path,
+                to: self.spare_path(spare.number),
+            },
+            false => Op::Remove {
+                token: self.token(Awaiting::Removed),
+                path,
+            },
+        };
+        self.ops.push_back(op);
+    }
+
+    /// A file much smaller than the next segment would grow as a new one does.
+    fn is_wanted(&self, spare: &Spare) -> bool {
+        if self.trimmer.keeps_no_spares {
+            return false;
+        }
+        let last = self.segments.last_key_value();
+        let next = last.map_or(1, |(number, _)| number + 1);
+        self.trimmer.spares.len() < SPARES_MAX && 2 * spare.bytes >= self.size_target(next)
     }
 
     pub(super) fn on_removed(&mut self, result: io::Result<()>) {
         self.trimmer.busy = false;
         match result {
-            Ok(()) => self.remove_next(),
-            // The files stay: the next start finds them, and the next trim removes them.
-            Err(_) => self.trimmer.removing.clear(),
+            Ok(()) => self.forget_next(),
+            // The files stay: the next start finds them, and the next trim forgets them.
+            Err(_) => self.trimmer.leaving.clear(),
         }
+    }
+
+    pub(super) fn on_spared(&mut self, spare: Spare, result: io::Result<()>) {
+        if result.is_ok() {
+            self.trimmer.spares.push_back(spare);
+        }
+        self.on_removed(result);
+    }
+
+    /// Those that a recovery found. Returns the files that are too many.
+    pub(super) fn adopt_spares(&mut self, mut found: Vec<Spare>) -> Vec<PathBuf> {
+        found.sort_by_key(|spare| std::cmp::Reverse(spare.bytes));
+        let many = found.split_off(found.len().min(SPARES_MAX));
+        self.trimmer.spares = found.into();
+        let paths = many.iter().map(|spare| self.spare_path(spare.number));
+        paths.collect()
+    }
+
+    pub(super) fn take_spare(&mut self) -> Option<Spare> {
+        let spare = self.trimmer.spares.pop_front()?;
+        self.trimmer.reused += 1;
+        Some(spare)
+    }
+
+    pub(super) fn spare_path(&self, number: u64) -> PathBuf {
+        self.config.directory.join(spare_name(number))
     }
 }

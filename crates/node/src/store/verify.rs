@@ -114,8 +114,12 @@ pub fn verify(
         let path = directory.join(&entry.name);
         match segment::log_of(&entry.name) {
             Some(log) if entry.is_directory => logs.push((log, path)),
-            _ if [super::manifest::MANIFEST_FILE, super::manifest::LOCK_FILE]
-                .contains(&entry.name.as_str()) => {}
+            _ if [
+                super::manifest::MANIFEST_FILE,
+                super::manifest::LOCK_FILE,
+                crate::node::PEERS_FILE,
+            ]
+            .contains(&entry.name.as_str()) => {}
             _ => report.unknown.push(path),
         }
     }
@@ -130,6 +134,7 @@ pub fn verify(
                     segments.push((number, path.join(&entry.name), entry.length));
                 }
                 _ if entry.name.ends_with(".torn") => {}
+                _ if segment::spare_number_of(&entry.name).is_some() => {}
                 _ => report.unknown.push(path.join(&entry.name)),
             }
         }
@@ -206,8 +211,9 @@ impl<'a> LogCheck<'a> {
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), VerifyError> {
         let mut headers = Vec::new();
-        for (number, path, _) in files {
-            headers.push(self.first_block(disk, *number, path)?);
+        for (at, (number, path, _)) in files.iter().enumerate() {
+            let is_last = at + 1 == files.len();
+            headers.push(self.first_block(disk, *number, path, is_last)?);
         }
         for pair in files.windows(2) {
             self.check_missing(&pair[0].1, pair[0].0 + 1..pair[1].0);
@@ -277,6 +283,7 @@ impl<'a> LogCheck<'a> {
         disk: &mut dyn Disk,
         number: u64,
         path: &Path,
+        is_last: bool,
     ) -> Result<Option<SegmentHeader>, VerifyError> {
         let mut file = SegmentFile::new(disk, path.to_owned());
         let block = file.bytes(0, BLOCK).map_err(|source| VerifyError::Io {
@@ -291,6 +298,8 @@ impl<'a> LogCheck<'a> {
         match header {
             Ok(header) => Ok(Some(header)),
             Err(SegmentError::NoHeader) => Ok(None),
+            // A spare that was taken and not written yet.
+            Err(SegmentError::OtherNumber(was)) if is_last && was < number => Ok(None),
             Err(reason) => {
                 self.problem(path, 0, reason.to_string());
                 Ok(None)
@@ -338,7 +347,7 @@ impl<'a> LogCheck<'a> {
             let what = "its successor follows another record".to_owned();
             self.problem(path, end.next.offset, what);
         }
-        if end.torn && is_last {
+        if end.torn && is_last && !header.birth.in_used_file {
             self.report.torn_tail = Some(Place {
                 file: path.to_owned(),
                 offset: end.next.offset,

@@ -10,6 +10,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Slot, SlotRange, StreamName, Time, Value};
 
 use super::index::{Place, RecordPlace};
+use super::trim::Spare;
 use super::{Awaiting, NewRecord, RecordContext, Store, StoreEvent};
 use crate::buffer::{Buffer, Shared, Slice};
 use crate::format::codec;
@@ -35,9 +36,15 @@ pub(super) struct Writer {
     pub accepted_up_to: Slot,
     pub learn_past: Slot,
     pub context: RecordContext,
+    /// Durable records say that all slots below are chosen.
+    pub durable_first_unchosen: Slot,
+    /// The context says more than the last record, and the next start should know it.
+    context_is_news: bool,
     pending: VecDeque<Pending>,
     pending_bytes: u64,
     in_flight: VecDeque<InFlight>,
+    /// Since when records wait for their file to be made, and no write is in flight.
+    held_since: Option<Time>,
     writing: Option<Writing>,
     new_files: BTreeMap<u64, NewFile>,
     /// Facts about bytes, waiting for their record to be durable.
@@ -63,6 +70,7 @@ struct Pending {
     slice: Slice,
     /// 0 for a segment's first block.
     number: u64,
+    first_unchosen: Slot,
     tag: Option<u64>,
 }
 
@@ -70,6 +78,7 @@ struct InFlight {
     token: Token,
     bytes: u64,
     last_number: u64,
+    first_unchosen: Slot,
     last_tag: Option<u64>,
     since: Time,
     done: bool,
@@ -86,6 +95,8 @@ struct Writing {
 
 struct NewFile {
     file: FileId,
+    /// It becomes this segment's; else a new one is made.
+    spare: Option<Spare>,
     asked: bool,
     ready: bool,
 }
@@ -125,9 +136,12 @@ impl Default for Writer {
             accepted_up_to: Slot(0),
             learn_past: Slot(0),
             context: RecordContext::default(),
+            durable_first_unchosen: Slot(0),
+            context_is_news: false,
             pending: VecDeque::new(),
             pending_bytes: 0,
             in_flight: VecDeque::new(),
+            held_since: None,
             writing: None,
             new_files: BTreeMap::new(),
             undurable: VecDeque::new(),
@@ -153,9 +167,9 @@ impl Writer {
         ready.chain(writing).collect()
     }
 
-    /// The last record is a fact that no watermark covers.
+    /// The last record is a fact that no watermark covers, or says less than is known.
     fn lags(&self) -> bool {
-        self.last_fact > self.watermark
+        self.last_fact > self.watermark || self.context_is_news
     }
 }
 
@@ -295,6 +309,7 @@ impl Store {
         let half = open.size_target / 2;
 
         writer.context = context;
+        writer.context_is_news = false;
         writer.last_number = header.number;
         writer.last_checksum = checksum;
         writer.watermark = header.watermark;
@@ -333,10 +348,15 @@ impl Store {
             return;
         }
         self.writer.pending_bytes += slice.len() as u64;
+        let first_unchosen = match number {
+            0 => Slot(0),
+            _ => self.writer.context.first_unchosen,
+        };
         self.writer.pending.push_back(Pending {
             segment,
             slice,
             number,
+            first_unchosen,
             tag,
         });
     }
@@ -359,8 +379,12 @@ impl Store {
                 .is_none_or(|writing| writing.segment != segment)
                 && !self.begin_segment(segment)
             {
+                if self.writer.in_flight.is_empty() {
+                    self.writer.held_since.get_or_insert(self.now);
+                }
                 return;
             }
+            self.writer.held_since = None;
             self.issue_write(segment);
         }
     }
@@ -369,6 +393,7 @@ impl Store {
         let mut slices = Vec::new();
         let mut bytes = 0;
         let mut last_number = 0;
+        let mut first_unchosen = Slot(0);
         let mut last_tag = None;
         while let Some(next) = self.writer.pending.front() {
             let fits = bytes + next.slice.len() <= self.config.write_bytes_max;
@@ -382,6 +407,7 @@ impl Store {
             };
             bytes += next.slice.len();
             last_number = next.number.max(last_number);
+            first_unchosen = next.first_unchosen.max(first_unchosen);
             last_tag = next.tag.or(last_tag);
             slices.push(next.slice);
         }
@@ -403,6 +429,7 @@ impl Store {
             token,
             bytes,
             last_number,
+            first_unchosen,
             last_tag,
             since: self.now,
             done: false,
@@ -425,7 +452,9 @@ impl Store {
             }
             Err(error) => {
                 self.writer.new_files.remove(&segment);
-                self.fail(error);
+                let path = self.path(segment);
+                let sentence = format!("{} cannot be made: {error}", path.display());
+                self.fail(io::Error::new(error.kind(), sentence));
             }
         }
     }
@@ -452,7 +481,9 @@ impl Store {
             let Some(write) = self.writer.in_flight.pop_front() else {
                 break;
             };
-            self.writer.durable_number = self.writer.durable_number.max(write.last_number);
+            let writer = &mut self.writer;
+            writer.durable_number = writer.durable_number.max(write.last_number);
+            writer.durable_first_unchosen = writer.durable_first_unchosen.max(write.first_unchosen);
             durable_tag = write.last_tag.or(durable_tag);
         }
         self.apply_durable();
@@ -530,7 +561,9 @@ impl Store {
     /// Lets the next start tell a torn tail from corruption.
     pub(super) fn append_idle(&mut self) {
         let writer = &self.writer;
-        if writer.failed || writer.is_busy() || writer.open.is_none() || !writer.lags() {
+        let left_out = mutation::is(Mutation::IdleWatermarkLeftOut);
+        if writer.failed || writer.is_busy() || writer.open.is_none() || !writer.lags() || left_out
+        {
             return;
         }
         let buffer = self.blocks.take();
@@ -538,10 +571,23 @@ impl Store {
         self.push(RecordHeader::default(), buffer, 0, context, None);
     }
 
+    /// What is known by now, to be written when nothing else is, if a trim waits for it.
+    pub fn bear_out(&mut self, context: RecordContext) {
+        if !self.lacks_word() {
+            return;
+        }
+        let before = &mut self.writer.context;
+        if context.first_unchosen > before.first_unchosen && context.promised >= before.promised {
+            *before = context;
+            self.writer.context_is_news = true;
+        }
+    }
+
     /// When [`Store::on_time`] has something to do.
     pub fn deadline(&self) -> Option<Time> {
         let writer = &self.writer;
         let due = !writer.failed && !writer.is_busy() && writer.open.is_some() && writer.lags();
+        let due = due && !mutation::is(Mutation::IdleWatermarkLeftOut);
         due.then_some(Time(writer.quiet_since.0 + IDLE_AFTER))
     }
 
@@ -563,9 +609,10 @@ impl Store {
         self.writer.pending_bytes + in_flight
     }
 
-    /// For the watchdog: since when the oldest write is in flight.
+    /// For the watchdog: since when the oldest write is in flight, or waits for its file.
     pub fn oldest_write_since(&self) -> Option<Time> {
-        self.writer.in_flight.front().map(|write| write.since)
+        let oldest = self.writer.in_flight.front();
+        oldest.map(|write| write.since).or(self.writer.held_since)
     }
 
     pub fn has_failed(&self) -> bool {

@@ -55,7 +55,7 @@ fn apply(directory: &mut Directory, command: &Command) {
     for (id, log) in &once.logs {
         assert_eq!(once.log_by_name(&log.name), Some(*id), "two logs of a name");
         // A configuration that cannot be is an error, and no panic.
-        let _ = configuration(&log.members);
+        let _ = configuration(&log.members, &log.auxiliary);
     }
     for (id, node) in &before.nodes {
         assert_eq!(once.nodes[id].disk, node.disk, "a node keeps its disk");

@@ -28,6 +28,8 @@ pub struct Kernel {
     /// Fails the write with this number (from 0).
     pub fail_write: Option<usize>,
     writes: usize,
+    /// Files opened to be written that were there before.
+    pub reused: usize,
 }
 
 /// splitmix64
@@ -118,6 +120,7 @@ impl Kernel {
                     (_, false) => Err(io::ErrorKind::NotFound.into()),
                     (_, true) => Ok(()),
                 };
+                self.reused += usize::from(mode == OpenMode::ReadWrite);
                 if result.is_ok() {
                     assert!(
                         self.open.insert(file, path).is_none(),
@@ -180,6 +183,10 @@ impl Kernel {
                     result: Ok(()),
                 }
             }
+            Op::Rename { token, from, to } => Completion::Done {
+                token,
+                result: self.disk.rename(&from, &to),
+            },
             other => panic!("the store does not ask for {other:?}"),
         }
     }
@@ -253,7 +260,9 @@ impl Kernel {
                             .or_insert(vec![0; size as usize]);
                     }
                 }
-                Op::CreateDirectory { .. } | Op::Remove { .. } if random.below(2) == 0 => {
+                Op::CreateDirectory { .. } | Op::Remove { .. } | Op::Rename { .. }
+                    if random.below(2) == 0 =>
+                {
                     self.perform(op);
                 }
                 _ => {}

@@ -34,6 +34,7 @@ pub fn config(salt_seed: u64, writes_in_flight_max: usize) -> StoreConfig {
         salt_seed,
         write_bytes_max: 64 << 10,
         writes_in_flight_max,
+        calendar: node::retention::Calendar::default(),
     }
 }
 
@@ -46,7 +47,7 @@ pub fn state() -> LogState {
         next_node_id: NodeId(4),
         sequences: BTreeMap::new(),
         streams: Vec::new(),
-        streams_trimmed: 0,
+        streams_trimmed: paxos::StreamsTrimmed::default(),
         current: None,
         trimmed: Slot(0),
     }

@@ -48,6 +48,7 @@ use observer::Observer;
 pub struct Small {
     /// Weights in era 0; 0 is no member.
     pub weights: Vec<u32>,
+    pub auxiliary: Option<NodeId>,
     pub elections: Vec<u32>,
     /// How often each node's client gives something, and how many bytes; 0 gives actions.
     pub values: Vec<u32>,
@@ -114,6 +115,7 @@ impl Small {
     pub fn of(members: usize) -> Small {
         Small {
             weights: vec![1; members],
+            auxiliary: None,
             elections: vec![0; members],
             values: vec![0; members],
             bytes: 0,
@@ -138,7 +140,7 @@ impl Small {
         let members = members.map(|(node, weight)| Member {
             node: *node,
             weight: *weight,
-            auxiliary: false,
+            auxiliary: self.auxiliary == Some(*node),
         });
         LogState::new(Configuration::new(members).expect("weights of a small world"))
     }

@@ -16,6 +16,9 @@ const TIMING: Timing = Timing {
     phase_one_interval_min: 0,
     missing_bytes_handicap: 0,
     abdication: 0,
+    engage_after: 0,
+    disengage_after: 0,
+    auxiliary_pace: 0,
 };
 
 #[derive(Clone, Debug)]

@@ -174,7 +174,7 @@ impl Taking<'_> {
 
     fn propose(&mut self, proposal: Proposal) {
         for to in self.world.ids() {
-            if to != self.node.id {
+            if to != self.node.id && self.node.engine.wants_proposals(to) {
                 self.send(to, Message::Propose(proposal.clone()));
             }
         }
@@ -189,7 +189,9 @@ impl Taking<'_> {
             | Message::OfferCatchUp { .. }
             | Message::FollowerStatus { .. }
             | Message::Confirm { .. }
-            | Message::Confirmed { .. } => true,
+            | Message::Confirmed { .. }
+            | Message::Release { .. }
+            | Message::Released { .. } => true,
             Message::LeaderStatus { chosen_up_to, .. } => *chosen_up_to == Slot(0),
             _ => false,
         };

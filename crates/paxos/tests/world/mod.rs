@@ -63,6 +63,8 @@ pub struct SimNode {
     pub applied: Vec<(Slot, Outcome)>,
     pub notes: Vec<Note>,
     bound_since: Option<(Term, Slot, u64)>,
+    /// What it must hold may have changed.
+    recount: bool,
 }
 
 pub struct Flight {
@@ -134,6 +136,8 @@ pub struct World {
     next_read: u64,
     pub reads_answered: u64,
     pub messages: u64,
+    /// Times at which an auxiliary dropped bytes.
+    pub releases: u64,
 }
 
 pub const BEAT: u64 = 20_000;
@@ -174,6 +178,7 @@ impl World {
             next_read: 0,
             reads_answered: 0,
             messages: 0,
+            releases: 0,
         };
         for id in 1..=nodes {
             world.nodes.push(SimNode {
@@ -196,6 +201,7 @@ impl World {
                 applied: Vec::new(),
                 notes: Vec::new(),
                 bound_since: None,
+                recount: false,
             });
             world.start(id as usize - 1);
         }
@@ -254,6 +260,7 @@ impl World {
         let id = node.id;
         node.engine = Some(Engine::new(config, checkpoint, Time(self.now)));
         self.say(format_args!("{id} starts"));
+        self.nodes[at].recount = true;
         self.drain(at);
     }
 
@@ -489,6 +496,7 @@ impl World {
                     {
                         node.opening = None;
                     }
+                    node.recount |= matches!(outcome, Outcome::Reconfigured { .. });
                     node.applied.push((slot, outcome));
                 }
                 Output::Chosen { up_to } => {
@@ -501,7 +509,9 @@ impl World {
                     }
                     self.check_chosen(at, up_to);
                 }
+                Output::Release { below } => self.release(at, below),
                 Output::StateInstalled => {
+                    node.recount = true;
                     let up_to = engine.first_unchosen();
                     self.check_chosen(at, up_to);
                 }
@@ -531,6 +541,92 @@ impl World {
             }
         }
         self.check_node(at);
+        if std::mem::take(&mut self.nodes[at].recount) {
+            self.count_missing(at);
+        }
+    }
+
+    /// Before anybody hears of its new state, a node counts what it lacks of it.
+    fn count_missing(&mut self, at: usize) {
+        let missing = self.missing(at).len() as u64;
+        if self.nodes[at].engine.is_some() {
+            self.input(at, Input::MissingBytes(missing));
+        }
+    }
+
+    /// Only logs with auxiliaries have bytes that may be dropped, so only there it matters.
+    fn missing(&self, at: usize) -> Vec<(StreamName, u64)> {
+        let node = &self.nodes[at];
+        let Some(engine) = &node.engine else {
+            return Vec::new();
+        };
+        let state = engine.state();
+        if !state.configuration.has_auxiliaries() {
+            return Vec::new();
+        }
+        let bytes = state.streams.iter().flat_map(|stream| {
+            (stream.trimmed.0..stream.length.0).map(|position| (stream.name, position))
+        });
+        bytes
+            .filter(|byte| !node.bytes_durable.contains(byte))
+            .collect()
+    }
+
+    /// Missing bytes come from whoever has them.
+    fn fetch(&mut self, at: usize) {
+        let mut missing = self.missing(at);
+        if missing.is_empty()
+            || self.nodes[at]
+                .engine
+                .as_ref()
+                .is_some_and(Engine::is_auxiliary)
+        {
+            return;
+        }
+        let id = self.nodes[at].id;
+        missing.truncate(1 + self.rng.below(400) as usize);
+        for byte in missing {
+            let has = |other: &SimNode| {
+                let up = other.engine.is_some() && self.reachable(other.id, id);
+                up && other.bytes_durable.contains(&byte)
+            };
+            if self.nodes.iter().any(has) {
+                self.nodes[at].bytes.insert(byte);
+                self.nodes[at].bytes_durable.insert(byte);
+            }
+        }
+        self.count_missing(at);
+    }
+
+    /// ‡ What an auxiliary drops, every active member of its era durably holds.
+    fn release(&mut self, at: usize, below: Slot) {
+        let engine = self.nodes[at].engine.as_ref().unwrap();
+        let (id, state) = (self.nodes[at].id, engine.state().clone());
+        assert!(state.configuration.is_auxiliary(id) && below <= state.next);
+        for (stream, end) in engine.bytes_below(below) {
+            let of_stream = (stream, 0)..(stream, end.0);
+            let held: Vec<_> = self.nodes[at].bytes.range(of_stream).copied().collect();
+            let trimmed = state.stream(stream).map_or(0, |stream| stream.trimmed.0);
+            for byte in held {
+                for member in state
+                    .configuration
+                    .members()
+                    .iter()
+                    .filter(|m| !m.auxiliary)
+                {
+                    let other = &self.nodes[self.index(member.node)];
+                    let holds = other.bytes_durable.contains(&byte);
+                    assert!(
+                        holds || byte.1 < trimmed,
+                        "I5: {id} drops byte {byte:?}, and {} does not hold it",
+                        member.node
+                    );
+                }
+                self.releases += 1;
+                self.nodes[at].bytes.remove(&byte);
+                self.nodes[at].bytes_durable.remove(&byte);
+            }
+        }
     }
 
     fn check_chosen(&mut self, at: usize, up_to: Slot) {
@@ -594,9 +690,10 @@ impl World {
     }
 
     fn replicate(&mut self, from: NodeId, proposal: Proposal) {
-        for to in 1..=self.nodes.len() as u32 {
-            if NodeId(to) != from {
-                self.transmit(from, NodeId(to), Message::Propose(proposal.clone()));
+        for to in (1..=self.nodes.len() as u32).map(NodeId) {
+            let engine = self.nodes[self.index(from)].engine.as_ref();
+            if to != from && engine.is_some_and(|engine| engine.wants_proposals(to)) {
+                self.transmit(from, to, Message::Propose(proposal.clone()));
             }
         }
     }
@@ -680,6 +777,9 @@ impl World {
             }
         }
         for at in 0..self.nodes.len() {
+            if !self.missing(at).is_empty() && self.rng.one_in(4) {
+                self.fetch(at);
+            }
             let Some(engine) = &self.nodes[at].engine else {
                 continue;
             };
@@ -691,6 +791,9 @@ impl World {
                         continue;
                     }
                     out.push((to, status.clone()));
+                    if !engine.wants_proposals(to) {
+                        continue;
+                    }
                     let up_to = engine.peer_accepted_up_to(to).unwrap_or(Slot(0));
                     for proposal in engine.proposals(engine.first_unchosen()) {
                         if proposal.slots.end > up_to {

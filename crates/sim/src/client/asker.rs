@@ -1,4 +1,5 @@
-//! Asks one thing until it is granted: to create a log, mostly.
+//! Asks one thing until it is granted: to create a log, mostly. Where there are several ways to ask,
+//! it tries the next one when one is refused for what it says.
 
 use node::op::{Completion, Machine, Op, Time};
 
@@ -7,7 +8,8 @@ use super::line::Line;
 
 /// Finishes once it heard `ok`, or an error that counts as it.
 pub struct Asker {
-    request: String,
+    requests: Vec<String>,
+    way: usize,
     /// The error that says that it was granted before.
     granted: String,
     nodes: Vec<String>,
@@ -23,10 +25,12 @@ const REST_US: u64 = 200_000;
 const PATIENCE_US: u64 = 10_000_000;
 
 impl Asker {
-    /// `request` without version and LF.
-    pub fn new(request: &str, granted: &str, nodes: Vec<String>) -> Asker {
+    /// `requests` without version and LF.
+    pub fn new(requests: &[String], granted: &str, nodes: Vec<String>) -> Asker {
+        let requests = requests.iter().map(|r| format!("logberg/1 {r}\n"));
         Asker {
-            request: format!("logberg/1 {request}\n"),
+            requests: requests.collect(),
+            way: 0,
             granted: granted.to_owned(),
             nodes,
             turn: 0,
@@ -50,13 +54,17 @@ impl Machine for Asker {
             return;
         };
         if news == News::Connected {
-            let request = self.request.clone();
+            let request = self.requests[self.way % self.requests.len()].clone();
             return self.conversation.send(request.as_bytes());
         }
         if let Some(line) = self.conversation.line() {
             let line = Line::parse(&line);
             self.leader = line.key("leader").map(str::to_owned);
             self.finished = !line.is_error() || line.word == self.granted;
+            let in_time = ["not-leader", "no-quorum", "shutting-down"];
+            if line.is_error() && !in_time.contains(&line.word.as_str()) {
+                self.way += 1;
+            }
             return self.rest(now);
         }
         if news == News::Over {

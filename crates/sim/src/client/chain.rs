@@ -7,6 +7,7 @@ use std::rc::Rc;
 ///
 /// ```text
 /// acknowledged <= sent <= total        observed <= sent
+/// trimmed <= trim_asked <= acknowledged
 /// ```
 #[derive(Debug)]
 pub struct Chain {
@@ -23,6 +24,10 @@ pub struct Chain {
     pub acknowledged: u64,
     /// Some reader was told that every byte below is chosen.
     pub observed: u64,
+    /// Somebody asked that bytes below be trimmed; nobody asked for more.
+    pub trim_asked: u64,
+    /// A reader was told that all bytes below are trimmed.
+    pub trimmed: u64,
     pub close_asked: bool,
     pub closed: bool,
     /// How often the writer began again.
@@ -41,6 +46,8 @@ impl Chain {
             sent: 0,
             acknowledged: 0,
             observed: 0,
+            trim_asked: 0,
+            trimmed: 0,
             close_asked: false,
             closed: false,
             attempts: 0,
@@ -67,6 +74,15 @@ impl Chain {
             "{position} bytes are there and were never sent: {self:?}"
         );
         self.observed = self.observed.max(position);
+    }
+
+    /// A reader is told that what is left begins here.
+    pub(crate) fn left_from(&mut self, position: u64) {
+        assert!(
+            position <= self.trim_asked,
+            "bytes below {position} are said to be trimmed, and nobody asked for it: {self:?}"
+        );
+        self.trimmed = self.trimmed.max(position);
     }
 
     /// What a read that begins now must contain.

@@ -11,6 +11,7 @@ mod content;
 mod conversation;
 mod line;
 mod reader;
+mod trimmer;
 
 pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
 pub use asker::Asker;
@@ -18,3 +19,4 @@ pub use chain::{Chain, SharedChain};
 pub use content::{byte_at, crc32c, fill};
 pub use line::Line;
 pub use reader::{Reader, ReaderConfig, ReaderCounts};
+pub use trimmer::{Trimmer, TrimmerConfig};

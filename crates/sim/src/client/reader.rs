@@ -20,6 +20,8 @@ pub struct ReaderConfig {
     pub follow_ppm: u64,
     pub rest_us: Range<u64>,
     pub patience_us: u64,
+    /// Asks any node whether what is known is there, and never for bytes, until the chain is closed.
+    pub probes: bool,
     /// Finish after a read from 0 to the end of a closed chain.
     pub until_closed: bool,
 }
@@ -47,6 +49,8 @@ pub struct ReaderCounts {
     pub stale: u64,
     pub followed: u64,
     pub resumed: u64,
+    /// Were told that what they asked for is trimmed.
+    pub trimmed: u64,
 }
 
 /// What was asked, and when.
@@ -59,6 +63,8 @@ struct Read {
     follow: bool,
     /// Acknowledged or seen before the request was sent.
     known: u64,
+    /// Known to be trimmed by then.
+    trimmed: u64,
     /// Of the answer.
     length: u64,
     at: u64,
@@ -83,6 +89,7 @@ impl Default for ReaderConfig {
             follow_ppm: 200_000,
             rest_us: 1_000..300_000,
             patience_us: 10_000_000,
+            probes: false,
             until_closed: true,
         }
     }
@@ -123,7 +130,15 @@ impl Reader {
     }
 
     fn begin(&mut self, now: Time) {
-        if self.chain.borrow().first.is_none() {
+        let chain = self.chain.borrow();
+        let too_early = chain.first.is_none() || self.config.probes && chain.known() == 0;
+        let too_late = self.config.probes && chain.closed;
+        drop(chain);
+        if too_late {
+            self.state = State::Finished;
+            return;
+        }
+        if too_early {
             return self.rest(now);
         }
         let address = match self.leader.take() {
@@ -153,17 +168,23 @@ impl Reader {
                 self.counts.resumed += 1;
                 position
             }
+            None if self.config.probes => chain.known(),
             None if chain.closed || self.random.coin() => 0,
             None => self.random.below(chain.acknowledged + 1),
         };
         let stale = self.random.below(1_000_000) < self.config.stale_ppm;
         let bounded = !stale && from > 0 && self.random.below(4) == 0;
+        let to = match self.config.probes {
+            true => Some(from),
+            false => bounded.then(|| self.random.within(&(from..chain.known().max(from) + 1))),
+        };
         self.read = Read {
             from,
-            to: bounded.then(|| self.random.within(&(from..chain.known().max(from) + 1))),
+            to,
             stale,
             follow: self.random.below(1_000_000) < self.config.follow_ppm,
             known: chain.known(),
+            trimmed: chain.trimmed,
             length: 0,
             at: from,
         };
@@ -211,6 +232,11 @@ impl Reader {
                     "a gap or a repeat: {line:?}"
                 );
                 let count = line.position(1) as usize;
+                assert!(
+                    self.read.stale || count == 0 || self.read.at >= self.read.trimmed,
+                    "trimmed bytes are back: {line:?} of {:?}",
+                    self.read
+                );
                 let checksum = line
                     .arguments
                     .get(2)
@@ -273,7 +299,9 @@ impl Reader {
         *kind += 1;
         self.counts.followed += u64::from(self.read.follow);
         self.resume_at = None;
-        if closed && self.read.from == 0 && self.config.until_closed {
+        // From its beginning, or from what is left of it.
+        let all = self.read.from <= self.chain.borrow().trimmed;
+        if closed && all && self.config.until_closed {
             self.conversation.close();
             self.state = State::Finished;
             return;
@@ -283,10 +311,20 @@ impl Reader {
 
     fn refused(&mut self, now: Time, line: &Line) {
         match line.word.as_str() {
+            "not-leader" if self.config.probes => {}
             "not-leader" => {
                 self.leader = line.key("leader").map(str::to_owned);
             }
             "no-quorum" | "shutting-down" | "unknown-log" | "not-here" => {}
+            "trimmed" => {
+                let from = line.number("from");
+                assert!(from > self.read.at, "{line:?} in answer to {:?}", self.read);
+                self.chain.borrow_mut().left_from(from);
+                self.counts.trimmed += 1;
+                self.rest(now);
+                self.resume_at = Some(from);
+                return;
+            }
             "past-end" | "unknown-stream" if self.read.stale => {}
             "bad-request" if line.came_too_late() => {}
             _ => panic!("{line:?} in answer to {:?}", self.read),
@@ -295,7 +333,9 @@ impl Reader {
     }
 
     fn lost(&mut self, now: Time) {
-        if matches!(self.state, State::Reading | State::Data { .. }) && self.random.coin() {
+        let reads = !self.config.probes;
+        if reads && matches!(self.state, State::Reading | State::Data { .. }) && self.random.coin()
+        {
             self.resume_at = Some(self.read.at);
         }
         self.rest(now);

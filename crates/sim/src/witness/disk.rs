@@ -1,7 +1,7 @@
 //! Records on their way to a disk: what they say once they stand there.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use node::LogId;
@@ -144,9 +144,11 @@ impl Witness {
             return;
         }
         let (node, damaged) = (seen.node, seen.damaged);
+        let path = seen.disk.files.get(&write.file).cloned();
+        let path = path.unwrap_or_default();
         for slice in &write.slices {
             if let Some(record) = Record::parse(slice) {
-                self.on_durable(node, damaged, &record);
+                self.on_durable(node, damaged, &path, &record);
             }
         }
     }
@@ -178,13 +180,13 @@ impl Witness {
                 } else if !cut.contains(&directory)
                     && let Some(record) = Record::parse(slice)
                 {
-                    self.on_durable(node, damaged, &record);
+                    self.on_durable(node, damaged, path, &record);
                 }
             }
         }
     }
 
-    fn on_durable(&mut self, node: NodeId, damaged: bool, record: &Record) {
+    fn on_durable(&mut self, node: NodeId, damaged: bool, path: &Path, record: &Record) {
         let header = &record.header;
         let log = header.log;
         let whose = Whose { node, log };
@@ -197,7 +199,7 @@ impl Witness {
                     let replica = self.replicas.entry((log, node)).or_default();
                     replica.lose(header.stream, bytes);
                 }
-                _ => self.on_durable_bytes(whose, header, record.payload),
+                _ => self.on_durable_bytes(whose, header, record.payload, path),
             }
         }
         let replica = self.replicas.entry((log, node)).or_default();
@@ -247,7 +249,13 @@ impl Witness {
     }
 
     /// I6: byte p of a stream is the same wherever it stands: the one that its client sent.
-    fn on_durable_bytes(&mut self, whose: Whose, header: &RecordHeader, payload: &[u8]) {
+    fn on_durable_bytes(
+        &mut self,
+        whose: Whose,
+        header: &RecordHeader,
+        payload: &[u8],
+        path: &Path,
+    ) {
         let (stream, position) = (header.stream, header.position.0);
         let history = self.logs.entry(header.log).or_default();
         let info = history.streams.get(&stream).copied();
@@ -271,7 +279,7 @@ impl Witness {
             }
         }
         let replica = self.replicas.entry((whose.log, whose.node)).or_default();
-        replica.hold(stream, position..position + payload.len() as u64);
+        replica.hold(stream, position..position + payload.len() as u64, path);
     }
 
     pub(super) fn history_next(&self, log: LogId) -> Slot {

@@ -6,7 +6,7 @@
 //!                                             and everything before it is chosen
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 
 use paxos::{
@@ -29,6 +29,8 @@ pub(super) struct History {
     pub streams: BTreeMap<StreamName, StreamInfo>,
     /// By client: how far its chain of streams is chosen.
     pub reach: BTreeMap<u64, u64>,
+    /// Which stream is continued by which.
+    continued: BTreeMap<StreamName, StreamName>,
 }
 
 #[derive(Default)]
@@ -67,6 +69,7 @@ pub(super) struct Shape {
     pub streams: usize,
     pub current: Option<StreamName>,
     pub last_end: Option<StreamEnd>,
+    pub trimmed: Slot,
 }
 
 /// What the open-stream of a client's stream says.
@@ -85,6 +88,7 @@ impl Shape {
             streams: state.streams.len(),
             current: state.current,
             last_end: state.streams.last().map(|stream| stream.end),
+            trimmed: state.trimmed,
         }
     }
 }
@@ -92,6 +96,17 @@ impl Shape {
 impl History {
     pub fn next(&self) -> Slot {
         self.state.as_ref().map_or(Slot(0), |state| state.next)
+    }
+
+    /// Where what is left of a client's chain begins; beyond it all, if nothing is.
+    pub fn left_from(&self, client: u64) -> u64 {
+        let state = self.state.iter();
+        let mut streams = state.flat_map(|state| &state.streams);
+        let left = streams.find_map(|stream| {
+            let info = self.streams.get(&stream.name)?;
+            (info.client == Some(client)).then_some(info.begins + stream.trimmed.0)
+        });
+        left.unwrap_or(u64::MAX)
     }
 
     /// A replica was made: all begin alike.
@@ -288,6 +303,28 @@ impl History {
         }
     }
 
+    pub fn configuration(&self, era: Era) -> Option<&Configuration> {
+        self.configurations.get(&era)
+    }
+
+    /// Of each stream that is not trimmed the bytes in chosen slots below `below`.
+    pub fn bytes_below(&self, below: Slot) -> impl Iterator<Item = (StreamName, Range<u64>)> + '_ {
+        let streams = self.state.iter().flat_map(|state| state.streams.iter());
+        streams.filter_map(move |stream| {
+            // Output is cut at its first gap, so its bytes' slots are those from its first one on.
+            let runs = self.chosen.over(stream.opened.0..below.0);
+            let of_stream = runs.filter_map(|(range, chosen)| match &chosen.value {
+                Value::Content { stream: of, offset } if *of == stream.name => {
+                    Some(range.end - offset.0)
+                }
+                _ => None,
+            });
+            let end = of_stream.max()?.min(stream.length.0);
+            let bytes = stream.trimmed.0..end;
+            (!bytes.is_empty()).then_some((stream.name, bytes))
+        })
+    }
+
     fn era_at(&self, slot: u64) -> Era {
         let begun = self.era_starts.range(..=slot).next_back();
         begun.map_or(Era(0), |(_, era)| *era)
@@ -407,7 +444,19 @@ impl History {
             self.reach.insert(*client, begins + stream.length.0);
         }
         self.chosen.assign(range.clone(), chosen);
+        if let (Some(Outcome::Opened(by)), Value::Action(action)) = (&outcome, value)
+            && let Action::OpenStream(open) = action.as_ref()
+            && let Some((before, _)) = open.continues
+        {
+            let first = *self.continued.entry(before).or_insert(*by);
+            assert!(
+                first == *by,
+                "I6: stream {before} is continued by {first} and by {by}"
+            );
+        }
         if let Some(Outcome::Reconfigured { era }) = outcome {
+            let before = &self.configurations[&Era(era.0 - 1)];
+            check_quorums_meet(before, &state.configuration);
             self.era_starts.insert(range.end, era);
             self.configurations.insert(era, state.configuration.clone());
             return true;
@@ -447,6 +496,25 @@ impl History {
 
 /// What a promise says of a slot: free, or the value accepted there and its term.
 type Answer<'a> = Option<(Term, &'a Value)>;
+
+/// P1: every quorum of an era meets every quorum of the next.
+fn check_quorums_meet(before: &Configuration, after: &Configuration) {
+    let members = before.members().iter().chain(after.members());
+    let nodes: BTreeSet<NodeId> = members.map(|member| member.node).collect();
+    let nodes: Vec<NodeId> = nodes.into_iter().collect();
+    let has = |set: u32, node: NodeId| {
+        let at = nodes.iter().position(|other| *other == node);
+        at.is_some_and(|at| set & (1 << at) != 0)
+    };
+    for set in 0..1u32 << nodes.len() {
+        let apart =
+            before.is_quorum(|node| has(set, node)) && after.is_quorum(|node| !has(set, node));
+        assert!(
+            !apart,
+            "I7: quorums of {before:?} and {after:?} do not meet"
+        );
+    }
+}
 
 /// Whether a quorum's promises allow the value in the slot.
 fn may_propose(

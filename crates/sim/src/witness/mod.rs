@@ -13,7 +13,9 @@
 //! costs what it changed.
 
 mod disk;
+mod files;
 mod history;
+mod promises;
 mod ranges;
 mod replica;
 mod wire;
@@ -23,7 +25,7 @@ use std::collections::BTreeMap;
 use node::format::codec;
 use node::op::Op;
 use node::{LogId, LogView, Node};
-use paxos::{Digest, NodeId, Slot};
+use paxos::{Digest, NodeId, Role, Slot, Time};
 
 use crate::client::{Appender, Chain, Reader};
 use crate::disk::SimDisk;
@@ -42,6 +44,8 @@ pub(crate) struct Witness {
     states: BTreeMap<(LogId, Slot), Digest>,
     /// Bytes of streams that are no client's, by whoever held them first.
     bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
+    /// Said in this step: who releases what in which era.
+    releases: Vec<(Whose, paxos::Era, Slot)>,
     scratch: Vec<u8>,
 }
 
@@ -53,6 +57,7 @@ struct Seen {
     damaged: bool,
     disk: disk::Watching,
     views: BTreeMap<LogId, Told>,
+    promises: promises::Listing,
 }
 
 /// What a replica's view said last.
@@ -75,6 +80,7 @@ impl Witness {
             let seen = self.hosts.entry(host).or_default();
             seen.node = node.id();
             seen.views.clear();
+            seen.promises = promises::Listing::default();
         }
     }
 
@@ -82,6 +88,7 @@ impl Witness {
         match op {
             Op::Send { slices, .. } => self.on_send(host, slices),
             Op::Open { .. } | Op::Write { .. } => self.on_disk_op(host, op, number),
+            Op::Remove { .. } | Op::Rename { .. } => self.on_file_op(host, op),
             _ => {}
         }
     }
@@ -104,9 +111,12 @@ impl Witness {
             let seen = self.hosts.entry(host).or_default();
             seen.node = node.id();
             node.check_invariants();
+            let now = world.hosts[host.index()].clock.shows(world.now());
             for view in node.log_views() {
+                check_awake(now, &view);
                 self.look(host, &view);
             }
+            self.check_releases(world);
         } else if let Some(writer) = world.machine::<Appender>(host) {
             self.check_chain(writer.log(), &writer.chain().borrow());
         } else if let Some(reader) = world.machine::<Reader>(host) {
@@ -133,6 +143,12 @@ impl Witness {
             "I5: {} bytes were shown to a reader of log {log} and {chosen} are chosen: {chain:?}",
             chain.observed
         );
+        let left_from = history.map_or(0, |history| history.left_from(chain.client));
+        assert!(
+            chain.trimmed <= left_from,
+            "I5: a reader of log {log} was told that all below {} is trimmed, and {left_from} is left: {chain:?}",
+            chain.trimmed
+        );
     }
 
     /// A node's view of one log, if anything in it changed.
@@ -148,6 +164,8 @@ impl Witness {
         let name = Whose { node, log: view.id };
         let next = view.state.next;
         let promised = view.durable_promise();
+        let listed = view.stopped.is_none() && !matches!(view.role, Role::Leader { .. });
+        seen.promises.look(view.id, listed.then_some(promised));
         if told.next == next && told.promised == promised {
             return;
         }
@@ -208,7 +226,7 @@ impl Witness {
             let Some(node) = world.machine::<Node>(*host) else {
                 continue;
             };
-            for view in node.log_views() {
+            for view in node.log_views().filter(|view| !view.is_auxiliary()) {
                 let replica = self.replicas.get(&(view.id, node.id()));
                 for stream in &view.state.streams {
                     let bytes = stream.trimmed.0..stream.length.0;
@@ -224,3 +242,20 @@ impl Witness {
         }
     }
 }
+
+/// A candidate whose wait grows without end never stands again.
+fn check_awake(now: Time, view: &LogView) {
+    let waits = view.stopped.is_none() && view.role == Role::Candidate;
+    let Some(wakes) = view.deadline().filter(|_| waits) else {
+        return;
+    };
+    assert!(
+        wakes.0 <= now.0 + CANDIDATE_SLEEPS_US,
+        "liveness: a candidate in log {} sleeps for {} µs",
+        view.name,
+        wakes.0 - now.0
+    );
+}
+
+/// All that can delay a candidate at its longest: backoff, pause, patience, handicap.
+const CANDIDATE_SLEEPS_US: u64 = 5_000_000;

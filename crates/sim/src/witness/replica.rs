@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 
 use node::LogId;
 use paxos::{AcceptedRun, NodeId, PromisedTerm, Slot, SlotRange, StreamName, Term, Value};
 
+use super::files::Files;
 use super::ranges::Ranges;
 
 #[derive(Default)]
@@ -23,10 +25,15 @@ pub(super) struct Replica {
     pub accepted: Ranges<(Term, Value)>,
     /// The same, with what its damaged disk lost.
     once_accepted: Ranges<(Term, Value)>,
-    /// Slots it ever asked its disk to record, by term.
+    /// By term: slots whose records became durable, and those that this life of the node asked its
+    /// disk to record besides.
+    durable: BTreeMap<Term, Ranges<()>>,
     issued: BTreeMap<Term, Ranges<()>>,
+    /// By stream: below it an auxiliary was released.
+    pub released: BTreeMap<StreamName, u64>,
     /// Bytes of streams.
     pub held: BTreeMap<StreamName, Ranges<()>>,
+    pub files: Files,
 }
 
 impl Replica {
@@ -58,6 +65,8 @@ impl Replica {
 
     pub fn on_accepted(&mut self, term: Term, slots: SlotRange, value: &Value) {
         let range = slots.start.0..slots.end.0;
+        let durable = self.durable.entry(term).or_default();
+        durable.assign(range.clone(), ());
         self.once_accepted
             .assign(range.clone(), (term, value.clone()));
         self.accepted.assign(range, (term, value.clone()));
@@ -106,12 +115,29 @@ impl Replica {
         }
     }
 
-    pub fn hold(&mut self, stream: StreamName, bytes: Range<u64>) {
+    /// While it is auxiliary it may give up the bytes of the stream below `end`: others hold them.
+    pub fn release(&mut self, stream: StreamName, end: u64) {
+        let released = self.released.entry(stream).or_default();
+        *released = end.max(*released);
+    }
+
+    pub fn hold(&mut self, stream: StreamName, bytes: Range<u64>, path: &Path) {
+        self.files.hold(path, stream, bytes.clone());
         self.held.entry(stream).or_default().assign(bytes, ());
     }
 
     pub fn lose(&mut self, stream: StreamName, bytes: Range<u64>) {
+        self.files.lose(stream, bytes.clone());
         self.held.entry(stream).or_default().remove(bytes);
+    }
+
+    /// A file goes, or becomes another's: what only it held is not held any more. Returns that.
+    pub fn forget_file(&mut self, path: &Path) -> Vec<(StreamName, Range<u64>)> {
+        let only_there = self.files.forget(path);
+        for (stream, bytes) in &only_there {
+            self.held.entry(*stream).or_default().remove(bytes.clone());
+        }
+        only_there
     }
 
     pub fn holds(&self, stream: StreamName, bytes: Range<u64>) -> bool {
@@ -127,6 +153,7 @@ impl Replica {
         self.promised_issued = self.promised;
         self.promised_at_most = self.promised;
         self.promised_at_start = self.promised;
+        self.issued = self.durable.clone();
     }
 }
 

@@ -1,16 +1,20 @@
 //! Frames as they leave a node: what it tells others must be so, and durable where it must.
 
-use node::LogId;
+use std::ops::Range;
+
 use node::buffer::Slice;
+use node::format::Heartbeat;
 use node::format::frame::{
     CONTROL_PREFIX, DATA_HEADER, DataHeader, Frame, decode_control_body, decode_control_prefix,
 };
-use paxos::{Message, NodeId, Proposal, Slot, Term};
+use node::{LogId, Node};
+use paxos::{Message, NodeId, Proposal, Slot, StreamName, Term};
 
 use super::Witness;
 use super::history::PromiseSeen;
 use super::replica::Whose;
 use crate::host::HostId;
+use crate::world::World;
 
 impl Witness {
     pub(super) fn on_send(&mut self, host: HostId, slices: &[Slice]) {
@@ -20,7 +24,7 @@ impl Witness {
         let mut slices = slices.iter();
         while let Some(slice) = slices.next() {
             match slice.get(..4) {
-                Some(b"LBct") => self.on_control(node, slice),
+                Some(b"LBct") => self.on_control(host, node, slice),
                 Some(b"LBdt") => {
                     let Ok(header) = DataHeader::decode(slice) else {
                         continue; // A payload that looks like one.
@@ -38,7 +42,7 @@ impl Witness {
     }
 
     /// Several frames may wait for the connection in one piece.
-    fn on_control(&mut self, node: NodeId, bytes: &[u8]) {
+    fn on_control(&mut self, host: HostId, node: NodeId, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some((prefix, after)) = rest.split_first_chunk::<CONTROL_PREFIX>() {
             let Ok(prefix) = decode_control_prefix(prefix) else {
@@ -54,11 +58,24 @@ impl Witness {
                     for (log, message) in &heartbeat.entries {
                         self.on_message(node, *log, message);
                     }
+                    self.on_heartbeat(host, &heartbeat);
                 }
                 Frame::FetchBytes(_) | Frame::BytesNotHere(_) => {}
             }
             rest = after;
         }
+    }
+
+    fn on_heartbeat(&mut self, host: HostId, heartbeat: &Heartbeat) {
+        let Some(seen) = self.hosts.get_mut(&host) else {
+            return;
+        };
+        for (log, message) in &heartbeat.entries {
+            if let Message::FollowerStatus { promised, .. } = message {
+                seen.promises.on_listed(*log, *promised);
+            }
+        }
+        seen.promises.on_heartbeat(seen.node);
     }
 
     fn on_data(&mut self, node: NodeId, header: &DataHeader, payload: &[u8]) {
@@ -91,6 +108,56 @@ impl Witness {
             "I3: {whose} proposes in {term}, which it had promised before it was started ({})",
             replica.promised_at_start.0
         );
+    }
+
+    /// I5: who is told to drop bytes, others hold them now: every active member of the era does.
+    pub(super) fn check_releases(&mut self, world: &World) {
+        for (whose, era, below) in std::mem::take(&mut self.releases) {
+            let Some(history) = self.logs.get(&whose.log) else {
+                panic!("I5: {whose} releases bytes of a log that nobody has made");
+            };
+            let Some(configuration) = history.configuration(era) else {
+                panic!("I7: {whose} releases in era {}, which never began", era.0);
+            };
+            for (stream, bytes) in history.bytes_below(below) {
+                let members = configuration.members().iter();
+                for member in members.filter(|member| !member.auxiliary) {
+                    assert!(
+                        self.holds(member.node, whose.log, stream, bytes.clone(), world),
+                        "I5: {whose} releases all below {below}, and node {} lacks some of {bytes:?} of {stream}",
+                        member.node
+                    );
+                }
+                let auxiliaries = configuration.members().iter().filter(|m| m.auxiliary);
+                for auxiliary in auxiliaries {
+                    let replica = self.replicas.entry((whose.log, auxiliary.node));
+                    replica.or_default().release(stream, bytes.end);
+                }
+            }
+        }
+    }
+
+    /// As the node says, if it runs; else, or where its disk refused to be read for a moment, as its
+    /// disk does. A damaged disk is excused.
+    fn holds(
+        &self,
+        node: NodeId,
+        log: LogId,
+        stream: StreamName,
+        bytes: Range<u64>,
+        world: &World,
+    ) -> bool {
+        let host = self.hosts.iter().find(|(_, seen)| seen.node == node);
+        let machine = host.and_then(|(host, _)| world.machine::<Node>(*host));
+        let view = machine.and_then(|node| node.log_views().find(|view| view.id == log));
+        let replica = self.replicas.get(&(log, node));
+        let on_disk = |bytes| replica.is_some_and(|replica| replica.holds(stream, bytes));
+        let unread = host.is_some_and(|(host, _)| world.disk(*host).counts.failed_reads > 0);
+        host.is_some_and(|(_, seen)| seen.damaged)
+            || match view {
+                Some(view) => view.holds(stream, bytes.clone()) || unread && on_disk(bytes),
+                None => on_disk(bytes),
+            }
     }
 
     /// I1, P7: whoever says that slots are chosen, they are.
@@ -126,6 +193,12 @@ impl Witness {
                     "I4: {whose} tells its promise of {} before it is durable ({})",
                     promise.term,
                     replica.promised.0
+                );
+                let own = promise.runs.iter().find(|run| run.term.0 >= promise.term);
+                assert!(
+                    own.is_none(),
+                    "I4: {whose} promises {} after it accepted {own:?}",
+                    promise.term
                 );
                 // What it accepted in that term, or later, before its promise went out: it owes nobody.
                 let below = Some(promise.term);
@@ -181,6 +254,11 @@ impl Witness {
                     whose, accepted_term.0
                 );
             }
+            Message::Release { era, below } => {
+                self.check_chosen(node, log, *below);
+                self.releases.push((whose, *era, *below));
+            }
+            Message::Released { below, .. } => self.check_chosen(node, log, *below),
             Message::Prepare { .. }
             | Message::OfferVote { .. }
             | Message::Refuse { .. }

@@ -14,7 +14,7 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 35] = [
+const EVENTS: [&str; 40] = [
     "elections",
     "duels",
     "deposed-by-a-later-term",
@@ -33,6 +33,10 @@ const EVENTS: [&str; 35] = [
     "streams-closed",
     "takeovers",
     "eras",
+    "auxiliaries-engaged",
+    "auxiliaries-released",
+    "trims",
+    "files-reused",
     "disk-failures",
     "disk-stalls",
     "disk-full",
@@ -48,6 +52,7 @@ const EVENTS: [&str; 35] = [
     "stale-reads",
     "followed-reads",
     "resumed-reads",
+    "reads-of-what-was-trimmed",
     "busy-writers",
     "superseded-writers",
 ];
@@ -103,6 +108,7 @@ impl Coverage {
             self.add("stale-reads", counts.stale);
             self.add("followed-reads", counts.followed);
             self.add("resumed-reads", counts.resumed);
+            self.add("reads-of-what-was-trimmed", counts.trimmed);
         } else if let Some(appender) = process.downcast_ref::<Appender>() {
             let counts = appender.counts();
             self.add("busy-writers", counts.busy);
@@ -134,6 +140,10 @@ impl Coverage {
         self.add("streams-closed", counts.streams_closed);
         self.add("takeovers", counts.writers_superseded);
         self.add("eras", counts.eras_begun);
+        self.add("auxiliaries-engaged", counts.engaged);
+        self.add("auxiliaries-released", counts.releases);
+        self.add("trims", counts.trims);
+        self.add("files-reused", counts.files_reused);
         self.add("disk-failures", counts.disk_failures);
         self.add("disk-stalls", counts.disk_stalls);
         self.add("torn-tails", counts.torn_tails);

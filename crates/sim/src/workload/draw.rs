@@ -36,29 +36,68 @@ pub fn draw(seed: u64) -> Scenario {
         _ => 1,
     };
     let bytes = 30_000 << random.below(4);
-    Scenario {
+    let mut scenario = Scenario {
         nodes,
         logs: vec!["main".to_owned(); writers as usize],
         readers_per_writer: 1 + random.below(2) as usize,
         bytes_per_writer: bytes / writers,
         stale_ppm: [0, 200_000, 800_000][random.below(3) as usize],
         follow_ppm: [0, 200_000, 800_000][random.below(3) as usize],
+        // Whoever trims a log trims it for all who write to it.
+        trims: writers == 1 && seed % 3 == 1,
         // One of too few must not lose what the others do not have yet.
-        begin_well: damaged || loses_disk || random.below(4) == 0,
+        begin_well: damaged || loses_disk || random.coin(),
         harm_us: 2_000_000 << random.below(4),
+        // Whose disk is lost or damaged holds one of few copies.
+        auxiliary: nodes == 3 && !damaged && !loses_disk && seed % 3 == 1,
         // Some networks carry a few KiB a second, and everybody reads everything.
         calm_us: 1_200_000_000,
         swarm,
         ..Scenario::draw(seed)
+    };
+    if random.coin() {
+        let weight = 1 + random.below(16) as u32;
+        scenario.swarm.acts.push((Act::Depose, weight));
     }
+    if random.below(4) == 0 {
+        // Nothing else, one after the other, with time for each to show.
+        scenario.swarm.acts = vec![(Act::Depose, 1)];
+        scenario.swarm.rest_us = 300_000..2_000_000;
+        scenario.swarm.victims_max = scenario.swarm.victims_max.max(1);
+        scenario.harm_us = 16_000_000;
+    }
+    if damaged && random.coin() {
+        let weight = 1 + random.below(8) as u32;
+        scenario.swarm.acts.push((Act::FlipBitInTail, weight));
+    }
+    if random.below(8) == 0 {
+        scenario.dark_us = 10_000_000 << random.below(3);
+    }
+    // What all must remember has to be on their disks before some may stay away.
+    let spoiled = damaged || loses_disk;
+    scenario.swarm.leaves_dead = scenario.begin_well && !spoiled && random.coin();
+    scenario.probes = random.below(4) > 0;
+    scenario.patience_us = match random.below(4) {
+        0 => 10_000_000,
+        // Long enough for a stream to be opened, mostly; on fast machines so short that a leader
+        // cut off from its peers has not noticed yet when its writer writes elsewhere.
+        _ => {
+            let Swarm { network, disk, .. } = &scenario.swarm;
+            250_000 + 12 * network.latency_us.end + 12 * disk.write_us.end
+        }
+    };
+    scenario
 }
 
 /// Which faults may be drawn. The others stay off, whatever a seed draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSet(BTreeSet<&'static str>);
 
-/// What a [`FaultSet`] can name besides the nemesis' acts: faults that come by chance.
-const RATES: [&str; 6] = [
+/// What a [`FaultSet`] can name besides the nemesis' acts: faults that come by chance, all paths cut
+/// for a while after the harm, and a minority that stays dead for some time.
+const RATES: [&str; 8] = [
+    "darkness",
+    "left-dead",
     "losses",
     "resets",
     "flips",
@@ -71,7 +110,7 @@ const RATES: [&str; 6] = [
 #[error("there is no fault {0:?}: say all, none, or some of {names}, separated by commas", names = names().join(", "))]
 pub struct UnknownFault(String);
 
-const ACTS: [Act; 19] = [
+const ACTS: [Act; 21] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::KillAll,
@@ -89,8 +128,10 @@ const ACTS: [Act; 19] = [
     Act::FailReadsAtStart,
     Act::FlipBit,
     Act::FlipBitAtStart,
+    Act::FlipBitInTail,
     Act::LoseDisk,
     Act::JumpClock,
+    Act::Depose,
 ];
 
 /// Every fault that can be named.
@@ -139,6 +180,10 @@ impl FaultSet {
         }
         if !has("clock-drift") {
             swarm.clock_drift_ppm_max = 0;
+        }
+        swarm.leaves_dead &= has("left-dead");
+        if !has("darkness") {
+            scenario.dark_us = 0;
         }
     }
 }

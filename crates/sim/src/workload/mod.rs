@@ -172,7 +172,11 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
         cluster.world.run_for(SETTLE_US, u64::MAX);
     }
     cluster.suffer().map_err(told)?;
+    if cluster.scenario().dark_us > 0 {
+        cluster.darken();
+    }
     cluster.serve().map_err(told)?;
+    do_without_the_dead(cluster)?;
     leave_out_the_damaged(cluster)?;
     wait_until_whole(cluster)?;
     append_anew(cluster)?;
@@ -183,6 +187,21 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
         started.map_err(|e| format!("a node that stopped in peace does not start: {e}"))?;
     }
     wait_until_whole(cluster)
+}
+
+/// What a minority of dead nodes must not hinder went on without them; now they come back.
+fn do_without_the_dead(cluster: &mut Cluster) -> Result<(), String> {
+    let is_dead = |node: &&crate::HostId| cluster.world.status(**node) == Status::Crashed;
+    let dead: Vec<_> = cluster.nodes.iter().filter(is_dead).copied().collect();
+    if dead.is_empty() {
+        return Ok(());
+    }
+    append_anew(cluster)?;
+    for node in dead {
+        let started = cluster.world.restart(node);
+        started.map_err(|e| format!("a node that was dead does not start in peace: {e}"))?;
+    }
+    Ok(())
 }
 
 /// Longer than any record takes to its disk.

@@ -56,9 +56,16 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
     for log in MORE_LOGS {
         let host = cluster.world.add_host(&format!("creates-{log}"));
         let addresses = cluster.addresses.clone();
+        let auxiliary = scenario.auxiliary;
         let asker = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
-            let request = format!("create-log {log}");
-            let asker = Asker::new(&request, "exists", addresses.clone());
+            // Who asked twice for an id has a greater one.
+            let requests: Vec<String> = match auxiliary {
+                false => vec![format!("create-log {log}")],
+                true => [3, 4, 5, 6, 2]
+                    .map(|id| format!("create-log {log} auxiliary={id}"))
+                    .into(),
+            };
+            let asker = Asker::new(&requests, "exists", addresses.clone());
             Ok(Box::new(asker))
         };
         cluster.world.start(host, asker).expect("it needs no disk");

@@ -94,6 +94,8 @@ impl Shrinking {
     fn fewer_faults(&mut self) {
         let calm = Swarm::calm();
         let none = PerMillion(0);
+        self.attempt(|scenario| scenario.dark_us = 0);
+        self.attempt(|scenario| scenario.swarm.leaves_dead = false);
         self.attempt(|scenario| scenario.swarm.network.losses = none);
         self.attempt(|scenario| scenario.swarm.network.resets = none);
         self.attempt(|scenario| scenario.swarm.network.flips = none);
@@ -105,6 +107,7 @@ impl Shrinking {
     }
 
     fn less_traffic(&mut self) {
+        self.attempt(|scenario| scenario.probes = false);
         self.attempt(|scenario| scenario.readers_per_writer = 0);
         self.attempt(|scenario| scenario.readers_per_writer = 1);
         while self.best.scenario.logs.len() > 1

@@ -109,6 +109,18 @@ impl Caller {
         self.give(world, Op::Send { conn: CONN, slices });
     }
 
+    /// No more is said; it still hears.
+    pub fn half_close(&self, world: &mut World) {
+        self.give(world, Op::ShutdownWrite { conn: CONN });
+    }
+
+    /// Of the stream that was opened for it.
+    pub fn stream(&self) -> String {
+        let text = self.text();
+        let name = text.strip_prefix("stream ").expect("it is open");
+        name.split(' ').next().expect("a name").to_owned()
+    }
+
     fn receive(&self) {
         self.line.borrow_mut().receive();
     }

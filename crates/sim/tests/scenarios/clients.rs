@@ -56,6 +56,133 @@ fn an_append_whose_acknowledgements_are_lost_is_continued_without_hole_or_repeat
     }
 }
 
+/// Whoever takes over is chosen behind the last bytes of the one before, who hears of both at once.
+#[test]
+fn who_is_superseded_hears_first_how_much_was_chosen() {
+    for half_closed in [false, true] {
+        let mut stage = Stage::three(1);
+        let (leader, others) = stage.roles();
+        let mut first = stage.open(leader, "append main");
+        stage.say_and_wait(&mut first, 100);
+        stage.wait_whole(3);
+        for index in &others {
+            stage.world.hang_disk(stage.nodes[*index]);
+        }
+        first.say(&mut stage.world, 5_000);
+        if half_closed {
+            first.half_close(&mut stage.world);
+        }
+        stage.pass(50 * MS);
+        let second = stage.call(leader, "append main mode=takeover");
+        stage.pass(50 * MS);
+        assert_eq!(first.acknowledged(), 100);
+        // Who accepted both says so while the leader does not listen.
+        stage.world.pause(stage.nodes[leader], 100 * MS);
+        for index in &others {
+            stage.world.release_disk(stage.nodes[*index]);
+        }
+        stage.wait("one to go and the other to come", |_| {
+            first.is_over() && second.is_open()
+        });
+        assert!(first.text().contains("ack 5100\n"), "{}", first.text());
+        let is_superseded = first.text().contains("error superseded");
+        assert_eq!(is_superseded, !half_closed, "{}", first.text());
+        let read = stage.read_all();
+        assert!(read == first.content(0..5_100));
+    }
+}
+
+/// Its opening was proposed and may be chosen yet: the client must know that of its leader, or it
+/// takes its own stream for another writer's.
+#[test]
+fn who_waits_for_its_stream_hears_from_a_deposed_leader_that_it_may_be_open() {
+    let mut stage = Stage::three(1);
+    let leader = stage.leader();
+    stage.isolate(leader);
+    let caller = stage.call(leader, "append main");
+    stage.wait("an answer", |_| caller.is_over());
+    let text = caller.text();
+    assert!(text.starts_with("error not-leader stream="), "{text}");
+    stage.world.heal_all();
+    stage.wait_whole(3);
+}
+
+/// A close at a length that the stream has left behind comes before the writer's own.
+#[test]
+fn a_close_that_comes_to_nothing_is_not_held_against_the_writer() {
+    let mut stage = Stage::three(1);
+    let (leader, others) = stage.roles();
+    let mut writer = stage.open(leader, "append main end=fin");
+    stage.say_and_wait(&mut writer, 100);
+    stage.wait_whole(3);
+    for index in &others {
+        stage.world.hang_disk(stage.nodes[*index]);
+    }
+    writer.say(&mut stage.world, 5_000);
+    stage.pass(50 * MS);
+    let close = format!("close main stream={} at=100", writer.stream());
+    let other = stage.call(leader, &close);
+    stage.pass(50 * MS);
+    writer.half_close(&mut stage.world);
+    stage.pass(50 * MS);
+    for index in &others {
+        stage.world.release_disk(stage.nodes[*index]);
+    }
+    stage.wait("both to hear", |_| writer.is_over() && other.is_over());
+    assert!(
+        writer.text().ends_with("closed 5100\n"),
+        "{}",
+        writer.text()
+    );
+    let refused = other.text();
+    assert!(
+        refused.starts_with("error continues length=5100"),
+        "{refused}"
+    );
+}
+
+#[test]
+fn a_log_of_too_many_streams_opens_no_more_and_is_read_all_the_same() {
+    let limits = node::config::Limits {
+        streams_max: 5,
+        ..sim::workload::small_limits()
+    };
+    let mut stage = Stage::with_limits(1, 1, limits);
+    let mut expected = Vec::new();
+    for _ in 0..5 {
+        let mut caller = stage.open(0, "append main mode=takeover");
+        stage.say_and_wait(&mut caller, 100);
+        expected.extend(caller.content(0..100));
+    }
+    let refused = stage.call(0, "append main mode=takeover");
+    stage.wait("an answer", |_| refused.is_over());
+    let text = refused.text();
+    assert!(
+        text.starts_with("error too-many-streams: main has 5 streams"),
+        "{text}"
+    );
+    assert!(stage.read_all() == expected);
+}
+
+#[test]
+fn who_waits_for_its_turn_and_vanishes_leaves_no_connection_behind() {
+    let mut stage = Stage::three(1);
+    let leader = stage.leader();
+    let writer = stage.open(leader, "append main");
+    let before = stage.world.open_connections(stage.nodes[leader]);
+    for _ in 0..10 {
+        let waiting = stage.call(leader, "append main mode=wait");
+        stage.wait("its place in the queue", |_| {
+            waiting.text().starts_with("waiting\n")
+        });
+        stage.world.crash(waiting.host);
+    }
+    stage.pass(5 * SECOND);
+    let after = stage.world.open_connections(stage.nodes[leader]);
+    assert!(after <= before, "{after} connections, and {before} before");
+    assert!(!writer.is_over(), "{}", writer.text());
+}
+
 /// mexos' Lots, harder: random partitions, restarts and losses for twenty seconds.
 #[test]
 fn all_agree_after_twenty_seconds_of_partitions_restarts_and_losses() {

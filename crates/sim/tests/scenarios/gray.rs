@@ -20,6 +20,93 @@ fn a_leader_whose_disk_hangs_hands_over_although_its_heartbeats_go_on() {
     }
 }
 
+/// Nobody could take over; to step down would only cut its clients' streams.
+#[test]
+fn a_lone_node_waits_for_its_disk() {
+    let mut stage = Stage::new(1, 1);
+    let mut caller = stage.open(0, "append main");
+    stage.say_and_wait(&mut caller, 1_000);
+    stage.world.hang_disk(stage.nodes[0]);
+    caller.say(&mut stage.world, 1_000);
+    stage.pass(5 * SECOND);
+    assert!(!caller.is_over(), "{}", caller.text());
+    stage.world.release_disk(stage.nodes[0]);
+    stage.wait("the acknowledgement", |_| caller.has_all());
+}
+
+/// All its writes are done and the next segment's file does not come.
+#[test]
+fn a_leader_whose_disk_makes_no_files_hands_over() {
+    for seed in 0..3 {
+        let mut stage = Stage::three(seed);
+        let leader = stage.leader();
+        let chain = stage.add_writer(400_000, 2_000, 10 * MS);
+        stage.wait("some of it", |_| chain.borrow().acknowledged > 10_000);
+        let disk = stage.world.disk_mut(stage.nodes[leader]);
+        let usual = std::mem::replace(&mut disk.model.names_us, 30 * SECOND..31 * SECOND);
+        stage.wait_within(10 * SECOND, "another leader", |look| {
+            look.leader().is_some_and(|now| now != leader)
+        });
+        stage.world.disk_mut(stage.nodes[leader]).model.names_us = usual;
+        stage.wait("all of it", |_| chain.borrow().closed);
+        stage.wait_whole(3);
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_read_is_fetched_from_a_peer() {
+    let mut stage = Stage::three(1);
+    let leader = stage.leader();
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 300_000);
+    // Nobody has it in memory any more.
+    stage.pass(3 * SECOND);
+    assert!(stage.make_unreadable(leader, &caller.content(150_000..150_032)));
+    for _ in 0..2 {
+        let reader = stage.call(leader, "read main to=300000");
+        stage.wait_within(SECOND, "the end of the read", |_| reader.is_over());
+        assert!(reader.heard() == caller.content(0..300_000));
+    }
+    assert_eq!(stage.look().missing_bytes(leader), 0);
+}
+
+/// A new leader has to propose again what it alone accepted, and its disk does not give it.
+#[test]
+fn a_leader_that_cannot_read_what_it_accepted_does_not_wait_for_it_for_ever() {
+    let mut met = 0;
+    for seed in 0..8 {
+        let mut stage = Stage::three(seed);
+        let (first, others) = stage.roles();
+        let (holder, third) = (others[0], others[1]);
+        let mut caller = stage.open(first, "append main");
+        stage.say_and_wait(&mut caller, 1_000);
+        stage.wait_whole(3);
+        stage.world.hang_disk(stage.nodes[first]);
+        stage.cut_both(first, third);
+        caller.say(&mut stage.world, 5_000);
+        stage.pass(30 * MS);
+        if !stage.make_unreadable(holder, &caller.content(3_000..3_032)) {
+            continue; // The first was busy with its disk, and sent nothing.
+        }
+        stage.crash(first);
+        stage.world.release_disk(stage.nodes[first]);
+        stage.world.heal_all();
+        stage.wait("the next leader", |look| {
+            look.leader().is_some_and(|leader| leader != first)
+        });
+        met += u32::from(stage.look().leader() == Some(holder));
+        stage.restart(first);
+        stage.pass(10 * SECOND);
+        let leader = stage.leader();
+        let mut next = stage.open(leader, "append main mode=takeover");
+        stage.say_and_wait(&mut next, 1_000);
+        let read = stage.read_all();
+        let kept = read.len() - 1_000;
+        assert!(kept >= 1_000 && read[..kept] == caller.content(0..kept as u64));
+    }
+    assert!(met > 0, "it never came to that");
+}
+
 #[test]
 fn a_node_that_catches_up_does_not_stop_the_appends_of_the_others() {
     let mut stage = Stage::three(1);

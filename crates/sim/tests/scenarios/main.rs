@@ -4,8 +4,10 @@
 mod caller;
 mod stage;
 
+mod auxiliary;
 mod clients;
 mod durability;
 mod elections;
 mod gray;
 mod reconfiguration;
+mod trims;

@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use node::config::{NodeConfig, Start};
 use node::format::codec;
-use node::op::{Disk, Time};
+use node::op::{BLOCK, Disk, Time};
 use node::{LogId, Node};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
@@ -29,6 +29,7 @@ pub struct Stage {
     readers: Vec<HostId>,
     callers: usize,
     voters: u32,
+    limits: node::config::Limits,
     known: Rc<RefCell<Known>>,
 }
 
@@ -53,6 +54,10 @@ impl Stage {
 
     /// One node of a cluster that is to have so many voters.
     pub fn new(seed: u64, voters: u32) -> Stage {
+        Stage::with_limits(seed, voters, small_limits())
+    }
+
+    pub fn with_limits(seed: u64, voters: u32, limits: node::config::Limits) -> Stage {
         let mut world = World::new(seed);
         if std::env::var_os("TRACE").is_some() {
             world.trace().print(true);
@@ -65,6 +70,7 @@ impl Stage {
             readers: Vec::new(),
             callers: 0,
             voters,
+            limits,
             known: Rc::default(),
         };
         stage.add_node();
@@ -90,7 +96,7 @@ impl Stage {
                     servers: vec![first.clone()],
                 },
             },
-            limits: small_limits(),
+            limits: self.limits.clone(),
             version: "simulated",
         };
         self.nodes.push(host);
@@ -284,6 +290,27 @@ impl Stage {
         });
     }
 
+    /// Where on a node's disk these bytes stand.
+    pub fn place_of(&self, index: usize, bytes: &[u8]) -> Option<(PathBuf, u64)> {
+        let disk = self.world.disk(self.nodes[index]);
+        disk.files().into_iter().find_map(|(path, _)| {
+            let contents = disk.contents(&path)?;
+            let mut windows = contents.windows(bytes.len());
+            let at = windows.position(|window| window == bytes)?;
+            Some((path, at as u64))
+        })
+    }
+
+    /// No process can read the block in which these bytes stand. False if they stand nowhere.
+    pub fn make_unreadable(&mut self, index: usize, bytes: &[u8]) -> bool {
+        let Some((path, at)) = self.place_of(index, bytes) else {
+            return false;
+        };
+        let block = at - at % BLOCK as u64;
+        let disk = self.world.disk_mut(self.nodes[index]);
+        disk.faults.bad_blocks.insert((path, block))
+    }
+
     /// All outputs of the log one after the other, as the leader gives them.
     pub fn read_all(&mut self) -> Vec<u8> {
         for _ in 0..20 {
@@ -311,8 +338,12 @@ impl Look<'_> {
     }
 
     fn view(&self, index: usize) -> Option<node::LogView<'_>> {
+        self.view_of(index, LOG)
+    }
+
+    pub fn view_of(&self, index: usize, log: &str) -> Option<node::LogView<'_>> {
         let mut views = self.node(index)?.log_views();
-        views.find(|view| view.name == LOG)
+        views.find(|view| view.name == log)
     }
 
     /// Who leads in the latest term.
@@ -349,6 +380,10 @@ impl Look<'_> {
         let members = configuration.iter().flat_map(|c| c.members());
         let weights = members.filter(|member| member.node == of);
         weights.map(|member| u64::from(member.weight)).sum()
+    }
+
+    pub fn counts(&self, index: usize) -> Option<node::LogCounts> {
+        Some(self.view(index)?.counts)
     }
 
     pub fn stopped(&self, index: usize) -> bool {

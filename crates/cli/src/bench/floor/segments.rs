@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use node::buffer::{Buffer, Pool, Slice};
 use node::format::RECORD_HEADER;
 use node::format::record::{RecordHeader, RecordKind, ValueKind, total_length};
-use node::format::segment::{Predecessor, SegmentHeader, file_name};
+use node::format::segment::{Birth, Predecessor, SegmentHeader, file_name};
 use node::op::{BLOCK, FileId, Op, OpenMode, Token};
 use node::{Identity, LogId};
 use paxos::{Digest, Slot, SlotRange};
@@ -187,6 +187,7 @@ impl Segments {
             number: self.segment,
             salt: SALT,
             predecessor,
+            birth: Birth::default(),
         };
         let block = Buffer::holding(&header.encode());
         self.queue(block.freeze().slice(0..BLOCK), None);

@@ -87,17 +87,25 @@ pub fn follow(mut job: Job) {
             follow: true,
             ..ReadOptions::default()
         };
-        let Ok(mut reader) = job.client.read(&job.ledger.log, options) else {
-            job.pause(100, 500);
-            continue;
+        let mut reader = match job.client.read(&job.ledger.log, options) {
+            Ok(reader) => reader,
+            Err(error) => {
+                partly(&job, from, from, job.ledger.now(), Some(error));
+                job.pause(100, 500);
+                continue;
+            }
         };
         let mut at = from;
         let mut invoked = job.ledger.now();
         let mut told = Instant::now();
         loop {
-            let next = step(&job, &mut reader, at).unwrap_or(at);
+            let (next, error) = match step(&job, &mut reader, at) {
+                Ok(next) => (next, None),
+                Err(error) => (at, error),
+            };
             let over = next == at || job.readers_stop();
             at = next;
+            partly(&job, at, at, invoked, error);
             if at > from && (over || told.elapsed() > Duration::from_millis(100)) {
                 job.ledger
                     .observed(Kind::Peek, job.number, from, at, invoked);
@@ -154,5 +162,81 @@ fn partly(job: &Job, from: u64, length: u64, invoked: u64, error: Option<ReadErr
         let log = &job.ledger.log;
         job.ledger
             .wrong_read(format!("a read of the log {log} failed: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    use client::{Client, Timeouts};
+
+    use super::*;
+    use crate::torture::ledger::Ledger;
+    use crate::torture::load::{LoadPlan, Stop};
+    use crate::torture::schedule::Chance;
+
+    /// Of a log to which nobody appended.
+    fn job(server: String) -> Job {
+        let timeouts = Timeouts {
+            total: Duration::from_secs(1),
+            ..Timeouts::default()
+        };
+        Job {
+            ledger: Arc::new(Ledger::new("main", 0, 1, Instant::now())),
+            plan: LoadPlan {
+                seed: 1,
+                rate: 1,
+                servers: vec![server.clone()],
+                reads_are_stale: false,
+            },
+            client: Client::new(vec![server], timeouts),
+            number: 1,
+            chance: Chance::new(1, 1),
+            stop: Arc::new(Stop::default()),
+        }
+    }
+
+    /// A node that follows its first line with these bytes, whoever asks.
+    fn node_that_says(rest: &'static [u8]) -> String {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = listener.local_addr().expect("bound").to_string();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                let Ok(mut stream) = stream else { return };
+                let _ = stream.write_all(b"reading from=0 length=0 stale=0 open=1\n");
+                let _ = stream.write_all(rest);
+                std::thread::sleep(Duration::from_millis(200));
+            }
+        });
+        address
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_followers_answer_is_told() {
+        let answers: [&[u8]; 3] = [
+            b"data 7 3 364b3fb7\nabc",
+            b"data 0 3 00000000\nabc",
+            b"end 9 closed\n",
+        ];
+        for answer in answers {
+            let job = job(node_that_says(answer));
+            let (ledger, stop) = (job.ledger.clone(), job.stop.clone());
+            let follower = std::thread::spawn(move || follow(job));
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while ledger.wrong_reads().is_empty() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            stop.readers
+                .store(true, std::sync::atomic::Ordering::Release);
+            follower.join().expect("it ends");
+            let said = String::from_utf8_lossy(answer);
+            assert!(
+                !ledger.wrong_reads().is_empty(),
+                "{said:?} is taken as it is"
+            );
+        }
     }
 }

@@ -136,7 +136,9 @@ fn write(job: &mut Job, chain: ChainContent, mut appender: Appender) -> Result<(
         drop(appender);
         return Ok(());
     }
-    appender.close().map(drop)
+    let closed = appender.close()?;
+    job.ledger.closed(closed.last);
+    Ok(())
 }
 
 fn inner(error: std::io::Error) -> AppendError {

@@ -231,6 +231,7 @@ proptest! {
             number: 1,
             salt: 1,
             predecessor: Default::default(),
+            birth: Default::default(),
         };
         let damaged = damage(&header.encode(), at, flip);
         prop_assert_eq!(SegmentHeader::decode(&damaged), Err(SegmentError::NoHeader));
@@ -290,4 +291,35 @@ fn a_heartbeat_carries_nothing_but_statuses() {
         free_bytes: 0,
     });
     assert!(decode_control(&encode_control(&frame)).is_err());
+}
+
+/// And whatever else the state holds.
+#[test]
+fn a_log_of_as_many_streams_as_it_may_have_fits_into_one_frame() {
+    let name = |counter| StreamName {
+        owner: NodeId(1),
+        sequence: StreamSequence {
+            incarnation: 1,
+            counter,
+        },
+    };
+    let stream = |counter| StreamState {
+        name: name(counter),
+        label: "x".repeat(LABEL_BYTES_MAX),
+        metadata: Vec::new(),
+        continues: Some((name(counter), StreamPosition(1))),
+        continued_by: Some(name(counter)),
+        opened: Slot(u64::from(counter)),
+        length: StreamPosition(1),
+        trimmed: StreamPosition(0),
+        end: StreamEnd::Cut,
+        chain: Some((name(counter), StreamPosition(1))),
+    };
+    let mut state = LogState::new(Configuration::equal([NodeId(1)]).expect("one is enough"));
+    let most = crate::config::Limits::default().streams_max as u32;
+    state.streams = (0..most).map(stream).collect();
+    let mut bytes = Vec::new();
+    state.put(&mut bytes);
+    let room = (BODY_BYTES_MAX as usize).checked_sub(bytes.len());
+    assert!(room > Some(1 << 20), "{} bytes", bytes.len());
 }

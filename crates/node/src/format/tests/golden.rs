@@ -10,7 +10,7 @@ use paxos::*;
 use crate::format::codec;
 use crate::format::frame::*;
 use crate::format::record::*;
-use crate::format::segment::{Predecessor, SegmentHeader};
+use crate::format::segment::{Birth, Predecessor, SegmentHeader};
 use crate::{ClusterId, DiskId, Identity, LogId};
 
 fn check(name: &str, bytes: &[u8]) {
@@ -113,13 +113,17 @@ fn state() -> LogState {
             label: "label".to_owned(),
             metadata: vec![9],
             continues: None,
+            chain: Some((StreamName::default(), StreamPosition(70))),
             continued_by: Some(StreamName::default()),
             opened: Slot(20),
             length: StreamPosition(979),
             trimmed: StreamPosition(5),
             end: StreamEnd::Cut,
         }],
-        streams_trimmed: 6,
+        streams_trimmed: StreamsTrimmed {
+            count: 6,
+            bytes: 80,
+        },
         current: Some(stream()),
         trimmed: Slot(26),
     }
@@ -228,6 +232,20 @@ fn messages() -> Vec<(&'static str, Message)> {
             Message::Confirmed {
                 term: term(),
                 round: 8,
+            },
+        ),
+        (
+            "release",
+            Message::Release {
+                era: Era(3),
+                below: Slot(990),
+            },
+        ),
+        (
+            "released",
+            Message::Released {
+                era: Era(3),
+                below: Slot(985),
             },
         ),
     ]
@@ -456,9 +474,14 @@ fn golden_segment_header() {
             end: 1 << 20,
             checksum: 0x0102_0304,
         },
+        birth: Birth {
+            in_used_file: true,
+            second: 1_800_000_000,
+            first_unchosen: Slot(900),
+        },
     };
     let block = header.encode();
     assert_eq!(SegmentHeader::decode(&block), Ok(header));
-    assert!(block[96..].iter().all(|byte| *byte == 0));
-    check("segment-header", &block[..96]);
+    assert!(block[112..].iter().all(|byte| *byte == 0));
+    check("segment-header", &block[..112]);
 }

@@ -91,6 +91,7 @@ prop_compose! {
         opened in any::<u64>(),
         length in position(),
         trimmed in position(),
+        chain in option::of((stream(), position())),
         end in prop_oneof![Just(StreamEnd::Open), Just(StreamEnd::Closed), Just(StreamEnd::Cut)],
     ) -> StreamState {
         StreamState {
@@ -98,6 +99,7 @@ prop_compose! {
             label: open.label,
             metadata: open.metadata,
             continues: open.continues,
+            chain,
             continued_by,
             opened: Slot(opened),
             length,
@@ -133,7 +135,10 @@ prop_compose! {
             next_node_id: NodeId(next_node_id),
             sequences: sequences.into_iter().map(|name| (name.owner, name.sequence)).collect(),
             streams,
-            streams_trimmed: numbers[2],
+            streams_trimmed: match numbers[2] % 4 {
+                0 => StreamsTrimmed::default(),
+                _ => StreamsTrimmed { count: numbers[2], bytes: numbers[3] },
+            },
             current,
             trimmed: Slot(numbers[3]),
         }
@@ -190,5 +195,13 @@ pub fn message() -> impl Strategy<Value = Message> {
         }),
         (term(), any::<u64>()).prop_map(|(term, round)| Message::Confirm { term, round }),
         (term(), any::<u64>()).prop_map(|(term, round)| Message::Confirmed { term, round }),
+        (any::<u32>(), slot()).prop_map(|(era, below)| {
+            let era = Era(era);
+            Message::Release { era, below }
+        }),
+        (any::<u32>(), slot()).prop_map(|(era, below)| {
+            let era = Era(era);
+            Message::Released { era, below }
+        }),
     ]
 }

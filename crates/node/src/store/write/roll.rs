@@ -1,6 +1,7 @@
 //! From one segment to the next.
 
 use std::collections::BTreeMap;
+use std::io;
 
 use paxos::Checkpoint;
 use paxos::mutation::{self, Mutation};
@@ -11,7 +12,7 @@ use super::{NewFile, Open, Writing};
 use crate::buffer::Buffer;
 use crate::format::codec;
 use crate::format::record::{RecordHeader, RecordKind, total_length};
-use crate::format::segment::{Predecessor, SegmentHeader};
+use crate::format::segment::{Birth, Predecessor, SegmentHeader};
 use crate::op::{BLOCK, Op, OpenMode};
 
 impl Store {
@@ -36,12 +37,20 @@ impl Store {
             end: previous.map_or(0, |previous| self.segments[&previous].end),
             checksum: self.writer.last_checksum,
         };
+        self.ask_for_file(number);
+        let new = self.writer.new_files.get(&number);
+        let birth = Birth {
+            in_used_file: new.is_some_and(|new| new.spare.is_some()),
+            second: self.config.calendar.second(self.now).unwrap_or(0),
+            first_unchosen: context.first_unchosen,
+        };
         let header = SegmentHeader {
             identity: self.config.identity,
             log: self.config.log,
             number,
             salt,
             predecessor,
+            birth,
         };
         let index = previous.map(|previous| self.whole_index(previous));
         self.segments.insert(
@@ -55,14 +64,11 @@ impl Store {
                 last_used: 0,
             },
         );
-        let doublings = (number - 1).min(30) as u32;
-        let size = self.config.segment_bytes_first << doublings;
         self.writer.open = Some(Open {
             segment: number,
             salt,
-            size_target: size.min(self.config.segment_bytes_max),
+            size_target: self.size_target(number),
         });
-        self.ask_for_file(number);
         let block = Buffer::holding(&header.encode());
         self.queue(block.freeze().slice(0..BLOCK), number, 0, None);
 
@@ -124,10 +130,12 @@ impl Store {
             return;
         }
         let file = self.file();
+        let spare = self.take_spare();
         self.writer.new_files.insert(
             segment,
             NewFile {
                 file,
+                spare,
                 asked: false,
                 ready: false,
             },
@@ -142,20 +150,56 @@ impl Store {
             .iter_mut()
             .find(|(_, file)| !file.ready);
         let Some((&segment, new)) = next else { return };
-        if !std::mem::replace(&mut new.asked, true) {
-            let file = new.file;
-            let token = self.token(Awaiting::FileForWriting { segment });
-            let doublings = (segment - 1).min(30) as u32;
-            let size = self.config.segment_bytes_first << doublings;
-            self.ops.push_back(Op::Open {
-                token,
-                file,
-                path: self.path(segment),
-                mode: OpenMode::Create {
-                    size_hint: size.min(self.config.segment_bytes_max),
-                },
-            });
+        if std::mem::replace(&mut new.asked, true) {
+            return;
         }
+        let (file, spare) = (new.file, new.spare);
+        let path = self.path(segment);
+        if let Some(spare) = spare {
+            let token = self.token(Awaiting::SpareTaken { segment });
+            let from = self.spare_path(spare.number);
+            self.ops.push_back(Op::Rename {
+                token,
+                from,
+                to: path,
+            });
+            return;
+        }
+        let size_hint = self.size_target(segment);
+        let token = self.token(Awaiting::FileForWriting { segment });
+        self.ops.push_back(Op::Open {
+            token,
+            file,
+            path,
+            mode: OpenMode::Create { size_hint },
+        });
+    }
+
+    /// The spare has the segment's name by now, durably. It is written from its beginning, and never
+    /// cut: what stands behind the records of this use has the salt of another.
+    pub(in super::super) fn on_spare_taken(&mut self, segment: u64, result: io::Result<()>) {
+        let Some(new) = self.writer.new_files.get(&segment) else {
+            return;
+        };
+        if let Err(error) = result {
+            self.writer.new_files.remove(&segment);
+            return self.fail(error);
+        }
+        let file = new.file;
+        let token = self.token(Awaiting::FileForWriting { segment });
+        self.ops.push_back(Op::Open {
+            token,
+            file,
+            path: self.path(segment),
+            mode: OpenMode::ReadWrite,
+        });
+    }
+
+    /// Where a segment ends, about.
+    pub(in super::super) fn size_target(&self, segment: u64) -> u64 {
+        let doublings = (segment - 1).min(30) as u32;
+        let size = self.config.segment_bytes_first << doublings;
+        size.min(self.config.segment_bytes_max)
     }
 
     /// Whether writes may go to that segment now: its file is there, and every write to the one

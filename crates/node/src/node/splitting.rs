@@ -1,0 +1,61 @@
+//! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides).
+
+use paxos::{Action, Change, NodeId};
+
+use super::Node;
+use crate::split::{Part, Rules, next_step};
+
+impl Node {
+    pub(super) fn split(&mut self) {
+        let now = self.env.now;
+        for (id, log) in &mut self.logs {
+            let Some(entry) = self.directory.logs.get(id) else {
+                continue;
+            };
+            if entry.auxiliary.is_empty() || !log.can_propose() {
+                continue;
+            }
+            let state = log.engine.state();
+            let own = self.env.identity.node;
+            let parts = state.configuration.members().iter().map(|member| {
+                let node = member.node;
+                let silent = node != own && !log.alive.contains(&node);
+                // One that was never heard is silent since this node looked first.
+                let since = silent.then(|| *self.away_since.entry(node).or_insert(now));
+                let free = self.peers.peers.get(&node).map(|peer| peer.free_bytes);
+                Part {
+                    node,
+                    silent_for: since.map(|since| now.0.saturating_sub(since.0)),
+                    is_spared: log.engine.bytes_stand_without(node),
+                    free_bytes: free.unwrap_or(self.env.free_bytes),
+                }
+            });
+            let parts: Vec<Part> = parts.collect();
+            let first: Vec<NodeId> = entry.auxiliary.iter().copied().map(NodeId).collect();
+            let rules = Rules {
+                auxiliaries: first.len(),
+                away_after: self.env.limits.away_after,
+                reserve_bytes: self.env.limits.disk_reserve_bytes,
+                log_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
+            };
+            let Some(change) = next_step(&state.configuration, &parts, &first, rules) else {
+                continue;
+            };
+            let from = state.era;
+            match change {
+                Change::UnmarkAuxiliary(node) => tracing::warn!(
+                    log = id.0,
+                    name = log.name,
+                    node = node.0,
+                    "an active node stays away: this auxiliary takes its place"
+                ),
+                _ => tracing::info!(log = id.0, name = log.name, ?change, "a new split"),
+            }
+            let action = Action::Reconfigure { from, change };
+            if log.engine.propose(now, action).is_ok() {
+                log.drain(&mut self.env);
+                self.dirty.insert(*id);
+            }
+        }
+    }
+}

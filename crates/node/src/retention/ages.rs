@@ -1,0 +1,133 @@
+//! How old slots are: what was known chosen by when.
+//!
+//! ```text
+//!   Tuesday 08:00:00  all below slot 1000 was chosen        a segment's first block, on disk
+//!   Tuesday 09:30:00  all below slot 5000 was chosen        noted while running, in memory
+//! ```
+//!
+//! What was chosen by a moment is at least as old as that moment, so whatever a mark says errs on the
+//! side of keeping, and so does losing one.
+
+use std::collections::BTreeMap;
+
+use paxos::{Slot, Time};
+
+/// Which second of the calendar it is: by the wall clock at the start, and by the monotonic one since.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Calendar {
+    /// At [`Time`] 0; none if the node was told no wall clock.
+    second_zero: Option<i64>,
+}
+
+impl Calendar {
+    pub fn new(second: Option<u64>, now: Time) -> Calendar {
+        let zero = |second: u64| i64::try_from(second).ok()?.checked_sub(seconds(now));
+        Calendar {
+            second_zero: second.and_then(zero),
+        }
+    }
+
+    /// Since the beginning of 1970.
+    pub fn second(&self, now: Time) -> Option<u64> {
+        let second = self.second_zero?.checked_add(seconds(now))?;
+        u64::try_from(second).ok().filter(|second| *second > 0)
+    }
+}
+
+fn seconds(time: Time) -> i64 {
+    (time.0 / 1_000_000) as i64
+}
+
+/// More are thinned out.
+const MARKS_MAX: usize = 64;
+
+#[derive(Debug, Default)]
+pub(crate) struct Ages {
+    /// By second: all slots below were chosen by then.
+    marks: BTreeMap<u64, Slot>,
+}
+
+impl Ages {
+    pub fn note(&mut self, second: u64, first_unchosen: Slot) {
+        if second == 0 || first_unchosen == Slot(0) {
+            return;
+        }
+        let mark = self.marks.entry(second).or_default();
+        *mark = first_unchosen.max(*mark);
+        if self.marks.len() > MARKS_MAX {
+            self.thin_out();
+        }
+    }
+
+    /// When the last mark was made.
+    pub fn last(&self) -> Option<u64> {
+        self.marks.last_key_value().map(|(second, _)| *second)
+    }
+
+    /// All slots below were chosen by that second.
+    pub fn chosen_by(&self, second: u64) -> Slot {
+        // A clock that was set back leaves marks of any order.
+        let marks = self.marks.range(..=second).map(|(_, slot)| *slot);
+        marks.max().unwrap_or_default()
+    }
+
+    /// What is trimmed has no age.
+    pub fn forget_below(&mut self, trimmed: Slot) {
+        self.marks.retain(|_, slot| *slot > trimmed);
+    }
+
+    /// The mark that stands closest between its neighbours goes.
+    fn thin_out(&mut self) {
+        let seconds: Vec<u64> = self.marks.keys().copied().collect();
+        let closest = seconds.windows(3).min_by_key(|three| three[2] - three[0]);
+        if let Some(three) = closest {
+            self.marks.remove(&three[1]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_calendar_goes_on_from_the_start() {
+        let calendar = Calendar::new(Some(1_000_000), Time(5_000_000));
+        assert_eq!(calendar.second(Time(5_000_000)), Some(1_000_000));
+        assert_eq!(calendar.second(Time(7_999_999)), Some(1_000_002));
+        assert_eq!(Calendar::new(None, Time(1)).second(Time(9)), None);
+        assert_eq!(
+            Calendar::new(Some(3), Time(60_000_000)).second(Time(0)),
+            None
+        );
+        assert_eq!(Calendar::new(Some(u64::MAX), Time(0)).second(Time(0)), None);
+    }
+
+    proptest! {
+        /// However marks are lost: nothing is said to be older than it is.
+        #[test]
+        fn no_slot_is_taken_for_older_than_it_is(
+            steps in prop::collection::vec((1u64..100, 0u64..1000), 1..200),
+            asked in 0u64..20_000,
+        ) {
+            let mut ages = Ages::default();
+            let (mut second, mut slot) = (1, 0);
+            let mut truth = Vec::new();
+            for (seconds, slots) in steps {
+                second += seconds;
+                slot += slots;
+                truth.push((second, Slot(slot)));
+                ages.note(second, Slot(slot));
+                prop_assert!(ages.marks.len() <= MARKS_MAX);
+            }
+            let known = truth.iter().take_while(|(second, _)| *second <= asked);
+            let chosen = known.last().map_or(Slot(0), |(_, slot)| *slot);
+            prop_assert!(ages.chosen_by(asked) <= chosen);
+            let (last, slot) = truth[truth.len() - 1];
+            prop_assert_eq!(ages.chosen_by(last), slot);
+            ages.forget_below(slot);
+            prop_assert_eq!(ages.chosen_by(u64::MAX), Slot(0));
+        }
+    }
+}

@@ -1,0 +1,392 @@
+//! Auxiliary members (Cheap Paxos): they vote, and hold bytes only while the active ones cannot do
+//! without them.
+//!
+//! ```text
+//!            an active member is silent, or nothing was chosen for `engage_after`
+//!   at rest ──────────────────────────────────────────────────────────────────────► engaged
+//!   no proposals, no bytes                                       all that is not chosen, and all new
+//!           ◄──────────────────────────────────────────────────────────────────────
+//!            the active ones are alive and have accepted all that is chosen, for `disengage_after`
+//! ```
+//!
+//! An engaged auxiliary is an acceptor like any other: it accepts bytes, durably, or nothing. Whoever
+//! chose a byte held it, so there are always as many copies as a quorum has members. An auxiliary
+//! forgets bytes only when it is released, and when its own disk says that all below is chosen:
+//!
+//! ```text
+//!   every active member of era e:  "all below s is chosen, and I durably hold its bytes" (s ≥ e's start)
+//!   leader ── Release ⟨e, h = least s⟩ ──► auxiliary of era e: drops below min(h, its first unchosen)
+//! ```
+//!
+//! ‡ What a member said of itself counts only if it knew the present era by then: in an earlier one
+//! it may have been auxiliary, and have dropped since what it held. An auxiliary says that it holds
+//! nothing, and one that becomes active says so until its node has counted.
+
+use alloc::vec::Vec;
+
+use crate::engine::Engine;
+use crate::leadership::Stage;
+use crate::mutation::{self, Mutation};
+use crate::{
+    Era, Ignored, Message, NodeId, Output, RecordNumber, Slot, StreamName, StreamPosition, Time,
+    Value,
+};
+
+/// What a leader knows of its configuration's auxiliaries.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Auxiliaries {
+    /// This replica leads.
+    in_use: bool,
+    engaged: bool,
+    /// The first unchosen slot, proposed and not chosen, and since when.
+    stalled: Option<(Slot, Time)>,
+    /// Since when the active members keep up, while engaged.
+    kept_up: Option<Time>,
+    /// Not before then the next release.
+    release_at: Time,
+    /// What each auxiliary said it has dropped below.
+    released: Vec<(NodeId, Era, Slot)>,
+    /// Members that are silent, and the end of what this leader ever sent them.
+    silent: Vec<(NodeId, Slot)>,
+}
+
+/// An auxiliary's: it may drop what is below once the record is durable.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Released {
+    by: NodeId,
+    era: Era,
+    below: Slot,
+    record: RecordNumber,
+}
+
+/// A count of missing bytes that nobody has made.
+pub(crate) const NOT_COUNTED: u64 = u64::MAX;
+
+impl Engine {
+    /// Whether this replica is an auxiliary in the last configuration it knows.
+    pub fn is_auxiliary(&self) -> bool {
+        self.state.configuration.is_auxiliary(self.config.node)
+    }
+
+    /// Whether this leader's proposals are for that node: not while it is an auxiliary at rest.
+    pub fn wants_proposals(&self, node: NodeId) -> bool {
+        self.auxiliaries.engaged || !self.state.configuration.is_auxiliary(node)
+    }
+
+    /// Whether this leader's auxiliaries get its proposals.
+    pub fn is_engaged(&self) -> bool {
+        self.auxiliaries.engaged
+    }
+
+    /// An auxiliary at rest is level once it knows all that is chosen.
+    pub(crate) fn is_level_at_rest(&self, node: NodeId) -> bool {
+        let Stage::Leading(leading) = &self.stage else {
+            return false;
+        };
+        let status = self.peers.get(node).and_then(|peer| peer.status);
+        leading.again.is_none()
+            && status.is_some_and(|status| {
+                status.promised <= leading.term && status.first_unchosen == self.state.next
+            })
+    }
+
+    /// The own part in the configuration changed.
+    pub(crate) fn settle_own_part(&mut self) {
+        if self.part_told == Some(self.state.era) {
+            return;
+        }
+        self.part_told = Some(self.state.era);
+        let auxiliary = self.is_auxiliary();
+        if auxiliary || self.was_auxiliary {
+            self.missing_bytes = NOT_COUNTED;
+        }
+        self.was_auxiliary = auxiliary;
+    }
+
+    /// What this node does not hold, as its node counted. An auxiliary's count says nothing.
+    pub(crate) fn on_missing_bytes(&mut self, count: u64) {
+        self.missing_is_stale = false;
+        self.missing_bytes = match self.is_auxiliary() {
+            true => NOT_COUNTED,
+            false => count,
+        };
+    }
+
+    /// As `missing_bytes`, and of a member also those bytes that are chosen and on their way to this
+    /// disk: what is 0 then is durable.
+    pub(crate) fn missing_bytes_told(&self) -> u64 {
+        let undurable = match self.state.configuration.contains(self.config.node) {
+            true => self.state.next.0 - self.acceptor.first_undurable(self.state.next).0,
+            false => 0,
+        };
+        match self.missing_is_stale {
+            true => NOT_COUNTED,
+            false => self.missing_bytes.saturating_add(undurable),
+        }
+    }
+
+    /// After every input.
+    pub(crate) fn settle_auxiliaries(&mut self) {
+        if !matches!(self.stage, Stage::Leading(_)) {
+            if self.auxiliaries.in_use {
+                self.auxiliaries = Auxiliaries::default();
+            }
+            return;
+        }
+        self.auxiliaries.in_use = true;
+        self.settle_silent();
+        if self.state.configuration.has_auxiliaries() {
+            self.settle_engagement();
+            self.settle_release();
+        } else {
+            self.auxiliaries.engaged = false;
+            self.auxiliaries.kept_up = None;
+            self.auxiliaries.stalled = None;
+        }
+    }
+
+    fn settle_silent(&mut self) {
+        let Engine {
+            auxiliaries, peers, ..
+        } = self;
+        auxiliaries
+            .silent
+            .retain(|(node, _)| !peers.is_alive(*node));
+        let end = self.proposed_up_to();
+        for member in self.state.configuration.members() {
+            let node = member.node;
+            let known = self.auxiliaries.silent.iter().any(|(who, _)| *who == node);
+            if !known && node != self.config.node && !self.peers.is_alive(node) {
+                self.auxiliaries.silent.push((node, end));
+            }
+        }
+    }
+
+    fn settle_engagement(&mut self) {
+        let (now, timing) = (self.now, self.config.timing);
+        let next = self.state.next;
+        let stalls = self.proposed_up_to() > next;
+        let since = match self.auxiliaries.stalled {
+            Some((slot, since)) if stalls && slot == next => Some(since),
+            _ => stalls.then_some(now),
+        };
+        self.auxiliaries.stalled = since.map(|since| (next, since));
+        let due = |since: Time, wait: u64| since.0.saturating_add(wait) <= now.0;
+        let stalled = since.is_some_and(|since| due(since, timing.engage_after));
+        if stalled || !self.are_active_alive() {
+            self.auxiliaries.engaged = true;
+            self.auxiliaries.kept_up = None;
+        } else if self.auxiliaries.engaged {
+            let since = self
+                .active_keep_up()
+                .then(|| self.auxiliaries.kept_up.unwrap_or(now));
+            self.auxiliaries.kept_up = since;
+            if since.is_some_and(|since| due(since, timing.disengage_after)) {
+                self.auxiliaries.engaged = false;
+                self.auxiliaries.kept_up = None;
+            }
+        }
+    }
+
+    /// The active members of the present configuration but this one.
+    fn other_active(&self) -> impl Iterator<Item = NodeId> {
+        let own = self.config.node;
+        let members = self.state.configuration.members().iter();
+        members
+            .filter(move |member| !member.auxiliary && member.node != own)
+            .map(|member| member.node)
+    }
+
+    fn are_active_alive(&self) -> bool {
+        self.other_active().all(|node| self.peers.is_alive(node))
+    }
+
+    fn active_keep_up(&self) -> bool {
+        let next = self.state.next;
+        self.other_active()
+            .all(|node| self.peer_accepted_up_to(node) >= Some(next))
+    }
+
+    // Who holds what.
+
+    /// All below is chosen, and this member durably holds its untrimmed bytes. ‡ Said in the
+    /// present era, or it says nothing.
+    pub fn holds_below(&self, node: NodeId) -> Option<Slot> {
+        if self.state.configuration.is_auxiliary(node) {
+            return None;
+        }
+        let held = if node == self.config.node {
+            match self.missing_bytes {
+                0 if !self.missing_is_stale => self.acceptor.first_undurable(self.state.next),
+                _ => return None,
+            }
+        } else {
+            self.peers.get(node)?.held_below
+        };
+        (held >= self.state.era_start).then_some(held.min(self.state.next))
+    }
+
+    /// ‡ All untrimmed bytes that were chosen, or given to `node`, so far are durably held by active
+    /// members that form a quorum without it: then it may become auxiliary, or lose its weight.
+    pub fn bytes_stand_without(&self, node: NodeId) -> bool {
+        let configuration = &self.state.configuration;
+        // What a node that is silent never got was chosen without it.
+        let mut silent = self.auxiliaries.silent.iter();
+        let given = silent
+            .find(|(who, _)| *who == node)
+            .map(|(_, given)| *given);
+        let given = given.unwrap_or(self.state.next).min(self.state.next);
+        configuration.is_quorum(|member| {
+            member != node && self.holds_below(member).is_some_and(|held| held >= given)
+        })
+    }
+
+    // Release.
+
+    /// Below it every active member holds all, and they are a quorum.
+    fn releasable(&self) -> Option<Slot> {
+        let configuration = &self.state.configuration;
+        if mutation::is(Mutation::ReleasedTooEarly) {
+            return Some(self.state.next);
+        }
+        if !configuration.is_quorum(|node| !configuration.is_auxiliary(node)) {
+            return None; // together they are fewer copies than a quorum has
+        }
+        let active = configuration.members().iter().filter(|m| !m.auxiliary);
+        let mut least = self.state.next;
+        for member in active {
+            least = least.min(self.holds_below(member.node)?);
+        }
+        Some(least)
+    }
+
+    fn released(&self, node: NodeId) -> Slot {
+        let era = self.state.era;
+        let known = self.auxiliaries.released.iter();
+        let mut known = known.filter(|(who, when, _)| *who == node && *when == era);
+        known.next().map_or(Slot(0), |(_, _, below)| *below)
+    }
+
+    /// Auxiliaries that can be told, and did not drop all below.
+    fn unreleased(&self, below: Slot) -> impl Iterator<Item = NodeId> {
+        let members = self.state.configuration.members().iter();
+        members
+            .filter(|member| member.auxiliary && self.peers.is_alive(member.node))
+            .map(|member| member.node)
+            .filter(move |node| self.released(*node) < below)
+    }
+
+    /// What there is to say, and to somebody.
+    fn due_release(&self) -> Option<Slot> {
+        self.unreleased(self.state.next).next()?;
+        let below = self.releasable()?;
+        self.unreleased(below).next().map(|_| below)
+    }
+
+    fn settle_release(&mut self) {
+        if self.auxiliaries.release_at > self.now {
+            return;
+        }
+        let Some(below) = self.due_release() else {
+            return;
+        };
+        let pace = self.config.timing.auxiliary_pace;
+        self.auxiliaries.release_at = Time(self.now.0.saturating_add(pace));
+        let nodes: Vec<NodeId> = self.unreleased(below).collect();
+        let era = self.state.era;
+        for node in nodes {
+            self.send(node, Message::Release { era, below }, RecordNumber(0));
+        }
+    }
+
+    pub(crate) fn on_release(&mut self, from: NodeId, era: Era, below: Slot) {
+        if era != self.state.era || !self.is_auxiliary() {
+            self.ignore(from, Ignored::Stale);
+            return;
+        }
+        let below = below.min(self.state.next);
+        // After a restart it must know again that all below is chosen, else it would have accepted
+        // there what it does not hold.
+        if self.state_recorded.1 < below {
+            self.persist_state();
+        }
+        self.released = Some(Released {
+            by: from,
+            era,
+            below,
+            record: self.state_recorded.0,
+        });
+        self.settle_released();
+    }
+
+    /// ‡ Only while its era is that era, and it is auxiliary there.
+    pub(crate) fn settle_released(&mut self) {
+        let Some(released) = self.released else {
+            return;
+        };
+        if !self.acceptor.is_durable(released.record) {
+            return;
+        }
+        self.released = None;
+        let Released { by, era, below, .. } = released;
+        if era == self.state.era && self.is_auxiliary() {
+            self.put(Output::Release { below });
+            self.send(by, Message::Released { era, below }, RecordNumber(0));
+        }
+    }
+
+    pub(crate) fn on_released(&mut self, from: NodeId, era: Era, below: Slot) {
+        if era != self.state.era || below > self.state.next {
+            self.ignore(from, Ignored::Stale);
+            return;
+        }
+        let before = self.released(from);
+        let released = &mut self.auxiliaries.released;
+        released.retain(|(node, _, _)| *node != from);
+        released.push((from, era, below.max(before)));
+    }
+
+    /// Of each stream the position below which its bytes certainly lie in slots below `below`, and
+    /// in no accepted slot that is not known chosen. As in a trim, a few are kept in excess.
+    pub fn bytes_below(&self, below: Slot) -> Vec<(StreamName, StreamPosition)> {
+        let state = &self.state;
+        let mut bytes = Vec::new();
+        for (at, stream) in state.streams.iter().enumerate() {
+            if stream.opened >= below {
+                break;
+            }
+            let end = state.streams.get(at + 1).map_or(state.next, |s| s.opened);
+            let kept_max = end.0.saturating_sub(below.0);
+            let mut position = StreamPosition(stream.length.0.saturating_sub(kept_max));
+            for (slots, acceptance) in self.acceptor.accepted().iter() {
+                if let Value::Content { stream: of, offset } = &acceptance.value
+                    && *of == stream.name
+                {
+                    position.0 = position.0.min(slots.start.0.saturating_sub(offset.0));
+                }
+            }
+            bytes.push((stream.name, position));
+        }
+        bytes
+    }
+
+    /// When the passage of time alone changes something here.
+    pub(crate) fn auxiliary_deadline(&self) -> Option<Time> {
+        if !matches!(self.stage, Stage::Leading(_)) || !self.state.configuration.has_auxiliaries() {
+            return None;
+        }
+        let timing = self.config.timing;
+        let after = |since: Time, wait: u64| Time(since.0.saturating_add(wait));
+        let engage = match self.auxiliaries.stalled {
+            Some((_, since)) if !self.auxiliaries.engaged => {
+                Some(after(since, timing.engage_after))
+            }
+            _ => None,
+        };
+        let disengage = self.auxiliaries.kept_up;
+        let disengage = disengage.map(|since| after(since, timing.disengage_after));
+        let release = self.due_release();
+        let release = release.map(|_| self.auxiliaries.release_at);
+        [engage, disengage, release].into_iter().flatten().min()
+    }
+}
