@@ -140,6 +140,22 @@ impl LogState {
         self.streams.iter().rposition(|stream| stream.name == name)
     }
 
+    /// Of a stream that is trimmed it may still be known who continued it, and so how long it was:
+    /// for a writer that did so itself and did not hear of it.
+    pub fn continuation_of_forgotten(&self, name: StreamName) -> Option<NotOpened> {
+        if self.index_of(name).is_some() {
+            return None;
+        }
+        let mut streams = self.streams.iter();
+        streams.find_map(|stream| match stream.continues {
+            Some((continued, length)) if continued == name => Some(NotOpened::Continues {
+                length,
+                continued_by: Some(stream.name),
+            }),
+            _ => None,
+        })
+    }
+
     /// Applies `value` to each slot of a run that begins at `next`. An action fills one slot and
     /// has an outcome. Takes the same time however long the run is.
     pub fn apply(&mut self, slots: SlotRange, value: &Value) -> Option<Outcome> {
@@ -249,6 +265,9 @@ impl LogState {
             return refused(NotOpened::NotNew);
         }
         if let Some((continued, at)) = open.continues {
+            if let Some(before) = self.continuation_of_forgotten(continued) {
+                return refused(before);
+            }
             let Some(index) = self.index_of(continued) else {
                 return refused(NotOpened::UnknownStream);
             };
@@ -665,6 +684,11 @@ mod tests {
             stream: name(3, 1),
             reason: NotOpened::UnknownStream,
         };
+        // Whoever did not hear that it continued the first one is told so even after that is trimmed.
+        let before = Action::Trim { before: state.next };
+        act(&mut state, before);
+        assert!(state.is_forgotten(name(1, 1)));
+        assert_eq!(open(&mut state, name(3, 1), continues), twice);
         let nobody = Some((name(9, 9), StreamPosition(0)));
         assert_eq!(open(&mut state, name(3, 1), nobody), unknown);
     }

@@ -144,6 +144,12 @@ impl Log {
                 self.refuse_continuing(env, conn, name, reason);
                 continue;
             }
+            if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
+                && let Some(reason) = self.engine.state().continuation_of_forgotten(name)
+            {
+                self.refuse_continuing(env, conn, name, reason);
+                continue;
+            }
             let rival = self.rival();
             if let (Some((stream, continued)), Sink::Client(conn)) = (rival, append.from) {
                 let own = append
@@ -315,7 +321,13 @@ impl Log {
                     "the stream to continue has another length; drop what is safe and continue there",
                 )
                 .key("length", length)
-                .key("at", self.chain_base(continued) + length.0);
+                .key(
+                    "at",
+                    match continued_by {
+                        Some(by) => self.chain_base(by),
+                        None => self.chain_base(continued) + length.0,
+                    },
+                );
                 match continued_by {
                     Some(by) => refusal.key("by", by),
                     None => refusal,
