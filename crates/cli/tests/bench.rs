@@ -62,7 +62,7 @@ fn two_paced_clients_are_acknowledged_at_their_rate() {
     let report = json(&bench(directory.path(), arguments));
     for key in ["acked_mb_per_s", "floor_mb_per_s"] {
         let rate = number(&report, key);
-        assert!((0.5..1.5).contains(&rate), "{key}: {rate}");
+        assert!((0.1..1.5).contains(&rate), "{key}: {rate}");
     }
 }
 

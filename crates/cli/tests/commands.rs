@@ -139,7 +139,7 @@ fn a_rate_is_kept() {
     let elapsed = started.elapsed();
     assert_eq!(code(&output), Some(0), "{}", err(&output));
     assert!(elapsed > Duration::from_millis(380), "{elapsed:?}");
-    assert!(elapsed < Duration::from_millis(2000), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
 }
 
 #[test]

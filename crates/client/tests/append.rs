@@ -442,7 +442,7 @@ fn dropping_in_the_middle_of_a_search_does_not_hang() {
     let started = Instant::now();
     drop(appender);
     assert!(
-        started.elapsed() < Duration::from_millis(200),
+        started.elapsed() < Duration::from_secs(2),
         "{:?}",
         started.elapsed()
     );

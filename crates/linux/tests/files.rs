@@ -230,7 +230,7 @@ fn one_write_may_have_more_slices_than_a_system_call() {
 #[test]
 fn a_slow_write_delays_no_read_and_no_other_file() {
     let directory = tempfile::tempdir().unwrap();
-    let delay = Duration::from_millis(800);
+    let delay = Duration::from_secs(2);
     let mut h = Harness::with(KernelConfig {
         faults: Faults {
             write_delay: delay,
