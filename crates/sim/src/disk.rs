@@ -444,6 +444,11 @@ impl SimDisk {
         rests && self.quiet_from.get(path).is_some_and(|at| *at <= since)
     }
 
+    /// When it was written last.
+    pub(crate) fn quiet_from(&self, path: &Path) -> Option<Time> {
+        self.quiet_from.get(path).copied()
+    }
+
     /// Where the zeros at its end begin.
     pub(crate) fn written_end(&self, path: &Path) -> u64 {
         let contents = self.contents(path).unwrap_or_default();

@@ -1,6 +1,7 @@
 //! Does harm by chance, undoes it, and at last leaves the world in peace.
 
 mod depose;
+mod tail;
 
 use std::collections::BTreeMap;
 

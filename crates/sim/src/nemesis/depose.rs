@@ -1,7 +1,5 @@
 //! What elections are made of: leaders that go at the wrong moment.
 
-use std::path::{Path, PathBuf};
-
 use node::op::Time;
 use node::{LogView, Node};
 use paxos::{NodeId, Role};
@@ -21,12 +19,6 @@ const LOOK_EVERY_US: u64 = 2_000;
 /// And it stays dead for longer than anybody waits for bytes.
 const DEAD_US: u64 = 15_000_000;
 
-/// A node that has nothing to write for so long has said that what it wrote is durable.
-const REST_US: u64 = 300_000;
-
-/// What a node wrote last, as far as it counts as written last.
-const TAIL_BYTES: u64 = 16 << 10;
-
 /// Who leads a log, if anybody does.
 pub(super) fn leader(world: &World, nodes: &[HostId]) -> Option<HostId> {
     let leads = |view: LogView| view.stopped.is_none() && matches!(view.role, Role::Leader { .. });
@@ -44,6 +36,7 @@ impl Nemesis {
         let lasts_us = self.random.within(&(LASTS_US..longest_us));
         let (kind, from_peers_only) = (self.random.below(8), self.random.below(4) > 0);
         let hunted = self.random.coin();
+        let scarce = self.random.coin();
         let last = self.until.0 - 1;
         let over = Time((now.0 + lasts_us).min(last));
         let (hunt_until, dead_until) = match hunted {
@@ -70,11 +63,46 @@ impl Nemesis {
             _ => self.silence(world, victim, over, kind % 2 == 0, from_peers_only),
         }
         in_war(world, over, move |world| bring_back(world, victim));
-        if hunted {
-            let nodes = self.nodes.clone();
-            world.at(over, move |world| {
-                hunt(world, nodes, victim, hunt_until, dead_until);
-            });
+        if !hunted {
+            return;
+        }
+        let away = match scarce {
+            true => self.send_away(world, &[victim], hunt_until),
+            false => Vec::new(),
+        };
+        let hunt = Hunt {
+            nodes: self.nodes.clone(),
+            prey: victim,
+            away,
+            until: hunt_until,
+            dead_until,
+        };
+        world.at(over, move |world| hunt.look(world));
+    }
+
+    /// Of the others a minority dies until then: whoever is elected meanwhile needs all that are
+    /// left.
+    pub(super) fn send_away(
+        &mut self,
+        world: &mut World,
+        but: &[HostId],
+        until: Time,
+    ) -> Vec<HostId> {
+        let mut away = self.nodes.clone();
+        away.retain(|node| !but.contains(node));
+        away.truncate((self.nodes.len() - 1) / 2);
+        for &node in &away {
+            world.crash(node);
+            self.hold(node, until);
+            in_war(world, until, move |world| bring_back(world, node));
+        }
+        away
+    }
+
+    /// Nobody else's victim until then.
+    pub(super) fn hold(&mut self, node: HostId, until: Time) {
+        if let Some(index) = self.nodes.iter().position(|other| *other == node) {
+            self.victims[index] = until;
         }
     }
 
@@ -107,86 +135,59 @@ impl Nemesis {
             }
         }
     }
-
-    /// The bad disk turns a bit of what its node wrote last; while the node starts again, whoever
-    /// leads dies, so that somebody asks for promises.
-    pub(super) fn flip_in_tail(&mut self, world: &mut World, index: usize, over: Time) {
-        let node = self.nodes[index];
-        let mut files = world.disk(node).files();
-        files.retain(|(path, _)| path.extension().is_some_and(|e| e == "seg"));
-        // The last of one log's segments.
-        let Some((chosen, _)) = self.random.pick(&files).cloned() else {
-            return;
-        };
-        let siblings = files
-            .into_iter()
-            .filter(|(p, _)| p.parent() == chosen.parent());
-        let last: Option<(PathBuf, u64)> = siblings.max();
-        let Some((path, length)) = last else {
-            return;
-        };
-        let settled = self.settled_below(world, node, &path).min(length);
-        world.crash(node);
-        let back = self.random.below(settled.clamp(1, TAIL_BYTES));
-        let kills = self.random.coin();
-        let lasts_us = self.random.within(&self.swarm.lasts_us);
-        if settled > 0 {
-            self.did(Act::FlipBitInTail);
-            self.flipped_in_start = Some(world.starts(node));
-            world.corrupt(node, path, settled - 1 - back);
-        }
-        self.victims[index] = self.victims[index].max(over);
-        in_war(world, over, move |world| bring_back(world, node));
-        let leader = leader(world, &self.nodes).filter(|leader| kills && *leader != node);
-        if let Some(leader) = leader
-            && let Some(index) = self.nodes.iter().position(|other| *other == leader)
-        {
-            let again = Time((over.0 + lasts_us).min(self.until.0 - 1));
-            self.victims[index] = self.victims[index].max(again);
-            in_war(world, over, move |world| world.crash(leader));
-            in_war(world, again, move |world| bring_back(world, leader));
-        }
-    }
-
-    /// Of what a node wrote last a record says that it was durable once the node has had a moment
-    /// of rest. If that record is damaged too, nothing says so any more.
-    fn settled_below(&self, world: &World, node: HostId, path: &Path) -> u64 {
-        let disk = world.disk(node);
-        let rested = Time(world.now().0.saturating_sub(REST_US));
-        let ran = world.is_running(node) && world.hosts[node.index()].paused_until <= rested;
-        let once = self.flipped_in_start != Some(world.starts(node));
-        match ran && once && disk.is_quiet(path, rested) {
-            true => disk.written_end(path),
-            false => disk.settled_below(path),
-        }
-    }
 }
 
-/// Looks again and again whether a new leader lacks bytes of the old one, and then kills that.
-fn hunt(world: &mut World, nodes: Vec<HostId>, prey: HostId, until: Time, dead_until: Time) {
-    if world.is_peace() || world.now() >= until {
-        return;
+/// For a deposed leader, once its successor needs the bytes that it alone has.
+struct Hunt {
+    nodes: Vec<HostId>,
+    prey: HostId,
+    /// They come back as soon as it is dead, so that there is a quorum without it.
+    away: Vec<HostId>,
+    until: Time,
+    dead_until: Time,
+}
+
+impl Hunt {
+    /// Again and again.
+    fn look(self, world: &mut World) {
+        if world.is_peace() || world.now() >= self.until {
+            return;
+        }
+        let Some(id) = world.machine::<Node>(self.prey).map(Node::id) else {
+            return;
+        };
+        let mut nodes = self.nodes.iter();
+        if nodes.any(|host| lacks_bytes_of(world, *host, id)) {
+            return self.strike(world);
+        }
+        let again = Time(world.now().0 + LOOK_EVERY_US);
+        world.at(again, move |world| self.look(world));
     }
-    let Some(id) = world.machine::<Node>(prey).map(Node::id) else {
-        return;
-    };
-    if nodes.iter().any(|host| lacks_bytes_of(world, *host, id)) {
+
+    fn strike(self, world: &mut World) {
+        let prey = self.prey;
         world.line(format_args!(
             "nemesis: the next leader needs {}",
             world.name(prey)
         ));
         world.crash(prey);
-        if let Some(nemesis) = &mut world.nemesis
-            && let Some(index) = nodes.iter().position(|node| *node == prey)
-        {
-            nemesis.victims[index] = dead_until;
+        for &node in &self.away {
+            bring_back(world, node);
         }
-        return in_war(world, dead_until, move |world| bring_back(world, prey));
+        let now = world.now();
+        let Some(nemesis) = &mut world.nemesis else {
+            return;
+        };
+        nemesis.hold(prey, self.dead_until);
+        for &node in &self.away {
+            nemesis.hold(node, now);
+        }
+        if nemesis.swarm.leaves_dead && !self.away.is_empty() {
+            // Nothing but a quorum without it helps the next leader now.
+            return world.end_harm();
+        }
+        in_war(world, self.dead_until, move |world| bring_back(world, prey));
     }
-    let again = Time(world.now().0 + LOOK_EVERY_US);
-    world.at(again, move |world| {
-        hunt(world, nodes, prey, until, dead_until)
-    });
 }
 
 fn lacks_bytes_of(world: &World, host: HostId, holder: NodeId) -> bool {

@@ -204,6 +204,7 @@ impl Witness {
         }
         let replica = self.replicas.entry((log, node)).or_default();
         replica.promised = replica.promised.max(header.promised);
+        replica.known_chosen = replica.known_chosen.max(header.first_unchosen);
         if let Some(value) = record.value() {
             if header.value == ValueKind::Content && header.payload_length == 0 && !damaged {
                 let end = header.position.0 + header.slots.len();
@@ -233,6 +234,7 @@ impl Witness {
         history.check_state(whose, &checkpoint.state);
         let replica = self.replicas.entry((header.log, node)).or_default();
         replica.promised = replica.promised.max(checkpoint.promised);
+        replica.known_chosen = replica.known_chosen.max(from);
         if damaged && header.kind == RecordKind::Checkpoint {
             replica.forgive(from, &checkpoint.accepted);
         }

@@ -66,22 +66,17 @@ impl Witness {
             if *owner != node {
                 continue;
             }
-            let state = self
-                .logs
-                .get(log)
-                .and_then(|history| history.state.as_ref());
-            let Some(state) = state else { continue };
+            let Some(history) = self.logs.get(log) else {
+                continue;
+            };
             let whose = Whose { node, log: *log };
             for (stream, bytes) in replica.forget_file(path) {
                 let released = replica.released.get(&stream).copied().unwrap_or(0);
-                let trimmed = match state.stream(stream) {
-                    Some(stream) => stream.trimmed.0,
-                    None if state.is_forgotten(stream) => u64::MAX,
-                    None => 0,
-                };
+                let known = replica.known_chosen;
+                let trimmed = history.trimmed_below(stream, known);
                 assert!(
                     damaged || bytes.end <= trimmed.max(released),
-                    "I5: {whose} gives up {bytes:?} of {stream}, of which only those below {trimmed} are trimmed, and below {released} released: {op:?}"
+                    "I5: {whose} gives up {bytes:?} of {stream}, of which its disk knows only those below {trimmed} to be trimmed (all below slot {known} is chosen), and below {released} released: {op:?}"
                 );
             }
         }

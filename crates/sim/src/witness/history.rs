@@ -31,6 +31,10 @@ pub(super) struct History {
     pub reach: BTreeMap<u64, u64>,
     /// Which stream is continued by which.
     continued: BTreeMap<StreamName, StreamName>,
+    /// Streams that came to be.
+    opened: BTreeSet<StreamName>,
+    /// The state after each trim.
+    trims: Vec<LogState>,
 }
 
 #[derive(Default)]
@@ -325,6 +329,20 @@ impl History {
         })
     }
 
+    /// The position below which a stream is trimmed for whoever knows all below `known` for chosen.
+    /// One that never came to be is nobody's output once its number is used up.
+    pub fn trimmed_below(&self, stream: StreamName, known: Slot) -> u64 {
+        let by_then = match self.opened.contains(&stream) {
+            true => self.trims.iter().rev().find(|state| state.next <= known),
+            false => self.state.as_ref(),
+        };
+        by_then.map_or(0, |state| match state.stream(stream) {
+            Some(stream) => stream.trimmed.0,
+            None if state.is_forgotten(stream) => u64::MAX,
+            None => 0,
+        })
+    }
+
     fn era_at(&self, slot: u64) -> Era {
         let begun = self.era_starts.range(..=slot).next_back();
         begun.map_or(Era(0), |(_, era)| *era)
@@ -444,6 +462,11 @@ impl History {
             self.reach.insert(*client, begins + stream.length.0);
         }
         self.chosen.assign(range.clone(), chosen);
+        match &outcome {
+            Some(Outcome::Trimmed { .. }) => self.trims.push(state.clone()),
+            Some(Outcome::Opened(stream)) => drop(self.opened.insert(*stream)),
+            _ => {}
+        }
         if let (Some(Outcome::Opened(by)), Value::Action(action)) = (&outcome, value)
             && let Action::OpenStream(open) = action.as_ref()
             && let Some((before, _)) = open.continues
@@ -727,5 +750,39 @@ mod tests {
         state.apply(slots(4, 12), &content);
         let text = seen(|| history.check_state(whose, &state));
         assert!(text.starts_with("I1:"), "slot 11 is not chosen: {text}");
+    }
+    #[test]
+    fn a_trim_counts_for_whoever_knows_that_it_is_chosen() {
+        let first = term(1, 1);
+        let mut history = history(&[first]);
+        let open = Value::Action(Arc::new(Action::OpenStream(paxos::OpenStream {
+            stream: STREAM,
+            label: "client-5".to_owned(),
+            metadata: Vec::new(),
+            continues: None,
+        })));
+        let content = Value::Content {
+            stream: STREAM,
+            offset: Offset(1),
+        };
+        let trim = Value::Action(Arc::new(Action::Trim { before: Slot(8) }));
+        let values = [
+            (slots(0, 1), &open),
+            (slots(1, 11), &content),
+            (slots(11, 12), &trim),
+        ];
+        for (range, value) in values {
+            history.on_proposed(NodeId(1), first, range, value);
+            for node in [1, 3] {
+                history.on_accepted(NodeId(node), first, range, value);
+            }
+        }
+        assert_eq!(history.trimmed_below(STREAM, Slot(11)), 0);
+        assert_eq!(history.trimmed_below(STREAM, Slot(12)), 7);
+        let never_opened = StreamName {
+            owner: NodeId(2),
+            ..STREAM
+        };
+        assert_eq!(history.trimmed_below(never_opened, Slot(12)), 0);
     }
 }

@@ -15,6 +15,8 @@ use super::ranges::Ranges;
 pub(super) struct Replica {
     /// In records that are durable.
     pub promised: PromisedTerm,
+    /// All slots below are chosen, as durable records say.
+    pub known_chosen: Slot,
     /// Found on disk at the last start: it proposes only above it.
     pub promised_at_start: PromisedTerm,
     /// In the headers of records given to the disk; and in any part of them. A state that a peer

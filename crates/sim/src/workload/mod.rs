@@ -221,7 +221,8 @@ fn leave_out_the_damaged(cluster: &mut Cluster) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits in peace until every replica takes part, knows all that is chosen and holds its bytes.
+/// Waits in peace until every replica takes part, knows all that is chosen, holds its bytes, and
+/// leads or follows.
 pub fn wait_until_whole(cluster: &mut Cluster) -> Result<(), String> {
     let nodes = cluster.nodes.clone();
     let members = cluster.addresses.len();

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use node::Node;
 use node::config::{Limits, NodeConfig, Start};
 use node::op::{Disk, Time};
+use paxos::Role;
 
 use super::draw::MORE_LOGS;
 use crate::client::Asker;
@@ -85,7 +86,7 @@ fn start_node(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result
     }
 }
 
-/// Every replica takes part, knows all that is chosen and holds its bytes.
+/// Every replica takes part, knows all that is chosen, holds its bytes, and leads or follows.
 pub(super) fn is_whole(world: &World, nodes: &[HostId], members: usize) -> bool {
     let all: Option<Vec<&Node>> = nodes.iter().map(|n| world.machine::<Node>(*n)).collect();
     let Some(all) = all else { return false };
@@ -101,7 +102,30 @@ pub(super) fn is_whole(world: &World, nodes: &[HostId], members: usize) -> bool 
         let all_vote = voters.len() == members && voters.iter().all(|voter| voter.weight == 1);
         view.stopped.is_none() && all_vote && view.missing().is_empty()
     };
-    all.iter().all(|node| node.log_views().all(whole))
+    all.iter().all(|node| node.log_views().all(whole)) && follow_one_leader(&all)
+}
+
+/// In each log one leads, and all the others follow it in its term: nobody is left behind at a
+/// later term, and gets by on what it is told is chosen.
+fn follow_one_leader(nodes: &[&Node]) -> bool {
+    let roles = |node: &&Node| node.log_views().map(|view| view.role).collect();
+    let roles: Vec<Vec<Role>> = nodes.iter().map(roles).collect();
+    (0..roles[0].len()).all(|log| {
+        let mut roles = roles.iter().map(|of_node| of_node[log]);
+        let leads = |role| match role {
+            Role::Leader { term } => Some(term),
+            _ => None,
+        };
+        let Some(led) = roles.clone().find_map(leads) else {
+            return false;
+        };
+        let is_led = |role| match role {
+            Role::Leader { term } => term == led,
+            Role::Follower { leader, term } => leader == led.owner && term == led,
+            Role::Candidate => false,
+        };
+        roles.all(is_led)
+    })
 }
 
 /// Every replica in a line, for people.
