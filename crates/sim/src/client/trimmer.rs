@@ -62,10 +62,8 @@ impl Trimmer {
             0 => chain.acknowledged,
             _ => self.random.within(&(low..chain.acknowledged + 1)),
         };
-        let mut streams = chain.streams.iter().rev();
-        let (stream, begins) = streams.find(|(_, begins)| *begins <= at)?;
-        // One byte stays: whose writer was not told yet which stream continues it must find it.
-        let at = at.saturating_sub(1).max(*begins);
+        let streams = chain.streams.iter().rev();
+        let (stream, begins) = streams.clone().find(|(_, begins)| *begins <= at)?;
         let place = match at - begins {
             0 => stream.clone(),
             position => format!("{stream}@{position}"),
@@ -152,33 +150,5 @@ impl Machine for Trimmer {
 
     fn is_finished(&self) -> bool {
         self.finished
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::client::Chain;
-
-    #[test]
-    fn what_a_writer_may_continue_is_never_trimmed_to_its_end() {
-        let chain = Chain::shared(1, 100);
-        chain.borrow_mut().sent = 100;
-        chain.borrow_mut().opened("1.1.1", 0);
-        chain.borrow_mut().acknowledge(40);
-        let config = TrimmerConfig {
-            log: "main".to_owned(),
-            nodes: Vec::new(),
-            rest_us: 0..1,
-            patience_us: 1,
-        };
-        let mut trimmer = Trimmer::new(1, config, chain.clone());
-        let mut places: Vec<String> = (0..100).filter_map(|_| trimmer.choose()).collect();
-        assert!(places.contains(&"1.1.1@39".to_owned()), "{places:?}");
-        assert!(!places.contains(&"1.1.1@40".to_owned()), "{places:?}");
-        chain.borrow_mut().opened("1.1.2", 40);
-        places = (0..100).filter_map(|_| trimmer.choose()).collect();
-        // Its writer knows which stream comes next, and all before that may go.
-        assert!(places.contains(&"1.1.2".to_owned()), "{places:?}");
     }
 }
