@@ -15,6 +15,8 @@ pub struct LogCounts {
     pub elections_won: u64,
     /// Phase 1 begun again above a later term, or without nodes whose bytes cannot be had.
     pub phase_one_again: u64,
+    /// New eras whose term this leader prepared beside the one that went on.
+    pub casting_votes: u64,
     pub deposed_by_later_term: u64,
     pub deposed_without_quorum: u64,
     pub stepped_down_when_asked: u64,
@@ -80,6 +82,7 @@ impl LogCounts {
         match note {
             Note::StandingForElection { .. } => self.candidacies += 1,
             Note::PhaseOneAgain { .. } => self.phase_one_again += 1,
+            Note::CastingVote { .. } => self.casting_votes += 1,
             Note::Refused { .. } => self.refused += 1,
             Note::DigestMismatch { .. } => self.digest_mismatches += 1,
             Note::Ignored { .. } => self.messages_ignored += 1,

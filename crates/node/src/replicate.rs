@@ -81,6 +81,15 @@ impl Follower {
 impl Log {
     /// After becoming leader of a term, or again in a later one.
     pub(crate) fn begin_replication(&mut self, env: &mut Env, term: Term) {
+        let before = self.ring.term();
+        if self
+            .engine
+            .took_over_from()
+            .is_some_and(|f| f.term == before)
+        {
+            // By a casting vote: each follower goes on where it stands.
+            return self.ring.go_on(term);
+        }
         self.ring.begin(term);
         let first = self.ring.first_beyond(self.engine.first_unchosen());
         for follower in self.followers.values_mut() {

@@ -21,7 +21,7 @@ pub struct Entry {
 
 #[derive(Default)]
 pub struct Ring {
-    /// All entries are proposals of this one.
+    /// All entries are proposals of this one, or of one that it took over from.
     term: Term,
     entries: VecDeque<Entry>,
     /// How many entries were pushed before the first one here. It never goes back.
@@ -57,6 +57,11 @@ impl Ring {
         self.entries.push_back(entry);
     }
 
+    /// As `begin`, where the term takes over from the one before: its proposals stay.
+    pub fn go_on(&mut self, term: Term) {
+        self.term = term;
+    }
+
     /// Only proposals of this term from here on. Those that came already stay: the engine proposes
     /// what phase 1 reported before it says that it leads.
     pub fn begin(&mut self, term: Term) {
@@ -64,6 +69,10 @@ impl Ring {
             self.clear();
             self.term = term;
         }
+    }
+
+    pub fn term(&self) -> Term {
+        self.term
     }
 
     pub fn clear(&mut self) {

@@ -112,6 +112,7 @@ fn a_doubt_survives_restarts_until_the_replica_has_learned_past_it() {
         // The replica learns a little, and not enough.
         let mut checkpoint = Checkpoint {
             promised: report.promised,
+            finishing: None,
             state: state(),
             accepted: recovered.accepted,
         };
@@ -128,6 +129,7 @@ fn a_doubt_survives_restarts_until_the_replica_has_learned_past_it() {
     let (mut store, report, _) = recover(&mut disk, 10).unwrap();
     let mut checkpoint = Checkpoint {
         promised: report.promised,
+        finishing: None,
         state: state(),
         accepted: Vec::new(),
     };
@@ -161,6 +163,7 @@ fn a_corrupt_record_leaves_the_holdings_for_good() {
     };
     let checkpoint = Checkpoint {
         promised: report.promised,
+        finishing: None,
         state: state(),
         accepted: recovered.accepted,
     };
@@ -253,6 +256,7 @@ fn a_directory_without_a_segment_is_empty_and_not_nothing() {
     // So that it can be created now.
     let first = Checkpoint {
         promised: PromisedTerm::default(),
+        finishing: None,
         state: state(),
         accepted: Vec::new(),
     };
@@ -271,6 +275,7 @@ fn client_bytes_that_imitate_records_are_not_taken_for_records() {
     kernel.disk.directories.insert("/data".into());
     let first = Checkpoint {
         promised: PromisedTerm::default(),
+        finishing: None,
         state: state(),
         accepted: Vec::new(),
     };

@@ -18,6 +18,7 @@ fn new_disk() -> MemoryDisk {
 fn first_checkpoint() -> Checkpoint {
     Checkpoint {
         promised: PromisedTerm::default(),
+        finishing: None,
         state: state(),
         accepted: Vec::new(),
     }
@@ -259,6 +260,7 @@ fn trimmed_segments_go_oldest_first_and_the_rest_stays() {
         let (mut store, _, _) = recover(&mut disk, 1).unwrap();
         let checkpoint = Checkpoint {
             promised: report.promised,
+            finishing: None,
             accepted: recovered.accepted,
             ..first_checkpoint()
         };

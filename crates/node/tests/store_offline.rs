@@ -50,6 +50,7 @@ fn node_directory(length: u64, batch_max: u64) -> (MemoryDisk, LogState) {
     let mut state = LogState::new(configuration);
     let checkpoint = |state: &LogState| Checkpoint {
         promised: PromisedTerm(term),
+        finishing: None,
         state: state.clone(),
         accepted: Vec::new(),
     };
@@ -273,6 +274,7 @@ fn caught_up_directory(length: u64, piece: u64) -> MemoryDisk {
     let (_, state) = node_directory(length, PAYLOAD_BYTES_MAX as u64);
     let checkpoint = Checkpoint {
         promised: PromisedTerm::default(),
+        finishing: None,
         state,
         accepted: Vec::new(),
     };

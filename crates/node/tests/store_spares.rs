@@ -15,6 +15,7 @@ use store_kernel::{Kernel, MemoryDisk, Random};
 fn first_checkpoint() -> Checkpoint {
     Checkpoint {
         promised: PromisedTerm::default(),
+        finishing: None,
         state: state(),
         accepted: Vec::new(),
     }

@@ -25,6 +25,7 @@ const HELP: &str = "\
 --bytes N           each time so many bytes; 0: an action                       0
 --slots N           nothing new is proposed at or above this slot               2
 --change inc:NODE | dec:NODE | mul:N       a reconfiguration, once              none
+--begun             node 1 is elected, and has proposed the reconfiguration
 --restarts N,N,..   how often each may restart                                  0,0,0
 --restarts-max N    and all together                                            sum
 --tells N           how often heartbeats tell what is chosen                    0
@@ -62,6 +63,7 @@ fn main() -> ExitCode {
         bytes: u64::from(one("--bytes", 0)),
         slots: u64::from(one("--slots", 2)),
         change: value("--change").map(|change| self::change(&change)),
+        begun: arguments.iter().any(|a| a == "--begun"),
         restarts_max: one("--restarts-max", restarts.iter().sum()),
         restarts,
         tells: one("--tells", 0),

@@ -5,6 +5,8 @@
 //!   promised  >= every accepted term      accepting in t raises the promise to t
 //! ```
 //!
+//! One promise leaves something open: the owner's own one at a casting vote (see `casting`).
+//!
 //! A message that depends on a record is sent `after` it. What is told without naming a record
 //! (a follower's status) is built from the durable part alone.
 
@@ -12,12 +14,20 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use crate::runs::{RunValue, Runs};
-use crate::{AcceptedRun, AcceptedTerm, PromisedTerm, RecordNumber, Slot, SlotRange, Term, Value};
+use crate::{
+    AcceptedRun, AcceptedTerm, Finishing, PromisedTerm, RecordNumber, Slot, SlotRange, Term, Value,
+};
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Acceptance {
     pub term: AcceptedTerm,
     pub value: Value,
+}
+
+impl RunValue for AcceptedTerm {
+    fn extends(&self, before: &AcceptedTerm) -> bool {
+        self == before
+    }
 }
 
 impl RunValue for Acceptance {
@@ -49,6 +59,8 @@ struct Issued {
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
     promised: PromisedTerm,
+    /// What the promise leaves open.
+    finishing: Option<Finishing>,
     /// The record that raised the promise.
     promise_record: RecordNumber,
     /// At or above the first unchosen slot; by the latest term, durable or not.
@@ -59,15 +71,15 @@ pub(crate) struct Acceptor {
     durable_record: RecordNumber,
     issued: VecDeque<Issued>,
     durable_promised: PromisedTerm,
-    /// The slots durably accepted in `durable_term`, the latest such term.
-    durable_term: AcceptedTerm,
-    durable: Runs<()>,
+    /// The slots durably accepted, by the latest term.
+    durable: Runs<AcceptedTerm>,
 }
 
 impl Acceptor {
     pub(crate) fn new(promised: PromisedTerm, accepted: &[AcceptedRun]) -> Acceptor {
         let mut acceptor = Acceptor {
             promised,
+            finishing: None, // only the life that proposed in that term could go on in it
             promise_record: RecordNumber(0),
             accepted: Runs::new(),
             accepted_term: AcceptedTerm::default(),
@@ -75,7 +87,6 @@ impl Acceptor {
             durable_record: RecordNumber(0),
             issued: VecDeque::new(),
             durable_promised: promised,
-            durable_term: AcceptedTerm::default(),
             durable: Runs::new(),
         };
         for run in accepted {
@@ -86,7 +97,7 @@ impl Acceptor {
                 promised.0
             );
             acceptor.add(run.term, run.slots, run.value.clone());
-            acceptor.add_durable(run.term, run.slots);
+            acceptor.durable.assign(run.slots, run.term);
         }
         acceptor
     }
@@ -130,11 +141,7 @@ impl Acceptor {
 
     /// The end of what is durably accepted in `term`, without a hole from `from` on.
     pub(crate) fn durable_end(&self, term: Term, from: Slot) -> Slot {
-        if self.durable_term.0 == term {
-            self.durable.prefix_end(from, |()| true)
-        } else {
-            from
-        }
+        self.durable.prefix_end(from, |in_term| in_term.0 == term)
     }
 
     /// The first slot below `end` whose acceptance here is on its way to disk; `end` if there is none.
@@ -162,10 +169,39 @@ impl Acceptor {
             self.promised.0
         );
         self.promised = PromisedTerm(term);
+        self.finishing = None;
         let record = self.next_record();
         self.promise_record = record;
         self.issue(record, term, SlotRange::default());
         record
+    }
+
+    /// ‡ As `promise`, from `finishing.below` on: below it the owner goes on in the term before.
+    pub(crate) fn promise_and_finish(&mut self, term: Term, finishing: Finishing) -> RecordNumber {
+        crate::invariant!(
+            term.owner == finishing.term.owner && self.promised.0 == finishing.term,
+            "I4: {term} leaves {} open above the promise {}",
+            finishing.term,
+            self.promised.0
+        );
+        let record = self.promise(term);
+        self.finishing = Some(finishing);
+        record
+    }
+
+    pub(crate) fn finishing(&self) -> Option<Finishing> {
+        self.finishing
+    }
+
+    /// Nothing more will be accepted below the promise: it counts from where that ended.
+    pub(crate) fn stop_finishing(&mut self) {
+        self.finishing = None;
+    }
+
+    /// Nothing is accepted below the promise, but for what it left open.
+    fn may_accept(&self, term: Term, slots: SlotRange) -> bool {
+        let finishes = |f: Finishing| f.term == term && slots.end <= f.below;
+        term >= self.promised.0 || self.finishing.is_some_and(finishes)
     }
 
     /// Accepts, at or above the first unchosen slot `from`; the caller persists it.
@@ -177,14 +213,15 @@ impl Acceptor {
         from: Slot,
     ) -> RecordNumber {
         crate::invariant!(
-            term >= self.promised.0,
-            "I4: nothing is accepted below the promise: {term} below {}",
+            self.may_accept(term, slots),
+            "I4: nothing is accepted below the promise: {slots} in {term} below {}",
             self.promised.0
         );
         let record = self.next_record();
         if term > self.promised.0 {
             self.promised = PromisedTerm(term);
             self.promise_record = record;
+            self.finishing = None;
         }
         let slots = SlotRange::new(slots.start.max(from), slots.end);
         self.add(AcceptedTerm(term), slots, value);
@@ -216,16 +253,6 @@ impl Acceptor {
         self.accepted.assign(slots, Acceptance { term, value });
     }
 
-    fn add_durable(&mut self, term: AcceptedTerm, slots: SlotRange) {
-        if term > self.durable_term {
-            self.durable_term = term;
-            self.durable.clear();
-        }
-        if term == self.durable_term {
-            self.durable.assign(slots, ());
-        }
-    }
-
     pub(crate) fn on_durable(&mut self, up_to: RecordNumber, from: Slot) {
         crate::invariant!(
             up_to <= self.last_record,
@@ -239,7 +266,7 @@ impl Acceptor {
             self.issued.pop_front();
             self.durable_promised = self.durable_promised.max(PromisedTerm(issued.term));
             if !issued.slots.is_empty() {
-                self.add_durable(AcceptedTerm(issued.term), issued.slots);
+                self.durable.assign(issued.slots, AcceptedTerm(issued.term));
             }
         }
         self.durable.remove_below(from);

@@ -84,7 +84,7 @@ impl Engine {
             return false;
         };
         let status = self.peers.get(node).and_then(|peer| peer.status);
-        leading.again.is_none()
+        leading.goes_on()
             && status.is_some_and(|status| {
                 status.promised <= leading.term && status.first_unchosen == self.state.next
             })

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::{
-    AcceptedRun, Digest, LogState, Message, NodeId, Outcome, PromisedTerm, Proposal, Slot,
-    SlotRange, StreamName, StreamPosition, Term, Value,
+    AcceptedRun, Digest, Finishing, LogState, Message, NodeId, Outcome, PromisedTerm, Proposal,
+    Slot, SlotRange, StreamName, StreamPosition, Term, Value,
 };
 
 /// Microseconds of a monotonic clock whose zero means nothing.
@@ -218,12 +218,32 @@ pub enum Role {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    StandingForElection { term: Term },
-    SteppedDown { term: Term, reason: StepDownReason },
-    PhaseOneAgain { term: Term },
-    Refused { by: NodeId, term: Term },
-    DigestMismatch { by: NodeId, slots: SlotRange },
-    Ignored { from: NodeId, reason: Ignored },
+    StandingForElection {
+        term: Term,
+    },
+    SteppedDown {
+        term: Term,
+        reason: StepDownReason,
+    },
+    PhaseOneAgain {
+        term: Term,
+    },
+    /// A new era's term is prepared beside the one that goes on.
+    CastingVote {
+        term: Term,
+    },
+    Refused {
+        by: NodeId,
+        term: Term,
+    },
+    DigestMismatch {
+        by: NodeId,
+        slots: SlotRange,
+    },
+    Ignored {
+        from: NodeId,
+        reason: Ignored,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +271,9 @@ pub enum Ignored {
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub promised: PromisedTerm,
+    /// What the promise leaves open: it counts from `below` on, and below that its owner, who is
+    /// this node, may still accept in the term that it takes over from.
+    pub finishing: Option<Finishing>,
     pub state: LogState,
     /// Every acceptance at or above `state.next`.
     pub accepted: Vec<AcceptedRun>,

@@ -14,9 +14,9 @@ use crate::peers::Peers;
 use crate::random::Random;
 use crate::safety::TERM_NUMBER_MAX;
 use crate::{
-    AcceptedRun, AcceptedTerm, Checkpoint, Digest, EngineConfig, Era, Ignored, Input, LogState,
-    Message, NodeId, Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role, Slot,
-    SlotRange, Term, Time, Value, WritePermit,
+    AcceptedRun, AcceptedTerm, Checkpoint, Digest, EngineConfig, Era, Finishing, Ignored, Input,
+    LogState, Message, NodeId, Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role,
+    Slot, SlotRange, Term, Time, Value, WritePermit,
 };
 
 /// The consensus engine of one log on one node.
@@ -76,6 +76,8 @@ pub struct Engine {
     pub(crate) permit_bound_end: Option<Slot>,
     /// Acceptances announced to the leader.
     pub(crate) recent: Recent,
+    /// A prepare of an era that is not known here yet, and who sent it.
+    pub(crate) early_prepare: Option<(Term, NodeId)>,
     // Kept for their memory alone.
     pub(crate) scratch: Vec<(Slot, u64)>,
     pub(crate) outcomes: Vec<(Slot, Outcome)>,
@@ -97,6 +99,7 @@ impl Engine {
     ) -> Engine {
         let Checkpoint {
             promised,
+            finishing: _, // the acceptor says why
             state,
             accepted,
         } = checkpoint;
@@ -138,6 +141,7 @@ impl Engine {
             before: VecDeque::new(),
             permit_bound_end: None,
             recent: Recent::default(),
+            early_prepare: None,
             scratch: Vec::new(),
             outcomes: Vec::new(),
             state: Arc::new(state),
@@ -205,7 +209,8 @@ impl Engine {
                 term,
                 proposed_up_to: _,
                 chosen_up_to,
-            } => self.on_leader_status(from, term, chosen_up_to),
+                finishing,
+            } => self.on_leader_status(from, term, chosen_up_to, finishing),
             Message::FollowerStatus {
                 promised,
                 accepted_term,
@@ -273,6 +278,7 @@ impl Engine {
     fn checkpoint_now(&self) -> Checkpoint {
         Checkpoint {
             promised: self.acceptor.promised(),
+            finishing: self.acceptor.finishing(),
             state: (*self.state).clone(),
             accepted: self.acceptor.runs(),
         }
@@ -315,6 +321,11 @@ impl Engine {
         self.acceptor.promised()
     }
 
+    /// What the promise leaves open to this leader, while it casts its vote.
+    pub fn finishing(&self) -> Option<Finishing> {
+        self.acceptor.finishing()
+    }
+
     /// The promise as peers may be told of it.
     pub fn durable_promised(&self) -> PromisedTerm {
         self.acceptor.durable_promised()
@@ -339,6 +350,14 @@ impl Engine {
         self.state.next
     }
 
+    /// What this leader's term took over from without a stall: the proposals made in that go on.
+    pub fn took_over_from(&self) -> Option<Finishing> {
+        match &self.stage {
+            Stage::Leading(leading) => leading.finishing,
+            _ => None,
+        }
+    }
+
     /// The end of what this leader proposed; of a replica that does not lead, the first unchosen
     /// slot.
     pub fn proposed_up_to(&self) -> Slot {
@@ -351,11 +370,12 @@ impl Engine {
     /// The leader's word on this log, if it leads in a term it can speak for.
     pub fn leader_status(&self) -> Option<Message> {
         match &self.stage {
-            Stage::Leading(leading) if leading.again.is_none() && self.is_quorum_alive() => {
+            Stage::Leading(leading) if leading.goes_on() && self.is_quorum_alive() => {
                 Some(Message::LeaderStatus {
                     term: leading.term,
                     proposed_up_to: leading.proposed_up_to.max(self.state.next),
                     chosen_up_to: self.state.next,
+                    finishing: leading.finishing,
                 })
             }
             _ => None,
@@ -460,6 +480,17 @@ impl Engine {
             self.close_permit();
         }
         let record = self.acceptor.promise(term);
+        self.persist_promise(record, term)
+    }
+
+    /// ‡ But for the leader's own one at a casting vote: what was given out under its permit, up to
+    /// the permit's end, is finished in the term before.
+    pub(crate) fn promise_and_finish(&mut self, term: Term, finishing: Finishing) -> RecordNumber {
+        let record = self.acceptor.promise_and_finish(term, finishing);
+        self.persist_promise(record, term)
+    }
+
+    fn persist_promise(&mut self, record: RecordNumber, term: Term) -> RecordNumber {
         self.last_checkpoint_record = record;
         self.see(term);
         let what = Persist::Promise {
@@ -524,6 +555,7 @@ impl Engine {
 
     /// What follows from the input besides the answer to it, in the order the node needs it.
     pub(crate) fn settle(&mut self) {
+        self.answer_early_prepare();
         if self.forgot_below > Slot(0) && self.may_promise() {
             self.forgot_below = Slot(0);
             self.on_new_era(); // it may stand now, as after a change of the configuration

@@ -7,8 +7,8 @@ use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::safety::{is_credible, is_credible_term};
 use crate::{
-    Digest, Ignored, Message, NodeId, Promise, PromisedTerm, Proposal, RecordNumber, Slot,
-    SlotRange, Term, Time,
+    Digest, Finishing, Ignored, Message, NodeId, Promise, PromisedTerm, Proposal, RecordNumber,
+    Slot, SlotRange, Term, Time,
 };
 
 /// An acceptance announced and not known chosen: repeated until the leader shows that it heard.
@@ -47,7 +47,9 @@ impl Engine {
         }
         if term.era > self.state.era && !mutation::is(Mutation::UnknownEraPromised) {
             // It repeats the prepare; by then the slots before that era may be known here.
+            // Answered as soon as all slots before that era are known here.
             self.ignore(from, Ignored::EraNotKnown);
+            self.early_prepare = self.early_prepare.max(Some((term, from)));
             self.catch_up_from(from);
             return;
         }
@@ -77,6 +79,13 @@ impl Engine {
             self.raise_promise(term);
         }
         self.send_promise(term);
+    }
+
+    pub(crate) fn answer_early_prepare(&mut self) {
+        let era = self.state.era;
+        if let Some((term, from)) = self.early_prepare.take_if(|(term, _)| term.era <= era) {
+            self.on_prepare(from, term);
+        }
     }
 
     /// ‡ The promise reports every acceptance asked for before it, and goes out after its record,
@@ -119,7 +128,7 @@ impl Engine {
             self.ignore(from, Ignored::Malformed);
             return;
         }
-        if !self.heed_leader(from, term, chosen_up_to) {
+        if !self.heed_leader(from, term, chosen_up_to, None) {
             return;
         }
         let first_unchosen = self.state.next;
@@ -153,7 +162,7 @@ impl Engine {
             return;
         }
         let record = if known {
-            self.announced_record(slots)
+            self.announced_record(term, slots)
         } else {
             let record = self.accept(term, slots, value, digest);
             self.remember(Announced {
@@ -177,7 +186,13 @@ impl Engine {
     }
 
     /// Whether `from` leads in `term` as far as this replica knows, and may be answered.
-    fn heed_leader(&mut self, from: NodeId, term: Term, chosen_up_to: Slot) -> bool {
+    fn heed_leader(
+        &mut self,
+        from: NodeId,
+        term: Term,
+        chosen_up_to: Slot,
+        finishing: Option<Finishing>,
+    ) -> bool {
         if term.owner != from {
             self.ignore(from, Ignored::NotOwner);
             return false;
@@ -193,6 +208,12 @@ impl Engine {
         self.follow(from, term);
         self.heard_first_unchosen(from, chosen_up_to);
         self.catch_up.on_told(term, chosen_up_to);
+        if let Some(finishing) = finishing {
+            self.catch_up.on_finishing(finishing);
+        }
+        if term.era > self.state.era {
+            self.learn(); // what was accepted in the term before may say how this era began
+        }
         if term.era > self.state.era {
             self.ignore(from, Ignored::EraNotKnown);
             self.catch_up_from(from);
@@ -201,12 +222,18 @@ impl Engine {
         true
     }
 
-    pub(crate) fn on_leader_status(&mut self, from: NodeId, term: Term, chosen_up_to: Slot) {
+    pub(crate) fn on_leader_status(
+        &mut self,
+        from: NodeId,
+        term: Term,
+        chosen_up_to: Slot,
+        finishing: Option<Finishing>,
+    ) {
         if !is_credible_term(term) {
             self.ignore(from, Ignored::Malformed);
             return;
         }
-        if self.heed_leader(from, term, chosen_up_to) {
+        if self.heed_leader(from, term, chosen_up_to, finishing) {
             self.learn();
             self.announce_again(term, chosen_up_to);
         }
@@ -214,10 +241,9 @@ impl Engine {
 
     fn remember(&mut self, announced: Announced) {
         let recent = &mut self.recent.announced;
-        if recent
-            .back()
-            .is_some_and(|last| last.term != announced.term)
-        {
+        // A later term of the same owner may finish what was proposed in the one before.
+        let owner = announced.term.owner;
+        if recent.back().is_some_and(|last| last.term.owner != owner) {
             recent.clear();
         }
         if recent.len() == ANNOUNCED_MAX {
@@ -227,11 +253,11 @@ impl Engine {
     }
 
     /// The record that holds an acceptance made before.
-    fn announced_record(&self, slots: SlotRange) -> RecordNumber {
+    fn announced_record(&self, term: Term, slots: SlotRange) -> RecordNumber {
         let last = self.acceptor.last_record();
         let mut recent = self.recent.announced.iter();
         recent
-            .find(|announced| announced.slots == slots)
+            .find(|announced| announced.slots == slots && announced.term == term)
             .map_or(last, |announced| announced.record)
     }
 
@@ -240,7 +266,7 @@ impl Engine {
         let retry = self.config.timing.retry;
         for at in 0..self.recent.announced.len() {
             let announced = &mut self.recent.announced[at];
-            if announced.term != term
+            if announced.term != self.catch_up.term_at(announced.slots.start)
                 || announced.slots.end <= chosen_up_to
                 || self.now.0 < announced.at.0.saturating_add(retry)
             {
@@ -249,7 +275,7 @@ impl Engine {
             announced.at = self.now;
             let record = announced.record;
             let message = Message::Accepted {
-                term,
+                term: announced.term,
                 slots: announced.slots,
                 digest: announced.digest,
             };

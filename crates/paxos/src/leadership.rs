@@ -122,6 +122,7 @@ impl Engine {
     /// Closes what a leader had open. The caller sets the next stage.
     pub(crate) fn leave_stage(&mut self) {
         self.close_permit();
+        self.acceptor.stop_finishing();
         if let Stage::Leading(leading) = &mut self.stage
             && leading.reads.fail()
         {
@@ -366,6 +367,7 @@ impl Engine {
             Stage::Following(following) if following.leader == node => self.become_candidate(0),
             Stage::Leading(_) | Stage::Preparing(_) => {
                 self.check_quorum();
+                self.check_casting();
                 self.evaluate_phase1();
             }
             _ => {}

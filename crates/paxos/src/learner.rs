@@ -12,13 +12,16 @@ use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::safety::may_choose;
 use crate::{
-    Ignored, LogState, Message, NodeId, Outcome, Output, RecordNumber, Slot, SlotRange, Term, Time,
+    Finishing, Ignored, LogState, Message, NodeId, Outcome, Output, RecordNumber, Slot, SlotRange,
+    Term, Time,
 };
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CatchUp {
     /// What the leader of this term said is chosen.
     told: (Term, Slot),
+    /// What that term took over from.
+    finishing: Option<Finishing>,
     /// The first unchosen slot is known to be chosen, and since when nothing has filled it.
     gap: Option<(Slot, Time)>,
     last_request: Option<Time>,
@@ -29,6 +32,7 @@ impl CatchUp {
     pub(crate) fn on_new_term(&mut self, term: Term) {
         if self.told.0 != term {
             self.told = (term, Slot(0));
+            self.finishing = None;
             self.gap = None;
         }
     }
@@ -36,6 +40,29 @@ impl CatchUp {
     pub(crate) fn on_told(&mut self, term: Term, chosen_up_to: Slot) {
         self.on_new_term(term);
         self.told.1 = self.told.1.max(chosen_up_to);
+    }
+
+    pub(crate) fn on_finishing(&mut self, finishing: Finishing) {
+        let (term, _) = self.told;
+        if finishing.term < term && finishing.term.owner == term.owner {
+            self.finishing = Some(finishing);
+        }
+    }
+
+    /// The term whose acceptances choose this slot, as far as its leader told.
+    pub(crate) fn term_at(&self, slot: Slot) -> Term {
+        self.next_part(slot).0
+    }
+
+    /// The end of what is chosen, and the term to know it by, from `first` on.
+    fn next_part(&self, first: Slot) -> (Term, Slot) {
+        let (term, chosen) = self.told;
+        match self.finishing {
+            Some(finishing) if first < finishing.below => {
+                (finishing.term, finishing.below.min(chosen))
+            }
+            _ => (term, chosen),
+        }
     }
 }
 
@@ -47,8 +74,12 @@ impl Engine {
             let Stage::Leading(leading) = &self.stage else {
                 return;
             };
-            let term = leading.term;
-            let (first, proposed_up_to) = (self.state.next, leading.proposed_up_to);
+            let first = self.state.next;
+            let term = leading.term_at(first);
+            let proposed_up_to = match leading.finishing {
+                Some(finishing) if first < finishing.below => finishing.below,
+                _ => leading.proposed_up_to,
+            };
             if first >= proposed_up_to || !may_choose(term, self.state.era) {
                 return;
             }
@@ -58,7 +89,10 @@ impl Engine {
             }
             let era = self.state.era;
             self.apply_chosen(term, SlotRange::new(first, end), true);
-            if self.state.era == era {
+            let Stage::Leading(leading) = &self.stage else {
+                return;
+            };
+            if self.state.era == era && end != leading.finishing_below() {
                 return;
             }
             self.check_quorum();
@@ -145,16 +179,24 @@ impl Engine {
             self.catch_up.gap = None;
             return;
         }
+        while self.learn_part() {}
+        self.check_gap(term, chosen);
+    }
+
+    /// What was accepted in one term. True if that was all to its end.
+    fn learn_part(&mut self) -> bool {
+        let first = self.state.next;
+        let (term, part_end) = self.catch_up.next_part(first);
         let accepted = self.acceptor.accepted();
         let any = mutation::is(Mutation::LearnedInAnotherTerm);
         let end = accepted
             .prefix_end(first, |acceptance| acceptance.term.0 == term || any)
-            .min(chosen);
+            .min(part_end);
         if end > first {
             self.apply_chosen(term, SlotRange::new(first, end), false);
             self.forget_recent();
         }
-        self.check_gap(term, chosen);
+        end > first && end == part_end
     }
 
     /// A slot that is chosen and that nothing fills must be asked for: its leader proposes it no
@@ -169,8 +211,18 @@ impl Engine {
             Some((slot, _)) if slot == first => {}
             _ => self.catch_up.gap = Some((first, self.now)),
         }
-        let accepted_above = self.acceptor.accepted().iter().last();
-        if accepted_above.is_some_and(|(_, acceptance)| acceptance.term.0 == term) {
+        let accepted = self.acceptor.accepted();
+        let accepted_above = accepted.iter().last();
+        // Accepted in an earlier term of the same leader: if that is where this one took over, its
+        // status is on the way here, and will say so.
+        let at_first = accepted
+            .over(SlotRange::new(first, Slot(first.0 + 1)))
+            .next();
+        let may_take_over = at_first.is_some_and(|(_, acceptance)| {
+            acceptance.term.0 != term && acceptance.term.0.owner == term.owner
+        });
+        if !may_take_over && accepted_above.is_some_and(|(_, acceptance)| acceptance.term.0 == term)
+        {
             self.catch_up_from(term.owner);
         }
     }
@@ -255,7 +307,7 @@ impl Engine {
             return;
         }
         if let Stage::Leading(leading) = &mut self.stage {
-            if leading.again.is_none() {
+            if leading.goes_on() {
                 self.redo_phase1();
                 return;
             }

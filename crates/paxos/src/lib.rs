@@ -70,6 +70,7 @@
 //! | `phase1` | what a new leader must propose again, and which slots are free |
 //! | `proposer` | what is proposed in which slot, and who may write bytes where |
 //! | `tenure` | when a leader prepares anew, hands over or steps down |
+//! | `casting` | how a new era begins without a stall |
 //! | `follower` | what this replica promises and accepts |
 //! | `learner` | what is chosen, and what to ask others for |
 //! | `auxiliary` | when auxiliaries get proposals, and when they may drop bytes |
@@ -97,6 +98,7 @@ mod message;
 mod state;
 
 mod auxiliary;
+mod casting;
 mod engine;
 mod follower;
 mod leadership;

@@ -52,6 +52,8 @@ pub enum Message {
         term: Term,
         proposed_up_to: Slot,
         chosen_up_to: Slot,
+        /// What the term took over from: there that is the term whose acceptances choose.
+        finishing: Option<Finishing>,
     },
     /// The answer, carried likewise. `accepted_up_to`: all from `first_unchosen` to there is
     /// durably accepted in `accepted_term`.
@@ -81,6 +83,14 @@ pub enum Message {
         era: Era,
         below: Slot,
     },
+}
+
+/// Slots below `below` are finished in this earlier term of the same owner: by a casting vote the
+/// later term begins in the slots behind them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Finishing {
+    pub term: Term,
+    pub below: Slot,
 }
 
 /// ⟨term, from, runs⟩. It frees what is not listed at or above `from` and says nothing below.

@@ -126,6 +126,16 @@ mutations! {
     PromiseNotToldInHeartbeat "promise-not-told-in-heartbeat" "node::node::heartbeat"
         "A heartbeat lists each log whose promise left the leader's term."
 
+    // The casting vote.
+    CastingVoteWithoutSplit "casting-vote-without-split" "paxos::casting::split_votes"
+        "At a casting vote only a quorum is asked to promise whose complement, with the leader, is a quorum that accepts."
+    CastingPromiseNotAwaited "casting-promise-not-awaited" "paxos::phase1::evaluate_phase1"
+        "At a casting vote nothing is proposed in the next term before the own promise of it is durable."
+    FinishesBeyondItsEnd "finishes-beyond-its-end" "paxos::proposer::update_permit"
+        "The own promise of a casting vote counts from the end of the permit: nothing is accepted there in the term before."
+    EraSkipped "era-skipped" "paxos::safety::may_choose"
+        "A term chooses slots of its own era and of the next one only."
+
     // Reads.
     ReadWithoutRound "read-without-round" "paxos::reads::settle_reads"
         "A linearizable read waits for a round of confirmations begun after it arrived."

@@ -89,6 +89,15 @@ impl Peers {
     }
 }
 
+impl Peers {
+    /// A new term goes on where the one before stood: all are level again once they say so in it.
+    pub(crate) fn forget_statuses(&mut self) {
+        for peer in &mut self.peers {
+            peer.status = None;
+        }
+    }
+}
+
 impl Peer {
     pub(crate) fn on_accepted(&mut self, slots: SlotRange, first_unchosen: Slot) {
         self.accepted.assign(slots, ());

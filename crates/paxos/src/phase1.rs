@@ -21,6 +21,8 @@ pub(crate) struct Phase1 {
     promises: Vec<(NodeId, Promise)>,
     /// They hold bytes that cannot be had: a quorum is sought without them.
     excluded: Vec<NodeId>,
+    /// A casting vote: only these are asked, and the term before goes on without them.
+    casting: Option<Vec<NodeId>>,
     retry_at: Time,
     give_up_at: Time,
 }
@@ -28,6 +30,42 @@ pub(crate) struct Phase1 {
 impl Phase1 {
     pub(crate) fn deadline(&self) -> Time {
         self.retry_at.min(self.give_up_at)
+    }
+
+    fn new(engine: &Engine, term: Term, record: RecordNumber) -> Phase1 {
+        let (now, timing) = (engine.now, engine.config.timing);
+        let give_up = timing.leader_timeout.max(timing.retry.saturating_mul(4));
+        Phase1 {
+            term,
+            record,
+            promises: Vec::new(),
+            excluded: Vec::new(),
+            casting: None,
+            retry_at: Time(now.0.saturating_add(timing.retry)),
+            give_up_at: Time(now.0.saturating_add(give_up)),
+        }
+    }
+
+    pub(crate) fn casting(
+        engine: &Engine,
+        term: Term,
+        record: RecordNumber,
+        asked: Vec<NodeId>,
+    ) -> Phase1 {
+        Phase1 {
+            casting: Some(asked),
+            ..Phase1::new(engine, term, record)
+        }
+    }
+
+    /// Who alone is asked, at a casting vote.
+    pub(crate) fn asked(&self) -> Option<&[NodeId]> {
+        self.casting.as_deref()
+    }
+
+    /// From now on everybody is asked. Returns who was.
+    pub(crate) fn stop_casting(&mut self) -> Option<Vec<NodeId>> {
+        self.casting.take()
     }
 }
 
@@ -39,15 +77,9 @@ impl Engine {
             "I3: {term} is prepared by its owner, above every promise"
         );
         let record = self.raise_promise(term);
-        let timing = self.config.timing;
-        let give_up = timing.leader_timeout.max(timing.retry.saturating_mul(4));
         let phase = Phase1 {
-            term,
-            record,
-            promises: Vec::new(),
             excluded,
-            retry_at: Time(self.now.0.saturating_add(timing.retry)),
-            give_up_at: Time(self.now.0.saturating_add(give_up)),
+            ..Phase1::new(self, term, record)
         };
         self.last_phase1 = Some(self.now);
         match &mut self.stage {
@@ -106,7 +138,10 @@ impl Engine {
             return;
         }
         let (term, record) = (phase.term, phase.record);
-        if !self.acceptor.is_durable(record) && !mutation::is(Mutation::OwnPromiseNotAwaited) {
+        let casts = phase.casting.is_some();
+        let anyhow = mutation::is(Mutation::OwnPromiseNotAwaited)
+            || casts && mutation::is(Mutation::CastingPromiseNotAwaited);
+        if !self.acceptor.is_durable(record) && !anyhow {
             return;
         }
         crate::invariant!(
@@ -115,6 +150,11 @@ impl Engine {
             self.acceptor.promised().0
         );
         let own = self.acceptor.runs();
+        // At a casting vote the term begins behind what is under way in the one before.
+        let from = match casts {
+            true => self.proposed_up_to(),
+            false => first,
+        };
         let Some(phase) = self.phase1() else {
             return;
         };
@@ -140,7 +180,7 @@ impl Engine {
             }
         }
         let answered: Vec<NodeId> = promises.iter().map(|(node, _)| *node).collect();
-        let plan = safety::plan(first, &promises);
+        let plan = safety::plan(from, &promises);
         let excluded = phase.excluded.clone();
         if !self
             .state
@@ -150,6 +190,8 @@ impl Engine {
             return;
         }
         match plan {
+            Ok(plan) if casts && plan.is_empty() => self.take_over(term),
+            Ok(_) if casts => self.give_up_casting(), // an earlier term left something there
             Ok(plan) => self.become_leader(term, plan, excluded),
             Err(Contradiction(peer)) => {
                 if let Some(phase) = self.phase1() {
@@ -167,7 +209,10 @@ impl Engine {
             return;
         };
         if phase.give_up_at <= now {
-            if !phase.excluded.is_empty() {
+            if phase.casting.is_some() {
+                phase.give_up_at = Time(now.0.saturating_add(retry.saturating_mul(4)));
+                self.give_up_casting();
+            } else if !phase.excluded.is_empty() {
                 // No quorum without them; perhaps their bytes can be had by now.
                 self.start_phase1(Vec::new());
             } else if matches!(self.stage, Stage::Leading(_)) {
@@ -183,7 +228,8 @@ impl Engine {
         phase.retry_at = Time(now.0.saturating_add(retry));
         let term = phase.term;
         let answered: Vec<NodeId> = phase.promises.iter().map(|(node, _)| *node).collect();
-        let members: Vec<NodeId> = self.member_nodes();
+        let asked = phase.casting.clone();
+        let members: Vec<NodeId> = asked.unwrap_or_else(|| self.member_nodes());
         for member in members {
             if member != self.config.node && !answered.contains(&member) {
                 self.send(member, Message::Prepare { term }, RecordNumber(0));
@@ -192,7 +238,7 @@ impl Engine {
         self.evaluate_phase1();
     }
 
-    fn member_nodes(&self) -> Vec<NodeId> {
+    pub(crate) fn member_nodes(&self) -> Vec<NodeId> {
         let members = self.state.configuration.members();
         members.iter().map(|member| member.node).collect()
     }
@@ -200,8 +246,9 @@ impl Engine {
     /// Peers chose more than this leader knows: it is none any more, but its phase 1 goes on.
     pub(crate) fn fall_back_to_preparing(&mut self) {
         if let Stage::Leading(leading) = &mut self.stage
-            && let Some(phase) = leading.again.take()
+            && let Some(mut phase) = leading.again.take()
         {
+            phase.stop_casting();
             self.leave_stage();
             self.stage = Stage::Preparing(phase);
         }
@@ -223,6 +270,8 @@ impl Engine {
         leading.reported_end = plan.back().map_or(first, |piece| piece.slots.end);
         leading.plan = plan;
         leading.batches.clear();
+        leading.finishing = None;
+        leading.finish_by = None;
         leading.again = None;
         leading.redo_at = None;
         leading.unavailable.clear();
@@ -236,6 +285,7 @@ impl Engine {
             term,
             proposed_up_to: first,
             chosen_up_to: first,
+            finishing: None,
         });
         self.advance_plan();
     }

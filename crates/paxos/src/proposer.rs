@@ -18,9 +18,9 @@ use crate::phase1::Phase1;
 use crate::reads::Reads;
 use crate::safety::{self, Piece};
 use crate::{
-    AcceptedTerm, Action, BytesWritten, Digest, Ignored, NodeId, NotLeading, Note, Offset, Output,
-    PermitContent, PromisedTerm, Proposal, Slot, SlotRange, StreamPosition, Term, Time, Value,
-    WritePermit,
+    AcceptedTerm, Action, BytesWritten, Digest, Finishing, Ignored, NodeId, NotLeading, Note,
+    Offset, Output, PermitContent, PromisedTerm, Proposal, Slot, SlotRange, StreamPosition, Term,
+    Time, Value, WritePermit,
 };
 
 #[derive(Clone, Debug)]
@@ -35,8 +35,13 @@ pub(crate) struct Leading {
     pub(crate) plan: VecDeque<Piece>,
     /// Every proposal of the term that is not chosen, and some that are.
     pub(crate) batches: VecDeque<Batch>,
+    /// By a casting vote `term` took over from this one: below its end that is the term in which
+    /// slots are proposed and chosen.
+    pub(crate) finishing: Option<Finishing>,
+    /// If they are not chosen by then, everything is proposed again.
+    pub(crate) finish_by: Option<Time>,
     /// Phase 1 for a later term. Until it is done acceptances in `term` still count, and nothing
-    /// more is proposed.
+    /// more is proposed, unless it is done by a casting vote.
     pub(crate) again: Option<Phase1>,
     pub(crate) redo_at: Option<Time>,
     pub(crate) no_quorum_since: Option<Time>,
@@ -74,6 +79,8 @@ impl Leading {
             reported_end: Slot(0),
             plan: VecDeque::new(),
             batches: VecDeque::new(),
+            finishing: None,
+            finish_by: None,
             again: None,
             redo_at: None,
             no_quorum_since: None,
@@ -86,7 +93,31 @@ impl Leading {
 
     /// Whether it may propose in its term.
     pub(crate) fn is_open(&self) -> bool {
-        self.again.is_none() && self.abdication.is_none()
+        self.goes_on() && self.abdication.is_none()
+    }
+
+    /// Whether it leads in its term: no phase 1 is under way, or one that leaves the term alone.
+    pub(crate) fn goes_on(&self) -> bool {
+        self.again.is_none() || self.casts()
+    }
+
+    /// Whether the next term is prepared by a casting vote.
+    pub(crate) fn casts(&self) -> bool {
+        let again = self.again.as_ref();
+        again.is_some_and(|phase| phase.asked().is_some())
+    }
+
+    /// The term in which this slot is proposed.
+    pub(crate) fn term_at(&self, slot: Slot) -> Term {
+        match self.finishing {
+            Some(finishing) if slot < finishing.below => finishing.term,
+            _ => self.term,
+        }
+    }
+
+    /// The end of what is finished in the term before.
+    pub(crate) fn finishing_below(&self) -> Slot {
+        self.finishing.map_or(Slot(0), |finishing| finishing.below)
     }
 
     /// The batch of exactly these slots: mostly one of the last.
@@ -135,7 +166,7 @@ impl Engine {
         };
         let term = leading.term;
         crate::invariant!(
-            leading.again.is_none() && self.acceptor.promised().0 == term,
+            leading.goes_on() && (self.acceptor.promised().0 == term || leading.casts()),
             "I2: proposed in {term} without the promises for it"
         );
         crate::invariant!(
@@ -186,7 +217,9 @@ impl Engine {
             return Err(refused);
         };
         let slot = leading.proposed_up_to;
-        if !leading.is_open() || !leading.plan.is_empty() {
+        let open = self.acceptor.finishing();
+        let left_open = open.is_none_or(|open| slot < open.below);
+        if !leading.is_open() || !leading.plan.is_empty() || !left_open {
             return Err(refused);
         }
         let value = Value::Action(alloc::sync::Arc::new(action));
@@ -253,7 +286,7 @@ impl Engine {
         let Stage::Leading(leading) = &self.stage else {
             return; // the remains of an earlier life as a leader
         };
-        if leading.term != term || slots.is_empty() {
+        if leading.term_at(slots.start) != term || slots.is_empty() {
             self.ignore(from, Ignored::OlderTerm);
             return;
         }
@@ -284,14 +317,14 @@ impl Engine {
     /// that lost some of them needs again. Slots that are chosen may be left out.
     pub fn proposals(&self, from: Slot) -> impl Iterator<Item = Proposal> {
         let leading = match &self.stage {
-            Stage::Leading(leading) if leading.again.is_none() => Some(leading),
+            Stage::Leading(leading) if leading.goes_on() => Some(leading),
             _ => None,
         };
         let chosen_up_to = self.state.next;
         leading.into_iter().flat_map(move |leading| {
             let first = leading.batches.partition_point(|b| b.slots.end <= from);
             leading.batches.range(first..).map(move |batch| Proposal {
-                term: leading.term,
+                term: leading.term_at(batch.slots.start),
                 slots: batch.slots,
                 value: batch.value.clone(),
                 digest: batch.digest,
@@ -313,7 +346,8 @@ impl Engine {
         let Stage::Leading(leading) = &self.stage else {
             return;
         };
-        if leading.again.is_none() && leading.term == accepted_term.0 {
+        let goes_on = leading.goes_on();
+        if goes_on && leading.term == accepted_term.0 {
             let peer = self.peers.entry(from);
             peer.accepted_up_to = peer.accepted_up_to.max(Some(accepted_up_to));
             let before = peer.status.map_or(Slot(0), |status| status.first_unchosen);
@@ -322,7 +356,7 @@ impl Engine {
                 first_unchosen: first_unchosen.max(before),
             });
         }
-        if first_unchosen > self.state.next && leading.again.is_none() {
+        if first_unchosen > self.state.next && goes_on {
             self.redo_phase1(); // its promise will show what there is to catch up with
         }
         self.redo_above(from, promised.0);
@@ -345,7 +379,7 @@ impl Engine {
         if !self.wants_proposals(node) {
             return self.is_level_at_rest(node);
         }
-        leading.again.is_none()
+        leading.goes_on()
             && (auxiliary || peer.missing_bytes == Some(0))
             && self
                 .peer_accepted_up_to(node)
@@ -365,14 +399,19 @@ impl Engine {
 
     /// Brings the permit up to date, and tells the node only of what it could not reckon itself.
     pub(crate) fn update_permit(&mut self) {
-        let window = match mutation::is(Mutation::WindowUnbounded) {
-            true => 1 << 40,
-            false => self.config.unchosen_bytes_max,
+        let window_end = self.window_end();
+        let window = window_end.0 - self.state.next.0;
+        // What the own promise left open ends where that begins to count.
+        let window_end = match self.acceptor.finishing() {
+            Some(open) if !mutation::is(Mutation::FinishesBeyondItsEnd) => {
+                window_end.min(open.below)
+            }
+            _ => window_end,
         };
-        let window_end = Slot(self.state.next.0.saturating_add(window));
         let leading = match &self.stage {
             Stage::Leading(leading)
-                if leading.is_open() && leading.term == self.acceptor.promised().0
+                if leading.is_open()
+                    && (leading.term == self.acceptor.promised().0 || leading.casts())
                     || mutation::is(Mutation::PermitSurvivesPromise) =>
             {
                 leading

@@ -74,7 +74,7 @@ impl Engine {
 
     pub(crate) fn on_confirmed(&mut self, from: NodeId, term: Term, number: u64) {
         if let Stage::Leading(leading) = &mut self.stage
-            && leading.again.is_none()
+            && leading.goes_on()
             && leading.term == term
             && leading.reads.rounds == number
             && let Some(round) = &mut leading.reads.round
@@ -95,8 +95,10 @@ impl Engine {
             {
                 return;
             }
-            // The own voice: no promise above the term.
-            if leading.again.is_some() || self.acceptor.promised().0 != leading.term {
+            // The own voice: no promise above the term, but of the own term that is to take over, in
+            // which nothing is proposed yet.
+            let casts = leading.casts();
+            if !leading.goes_on() || self.acceptor.promised().0 != leading.term && !casts {
                 return;
             }
             let node = self.config.node;

@@ -4,7 +4,8 @@ use crate::acceptor::Acceptance;
 use crate::runs::Runs;
 use crate::safety::is_credible;
 use crate::{
-    AcceptedRun, AcceptedTerm, Checkpoint, LogState, PromisedTerm, Slot, SlotRange, Term, Value,
+    AcceptedRun, AcceptedTerm, Checkpoint, Finishing, LogState, PromisedTerm, Slot, SlotRange,
+    Term, Value,
 };
 
 /// The records contradict each other: the replica must not start from them.
@@ -22,6 +23,8 @@ pub enum RecoveryError {
 #[derive(Clone, Debug)]
 pub struct Recovery {
     promised: PromisedTerm,
+    /// What the last promise left open.
+    finishing: Option<Finishing>,
     state: LogState,
     accepted: Runs<Acceptance>,
 }
@@ -31,6 +34,7 @@ impl Recovery {
     pub fn new(initial: LogState) -> Recovery {
         Recovery {
             promised: PromisedTerm::default(),
+            finishing: None,
             state: initial,
             accepted: Runs::new(),
         }
@@ -38,15 +42,23 @@ impl Recovery {
 
     /// The first record of a segment.
     pub fn on_checkpoint(&mut self, checkpoint: Checkpoint) {
-        self.on_promise(checkpoint.promised, checkpoint.state);
+        self.on_promise(checkpoint.promised, checkpoint.finishing, checkpoint.state);
         for run in checkpoint.accepted {
             self.promised = self.promised.max(PromisedTerm(run.term.0));
             self.add(run.term, run.slots, run.value);
         }
     }
 
-    pub fn on_promise(&mut self, promised: PromisedTerm, state: LogState) {
-        self.promised = self.promised.max(promised);
+    pub fn on_promise(
+        &mut self,
+        promised: PromisedTerm,
+        finishing: Option<Finishing>,
+        state: LogState,
+    ) {
+        if promised >= self.promised {
+            self.promised = promised;
+            self.finishing = finishing;
+        }
         self.on_state(state);
     }
 
@@ -63,7 +75,9 @@ impl Recovery {
         slots: SlotRange,
         value: Value,
     ) -> Result<(), RecoveryError> {
-        if term < self.promised.0 {
+        let finishes = |f: Finishing| f.term == term && slots.end <= f.below;
+        let left_open = self.finishing.is_some_and(finishes);
+        if term < self.promised.0 && !left_open {
             return Err(RecoveryError::BelowPromise {
                 accepted: term,
                 promised: self.promised.0,
@@ -72,7 +86,10 @@ impl Recovery {
         if !is_credible(slots, &value) {
             return Err(RecoveryError::Malformed { slots });
         }
-        self.promised = PromisedTerm(term);
+        if !left_open {
+            self.promised = PromisedTerm(term);
+            self.finishing = None;
+        }
         self.add(AcceptedTerm(term), slots, value);
         Ok(())
     }
@@ -119,6 +136,8 @@ impl Recovery {
         Ok(())
     }
 
+    /// What a promise left open ended with the life of the node that promised it: whoever starts
+    /// again proposes in no term of before, and nobody else proposes in its terms.
     pub fn finish(self) -> Checkpoint {
         let run = |(slots, held): (SlotRange, &Acceptance)| AcceptedRun {
             slots,
@@ -127,6 +146,7 @@ impl Recovery {
         };
         Checkpoint {
             promised: self.promised,
+            finishing: None,
             state: self.state,
             accepted: self.accepted.iter().map(run).collect(),
         }

@@ -3,15 +3,15 @@
 //! Everything here is a pure function of what was promised and accepted, so that each rule can be
 //! read, and tested, alone.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use crate::acceptor::Acceptance;
 use crate::mutation::{self, Mutation};
 use crate::runs::RunValue;
 use crate::{
-    AcceptedRun, AcceptedTerm, Action, Era, LABEL_BYTES_MAX, METADATA_BYTES_MAX, NodeId, Promise,
-    Slot, SlotRange, Term, Value,
+    AcceptedRun, AcceptedTerm, Action, Configuration, Era, LABEL_BYTES_MAX, METADATA_BYTES_MAX,
+    NodeId, Promise, Slot, SlotRange, Term, Value,
 };
 
 /// Slots beyond this are nobody's: it leaves room to add to any position without overflow.
@@ -111,9 +111,71 @@ fn is_one(before: &Piece, after: &Piece) -> bool {
         && (before.value == Value::NoOp || before.holders == after.holders)
 }
 
+/// A live member that is not the leader, as the leader knows it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Voter {
+    pub node: NodeId,
+    pub weight: u64,
+    /// It gets the leader's proposals: only then it is of use where they are accepted.
+    pub accepts: bool,
+    /// It has accepted all that is chosen.
+    pub level: bool,
+}
+
+/// More sums of weights than this are not looked at: then weights are too uneven to be split.
+const SUMS_MAX: usize = 4096;
+
+/// The casting vote: splits the voters in two so that each part is a quorum together with the
+/// leader, and neither is without. Returns the part that is asked to promise; the others go on
+/// accepting.
+///
+/// Of all splits it takes the one that leaves most of those who accept, and are level, to accept.
+pub(crate) fn casting_vote(
+    configuration: &Configuration,
+    leader: NodeId,
+    voters: &[Voter],
+) -> Option<Vec<NodeId>> {
+    let own = u64::from(configuration.weight(leader));
+    let accepting = voters.iter().filter(|voter| voter.accepts);
+    let accepting: u64 = accepting.map(|voter| voter.weight).sum();
+    // By the weight asked and the weight so taken from those who accept: the cheapest choice.
+    let mut sums: BTreeMap<(u64, u64), (u64, Vec<NodeId>)> = BTreeMap::new();
+    sums.insert((own, 0), (0, Vec::new()));
+    for voter in voters {
+        let cost = match (voter.accepts, voter.level) {
+            (false, _) => 1,
+            (true, false) => 1 << 16,
+            (true, true) => 1 << 32,
+        };
+        let taken = if voter.accepts { voter.weight } else { 0 };
+        let longer = sums.iter().map(|((asked, lost), (so_far, nodes))| {
+            let mut nodes = nodes.clone();
+            nodes.push(voter.node);
+            ((asked + voter.weight, lost + taken), (so_far + cost, nodes))
+        });
+        let longer: Vec<_> = longer
+            .filter(|((_, lost), _)| configuration.is_majority(own + accepting - lost))
+            .collect();
+        for (sum, choice) in longer {
+            let known = sums.get(&sum);
+            if known.is_none_or(|(cost, _)| choice.0 < *cost) && sums.len() < SUMS_MAX {
+                sums.insert(sum, choice);
+            }
+        }
+    }
+    let splits = sums.into_iter().filter(|((asked, lost), _)| {
+        configuration.is_majority(*asked) && configuration.is_majority(own + accepting - lost)
+    });
+    let cheapest = splits
+        .map(|(_, choice)| choice)
+        .min_by_key(|(cost, _)| *cost);
+    cheapest.map(|(_, nodes)| nodes)
+}
+
 /// P7: whether acceptances in `term` can choose a slot of `era`, all earlier slots being chosen.
 pub(crate) fn may_choose(term: Term, era: Era) -> bool {
-    term.era <= era && era.0 <= term.era.0.saturating_add(1)
+    let skipped = mutation::is(Mutation::EraSkipped);
+    term.era <= era && (era.0 <= term.era.0.saturating_add(1) || skipped)
 }
 
 /// Whether a promise from elsewhere can be true: runs in order, none above its term.

@@ -36,13 +36,17 @@ impl Engine {
                     term: leading.term,
                     proposed_up_to: leading.proposed_up_to,
                     chosen_up_to: self.state.next,
+                    finishing: leading.finishing,
                 };
                 self.send_to_members(&status);
-                self.start_phase1(Vec::new());
+                if !self.cast_vote() {
+                    self.start_phase1(Vec::new());
+                }
             } else if leading.abdication.is_none() {
                 self.begin_abdication(None);
             }
         }
+        self.check_finished();
         if let Stage::Leading(leading) = &self.stage
             && leading.abdication.is_some()
         {
@@ -136,6 +140,7 @@ impl Engine {
             earliest(quorum, phase),
             earliest(abdication, leading.redo_at),
         );
+        let own = earliest(own, leading.finish_by);
         earliest(own, leading.reads.deadline())
     }
 

@@ -181,6 +181,7 @@ fn an_auxiliary_learns_values_by_state_once_in_a_while() {
         term: t,
         proposed_up_to: Slot(chosen),
         chosen_up_to: Slot(chosen),
+        finishing: None,
     };
     let mut state = marked(ME);
     state.apply(slots(0, 1), &action(open(stream(2, 1))));
@@ -418,6 +419,7 @@ fn a_release_is_void_when_the_era_ends_before_its_record_is_durable() {
             term: t,
             proposed_up_to: chosen,
             chosen_up_to: chosen,
+            finishing: None,
         },
     );
     assert_eq!(one.engine.state().era, Era(1));

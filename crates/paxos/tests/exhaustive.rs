@@ -11,7 +11,7 @@ use small::{Rule, Small};
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};
 
 /// More states than any world here has: a search that reaches it was not bounded enough.
-const STATES_MAX: usize = 5_000_000;
+const STATES_MAX: usize = 20_000_000;
 
 /// Visits every state: what must hold always does, and all that is to be seen sometimes is seen.
 fn search(name: &str, world: Small) -> Small {
@@ -187,6 +187,58 @@ fn a_new_era_survives_a_restart_and_another_leader() {
             restarts: vec![1, 1],
             restarts_max: 1,
             ..Small::of(2)
+        },
+    );
+}
+
+/// A leader that reconfigures its log: all weights double, so that each of the other nodes
+/// makes a quorum with it, and the leader casts its vote.
+fn casting() -> Small {
+    Small {
+        elections: vec![1, 0, 0],
+        values: vec![1, 0, 0],
+        slots: 2,
+        change: Some(Change::Multiply(2)),
+        begun: true,
+        ..Small::of(3)
+    }
+}
+
+#[test]
+fn a_new_era_begins_while_the_term_before_goes_on() {
+    search("casting", casting());
+    search(
+        "casting, two values",
+        Small {
+            slots: 3,
+            values: vec![2, 0, 0],
+            ..casting()
+        },
+    );
+}
+
+#[test]
+fn a_casting_vote_survives_a_restart_of_any_node() {
+    for node in 1..=3 {
+        let restarts = (1..=3).map(|n| u32::from(n == node)).collect();
+        search(
+            &format!("casting, {node} restarts"),
+            Small {
+                restarts,
+                restarts_max: 1,
+                ..casting()
+            },
+        );
+    }
+}
+
+#[test]
+fn a_casting_vote_survives_another_leader() {
+    search(
+        "casting, two lead",
+        Small {
+            elections: vec![1, 1, 0],
+            ..casting()
         },
     );
 }

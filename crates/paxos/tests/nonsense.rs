@@ -125,6 +125,7 @@ fn message() -> impl Strategy<Value = Message> {
                 term,
                 proposed_up_to,
                 chosen_up_to,
+                finishing: None,
             }
         }),
         (promised(), term(), slot(), slot()).prop_map(

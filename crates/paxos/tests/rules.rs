@@ -467,6 +467,7 @@ fn followers_hear_that_an_era_began_before_they_are_asked_to_promise_in_it() {
         term: t,
         proposed_up_to: Slot(1),
         chosen_up_to: Slot(1),
+        finishing: None,
     };
     let prepare = Message::Prepare {
         term: term(1, 1, 1),
@@ -491,6 +492,7 @@ fn a_follower_learns_only_what_it_accepted_in_the_leaders_term() {
         term: later,
         proposed_up_to: Slot(2),
         chosen_up_to: Slot(chosen),
+        finishing: None,
     };
     one.from(TWO, status(1));
     assert_eq!(one.next(), 0, "accepted in an earlier term");
@@ -511,6 +513,7 @@ fn a_gap_that_nothing_fills_is_asked_for_and_batches_under_way_are_not() {
         term: t,
         proposed_up_to: Slot(9),
         chosen_up_to: Slot(5),
+        finishing: None,
     };
     let out = one.from(TWO, status);
     assert_eq!(requested_state(&out), None);
@@ -552,6 +555,7 @@ fn votes_are_offered_by_those_without_a_leader_only() {
         term: term(0, 1, 2),
         proposed_up_to: Slot(1),
         chosen_up_to: Slot(1),
+        finishing: None,
     };
     one.from(TWO, chosen);
     one.input(Input::PeerSilent(TWO));
@@ -641,6 +645,7 @@ fn a_later_leaders_heartbeat_deposes_and_an_earlier_ones_resets_nothing() {
         term: t,
         proposed_up_to: Slot(0),
         chosen_up_to: Slot(0),
+        finishing: None,
     };
     let out = one.from(TWO, status(term(0, 30, 2)));
     assert!(out.contains(&Output::Permit(None)));
@@ -973,6 +978,7 @@ fn an_announcement_is_repeated_until_the_leader_has_heard_it() {
         term: t,
         proposed_up_to: Slot(4),
         chosen_up_to: Slot(0),
+        finishing: None,
     };
     let accepted = Message::Accepted {
         term: t,
@@ -1188,7 +1194,7 @@ fn recovery_from_a_checkpoint_equals_recovery_from_all_records() {
     let mut later = Recovery::new(three());
     later.on_checkpoint(all.clone().finish());
     for recovery in [&mut all, &mut later] {
-        recovery.on_promise(PromisedTerm(term(0, 7, 3)), three());
+        recovery.on_promise(PromisedTerm(term(0, 7, 3)), None, three());
         let mut state = three();
         state.apply(slots(0, 9), &Value::NoOp);
         recovery

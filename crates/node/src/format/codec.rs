@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use paxos::{
-    AcceptedRun, AcceptedTerm, Action, Change, Checkpoint, Configuration, Era, LABEL_BYTES_MAX,
-    LogState, METADATA_BYTES_MAX, Member, NodeId, Offset, OpenStream, Promise, PromisedTerm, Run,
-    Slot, SlotRange, StreamEnd, StreamName, StreamPosition, StreamSequence, StreamState,
-    StreamsTrimmed, Term, Value,
+    AcceptedRun, AcceptedTerm, Action, Change, Checkpoint, Configuration, Era, Finishing,
+    LABEL_BYTES_MAX, LogState, METADATA_BYTES_MAX, Member, NodeId, Offset, OpenStream, Promise,
+    PromisedTerm, Run, Slot, SlotRange, StreamEnd, StreamName, StreamPosition, StreamSequence,
+    StreamState, StreamsTrimmed, Term, Value,
 };
 use thiserror::Error;
 
@@ -181,8 +181,13 @@ encode_fields!(Promise {
     from: Slot,
     runs: Vec<AcceptedRun>
 });
+encode_fields!(Finishing {
+    term: Term,
+    below: Slot
+});
 encode_fields!(Checkpoint {
     promised: PromisedTerm,
+    finishing: Option<Finishing>,
     state: LogState,
     accepted: Vec<AcceptedRun>
 });

@@ -76,11 +76,13 @@ impl Encode for Message {
                 term,
                 proposed_up_to,
                 chosen_up_to,
+                finishing,
             } => {
                 out.push(11);
                 term.put(out);
                 proposed_up_to.put(out);
                 chosen_up_to.put(out);
+                finishing.put(out);
             }
             Message::FollowerStatus {
                 promised,
@@ -155,6 +157,7 @@ impl Encode for Message {
                 term: Term::parse(from)?,
                 proposed_up_to: Slot::parse(from)?,
                 chosen_up_to: Slot::parse(from)?,
+                finishing: Option::parse(from)?,
             },
             12 => Message::FollowerStatus {
                 promised: PromisedTerm::parse(from)?,

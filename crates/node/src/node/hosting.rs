@@ -56,6 +56,7 @@ impl Node {
         };
         let checkpoint = Checkpoint {
             promised: Default::default(),
+            finishing: None,
             state: LogState::new(configuration),
             accepted: Vec::new(),
         };

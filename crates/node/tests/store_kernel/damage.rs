@@ -18,6 +18,7 @@ pub fn log(seed: u64, records: usize) -> (MemoryDisk, Truth) {
     let mut truth = Truth::default();
     let first = Checkpoint {
         promised: PromisedTerm::default(),
+        finishing: None,
         state: state(),
         accepted: Vec::new(),
     };

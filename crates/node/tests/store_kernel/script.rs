@@ -98,6 +98,7 @@ impl Truth {
     pub fn checkpoint(&self) -> Checkpoint {
         Checkpoint {
             promised: self.promised,
+            finishing: None,
             state: state(),
             accepted: self.accepted.clone(),
         }

@@ -56,6 +56,9 @@ pub struct Small {
     /// Nothing new is proposed at or above this slot.
     pub slots: u64,
     pub change: Option<Change>,
+    /// It begins with node 1 elected by all, and proposing the reconfiguration: nothing else has
+    /// happened, and nothing of the election is under way.
+    pub begun: bool,
     /// How often each node may restart, and all together.
     pub restarts: Vec<u32>,
     pub restarts_max: u32,
@@ -121,6 +124,7 @@ impl Small {
             bytes: 0,
             slots: 1,
             change: None,
+            begun: false,
             restarts: vec![0; members],
             restarts_max: 0,
             tells: 0,
@@ -175,6 +179,14 @@ impl Model for Small {
             fingerprint: 0,
         };
         state.look_at_itself();
+        if self.begun {
+            let first = NodeId(1);
+            state.settle(self, Step::Stand(first));
+            state
+                .take(self, &Step::Change(first))
+                .expect("an election breaks nothing");
+            state.look_at_itself();
+        }
         vec![state]
     }
 
@@ -230,6 +242,7 @@ impl Model for Small {
             Property::always("I3", |_, s| holds(s, "I3")),
             Property::always("I4", |_, s| holds(s, "I4")),
             Property::always("I7", |_, s| holds(s, "I7")),
+            Property::always("casting", |_, s| holds(s, "casting")),
             Property::always("assert", |_, s| holds(s, "assert")),
             Property::sometimes(CHOSEN, |_, s: &State| !s.observer.1.truth.is_empty()),
         ];
@@ -246,6 +259,11 @@ impl Model for Small {
                 s.observer.1.truth.iter().any(|(_, term)| term.era > Era(0))
             }));
         }
+        if self.begun {
+            properties.push(Property::sometimes(FINISHED, |_, s: &State| {
+                s.observer.1.is_finished_beside_another_term()
+            }));
+        }
         if self.restarts_max > 0 {
             properties.push(Property::sometimes(CAME_BACK, |_, s: &State| {
                 let chosen = !s.observer.1.truth.is_empty();
@@ -260,6 +278,7 @@ pub const CHOSEN: &str = "something is chosen";
 pub const SECOND: &str = "a second leader chose something";
 pub const AGAIN: &str = "a value is proposed again by a later leader";
 pub const NEW_ERA: &str = "something is chosen in a term of a new era";
+pub const FINISHED: &str = "something is accepted in a term after its owner promised another";
 pub const CAME_BACK: &str = "a node restarted and something is chosen";
 
 impl State {
@@ -278,6 +297,18 @@ impl State {
         self.net.keys().for_each(|key| key.hash(&mut hasher));
         self.observer.0.hash(&mut hasher);
         self.fingerprint = hasher.finish();
+    }
+
+    /// Takes the step, and everything that follows from it without losses.
+    fn settle(&mut self, world: &Small, step: Step) {
+        let mut next = Some(step);
+        while let Some(step) = next {
+            self.take(world, &step).expect("an election breaks nothing");
+            let mut steps = Vec::new();
+            world.actions(self, &mut steps);
+            let follows = |step: &Step| matches!(step, Step::Deliver(_) | Step::Sync(_));
+            next = steps.into_iter().find(follows);
+        }
     }
 
     /// False if nothing came of it.
@@ -348,6 +379,7 @@ impl State {
             Role::Leader { term } => Some(term),
             _ => None,
         };
+        let finishes = engine.took_over_from().map(|finishing| finishing.term);
         let known = engine.first_unchosen();
         match message {
             Message::Prepare { term } => *term < promised,
@@ -355,7 +387,8 @@ impl State {
             Message::LeaderStatus { term, .. } => *term < promised,
             Message::Promise(promise) => promise.term < promised || leads == Some(promise.term),
             Message::Accepted { term, slots, .. } => {
-                (*term < promised && leads != Some(*term)) || slots.end <= known
+                (*term < promised && leads != Some(*term) && finishes != Some(*term))
+                    || slots.end <= known
             }
             Message::State(state) => state.next <= known && !self.may_die(world, to),
             Message::OfferCatchUp { first_unchosen } => {

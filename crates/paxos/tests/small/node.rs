@@ -23,7 +23,7 @@ const TIMING: Timing = Timing {
 
 #[derive(Clone, Debug)]
 pub enum Record {
-    Promise(PromisedTerm, LogState),
+    Promise(PromisedTerm, Option<Finishing>, LogState),
     State(LogState),
     Accept(Term, SlotRange, Value),
 }
@@ -170,11 +170,13 @@ impl Node {
         self.durable = number;
         let mut deeds = vec![Deed::Durable(record.clone())];
         match (record, rule) {
-            (Record::Promise(_, state), Some(Rule::PromisesAreForgotten)) => {
+            (Record::Promise(_, _, state), Some(Rule::PromisesAreForgotten)) => {
                 self.disk.on_state(state);
             }
             (Record::Accept(..), Some(Rule::AcceptancesAreForgotten)) => {}
-            (Record::Promise(term, state), _) => self.disk.on_promise(term, state),
+            (Record::Promise(term, finishing, state), _) => {
+                self.disk.on_promise(term, finishing, state);
+            }
             (Record::State(state), _) => self.disk.on_state(state),
             (Record::Accept(term, slots, value), _) => {
                 let accepted = self.disk.on_accept(term, slots, value);
@@ -217,10 +219,15 @@ impl Node {
             match output {
                 Output::Persist { record, what } => {
                     self.last = record;
-                    let state = || self.engine.checkpoint().state;
+                    let checkpoint = || self.engine.checkpoint();
                     let what = match what {
-                        Persist::Promise { term } => Record::Promise(term, state()),
-                        Persist::State => Record::State(state()),
+                        Persist::Promise { term } => {
+                            let Checkpoint {
+                                finishing, state, ..
+                            } = checkpoint();
+                            Record::Promise(term, finishing, state)
+                        }
+                        Persist::State => Record::State(checkpoint().state),
                         Persist::Accept {
                             term, slots, value, ..
                         } => Record::Accept(term, slots, value),

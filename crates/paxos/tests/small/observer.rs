@@ -13,8 +13,11 @@ pub struct Observer {
     /// Everything ever durably accepted, by slot and term.
     pub acceptances: BTreeMap<u64, BTreeMap<Term, (Value, BTreeSet<NodeId>)>>,
     pub proposals: BTreeMap<(u64, Term), Value>,
-    /// What each node has promised durably, by its records alone.
-    promised: BTreeMap<NodeId, Term>,
+    /// What each node has promised durably, by its records alone, and what that left open.
+    promised: BTreeMap<NodeId, (Term, Option<Finishing>)>,
+    /// Who said that it promised a term.
+    promises: BTreeMap<Term, BTreeSet<NodeId>>,
+    finished: bool,
     /// What is chosen by the definition, with the first term that chose it.
     pub truth: Vec<(Value, Term)>,
     /// The state before each slot.
@@ -27,6 +30,8 @@ impl Observer {
             acceptances: BTreeMap::new(),
             proposals: BTreeMap::new(),
             promised: BTreeMap::new(),
+            promises: BTreeMap::new(),
+            finished: false,
             truth: Vec::new(),
             history: vec![initial],
         }
@@ -35,7 +40,7 @@ impl Observer {
     /// `truth` and `history` follow from the rest.
     pub fn fingerprint(&self) -> u64 {
         let followed = (&self.acceptances, &self.proposals);
-        super::fingerprint::of(&(followed, &self.promised))
+        super::fingerprint::of(&(followed, &self.promised, &self.promises, self.finished))
     }
 
     /// As it is after a node's turn.
@@ -86,29 +91,51 @@ impl Observer {
             may_choose(*earlier, state)
                 && state.configuration.is_quorum(|node| {
                     accepted.is_some_and(|(_, nodes)| nodes.contains(&node))
-                        || self.promised.get(&node).is_none_or(|t| t <= earlier)
+                        || self.may_accept(node, slot, *earlier)
                 })
         })?;
         Some((found.1, other.clone()))
     }
 
+    /// By what it has promised durably.
+    fn may_accept(&self, node: NodeId, slot: u64, term: Term) -> bool {
+        self.promised.get(&node).is_none_or(|(promised, open)| {
+            let finishes = |f: Finishing| f.term == term && slot < f.below.0;
+            *promised <= term || open.is_some_and(finishes)
+        })
+    }
+
     fn on_durable(&mut self, node: NodeId, record: &Record) -> Result<(), Broken> {
-        let promised = self.promised.entry(node).or_default();
         match record {
-            Record::Promise(term, state) => {
+            Record::Promise(term, finishing, state) => {
                 if term.0.era > state.era {
                     let text = format!("{node} promises {} without its era's state", term.0);
                     return Err(Broken("I7", text));
                 }
-                *promised = term.0.max(*promised);
+                let promised = self.promised.entry(node).or_default();
+                if finishing.is_some_and(|f| f.term != promised.0 || f.term.owner != node) {
+                    let text = format!("{node} leaves {finishing:?} open after {promised:?}");
+                    return Err(Broken("I4", text));
+                }
+                if term.0 >= promised.0 {
+                    *promised = (term.0, *finishing);
+                }
             }
             Record::State(_) => {}
             Record::Accept(term, slots, value) => {
-                if *term < *promised {
-                    let text = format!("{node} accepts in {term} after it promised {promised}");
+                let last = slots.end.0 - 1;
+                if !self.may_accept(node, last, *term) {
+                    let promised = &self.promised[&node];
+                    let text =
+                        format!("{node} accepts {slots} in {term} after it promised {promised:?}");
                     return Err(Broken("I4", text));
                 }
-                *promised = *term;
+                let promised = self.promised.entry(node).or_default();
+                if *term >= promised.0 {
+                    *promised = (*term, None);
+                } else {
+                    self.finished = true;
+                }
                 for slot in slots.start.0..slots.end.0 {
                     let by_term = self.acceptances.entry(slot).or_default();
                     let (accepted, nodes) = by_term
@@ -125,6 +152,10 @@ impl Observer {
             }
         }
         Ok(())
+    }
+
+    pub fn is_finished_beside_another_term(&self) -> bool {
+        self.finished
     }
 
     fn choose(&mut self) {
@@ -162,13 +193,32 @@ impl Observer {
         Ok(())
     }
 
-    /// A promise and an acceptance are durable before they are told.
-    fn on_sent(&self, from: NodeId, message: &Message) -> Result<(), Broken> {
-        let durable = self.promised.get(&from).copied().unwrap_or_default();
+    /// A promise and an acceptance are durable before they are told; and at a casting vote those who
+    /// promised have left a quorum, with the leader, to those who did not.
+    fn on_sent(&mut self, from: NodeId, message: &Message) -> Result<(), Broken> {
+        let (durable, _) = self.promised.get(&from).copied().unwrap_or_default();
         match message {
             Message::Promise(promise) if promise.term > durable => {
                 let text = format!("{from} tells a promise that is not durable");
                 return Err(Broken("I4", text));
+            }
+            Message::Promise(promise) => {
+                self.promises.entry(promise.term).or_default().insert(from);
+            }
+            Message::LeaderStatus {
+                term,
+                finishing: Some(_),
+                ..
+            } => {
+                let promises = self.promises.get(term);
+                let goes_on =
+                    |node| node == from || promises.is_none_or(|nodes| !nodes.contains(&node));
+                let mut states = self.history.iter();
+                let state = states.find(|state| state.era == term.era);
+                if !state.is_some_and(|state| state.configuration.is_quorum(goes_on)) {
+                    let text = format!("{term} took over, and {promises:?} had promised it");
+                    return Err(Broken("casting", text));
+                }
             }
             Message::Accepted { term, slots, .. } => {
                 let accepted = (slots.start.0..slots.end.0).all(|slot| {

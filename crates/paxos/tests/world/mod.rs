@@ -35,7 +35,7 @@ impl Rng {
 #[derive(Clone, Debug)]
 pub enum Record {
     Checkpoint(Checkpoint),
-    Promise(PromisedTerm, LogState),
+    Promise(PromisedTerm, Option<Finishing>, LogState),
     State(LogState),
     Accept(Term, SlotRange, Value),
     Chosen(Slot),
@@ -224,7 +224,9 @@ impl World {
         for record in node.durable.clone() {
             match record {
                 Record::Checkpoint(checkpoint) => recovery.on_checkpoint(checkpoint),
-                Record::Promise(term, state) => recovery.on_promise(term, state),
+                Record::Promise(term, finishing, state) => {
+                    recovery.on_promise(term, finishing, state);
+                }
                 Record::State(state) => recovery.on_state(state),
                 Record::Accept(term, slots, value) => {
                     recovery.on_accept(term, slots, value).expect("I4");
@@ -436,7 +438,7 @@ impl World {
                             if self.rng.one_in(2) {
                                 Record::Checkpoint(checkpoint)
                             } else {
-                                Record::Promise(term, checkpoint.state)
+                                Record::Promise(term, checkpoint.finishing, checkpoint.state)
                             }
                         }
                         Persist::State => Record::State(engine.checkpoint().state),
@@ -651,10 +653,12 @@ impl World {
         assert!(engine.proposed_up_to() >= next);
         if let Some(permit) = engine.permit() {
             assert_eq!(engine.role(), Role::Leader { term: permit.term });
-            assert_eq!(
-                engine.promised().0,
-                permit.term,
-                "raising the promise closes permits"
+            let left_open = engine.finishing().is_some_and(|finishing| {
+                finishing.term == permit.term && permit.limit <= finishing.below
+            });
+            assert!(
+                engine.promised().0 == permit.term || left_open,
+                "raising the promise closes permits: {permit:?}"
             );
             assert_eq!(permit.next, engine.proposed_up_to());
         }

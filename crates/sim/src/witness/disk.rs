@@ -120,15 +120,28 @@ impl Witness {
             node,
             log: header.log,
         };
-        let replica = self.replicas.entry((header.log, node)).or_default();
-        let within = record.checkpoint().map(|checkpoint| checkpoint.promised);
-        replica.on_issued(whose, header.promised, within.unwrap_or_default(), accept);
         if let Some(value) = record.value()
             && header.term.owner == node
         {
-            self.check_may_propose(whose, header.term);
+            self.check_may_propose(whose, header.term, header.slots.start);
             let history = self.logs.entry(header.log).or_default();
             history.on_proposed(node, header.term, header.slots, &value);
+            let replica = self.replicas.get(&(header.log, node));
+            if let Some(later) = replica.and_then(|replica| replica.finishes(header.term)) {
+                let range = header.slots.start.0..header.slots.end.0;
+                history.check_finishing(whose, header.term, later, range);
+            }
+        }
+        let replica = self.replicas.entry((header.log, node)).or_default();
+        let within = record.checkpoint();
+        let closed = replica.on_issued(whose, header.promised, within.as_ref(), accept);
+        if let Some(checkpoint) = within.filter(|_| closed) {
+            let seen = PromiseSeen {
+                from: checkpoint.state.next,
+                runs: checkpoint.accepted,
+            };
+            let history = self.logs.entry(header.log).or_default();
+            history.on_promise(node, checkpoint.promised.0, seen);
         }
     }
 
@@ -242,8 +255,9 @@ impl Witness {
         let term = checkpoint.promised.0;
         if header.kind == RecordKind::Promise && term.owner == node {
             replica.check_promise(whose, from, Some(term), &checkpoint.accepted);
+            let left_open = checkpoint.finishing.map(|open| open.below);
             let seen = PromiseSeen {
-                from,
+                from: left_open.unwrap_or_default().max(from),
                 runs: checkpoint.accepted.clone(),
             };
             history.on_promise(node, term, seen);

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::{Bound, Range};
 
 use paxos::{
-    AcceptedRun, Action, Configuration, Era, LogState, NodeId, Outcome, Slot, SlotRange, StreamEnd,
-    StreamName, Term, Value,
+    AcceptedRun, AcceptedTerm, Action, Configuration, Era, LogState, NodeId, Outcome, Slot,
+    SlotRange, StreamEnd, StreamName, Term, Value,
 };
 
 use super::ranges::Ranges;
@@ -140,6 +140,50 @@ impl History {
             promises.push(promise);
             in_term.free_from = None;
         }
+    }
+
+    /// As its owner accepted it from there on.
+    pub fn proposed_in(&self, term: Term, from: Slot) -> Vec<AcceptedRun> {
+        let Some(in_term) = self.terms.get(&term) else {
+            return Vec::new();
+        };
+        let proposed = in_term.proposed.over(from.0..u64::MAX);
+        let runs = proposed.map(|(range, value)| AcceptedRun {
+            slots: SlotRange::new(Slot(range.start), Slot(range.end)),
+            term: AcceptedTerm(term),
+            value: value.clone(),
+        });
+        runs.collect()
+    }
+
+    /// I2: what a leader finishes in the term before is not proposed otherwise in the one it promised.
+    pub fn check_finishing(&self, whose: Whose, term: Term, later: Term, range: Range<u64>) {
+        let proposed = |term| self.terms.get(term).map(|in_term| &in_term.proposed);
+        let (Some(now), Some(later_on)) = (proposed(&term), proposed(&later)) else {
+            return;
+        };
+        for (part, other) in later_on.over(range) {
+            let mut same = now.over(part.clone());
+            assert!(
+                same.all(|(_, value)| value == other),
+                "I2: {whose} finishes {part:?} in {term}, and proposes {other:?} in {later}"
+            );
+        }
+    }
+
+    /// The term took over by a casting vote: those who promised it left a quorum, with its owner, to
+    /// the term before.
+    pub fn check_split(&self, whose: Whose, term: Term) {
+        let promises = self.terms.get(&term).map(|in_term| &in_term.promises);
+        let asked = |node| promises.is_some_and(|promises| promises.contains_key(&node));
+        let configuration = self.configurations.get(&term.era);
+        let split =
+            configuration.is_some_and(|c| c.is_quorum(|node| node == term.owner || !asked(node)));
+        assert!(
+            split,
+            "liveness: {whose} lets {term} take over, promised by {:?} of {configuration:?}",
+            promises.map(|promises| promises.keys().collect::<Vec<_>>())
+        );
     }
 
     /// A value was given to disk or network under a term by `by`.

@@ -6,7 +6,10 @@ use std::ops::Range;
 use std::path::Path;
 
 use node::LogId;
-use paxos::{AcceptedRun, NodeId, PromisedTerm, Slot, SlotRange, StreamName, Term, Value};
+use paxos::{
+    AcceptedRun, Checkpoint, Finishing, NodeId, PromisedTerm, Slot, SlotRange, StreamName, Term,
+    Value,
+};
 
 use super::files::Files;
 use super::ranges::Ranges;
@@ -23,6 +26,10 @@ pub(super) struct Replica {
     /// sent may be recorded with the promise whose own record comes next.
     promised_issued: PromisedTerm,
     promised_at_most: PromisedTerm,
+    /// What the last promise leaves open, by the records given to the disk; the casting vote.
+    left_open: Option<Finishing>,
+    /// From here on it proposes in the promised term although that is not closed by a record yet.
+    takes_over_at: Option<Slot>,
     /// What it accepted last in each slot, durably.
     pub accepted: Ranges<(Term, Value)>,
     /// The same, with what its damaged disk lost.
@@ -39,13 +46,14 @@ pub(super) struct Replica {
 }
 
 impl Replica {
+    /// True if a promise that left something open counts in full from now on, as the checkpoint says.
     pub fn on_issued(
         &mut self,
         whose: Whose,
         promised: PromisedTerm,
-        within: PromisedTerm,
+        within: Option<&Checkpoint>,
         accept: Option<(Term, SlotRange)>,
-    ) {
+    ) -> bool {
         assert!(
             promised >= self.promised_issued,
             "I4: {whose} records the promise {} after {}",
@@ -53,16 +61,83 @@ impl Replica {
             self.promised_issued.0
         );
         if let Some((term, slots)) = accept {
+            let finishes = |open: Finishing| open.term == term && slots.end <= open.below;
             assert!(
-                term >= self.promised_at_most.0,
-                "I4: {whose} accepts {slots} in {term} below its promise {}",
-                self.promised_at_most.0
+                term >= self.promised_at_most.0 || self.left_open.is_some_and(finishes),
+                "I4: {whose} accepts {slots} in {term} below its promise {}, which left {:?} open",
+                self.promised_at_most.0,
+                self.left_open
             );
+            if term >= self.promised_at_most.0 {
+                self.close();
+            }
             let issued = self.issued.entry(term).or_default();
             issued.assign(slots.start.0..slots.end.0, ());
         }
         self.promised_issued = promised;
+        let closed = within.is_some_and(|checkpoint| self.on_left_open(whose, checkpoint));
+        let within = within.map(|checkpoint| checkpoint.promised);
+        let within = within.unwrap_or_default();
         self.promised_at_most = self.promised_at_most.max(promised).max(within);
+        closed
+    }
+
+    fn close(&mut self) {
+        self.left_open = None;
+        self.takes_over_at = None;
+    }
+
+    /// A promise leaves nothing open but to its owner, in the own term that was promised before;
+    /// and what is closed once stays so.
+    fn on_left_open(&mut self, whose: Whose, checkpoint: &Checkpoint) -> bool {
+        let before = self.promised_at_most.0;
+        let term = checkpoint.promised.0;
+        if let Some(open) = checkpoint.finishing {
+            let begins = term > before
+                && open.term == before
+                && [term.owner, before.owner] == [whose.node; 2];
+            let stands = term == before && self.left_open == Some(open);
+            assert!(
+                begins || stands,
+                "I4: {whose} promises {term} after {before} and leaves {open:?} open, not {:?}",
+                self.left_open
+            );
+            if begins {
+                self.close();
+                self.left_open = Some(open);
+            }
+            return false;
+        }
+        let was_open = self.left_open.is_some();
+        if term >= before {
+            self.close();
+        }
+        was_open && term == before
+    }
+
+    /// Its owner proposes in a term from `from` on: there the promise counts, whatever it left open.
+    /// Returns that, if this is news.
+    pub fn take_over(&mut self, term: Term, from: Slot) -> Option<Finishing> {
+        let open = self.left_open.filter(|_| self.promised_at_most.0 == term)?;
+        let news = self.takes_over_at.is_none_or(|before| from < before);
+        self.takes_over_at = Some(from).filter(|_| news).or(self.takes_over_at);
+        news.then_some(open)
+    }
+
+    /// What it leaves open: the term before, and the promised one.
+    pub fn finishes(&self, term: Term) -> Option<Term> {
+        let open = self.left_open.filter(|open| open.term == term);
+        open.map(|_| self.promised_at_most.0)
+    }
+
+    /// What it accepted from there on, durably.
+    pub fn accepted_from(&self, from: Slot) -> impl Iterator<Item = AcceptedRun> + '_ {
+        let accepted = self.accepted.over(from.0..u64::MAX);
+        accepted.map(|(range, (term, value))| AcceptedRun {
+            slots: SlotRange::new(Slot(range.start), Slot(range.end)),
+            term: paxos::AcceptedTerm(*term),
+            value: value.clone(),
+        })
     }
 
     pub fn on_accepted(&mut self, term: Term, slots: SlotRange, value: &Value) {
@@ -155,6 +230,7 @@ impl Replica {
         self.promised_issued = self.promised;
         self.promised_at_most = self.promised;
         self.promised_at_start = self.promised;
+        self.close();
         self.issued = self.durable.clone();
     }
 }

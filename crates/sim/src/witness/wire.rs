@@ -90,13 +90,13 @@ impl Witness {
     fn on_proposal(&mut self, node: NodeId, log: LogId, proposal: &Proposal) {
         let term = proposal.term;
         self.check_chosen(node, log, proposal.chosen_up_to);
-        self.check_may_propose(Whose { node, log }, term);
+        self.check_may_propose(Whose { node, log }, term, proposal.slots.start);
         let history = self.logs.entry(log).or_default();
         history.on_proposed(node, term, proposal.slots, &proposal.value);
     }
 
     /// A term is its owner's from when its own promise of it is durable until the owner's end.
-    pub(super) fn check_may_propose(&mut self, whose: Whose, term: Term) {
+    pub(super) fn check_may_propose(&mut self, whose: Whose, term: Term, from: Slot) {
         let replica = self.replicas.entry((whose.log, whose.node)).or_default();
         assert!(
             replica.promised.0 >= term,
@@ -108,6 +108,12 @@ impl Witness {
             "I3: {whose} proposes in {term}, which it had promised before it was started ({})",
             replica.promised_at_start.0
         );
+        if let Some(open) = replica.take_over(term, from) {
+            let history = self.logs.entry(whose.log).or_default();
+            let mut runs = history.proposed_in(open.term, from);
+            runs.extend(replica.accepted_from(from));
+            history.on_promise(whose.node, term, PromiseSeen { from, runs });
+        }
     }
 
     /// I5: who is told to drop bytes, others hold them now: every active member of the era does.
@@ -225,8 +231,16 @@ impl Witness {
                     whose
                 );
             }
-            Message::LeaderStatus { chosen_up_to, .. } => {
+            Message::LeaderStatus {
+                term,
+                chosen_up_to,
+                finishing,
+                ..
+            } => {
                 self.check_chosen(node, log, *chosen_up_to);
+                if let (Some(_), Some(history)) = (finishing, self.logs.get(&log)) {
+                    history.check_split(whose, *term);
+                }
             }
             Message::FollowerStatus {
                 promised,

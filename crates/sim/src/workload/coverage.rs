@@ -14,9 +14,10 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 40] = [
+const EVENTS: [&str; 41] = [
     "elections",
     "duels",
+    "casting-votes",
     "deposed-by-a-later-term",
     "deposed-without-quorum",
     "abdications",
@@ -124,6 +125,7 @@ impl Coverage {
     fn take_log(&mut self, counts: &LogCounts) {
         self.add("elections", counts.elections_won);
         self.add("duels", counts.phase_one_again);
+        self.add("casting-votes", counts.casting_votes);
         self.add("deposed-by-a-later-term", counts.deposed_by_later_term);
         self.add("deposed-without-quorum", counts.deposed_without_quorum);
         self.add("abdications", counts.stepped_down_when_asked);

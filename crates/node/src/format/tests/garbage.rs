@@ -130,7 +130,7 @@ proptest! {
         round_trip(&action);
         round_trip(&state);
         round_trip(&value);
-        let checkpoint = Checkpoint { promised: PromisedTerm(promised), state, accepted };
+        let checkpoint = Checkpoint { promised: PromisedTerm(promised), finishing: None, state, accepted };
         let bytes = codec::encode(&checkpoint);
         let decoded = codec::decode::<Checkpoint>(&bytes).unwrap();
         prop_assert_eq!(decoded.promised, checkpoint.promised);
@@ -167,7 +167,7 @@ proptest! {
         at in any::<Index>(),
         flip in any::<u8>(),
     ) {
-        let checkpoint = Checkpoint { promised: PromisedTerm::default(), state, accepted };
+        let checkpoint = Checkpoint { promised: PromisedTerm::default(), finishing: None, state, accepted };
         canonical::<Checkpoint>(&damage(&codec::encode(&checkpoint), at, flip));
     }
 

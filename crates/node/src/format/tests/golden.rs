@@ -129,6 +129,16 @@ fn state() -> LogState {
     }
 }
 
+fn finishing() -> Finishing {
+    Finishing {
+        term: Term {
+            era: Era(0),
+            ..term()
+        },
+        below: Slot(1004),
+    }
+}
+
 fn checkpoint() -> Checkpoint {
     let run = |start: u64, end: u64, value| AcceptedRun {
         slots: SlotRange::new(Slot(start), Slot(end)),
@@ -137,6 +147,7 @@ fn checkpoint() -> Checkpoint {
     };
     Checkpoint {
         promised: PromisedTerm(term()),
+        finishing: Some(finishing()),
         state: state(),
         accepted: vec![
             run(1000, 1005, content()),
@@ -208,6 +219,16 @@ fn messages() -> Vec<(&'static str, Message)> {
                 term: term(),
                 proposed_up_to: Slot(1005),
                 chosen_up_to: Slot(1003),
+                finishing: None,
+            },
+        ),
+        (
+            "leader-status-after-a-casting-vote",
+            Message::LeaderStatus {
+                term: term(),
+                proposed_up_to: Slot(1005),
+                chosen_up_to: Slot(1003),
+                finishing: Some(finishing()),
             },
         ),
         (

@@ -145,12 +145,23 @@ prop_compose! {
     }
 }
 
+pub fn finishing() -> impl Strategy<Value = Option<Finishing>> {
+    let finishing = (term(), any::<u64>());
+    proptest::option::of(finishing.prop_map(|(term, below)| Finishing {
+        term,
+        below: Slot(below),
+    }))
+}
+
 pub fn status() -> impl Strategy<Value = Message> {
     prop_oneof![
-        (term(), any::<u64>(), any::<u64>()).prop_map(|(term, a, b)| Message::LeaderStatus {
-            term,
-            proposed_up_to: Slot(a),
-            chosen_up_to: Slot(b),
+        (term(), any::<u64>(), any::<u64>(), finishing()).prop_map(|(term, a, b, finishing)| {
+            Message::LeaderStatus {
+                term,
+                proposed_up_to: Slot(a),
+                chosen_up_to: Slot(b),
+                finishing,
+            }
         }),
         (term(), term(), any::<[u64; 3]>()).prop_map(|(a, b, numbers)| Message::FollowerStatus {
             promised: PromisedTerm(a),
