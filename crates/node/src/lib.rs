@@ -39,6 +39,7 @@ mod counts;
 pub mod directory;
 mod inspect;
 mod join;
+mod membership;
 mod node;
 mod peers;
 pub mod retention;
