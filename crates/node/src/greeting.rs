@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
 use crate::env::Place;
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
-use crate::node::{Node, Request as Pending, Wants};
+use crate::node::{CreateLog, JoinCluster, Node, Request as Pending, Retain, Wants};
 use crate::op::{BLOCK, ConnId, Received};
 use crate::retention::{BadRetention, Retention};
 
@@ -341,11 +341,11 @@ impl Node {
                 }
                 self.await_directory(
                     conn,
-                    Wants::CreateLog {
+                    Wants::CreateLog(CreateLog {
                         name,
                         auxiliary,
                         proposed: false,
-                    },
+                    }),
                 )?;
             }
             "retain" => {
@@ -364,11 +364,11 @@ impl Node {
                 let log = request.words.first().cloned().unwrap_or_default();
                 self.await_directory(
                     conn,
-                    Wants::Retain {
+                    Wants::Retain(Retain {
                         log,
                         retention,
                         proposed: false,
-                    },
+                    }),
                 )?;
             }
             "join" => {
@@ -384,12 +384,12 @@ impl Node {
                 let disk = disk.to_string();
                 self.await_directory(
                     conn,
-                    Wants::Join {
+                    Wants::Join(JoinCluster {
                         address,
                         disk,
                         slot: None,
                         proposed: false,
-                    },
+                    }),
                 )?;
             }
             "peer" => self.on_peer_greeting(conn, request, rest)?,

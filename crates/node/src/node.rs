@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use paxos::mutation::{self, Mutation};
-use paxos::{Input, NodeId, Slot, Time};
+use paxos::{Input, NodeId, Time};
 
 use crate::commands::Decoder;
 use crate::config::{NodeConfig, Start};
@@ -17,7 +17,6 @@ use crate::greeting::Greeting;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
-use crate::retention::Retention;
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
@@ -28,6 +27,7 @@ mod splitting;
 
 use agenda::Agenda;
 use directing::directory_members;
+pub(crate) use directing::{CreateLog, JoinCluster, Retain};
 use hosting::Creating;
 
 pub struct Node {
@@ -81,23 +81,11 @@ pub(crate) struct Request {
     pub wants: Wants,
 }
 
+/// What a client asked the directory for: one module in `directing` each.
 pub(crate) enum Wants {
-    Join {
-        address: String,
-        disk: String,
-        slot: Option<Slot>,
-        proposed: bool,
-    },
-    CreateLog {
-        name: String,
-        auxiliary: Vec<u32>,
-        proposed: bool,
-    },
-    Retain {
-        log: String,
-        retention: Retention,
-        proposed: bool,
-    },
+    Join(JoinCluster),
+    CreateLog(CreateLog),
+    Retain(Retain),
 }
 
 /// Marks the node's own disk ops; a log's id never reaches it.
