@@ -316,7 +316,7 @@ impl Cluster {
 }
 
 impl Asked {
-    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
+    pub(crate) fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
         let server = self.server;
         match self.answer {
             Err(refusal) => Err(AdminError::Refused { server, refusal }),
@@ -439,7 +439,7 @@ impl Client {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.cluster.timeouts.total
     }
 }

@@ -57,6 +57,7 @@ mod cluster;
 mod connection;
 pub mod line;
 mod lookout;
+pub mod members;
 mod read;
 pub mod request;
 mod ring;

@@ -5,6 +5,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, StreamName, StreamPlace, VERSION, Words};
+use crate::members::Change;
 
 /// What a client asks. One request is the first line of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +48,11 @@ pub enum Request {
         /// Ids of the nodes that are to be auxiliary.
         auxiliary: NodeIds,
     },
+    Members {
+        /// Of the node that is asked, whether it leads or not.
+        local: bool,
+    },
+    ChangeMembers(Change),
     /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
     Retain {
         log: String,
@@ -222,6 +228,8 @@ impl Request {
                 .word("create-log")
                 .word(name)
                 .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary)),
+            Self::Members { local } => line.word("members").flag("local", *local),
+            Self::ChangeMembers(change) => change.write(line.word("change-members")),
             Self::Retain { log, retention } => {
                 line.word("retain").word(log).key("retention", retention)
             }
@@ -283,6 +291,10 @@ impl Request {
                 name: words.word("NAME")?,
                 auxiliary: words.key_as("auxiliary")?.unwrap_or_default(),
             },
+            "members" => Self::Members {
+                local: words.flag("local")?,
+            },
+            "change-members" => Self::ChangeMembers(Change::parse(&mut words)?),
             "retain" => Self::Retain {
                 log: words.word("LOG")?,
                 retention: words
@@ -299,6 +311,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::Action;
 
     #[test]
     fn requests_are_written_as_the_page_says() {
@@ -371,6 +384,23 @@ mod tests {
                     name: "spare".to_owned(),
                     auxiliary: NodeIds(vec![3, 5]),
                 },
+            ),
+            ("logberg/1 members\n", Request::Members { local: false }),
+            (
+                "logberg/1 change-members replace 3 4 plan=1\n",
+                Request::ChangeMembers(Change {
+                    plan: true,
+                    ..Change::new(Action::Replace { old: 3, new: 4 })
+                }),
+            ),
+            (
+                "logberg/1 change-members weight 3 2 log=main,b force=1 version=7\n",
+                Request::ChangeMembers(Change {
+                    logs: vec!["main".to_owned(), "b".to_owned()],
+                    force: true,
+                    version: Some(7),
+                    ..Change::new(Action::Weight { node: 3, weight: 2 })
+                }),
             ),
             (
                 "logberg/1 retain spare retention=10GiB,7d\n",

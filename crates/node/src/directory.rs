@@ -6,6 +6,7 @@ use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::LogId;
+use crate::membership::registry::{self, Members};
 use crate::retention::Retention;
 
 pub const DIRECTORY: LogId = LogId(0);
@@ -36,6 +37,16 @@ pub enum Command {
         log: String,
         retention: Retention,
     },
+    ChangeMembers(registry::Change),
+    /// An empty one is none.
+    SetZone {
+        node: u32,
+        zone: String,
+    },
+    /// Of a node that is to leave, once it has weight nowhere.
+    RemoveNode {
+        node: u32,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -43,6 +54,7 @@ pub struct Directory {
     pub voters: u32,
     pub nodes: BTreeMap<NodeId, NodeEntry>,
     pub logs: BTreeMap<LogId, LogEntry>,
+    pub members: Members,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,7 +77,10 @@ pub struct LogEntry {
 impl Directory {
     pub fn apply(&mut self, command: &Command) {
         match command {
-            Command::SetVoters { voters } => self.voters = *voters,
+            Command::SetVoters { voters } => {
+                self.voters = *voters;
+                self.grow();
+            }
             Command::AddNode { id, address, disk } => {
                 let entry = NodeEntry {
                     address: address.clone(),
@@ -76,9 +91,10 @@ impl Directory {
                     Some(known) if known.disk != *disk => {}
                     Some(known) => *known = entry,
                     // It asked twice, and has its id already.
-                    None if has_id => {}
+                    None if has_id || self.members.removed.contains(id) => {}
                     None => {
                         self.nodes.insert(NodeId(*id), entry);
+                        self.grow();
                     }
                 }
             }
@@ -98,6 +114,8 @@ impl Directory {
                             retention: Retention::default(),
                         },
                     );
+                    self.members.on_log_created(id, members);
+                    self.grow();
                 }
             }
             Command::SetRetention { log, retention } => {
@@ -106,7 +124,26 @@ impl Directory {
                     entry.retention = *retention;
                 }
             }
+            Command::ChangeMembers(change) => {
+                let nodes = self.nodes.keys().map(|node| node.0).collect();
+                self.members.change(change, &nodes);
+            }
+            Command::SetZone { node, zone } => {
+                if self.nodes.contains_key(&NodeId(*node)) {
+                    self.members.set_zone(*node, zone);
+                }
+            }
+            Command::RemoveNode { node } => {
+                if self.members.remove(*node) {
+                    self.nodes.remove(&NodeId(*node));
+                }
+            }
         }
+    }
+
+    fn grow(&mut self) {
+        let nodes = self.nodes.keys().map(|node| node.0);
+        self.members.grow(nodes, self.voters);
     }
 
     pub fn log_by_name(&self, name: &str) -> Option<LogId> {
@@ -174,6 +211,11 @@ mod tests {
                 log: "main".into(),
                 retention: "7d".parse().unwrap(),
             },
+            Command::SetZone {
+                node: 1,
+                zone: "a".into(),
+            },
+            Command::RemoveNode { node: 1 },
         ];
         let mut once = Directory::default();
         commands.iter().for_each(|c| once.apply(c));

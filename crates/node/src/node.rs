@@ -23,12 +23,15 @@ use crate::{ClusterId, LogId};
 mod agenda;
 mod directing;
 mod hosting;
+mod moving;
+mod showing;
 mod splitting;
 
 use agenda::Agenda;
 use directing::directory_members;
-pub(crate) use directing::{CreateLog, JoinCluster, Retain};
+pub(crate) use directing::{ChangeMembers, CreateLog, JoinCluster, Retain};
 use hosting::Creating;
+use moving::Move;
 
 pub struct Node {
     pub(crate) config: NodeConfig,
@@ -56,6 +59,8 @@ pub struct Node {
     next_tick: Time,
     /// Since when peers are silent.
     away_since: BTreeMap<NodeId, Time>,
+    /// Where this node leads and the configuration is not what is wanted.
+    pub(crate) moves: BTreeMap<LogId, Move>,
     stopping_since: Option<Time>,
     /// Everything is handed over and flushed; the files are being closed.
     closing_since: Option<Time>,
@@ -86,6 +91,7 @@ pub(crate) enum Wants {
     Join(JoinCluster),
     CreateLog(CreateLog),
     Retain(Retain),
+    ChangeMembers(ChangeMembers),
 }
 
 /// Marks the node's own disk ops; a log's id never reaches it.
@@ -129,6 +135,7 @@ impl Node {
             space_asked: false,
             next_tick: now,
             away_since: BTreeMap::new(),
+            moves: BTreeMap::new(),
             stopping_since: None,
             closing_since: None,
             finished: false,
@@ -171,7 +178,7 @@ impl Node {
         self.env.disk_is_full = full;
         self.lead_directory();
         self.answer_requests();
-        self.promote();
+        self.move_members();
         self.split();
         self.keep_to_retention();
         self.advance_creating();

@@ -215,9 +215,11 @@ impl Engine {
             } => {
                 let peer = self.peers.entry(from);
                 peer.missing_bytes = Some(missing_bytes);
-                if missing_bytes == 0 {
-                    peer.held_below = peer.held_below.max(first_unchosen);
-                }
+                // Who lacks something now may have lost what it held before.
+                peer.held_below = match missing_bytes {
+                    0 => peer.held_below.max(first_unchosen),
+                    _ => Slot(0),
+                };
                 self.on_follower_status(
                     from,
                     promised,

@@ -126,6 +126,12 @@ mutations! {
     PromiseNotToldInHeartbeat "promise-not-told-in-heartbeat" "node::node::heartbeat"
         "A heartbeat lists each log whose promise left the leader's term."
 
+    // Members.
+    WeightBeforeBytes "weight-before-bytes" "node::moving::lacks_for_weight"
+        "A node is given weight once it durably holds all that was chosen before."
+    DecrementWhileBytesMissing "decrement-while-bytes-missing" "node::moving::lacks_to_lose"
+        "A node loses weight only when active members that are a quorum after it durably hold all untrimmed bytes."
+
     // Reads.
     ReadWithoutRound "read-without-round" "paxos::reads::settle_reads"
         "A linearizable read waits for a round of confirmations begun after it arrived."

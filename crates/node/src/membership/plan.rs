@@ -28,9 +28,9 @@ pub const STEPS_MAX: usize = 200;
 #[derive(Clone, Copy, Debug)]
 pub struct Goal<'a> {
     /// Every weight is positive.
-    pub weights: &'a BTreeMap<NodeId, u32>,
+    pub weights: &'a BTreeMap<u32, u32>,
     /// Of those nodes that have one.
-    pub zones: &'a BTreeMap<NodeId, String>,
+    pub zones: &'a BTreeMap<u32, String>,
 }
 
 /// Weights of the nodes that matter, in the order of a [`Ground`].
@@ -66,15 +66,17 @@ struct Ground {
 impl Ground {
     fn new(configuration: &Configuration, goal: Goal) -> (Ground, Weights, Weights) {
         let members = configuration.members().iter().map(|member| member.node);
-        let nodes: BTreeSet<NodeId> = members.chain(goal.weights.keys().copied()).collect();
-        let names: BTreeSet<&String> = nodes.iter().filter_map(|n| goal.zones.get(n)).collect();
+        let nodes: BTreeSet<NodeId> = members
+            .chain(goal.weights.keys().copied().map(NodeId))
+            .collect();
+        let names: BTreeSet<&String> = nodes.iter().filter_map(|n| goal.zones.get(&n.0)).collect();
         let names: Vec<&String> = names.into_iter().collect();
-        let zone_of = |node| {
-            let name = goal.zones.get(node)?;
+        let zone_of = |node: &NodeId| {
+            let name = goal.zones.get(&node.0)?;
             names.iter().position(|known| *known == name)
         };
         let now = nodes.iter().map(|node| configuration.weight(*node));
-        let end = nodes.iter().map(|n| goal.weights.get(n).copied());
+        let end = nodes.iter().map(|n| goal.weights.get(&n.0).copied());
         let (now, end) = (now.collect(), end.map(Option::unwrap_or_default).collect());
         let ground = Ground {
             zones: nodes.iter().map(zone_of).collect(),
@@ -280,7 +282,7 @@ fn make_room(configuration: &Configuration, change: Change, goal: Goal) -> Chang
         return change;
     }
     let auxiliaries = configuration.members().iter().filter(|m| m.auxiliary);
-    let stays = |node| goal.weights.contains_key(&node);
+    let stays = |node: NodeId| goal.weights.contains_key(&node.0);
     let heaviest = auxiliaries.max_by_key(|m| (stays(m.node), m.weight, Reverse(m.node)));
     heaviest.map_or(change, |member| Change::UnmarkAuxiliary(member.node))
 }

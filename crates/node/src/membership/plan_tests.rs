@@ -13,16 +13,18 @@ fn configuration(weights: &[u32], auxiliary: &[u32]) -> Option<Configuration> {
     Configuration::new(members).ok()
 }
 
-fn wanted(weights: &[u32]) -> BTreeMap<NodeId, u32> {
-    let weights = (1..).map(NodeId).zip(weights.iter().copied());
+fn wanted(weights: &[u32]) -> BTreeMap<u32, u32> {
+    let weights = (1..).zip(weights.iter().copied());
     weights.filter(|(_, weight)| *weight > 0).collect()
 }
 
 /// A letter for each node; a blank is none.
-fn zones(letters: &str) -> BTreeMap<NodeId, String> {
-    let zones = (1..).map(NodeId).zip(letters.chars());
+fn zones(letters: &str) -> BTreeMap<u32, String> {
+    let zones = (1..).zip(letters.chars());
     let zones = zones.filter(|(_, letter)| *letter != ' ');
-    zones.map(|(node, letter)| (node, letter.to_string())).collect()
+    zones
+        .map(|(node, letter)| (node, letter.to_string()))
+        .collect()
 }
 
 fn weights_of(configuration: &Configuration, count: usize) -> Weights {
@@ -98,7 +100,11 @@ fn another_node_is_given_weight_while_one_is_away() {
     assert_eq!(step, Some(Change::Increment(NodeId(3))));
     let two = configuration(&[1, 0, 1], &[]).unwrap();
     let step = next_step(&two, goal, |node| node != NodeId(2));
-    assert_eq!(step, Some(Change::Increment(NodeId(2))), "who asks waits for it");
+    assert_eq!(
+        step,
+        Some(Change::Increment(NodeId(2))),
+        "who asks waits for it"
+    );
 }
 
 #[test]
@@ -142,7 +148,10 @@ fn what_takes_too_many_steps_or_too_much_weight_has_no_plan() {
     };
     assert_eq!(plan(&[1, 1, 1], &[997, 499, 500]), None);
     assert_eq!(plan(&[1, 1, 1], &[1 << 20, 1, 1]), None);
-    assert!(plan(&[1, 1, 1], &[300_000; 3]).is_some(), "one multiplication");
+    assert!(
+        plan(&[1, 1, 1], &[300_000; 3]).is_some(),
+        "one multiplication"
+    );
 }
 
 fn some_weights() -> impl Strategy<Value = Weights> {

@@ -5,30 +5,31 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 
 use crate::LogId;
 use crate::directory::DIRECTORY;
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Members {
     /// Counts changes. One that was planned with another count is void: somebody else was faster.
     pub version: u64,
     /// Of every log, the directory's own too.
-    pub wanted: BTreeMap<LogId, Wanted>,
+    pub wanted: BTreeMap<u32, Wanted>,
     /// Of nodes for which one was declared.
-    pub zones: BTreeMap<NodeId, String>,
+    pub zones: BTreeMap<u32, String>,
     /// Removed once they have weight nowhere.
-    pub leaving: BTreeSet<NodeId>,
+    pub leaving: BTreeSet<u32>,
     /// Their ids never come back.
-    pub removed: BTreeSet<NodeId>,
+    pub removed: BTreeSet<u32>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Wanted {
     /// Every weight is positive.
-    pub weights: BTreeMap<NodeId, u32>,
+    pub weights: BTreeMap<u32, u32>,
     /// Somebody chose them: nodes that join get no weight by themselves any more.
     pub by_hand: bool,
 }
@@ -49,12 +50,12 @@ impl Default for Members {
     /// The directory begins with the cluster's first node alone.
     fn default() -> Members {
         let first = Wanted {
-            weights: BTreeMap::from([(NodeId(1), 1)]),
+            weights: BTreeMap::from([(1, 1)]),
             by_hand: false,
         };
         Members {
             version: 0,
-            wanted: BTreeMap::from([(DIRECTORY, first)]),
+            wanted: BTreeMap::from([(DIRECTORY.0, first)]),
             zones: BTreeMap::new(),
             leaving: BTreeSet::new(),
             removed: BTreeSet::new(),
@@ -63,70 +64,74 @@ impl Default for Members {
 }
 
 impl Members {
-    pub fn has_weight(&self, node: NodeId) -> bool {
+    pub fn has_weight(&self, node: u32) -> bool {
         let mut logs = self.wanted.values();
         logs.any(|wanted| wanted.weights.contains_key(&node))
     }
 
     pub fn on_log_created(&mut self, log: LogId, members: &[(u32, u32)]) {
-        let weights = members.iter().map(|(node, weight)| (NodeId(*node), *weight));
+        let weights = members.iter().copied();
         let wanted = Wanted {
             weights: weights.filter(|(_, weight)| *weight > 0).collect(),
             by_hand: false,
         };
-        self.wanted.insert(log, wanted);
+        self.wanted.insert(log.0, wanted);
         self.version += 1;
     }
 
     /// Nodes are given weight as they join, until there are as many voters as wanted; the first that
     /// came is the first.
-    pub fn grow(&mut self, nodes: impl Iterator<Item = NodeId> + Clone, voters: u32) {
+    pub fn grow(&mut self, nodes: impl Iterator<Item = u32> + Clone, voters: u32) {
         let Members { leaving, .. } = self;
         for wanted in self.wanted.values_mut().filter(|wanted| !wanted.by_hand) {
             let lacking = (voters as usize).saturating_sub(wanted.weights.len());
             let weights = &mut wanted.weights;
             let new = nodes.clone().filter(|node| !leaving.contains(node));
             let new = new.filter(|node| !weights.contains_key(node));
-            let new: Vec<NodeId> = new.take(lacking).collect();
+            let new: Vec<u32> = new.take(lacking).collect();
             self.version += u64::from(!new.is_empty());
             weights.extend(new.into_iter().map(|node| (node, 1)));
         }
     }
 
-    pub fn change(&mut self, change: &Change, nodes: &BTreeSet<NodeId>) {
-        let known = |(node, weight): &(u32, u32)| *weight > 0 && nodes.contains(&NodeId(*node));
-        let all_known = change.wanted.iter().all(|(_, weights)| weights.iter().all(known));
+    pub fn change(&mut self, change: &Change, nodes: &BTreeSet<u32>) {
+        let known = |(node, weight): &(u32, u32)| *weight > 0 && nodes.contains(node);
+        let all_known = change
+            .wanted
+            .iter()
+            .all(|(_, weights)| weights.iter().all(known));
         if change.was != self.version || !all_known {
             return;
         }
         self.version += 1;
         for (log, weights) in &change.wanted {
-            if let Some(wanted) = self.wanted.get_mut(&LogId(*log))
+            if let Some(wanted) = self.wanted.get_mut(log)
                 && !weights.is_empty()
             {
-                let weights = weights.iter().map(|(node, weight)| (NodeId(*node), *weight));
-                wanted.weights = weights.collect();
+                wanted.weights = weights.iter().copied().collect();
                 wanted.by_hand = true;
             }
         }
-        let leaving = change.leaving.iter().copied().map(NodeId);
-        self.leaving.extend(leaving.filter(|node| nodes.contains(node)));
+        let leaving = change.leaving.iter().copied();
+        self.leaving
+            .extend(leaving.filter(|node| nodes.contains(node)));
         // Who is wanted again stays.
-        let Members { leaving, wanted, .. } = self;
+        let Members {
+            leaving, wanted, ..
+        } = self;
         leaving.retain(|node| !wanted.values().any(|w| w.weights.contains_key(node)));
     }
 
-    pub fn set_zone(&mut self, node: NodeId, zone: &str) {
-        if zone.is_empty() {
-            self.zones.remove(&node);
-        } else {
-            self.zones.insert(node, zone.to_string());
-        }
-        self.version += 1;
+    pub fn set_zone(&mut self, node: u32, zone: &str) {
+        let before = match zone {
+            "" => self.zones.remove(&node),
+            _ => self.zones.insert(node, zone.to_string()),
+        };
+        self.version += u64::from(before.unwrap_or_default() != zone);
     }
 
     /// Whether it is gone: only who leaves and is wanted nowhere goes.
-    pub fn remove(&mut self, node: NodeId) -> bool {
+    pub fn remove(&mut self, node: u32) -> bool {
         if self.has_weight(node) || !self.leaving.remove(&node) {
             return false;
         }
@@ -143,22 +148,22 @@ mod tests {
 
     const MAIN: LogId = LogId(1);
 
-    fn nodes(count: u32) -> BTreeSet<NodeId> {
-        (1..=count).map(NodeId).collect()
+    fn nodes(count: u32) -> BTreeSet<u32> {
+        (1..=count).collect()
     }
 
     fn grown(voters: u32, count: u32) -> Members {
         let mut members = Members::default();
         members.on_log_created(MAIN, &[(1, 1)]);
         for known in 1..=count {
-            members.grow(nodes(known).into_iter(), voters);
+            members.grow(1..=known, voters);
         }
         members
     }
 
     fn weights(members: &Members, log: LogId) -> Vec<(u32, u32)> {
-        let weights = members.wanted[&log].weights.iter();
-        weights.map(|(node, weight)| (node.0, *weight)).collect()
+        let weights = members.wanted[&log.0].weights.iter();
+        weights.map(|(node, weight)| (*node, *weight)).collect()
     }
 
     fn change(members: &Members, weights: &[(u32, u32)], leaving: &[u32]) -> Change {
@@ -181,7 +186,7 @@ mod tests {
     fn where_somebody_chose_the_members_nobody_joins_by_himself() {
         let mut members = grown(3, 3);
         members.change(&change(&members, &[(1, 1)], &[]), &nodes(3));
-        members.grow(nodes(4).into_iter(), 3);
+        members.grow(1..=4, 3);
         assert_eq!(weights(&members, MAIN), [(1, 1)]);
     }
 
@@ -201,18 +206,21 @@ mod tests {
     #[test]
     fn who_leaves_is_removed_once_it_is_wanted_nowhere_and_never_comes_back() {
         let mut members = grown(3, 3);
-        assert!(!members.remove(NodeId(3)), "nobody asked for it");
+        assert!(!members.remove(3), "nobody asked for it");
         members.change(&change(&members, &[(1, 1), (2, 1)], &[3]), &nodes(3));
-        assert!(!members.leaving.contains(&NodeId(3)), "the directory still wants it");
+        assert!(
+            !members.leaving.contains(&3),
+            "the directory still wants it"
+        );
         let both = Change {
             was: members.version,
             wanted: vec![(0, vec![(1, 1), (2, 1)]), (1, vec![(1, 1), (2, 1)])],
             leaving: vec![3],
         };
         members.change(&both, &nodes(3));
-        assert!(members.remove(NodeId(3)));
-        assert!(members.removed.contains(&NodeId(3)));
-        assert!(!members.remove(NodeId(3)));
+        assert!(members.remove(3));
+        assert!(members.removed.contains(&3));
+        assert!(!members.remove(3));
     }
 
     #[test]

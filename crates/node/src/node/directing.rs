@@ -1,7 +1,7 @@
 //! The node's part in the cluster's directory: applying its commands, and, where it leads, making
-//! them: nodes that join, logs that are created, votes for nodes that hold everything.
+//! them: nodes that join, logs that are created.
 
-use paxos::{Action, NodeId, Outcome};
+use paxos::{NodeId, Outcome};
 
 use super::{Node, Wants};
 use crate::commands;
@@ -9,10 +9,12 @@ use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::LogEvent;
 
+mod changing;
 mod creating;
 mod joining;
 mod retaining;
 
+pub(crate) use changing::ChangeMembers;
 pub(crate) use creating::CreateLog;
 pub(crate) use joining::JoinCluster;
 pub(crate) use retaining::Retain;
@@ -83,7 +85,11 @@ impl Node {
                     self.create_log(id, &entry.name, &entry.members, &entry.auxiliary);
                 }
             }
-            Command::SetVoters { .. } | Command::SetRetention { .. } => {}
+            Command::SetVoters { .. }
+            | Command::SetRetention { .. }
+            | Command::ChangeMembers(_)
+            | Command::SetZone { .. } => {}
+            Command::RemoveNode { node } => self.on_node_removed(NodeId(*node)),
         }
         self.answer_requests();
     }
@@ -130,6 +136,7 @@ impl Node {
             Wants::Join(join) => self.answer_join(join, commands),
             Wants::CreateLog(create) => self.answer_create_log(create, commands),
             Wants::Retain(retain) => self.answer_retain(retain, commands),
+            Wants::ChangeMembers(change) => self.answer_change(change, commands),
         }
     }
 
@@ -183,46 +190,6 @@ impl Node {
                 members: vec![(own.0, 1)],
                 auxiliary: Vec::new(),
             });
-        }
-    }
-
-    /// Gives weight to nodes that hold everything, until there are as many voters as wanted.
-    pub(super) fn promote(&mut self) {
-        let voters = self.directory.voters as usize;
-        for (id, log) in &mut self.logs {
-            if !log.can_propose() {
-                continue;
-            }
-            let state = log.engine.state();
-            if state.configuration.members().len() >= voters {
-                continue;
-            }
-            let first_unchosen = log.engine.first_unchosen().0;
-            let ready = self.directory.nodes.keys().copied().find(|node| {
-                !state.configuration.contains(*node)
-                    && log.alive.contains(node)
-                    && log.engine.peer_missing_bytes(*node) == Some(0)
-                    && log.engine.peer_accepted_up_to(*node).is_some_and(|s| {
-                        s.0 + self.env.limits.unchosen_bytes_max / 4 >= first_unchosen
-                    })
-            });
-            if let Some(node) = ready {
-                let change = paxos::Change::Increment(node);
-                let from = state.era;
-                tracing::info!(
-                    log = id.0,
-                    node = node.0,
-                    "giving weight to a node that holds everything"
-                );
-                if log
-                    .engine
-                    .propose(self.env.now, Action::Reconfigure { from, change })
-                    .is_ok()
-                {
-                    log.drain(&mut self.env);
-                    self.dirty.insert(*id);
-                }
-            }
         }
     }
 }
