@@ -223,18 +223,16 @@ impl Client {
         let mut asked: BTreeMap<u64, Option<Members>> = BTreeMap::new();
         let Members { nodes, logs, .. } = &mut members;
         for log in logs.iter_mut().filter(|log| !log.leads) {
-            let Some(leader) = log.leader else { continue };
-            let Some(node) = nodes.iter().find(|node| node.id == leader) else {
-                continue;
-            };
-            let said = asked.entry(leader);
-            let said = said.or_insert_with(|| self.members_of(&node.address).ok());
-            let logs = said.iter().flat_map(|said| &said.logs);
-            if let Some(better) = logs
-                .filter(|said| said.leads)
-                .find(|said| said.id == log.id)
-            {
-                *log = better.clone();
+            // Who does not host a log does not know who leads it.
+            let able = |node: &&Node| node.alive && log.leader.is_none_or(|id| id == node.id);
+            let mut said = nodes.iter().filter(able).filter_map(|node| {
+                let said = asked.entry(node.id);
+                let said = said.or_insert_with(|| self.members_of(&node.address).ok());
+                let mut logs = said.iter().flat_map(|said| &said.logs);
+                logs.find(|said| said.leads && said.id == log.id).cloned()
+            });
+            if let Some(better) = said.next() {
+                *log = better;
             }
         }
         Ok(members)

@@ -69,11 +69,11 @@ impl Members {
         logs.any(|wanted| wanted.weights.contains_key(&node))
     }
 
-    pub fn on_log_created(&mut self, log: LogId, members: &[(u32, u32)]) {
+    pub fn on_log_created(&mut self, log: LogId, members: &[(u32, u32)], by_hand: bool) {
         let weights = members.iter().copied();
         let wanted = Wanted {
             weights: weights.filter(|(_, weight)| *weight > 0).collect(),
-            by_hand: false,
+            by_hand,
         };
         self.wanted.insert(log.0, wanted);
         self.version += 1;
@@ -154,7 +154,7 @@ mod tests {
 
     fn grown(voters: u32, count: u32) -> Members {
         let mut members = Members::default();
-        members.on_log_created(MAIN, &[(1, 1)]);
+        members.on_log_created(MAIN, &[(1, 1)], false);
         for known in 1..=count {
             members.grow(1..=known, voters);
         }

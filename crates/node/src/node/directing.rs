@@ -1,23 +1,30 @@
 //! The node's part in the cluster's directory: applying its commands, and, where it leads, making
 //! them: nodes that join, logs that are created.
 
-use paxos::{NodeId, Outcome};
+use commands::Batch;
+use paxos::Outcome;
 
 use super::{Node, Wants};
-use crate::commands;
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::LogEvent;
+use crate::retention::Retention;
 
+mod applying;
 mod changing;
 mod creating;
+mod deleting;
 mod joining;
 mod retaining;
+mod showing;
 
+pub(super) use applying::Directing;
 pub(crate) use changing::ChangeMembers;
 pub(crate) use creating::CreateLog;
+pub(crate) use deleting::{DeleteLog, unknown_log};
 pub(crate) use joining::JoinCluster;
 pub(crate) use retaining::Retain;
+pub(crate) use showing::ShowLog;
 
 /// The directory begins with the cluster's first node alone.
 pub(super) fn directory_members() -> Vec<(u32, u32)> {
@@ -29,20 +36,11 @@ impl Node {
         match event {
             LogEvent::Chunk {
                 log: DIRECTORY,
+                stream,
                 bytes,
-                ..
-            } => {
-                self.decoder.push(&bytes);
-                while let Some(command) = self.decoder.next_command() {
-                    match serde_json::from_slice::<Command>(&command) {
-                        Ok(command) => self.on_command(command),
-                        Err(error) => {
-                            tracing::error!(%error, "the directory holds a command that this version does not know; upgrade this node");
-                        }
-                    }
-                }
-            }
-            LogEvent::StreamEnded { log: DIRECTORY } => self.decoder.end_of_stream(),
+            } => self.on_directory_bytes(stream, &bytes),
+            LogEvent::StreamEnded { log: DIRECTORY } => self.directory.end_of_stream(),
+            LogEvent::Skipped { log: DIRECTORY } => self.directory.skip(),
             LogEvent::Applied {
                 log: DIRECTORY,
                 slot,
@@ -70,39 +68,25 @@ impl Node {
         }
     }
 
-    pub(super) fn on_command(&mut self, command: Command) {
-        self.directory.apply(&command);
-        match &command {
-            Command::AddNode { id, address, .. } => self.learn_address(NodeId(*id), address),
-            Command::CreateLog { .. } => {
-                let logs: Vec<_> = self
-                    .directory
-                    .logs
-                    .iter()
-                    .map(|(id, e)| (*id, e.clone()))
-                    .collect();
-                for (id, entry) in logs {
-                    self.create_log(id, &entry.name, &entry.members, &entry.auxiliary);
-                }
-            }
-            Command::SetVoters { .. }
-            | Command::SetRetention { .. }
-            | Command::ChangeMembers(_)
-            | Command::SetZone { .. } => {}
-            Command::RemoveNode { node } => self.on_node_removed(NodeId(*node)),
-        }
-        self.answer_requests();
+    pub(super) fn propose_command(&mut self, command: &Command) -> bool {
+        self.propose_commands(std::slice::from_ref(command))
     }
 
-    pub(super) fn propose_command(&mut self, command: &Command) -> bool {
-        let Ok(bytes) = serde_json::to_vec(command) else {
-            return false;
-        };
+    /// In one batch: one record, one durable write.
+    pub(super) fn propose_commands(&mut self, commands: &[Command]) -> bool {
+        let mut batch = Batch::default();
+        for command in commands {
+            let bytes = serde_json::to_vec(command);
+            batch.command(&bytes.expect("numbers and text are always JSON"));
+        }
         let Some(log) = self.logs.get_mut(&DIRECTORY) else {
             return false;
         };
+        if batch.is_empty() {
+            return false;
+        }
         self.dirty.insert(DIRECTORY);
-        log.append_local(&mut self.env, &commands::encode(&bytes))
+        log.append_local(&mut self.env, &batch.take())
     }
 
     /// Moves every waiting request on: proposes what it needs, answers what the directory has.
@@ -125,9 +109,7 @@ impl Node {
             }
         }
         self.requests.append(&mut kept);
-        for command in commands {
-            self.propose_command(&command);
-        }
+        self.propose_commands(&commands);
     }
 
     /// The line that ends a request, or what it needs more, in `commands`.
@@ -137,6 +119,8 @@ impl Node {
             Wants::CreateLog(create) => self.answer_create_log(create, commands),
             Wants::Retain(retain) => self.answer_retain(retain, commands),
             Wants::ChangeMembers(change) => self.answer_change(change, commands),
+            Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
+            Wants::ShowLog(show) => self.answer_show_log(show),
         }
     }
 
@@ -150,6 +134,9 @@ impl Node {
                 // Whoever leads next may find it accepted, and create the log.
                 Wants::CreateLog(create) if create.proposed => {
                     refusal.clone().key("log", &create.name)
+                }
+                Wants::DeleteLog(delete) if delete.proposed => {
+                    refusal.clone().key("log", &delete.name)
                 }
                 _ => refusal.clone(),
             };
@@ -189,7 +176,10 @@ impl Node {
                 name: "main".into(),
                 members: vec![(own.0, 1)],
                 auxiliary: Vec::new(),
+                hosts: Vec::new(),
+                retention: Retention::default(),
             });
         }
+        self.shorten_directory();
     }
 }

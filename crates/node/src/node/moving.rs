@@ -43,6 +43,7 @@ const ABDICATE_AGAIN: u64 = 2_000_000;
 
 impl Node {
     pub(super) fn move_members(&mut self) {
+        self.welcome();
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
         for id in ids {
             self.move_log(id);
@@ -164,12 +165,30 @@ impl Node {
         self.directory.members.removed.contains(&node.0) && !self.is_member(node)
     }
 
-    pub(super) fn on_node_removed(&mut self, node: NodeId) {
-        if node == self.env.identity.node && self.directory.members.removed.contains(&node.0) {
+    pub(super) fn tell_if_removed(&self) {
+        let node = self.env.identity.node;
+        if self.directory.members.removed.contains(&node.0) {
             tracing::error!(
                 node = node.0,
                 "this node was removed from the cluster: nobody needs it any more; stop it, and to come back join anew, with --join and an empty directory"
             );
+        }
+    }
+
+    /// Nodes that are to have weight in a log that not all host.
+    fn welcome(&mut self) {
+        let chosen = self.directory.logs.iter();
+        for (id, entry) in chosen.filter(|(_, entry)| !entry.hosts.is_empty()) {
+            let Some(log) = self.logs.get_mut(id) else {
+                continue;
+            };
+            let hosts = entry.hosts.iter().copied().map(NodeId);
+            let alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|p| p.alive);
+            let new = hosts.filter(|node| alive(node) && !log.alive.contains(node));
+            for node in new.collect::<Vec<_>>() {
+                log.set_alive(&mut self.env, node, true);
+                self.dirty.insert(*id);
+            }
         }
     }
 

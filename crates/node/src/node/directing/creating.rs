@@ -1,14 +1,19 @@
 //! `create-log`.
 
-use paxos::ChangeRefused;
+use paxos::{ChangeRefused, NodeId};
 
 use crate::directory::{self, Command, DIRECTORY};
 use crate::line::Refusal;
 use crate::node::Node;
+use crate::retention::Retention;
 
+#[derive(Default)]
 pub(crate) struct CreateLog {
     pub name: String,
+    /// The nodes that host it; empty for all.
+    pub hosts: Vec<u32>,
     pub auxiliary: Vec<u32>,
+    pub retention: Retention,
     pub proposed: bool,
 }
 
@@ -19,9 +24,16 @@ impl Node {
         commands: &mut Vec<Command>,
     ) -> Option<Vec<u8>> {
         let name = &create.name;
+        let own = self.env.identity.node;
         match self.directory.log_by_name(name) {
             // Whoever asks next finds it here; that it has no leader yet is no error to them.
-            Some(id) if create.proposed && !self.logs.contains_key(&id) => None,
+            Some(id)
+                if create.proposed
+                    && self.directory.hosts(id, own)
+                    && !self.logs.contains_key(&id) =>
+            {
+                None
+            }
             Some(id) if create.proposed => {
                 Some(format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0).into_bytes())
             }
@@ -31,30 +43,49 @@ impl Node {
             None if create.proposed || !self.can_direct() => None,
             None => {
                 create.proposed = true;
-                let log = self.logs.get(&DIRECTORY)?;
-                let members = log.engine.state().configuration.members();
-                let members: Vec<(u32, u32)> =
-                    members.iter().map(|m| (m.node.0, m.weight)).collect();
-                if let Err(why) = directory::configuration(&members, &create.auxiliary) {
-                    return Some(refuse_auxiliaries(why, &create.auxiliary, &members).encode());
+                match self.check_members(create) {
+                    Ok(members) => commands.push(Command::CreateLog {
+                        name: name.clone(),
+                        members,
+                        auxiliary: create.auxiliary.clone(),
+                        hosts: create.hosts.clone(),
+                        retention: create.retention,
+                    }),
+                    Err(refusal) => return Some(refusal.encode()),
                 }
-                commands.push(Command::CreateLog {
-                    name: name.clone(),
-                    members,
-                    auxiliary: create.auxiliary.clone(),
-                });
                 None
             }
         }
+    }
+
+    /// What the log's configuration begins with.
+    fn check_members(&self, create: &CreateLog) -> Result<Vec<(u32, u32)>, Refusal> {
+        let nodes = &self.directory.nodes;
+        let stranger = create.hosts.iter();
+        if let Some(stranger) = stranger.copied().find(|n| !nodes.contains_key(&NodeId(*n))) {
+            let known = listed(&mut nodes.keys().map(|node| node.0));
+            return Err(Refusal::new(
+                "bad-request",
+                format!("there is no node {stranger}: choose members among {known}"),
+            ));
+        }
+        let members: Vec<(u32, u32)> = match create.hosts.is_empty() {
+            true => {
+                let log = self.logs.get(&DIRECTORY);
+                let members = log.map(|log| log.engine.state().configuration.members());
+                let members = members.unwrap_or_default().iter();
+                members.map(|m| (m.node.0, m.weight)).collect()
+            }
+            false => create.hosts.iter().map(|node| (*node, 1)).collect(),
+        };
+        directory::configuration(&members, &create.auxiliary)
+            .map_err(|why| refuse_auxiliaries(why, &create.auxiliary, &members))?;
+        Ok(members)
     }
 }
 
 /// Why a log cannot have these auxiliaries, and what would be possible.
 fn refuse_auxiliaries(why: ChangeRefused, auxiliary: &[u32], members: &[(u32, u32)]) -> Refusal {
-    let listed = |nodes: &mut dyn Iterator<Item = u32>| {
-        let nodes: Vec<String> = nodes.map(|node| node.to_string()).collect();
-        nodes.join(", ")
-    };
     let all = listed(&mut members.iter().map(|(node, _)| *node));
     let sentence = match why {
         ChangeRefused::UnknownNode(node) => {
@@ -66,4 +97,9 @@ fn refuse_auxiliaries(why: ChangeRefused, auxiliary: &[u32], members: &[(u32, u3
         ),
     };
     Refusal::new("bad-request", sentence)
+}
+
+fn listed(nodes: &mut dyn Iterator<Item = u32>) -> String {
+    let nodes: Vec<String> = nodes.map(|node| node.to_string()).collect();
+    nodes.join(", ")
 }
