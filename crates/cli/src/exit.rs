@@ -6,7 +6,7 @@
 //! | 1 | failure |
 //! | 2 | wrong usage |
 //! | 3 | nobody reachable, no quorum, or no answer in time |
-//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a node cannot lead |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a node cannot lead, too great a risk |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
@@ -179,7 +179,8 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         | Code::Full
         | Code::Exists
         | Code::Continues
-        | Code::CannotLead => Kind::Refused,
+        | Code::CannotLead
+        | Code::Refused => Kind::Refused,
         Code::NoQuorum | Code::NotLeader | Code::ShuttingDown | Code::Overloaded => {
             Kind::Unreachable
         }

@@ -403,7 +403,7 @@ impl Client {
         }
     }
 
-    fn deadline(&self) -> Instant {
+    pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.cluster.timeouts.total
     }
 }

@@ -106,6 +106,7 @@ codes! {
     Exists = "exists",
     ShuttingDown = "shutting-down",
     Overloaded = "overloaded",
+    Refused = "refused",
 }
 
 impl Refusal {

@@ -58,6 +58,7 @@ mod connection;
 pub mod leader;
 pub mod line;
 mod lookout;
+pub mod members;
 mod read;
 pub mod request;
 mod ring;

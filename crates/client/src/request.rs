@@ -5,6 +5,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, StreamName, StreamPlace, VERSION, Words};
+use crate::members::Change;
 
 /// What a client asks. One request is the first line of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +63,11 @@ pub enum Request {
     ShowLog {
         name: String,
     },
+    Members {
+        /// Of the node that is asked, whether it leads or not.
+        local: bool,
+    },
+    ChangeMembers(Change),
     /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
     Retain {
         log: String,
@@ -247,6 +253,8 @@ impl Request {
                 .key_if("retention", retention.as_ref()),
             Self::DeleteLog { name } => line.word("delete-log").word(name),
             Self::ShowLog { name } => line.word("show-log").word(name),
+            Self::Members { local } => line.word("members").flag("local", *local),
+            Self::ChangeMembers(change) => change.write(line.word("change-members")),
             Self::Retain { log, retention } => {
                 line.word("retain").word(log).key("retention", retention)
             }
@@ -320,6 +328,10 @@ impl Request {
             "show-log" => Self::ShowLog {
                 name: words.word("NAME")?,
             },
+            "members" => Self::Members {
+                local: words.flag("local")?,
+            },
+            "change-members" => Self::ChangeMembers(Change::parse(&mut words)?),
             "retain" => Self::Retain {
                 log: words.word("LOG")?,
                 retention: words
@@ -336,6 +348,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::Action;
 
     #[test]
     fn requests_are_written_as_the_page_says() {
@@ -431,6 +444,23 @@ mod tests {
                 Request::ShowLog {
                     name: "spare".to_owned(),
                 },
+            ),
+            ("logberg/1 members\n", Request::Members { local: false }),
+            (
+                "logberg/1 change-members replace 3 4 plan=1\n",
+                Request::ChangeMembers(Change {
+                    plan: true,
+                    ..Change::new(Action::Replace { old: 3, new: 4 })
+                }),
+            ),
+            (
+                "logberg/1 change-members weight 3 2 log=main,b force=1 version=7\n",
+                Request::ChangeMembers(Change {
+                    logs: vec!["main".to_owned(), "b".to_owned()],
+                    force: true,
+                    version: Some(7),
+                    ..Change::new(Action::Weight { node: 3, weight: 2 })
+                }),
             ),
             (
                 "logberg/1 retain spare retention=10GiB,7d\n",

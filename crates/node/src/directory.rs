@@ -8,6 +8,7 @@ use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
 
 use crate::LogId;
+use crate::membership::registry::{self, Members};
 use crate::retention::Retention;
 
 pub const DIRECTORY: LogId = LogId(0);
@@ -47,6 +48,16 @@ pub enum Command {
         log: String,
         retention: Retention,
     },
+    ChangeMembers(registry::Change),
+    /// An empty one is none.
+    SetZone {
+        node: u32,
+        zone: String,
+    },
+    /// Of a node that is to leave, once it has weight nowhere.
+    RemoveNode {
+        node: u32,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +67,7 @@ pub struct Directory {
     pub logs: BTreeMap<LogId, LogEntry>,
     /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
     pub last_log: LogId,
+    pub members: Members,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,7 +104,10 @@ pub struct LogEntry {
 impl Directory {
     pub fn apply(&mut self, command: &Command) {
         match command {
-            Command::SetVoters { voters } => self.voters = *voters,
+            Command::SetVoters { voters } => {
+                self.voters = *voters;
+                self.grow();
+            }
             Command::AddNode { id, address, disk } => {
                 let entry = NodeEntry {
                     address: address.clone(),
@@ -103,9 +118,10 @@ impl Directory {
                     Some(known) if known.disk != *disk => {}
                     Some(known) => *known = entry,
                     // It asked twice, and has its id already.
-                    None if has_id => {}
+                    None if has_id || self.members.removed.contains(id) => {}
                     None => {
                         self.nodes.insert(NodeId(*id), entry);
+                        self.grow();
                     }
                 }
             }
@@ -129,10 +145,14 @@ impl Directory {
                             ..LogEntry::default()
                         },
                     );
+                    let by_hand = !hosts.is_empty();
+                    self.members.on_log_created(self.last_log, members, by_hand);
+                    self.grow();
                 }
             }
             Command::DeleteLog { id } => {
                 self.logs.remove(&LogId(*id));
+                self.members.wanted.remove(id);
             }
             Command::SetRetention { log, retention } => {
                 let mut logs = self.logs.values_mut();
@@ -140,7 +160,37 @@ impl Directory {
                     entry.retention = *retention;
                 }
             }
+            Command::ChangeMembers(change) => {
+                let nodes = self.nodes.keys().map(|node| node.0).collect();
+                self.members.change(change, &nodes);
+                self.host_members();
+            }
+            Command::SetZone { node, zone } => {
+                if self.nodes.contains_key(&NodeId(*node)) {
+                    self.members.set_zone(*node, zone);
+                }
+            }
+            Command::RemoveNode { node } => {
+                if self.members.remove(*node) {
+                    self.nodes.remove(&NodeId(*node));
+                }
+            }
         }
+    }
+
+    /// Whoever is to have weight has to be there.
+    fn host_members(&mut self) {
+        for (id, entry) in self.logs.iter_mut().filter(|(_, e)| !e.hosts.is_empty()) {
+            let wanted = self.members.wanted.get(&id.0).into_iter();
+            let wanted = wanted.flat_map(|wanted| wanted.weights.keys().copied());
+            let new: Vec<u32> = wanted.filter(|n| !entry.hosts.contains(n)).collect();
+            entry.hosts.extend(new);
+        }
+    }
+
+    fn grow(&mut self) {
+        let nodes = self.nodes.keys().map(|node| node.0);
+        self.members.grow(nodes, self.voters);
     }
 
     /// Whether this node is to host that log. Of a log that is not listed nobody knows better.
@@ -221,6 +271,11 @@ mod tests {
                 log: "main".into(),
                 retention: "7d".parse().unwrap(),
             },
+            Command::SetZone {
+                node: 1,
+                zone: "a".into(),
+            },
+            Command::RemoveNode { node: 1 },
         ];
         let mut once = Directory::default();
         commands.iter().for_each(|c| once.apply(c));

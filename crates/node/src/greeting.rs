@@ -9,7 +9,8 @@ use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
 use crate::env::Place;
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
-use crate::node::{JoinCluster, Node, Request as Pending, Retain, Wants};
+use crate::membership::change::Ask;
+use crate::node::{ChangeMembers, JoinCluster, Node, Request as Pending, Retain, Wants};
 use crate::op::{BLOCK, ConnId, Received};
 use crate::retention::{BadRetention, Retention};
 
@@ -349,6 +350,19 @@ impl Node {
                     }),
                 )?;
             }
+            "members" => {
+                request.allow(0, &["local"])?;
+                if !request.flag("local")? {
+                    self.directing()?;
+                }
+                let line = self.members_line();
+                self.env.part(conn, line.as_bytes());
+            }
+            "change-members" => {
+                let ask = Ask::parse(request)?;
+                let proposed = None;
+                self.await_directory(conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))?;
+            }
             "join" => {
                 request.allow(0, &["address", "disk"])?;
                 let address = request.require("address")?.to_string();
@@ -375,7 +389,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, delete-log, show-log, retain, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
                     ),
                 ));
             }
@@ -394,14 +408,19 @@ impl Node {
         Err(self.not_hosted(name))
     }
 
-    fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return Err(Refusal::new(
+    /// Only who leads the directory knows all that is in it.
+    fn directing(&self) -> Result<(), Refusal> {
+        let log = self.logs.get(&DIRECTORY).ok_or_else(|| {
+            Refusal::new(
                 "not-leader",
                 "this node is still joining; ask again in a moment",
-            ));
-        };
-        log.check_leading(&self.env)?;
+            )
+        })?;
+        log.check_leading(&self.env)
+    }
+
+    fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
+        self.directing()?;
         self.env.conns.insert(conn, Place::Request(DIRECTORY));
         self.requests.push(Pending {
             conn,

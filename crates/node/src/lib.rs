@@ -39,6 +39,7 @@ pub mod directory;
 mod inspect;
 mod join;
 mod lead;
+mod membership;
 mod node;
 mod peers;
 pub mod retention;

@@ -23,13 +23,18 @@ use crate::{ClusterId, LogId};
 mod agenda;
 mod directing;
 mod hosting;
+mod moving;
 mod removing;
+mod showing;
 mod splitting;
 
 use agenda::Agenda;
-pub(crate) use directing::{CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log};
+pub(crate) use directing::{
+    ChangeMembers, CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log,
+};
 use directing::{Directing, directory_members};
 use hosting::Creating;
+use moving::Move;
 use removing::Removing;
 
 pub struct Node {
@@ -60,6 +65,8 @@ pub struct Node {
     next_tick: Time,
     /// Since when peers are silent.
     away_since: BTreeMap<NodeId, Time>,
+    /// Where this node leads and the configuration is not what is wanted.
+    pub(crate) moves: BTreeMap<LogId, Move>,
     stopping_since: Option<Time>,
     /// Everything is handed over and flushed; the files are being closed.
     closing_since: Option<Time>,
@@ -90,6 +97,7 @@ pub(crate) enum Wants {
     Join(JoinCluster),
     CreateLog(CreateLog),
     Retain(Retain),
+    ChangeMembers(ChangeMembers),
     DeleteLog(DeleteLog),
     ShowLog(ShowLog),
 }
@@ -137,6 +145,7 @@ impl Node {
             space_asked: false,
             next_tick: now,
             away_since: BTreeMap::new(),
+            moves: BTreeMap::new(),
             stopping_since: None,
             closing_since: None,
             finished: false,
@@ -179,7 +188,7 @@ impl Node {
         self.env.disk_is_full = full;
         self.lead_directory();
         self.answer_requests();
-        self.promote();
+        self.move_members();
         self.split();
         self.keep_to_retention();
         self.advance_creating();

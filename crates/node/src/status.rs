@@ -94,7 +94,7 @@ struct Continues {
     at: u64,
 }
 
-fn line(value: &impl Serialize) -> String {
+pub(crate) fn line(value: &impl Serialize) -> String {
     match serde_json::to_string(value) {
         Ok(json) => format!("ok {json}\n"),
         Err(e) => format!("error bad-request: {e}\n"),

@@ -136,6 +136,12 @@ mutations! {
     EraSkipped "era-skipped" "paxos::safety::may_choose"
         "A term chooses slots of its own era and of the next one only."
 
+    // Members.
+    WeightBeforeBytes "weight-before-bytes" "node::moving::lacks_for_weight"
+        "A node is given weight once it durably holds all that was chosen before."
+    DecrementWhileBytesMissing "decrement-while-bytes-missing" "node::moving::lacks_to_lose"
+        "A node loses weight only when active members that are a quorum after it durably hold all untrimmed bytes."
+
     // Reads.
     ReadWithoutRound "read-without-round" "paxos::reads::settle_reads"
         "A linearizable read waits for a round of confirmations begun after it arrived."

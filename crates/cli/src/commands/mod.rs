@@ -41,6 +41,7 @@ commands! {
     status Status,
     log Log,
     leader Leader,
+    members Members,
     node Node,
     dev Dev,
     verify Verify,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Command, Directory, LogEntry, NodeEntry};
 use crate::LogId;
+use crate::membership::registry::Members;
 
 #[derive(Serialize, Deserialize)]
 struct Page {
@@ -15,6 +16,8 @@ struct Page {
     last_log: u32,
     nodes: BTreeMap<u32, NodeEntry>,
     logs: BTreeMap<u32, LogEntry>,
+    #[serde(default)]
+    members: Members,
 }
 
 impl StateMachine for Directory {
@@ -33,6 +36,7 @@ impl StateMachine for Directory {
             last_log: self.last_log.0,
             nodes: nodes.collect(),
             logs: logs.collect(),
+            members: self.members.clone(),
         };
         serde_json::to_vec(&page).expect("numbers and text are always JSON")
     }
@@ -49,6 +53,7 @@ impl StateMachine for Directory {
             nodes: nodes.collect(),
             logs: logs.collect(),
             last_log: LogId(page.last_log),
+            members: page.members,
         };
         Ok(())
     }
@@ -70,6 +75,7 @@ mod tests {
             r#"{"command":"create-log","name":"a","members":[[1,1]]}"#,
             r#"{"command":"create-log","name":"b","members":[[1,1]],"hosts":[1],"retention":{"age":null,"bytes":9}}"#,
             r#"{"command":"delete-log","id":1}"#,
+            r#"{"command":"set-zone","node":1,"zone":"a"}"#,
             r#"{"command":"set-retention","log":"b","retention":{"age":null,"bytes":7}}"#,
         ];
         let mut directory = Directory::default();

@@ -1,8 +1,8 @@
 //! The node's part in the cluster's directory: applying its commands, and, where it leads, making
-//! them: nodes that join, logs that are created, votes for nodes that hold everything.
+//! them: nodes that join, logs that are created.
 
 use commands::Batch;
-use paxos::{Action, Outcome};
+use paxos::Outcome;
 
 use super::{Node, Wants};
 use crate::config::Start;
@@ -11,6 +11,7 @@ use crate::env::LogEvent;
 use crate::retention::Retention;
 
 mod applying;
+mod changing;
 mod creating;
 mod deleting;
 mod joining;
@@ -18,6 +19,7 @@ mod retaining;
 mod showing;
 
 pub(super) use applying::Directing;
+pub(crate) use changing::ChangeMembers;
 pub(crate) use creating::CreateLog;
 pub(crate) use deleting::{DeleteLog, unknown_log};
 pub(crate) use joining::JoinCluster;
@@ -116,6 +118,7 @@ impl Node {
             Wants::Join(join) => self.answer_join(join, commands),
             Wants::CreateLog(create) => self.answer_create_log(create, commands),
             Wants::Retain(retain) => self.answer_retain(retain, commands),
+            Wants::ChangeMembers(change) => self.answer_change(change, commands),
             Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
             Wants::ShowLog(show) => self.answer_show_log(show),
         }
@@ -178,45 +181,5 @@ impl Node {
             });
         }
         self.shorten_directory();
-    }
-
-    /// Gives weight to nodes that hold everything, until there are as many voters as wanted.
-    pub(super) fn promote(&mut self) {
-        let voters = self.directory.voters as usize;
-        for (id, log) in &mut self.logs {
-            if !log.can_propose() {
-                continue;
-            }
-            let state = log.engine.state();
-            if state.configuration.members().len() >= voters {
-                continue;
-            }
-            let first_unchosen = log.engine.first_unchosen().0;
-            let ready = self.directory.nodes.keys().copied().find(|node| {
-                !state.configuration.contains(*node)
-                    && log.alive.contains(node)
-                    && log.engine.peer_missing_bytes(*node) == Some(0)
-                    && log.engine.peer_accepted_up_to(*node).is_some_and(|s| {
-                        s.0 + self.env.limits.unchosen_bytes_max / 4 >= first_unchosen
-                    })
-            });
-            if let Some(node) = ready {
-                let change = paxos::Change::Increment(node);
-                let from = state.era;
-                tracing::info!(
-                    log = id.0,
-                    node = node.0,
-                    "giving weight to a node that holds everything"
-                );
-                if log
-                    .engine
-                    .propose(self.env.now, Action::Reconfigure { from, change })
-                    .is_ok()
-                {
-                    log.drain(&mut self.env);
-                    self.dirty.insert(*id);
-                }
-            }
-        }
     }
 }

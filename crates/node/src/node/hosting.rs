@@ -186,6 +186,9 @@ impl Node {
         if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
             return;
         }
+        if self.is_removed(id) {
+            return;
+        }
         if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
             self.env.addresses.insert(id, address.to_string());
             self.save_peers();

@@ -129,6 +129,7 @@ impl Node {
             self.delete_log(id);
         }
         self.part_from_strangers();
+        self.tell_if_removed();
     }
 
     /// A log's replica has to do only with nodes that host it.
