@@ -127,6 +127,9 @@ impl Conversation {
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }
+            Request::Members { .. } | Request::ChangeMembers(_) => {
+                self.refuse(Refusal::new(Code::Refused, "Members do not change here."))
+            }
             Request::Lead { .. } => {
                 self.refuse(Refusal::new(Code::CannotLead, "Nobody else leads here."))
             }
