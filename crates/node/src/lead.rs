@@ -115,17 +115,17 @@ impl Log {
                 if let Err(refusal) = self.check_successor(env, asked.to) {
                     return env.refuse(asked.conn, refusal);
                 }
+                let too_far = |lag: u64| lag > env.limits.unchosen_bytes_max / 4;
                 match self.lag_of_successor(env, asked.to) {
-                    Some(lag) if lag > env.limits.unchosen_bytes_max / 4 => {
-                        if late(asked.since) {
-                            return env.refuse(asked.conn, self.behind(asked.to, lag));
-                        }
+                    Some(lag) if too_far(lag) && late(asked.since) => {
+                        return env.refuse(asked.conn, self.behind(asked.to, lag));
                     }
-                    Some(_) if self.can_propose() => {
+                    Some(lag) if !too_far(lag) && self.can_propose() => {
                         let at = env.now;
                         asked.began = Some(Began { at, term });
                         self.input(env, Input::Abdicate { to: asked.to });
                     }
+                    Some(lag) if too_far(lag) => {}
                     _ if late(asked.since) => return env.refuse(asked.conn, no_quorum()),
                     _ => {}
                 }
