@@ -1,5 +1,7 @@
 //! What elections are made of: leaders that go at the wrong moment.
 
+use std::ops::Range;
+
 use node::op::Time;
 use node::{LogView, Node};
 use paxos::{NodeId, Role};
@@ -14,7 +16,10 @@ const LASTS_US: u64 = 100_000;
 
 /// So long after its return a deposed leader may be killed for the bytes that it alone has.
 const HUNT_US: u64 = 3_000_000;
-const LOOK_EVERY_US: u64 = 2_000;
+const LOOK_EVERY_US: Range<u64> = 200..2_000;
+
+/// Its peers have noticed by then.
+const UNHEARD_US: u64 = 1_000_000;
 
 /// And it stays dead for longer than anybody waits for bytes.
 const DEAD_US: u64 = 15_000_000;
@@ -33,10 +38,15 @@ impl Nemesis {
     pub(super) fn depose(&mut self, world: &mut World) {
         let now = world.now();
         let longest_us = LASTS_US << self.random.below(7);
-        let lasts_us = self.random.within(&(LASTS_US..longest_us));
-        let (kind, from_peers_only) = (self.random.below(8), self.random.below(4) > 0);
+        let mut lasts_us = self.random.within(&(LASTS_US..longest_us));
+        let (mut kind, mut from_peers_only) = (self.random.below(8), self.random.below(4) > 0);
         let hunted = self.random.coin();
-        let scarce = self.random.coin();
+        let scarce = hunted && self.random.coin();
+        if scarce {
+            // Clients go on giving it bytes that nobody else gets.
+            (kind, from_peers_only) = (7, true);
+            lasts_us = lasts_us.max(UNHEARD_US);
+        }
         let last = self.until.0 - 1;
         let over = Time((now.0 + lasts_us).min(last));
         let (hunt_until, dead_until) = match hunted {
@@ -70,7 +80,9 @@ impl Nemesis {
             true => self.send_away(world, &[victim], hunt_until),
             false => Vec::new(),
         };
+        let latency_us = self.swarm.network.latency_us.start;
         let hunt = Hunt {
+            look_every_us: latency_us.clamp(LOOK_EVERY_US.start, LOOK_EVERY_US.end),
             nodes: self.nodes.clone(),
             prey: victim,
             away,
@@ -139,6 +151,7 @@ impl Nemesis {
 
 /// For a deposed leader, once its successor needs the bytes that it alone has.
 struct Hunt {
+    look_every_us: u64,
     nodes: Vec<HostId>,
     prey: HostId,
     /// They come back as soon as it is dead, so that there is a quorum without it.
@@ -160,7 +173,7 @@ impl Hunt {
         if nodes.any(|host| lacks_bytes_of(world, *host, id)) {
             return self.strike(world);
         }
-        let again = Time(world.now().0 + LOOK_EVERY_US);
+        let again = Time(world.now().0 + self.look_every_us);
         world.at(again, move |world| self.look(world));
     }
 

@@ -59,12 +59,14 @@ pub fn draw(seed: u64) -> Scenario {
         let weight = 1 + random.below(16) as u32;
         scenario.swarm.acts.push((Act::Depose, weight));
     }
-    if random.below(4) == 0 {
+    let only_deposes = random.below(4) == 0;
+    if only_deposes {
         // Nothing else, one after the other, with time for each to show.
         scenario.swarm.acts = vec![(Act::Depose, 1)];
         scenario.swarm.rest_us = 300_000..2_000_000;
         scenario.swarm.victims_max = scenario.swarm.victims_max.max(1);
         scenario.harm_us = 16_000_000;
+        scenario.begin_well = true;
     }
     if damaged && random.coin() {
         let weight = 1 + random.below(8) as u32;
@@ -75,7 +77,7 @@ pub fn draw(seed: u64) -> Scenario {
     }
     // What all must remember has to be on their disks before some may stay away.
     let spoiled = damaged || loses_disk;
-    scenario.swarm.leaves_dead = scenario.begin_well && !spoiled && random.coin();
+    scenario.swarm.leaves_dead = scenario.begin_well && !spoiled && (random.coin() || only_deposes);
     scenario.probes = random.below(4) > 0;
     scenario.patience_us = match random.below(4) {
         0 => 10_000_000,
