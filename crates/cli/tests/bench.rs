@@ -122,3 +122,27 @@ fn an_auxiliary_saves_a_copy_and_stands_in_when_a_follower_dies() {
     assert!(number(&report, "pause_max_ms") > 0.0);
     assert_empty(directory.path());
 }
+
+#[test]
+fn idle_logs_are_created_looked_at_and_led_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "many-logs --logs 12 --seconds 0.5 --at-once 4";
+    let report = json(&bench(directory.path(), arguments));
+    assert_eq!(number(&report, "logs"), 12.0);
+    for figure in ["created_in_s", "led_after_s"] {
+        assert!(number(&report, figure) > 0.0, "{report}");
+    }
+    let nodes = report["nodes"].as_array().expect("a list");
+    assert_eq!(nodes.len(), 3);
+    for node in nodes {
+        for figure in [
+            "peak_rss_bytes",
+            "disk_bytes",
+            "open_files",
+            "answers_after_s",
+        ] {
+            assert!(number(node, figure) > 0.0, "{report}");
+        }
+    }
+    assert_empty(directory.path());
+}

@@ -6,8 +6,8 @@ use sim::mutations::{Broken, Search, first_violation};
 
 const SEEDS: u64 = 12;
 
-/// One of each kind: promises, acceptances, choosing, disks, names, writers, readers.
-const SOON: [Mutation; 8] = [
+/// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions.
+const SOON: [Mutation; 9] = [
     Mutation::PromiseBeforeDurable,
     Mutation::BoundSlotPromisedFree,
     Mutation::AckBeforeDurability,
@@ -16,6 +16,7 @@ const SOON: [Mutation; 8] = [
     Mutation::StreamNumberReused,
     Mutation::AcknowledgedWhenProposed,
     Mutation::MissingBytesAreAnEnd,
+    Mutation::DeletedLogResurrected,
 ];
 
 fn unseen(asserts: bool) -> Vec<Mutation> {

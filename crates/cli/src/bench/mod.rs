@@ -7,6 +7,7 @@
 //!   auxiliary  cluster, two logs, the active follower killed ─┤
 //!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
 //!   catch-up   cluster, a node that was away, acks ───────┤
+//!   many-logs  cluster, idle logs, a start of all nodes ────┤
 //!   elections  cluster and busy cores ────────────────────────┤
 //!   machine    the disk, the loopback and memory themselves ──┘
 //! ```
@@ -38,6 +39,7 @@ pub mod catch_up;
 pub mod elections;
 pub mod failover;
 pub mod machine;
+pub mod many_logs;
 pub mod memory;
 pub mod moves;
 

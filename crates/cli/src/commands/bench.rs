@@ -16,7 +16,7 @@ did something else meanwhile is none.
 Example: what agreement costs
   logberg bench append --seconds 20";
 
-/// Measure: appends, failover, moved leaders, auxiliaries, memory, elections, the machine
+/// Measure: appends, failover, moved leaders, auxiliaries, memory, many logs, elections, the machine
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -32,6 +32,7 @@ enum Bench {
     Auxiliary(bench::auxiliary::Arguments),
     Memory(bench::memory::Arguments),
     CatchUp(bench::catch_up::Arguments),
+    ManyLogs(bench::many_logs::Arguments),
     Elections(bench::elections::Arguments),
     Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
@@ -56,6 +57,7 @@ impl Arguments {
             Bench::Auxiliary(arguments) => arguments.run(global.json),
             Bench::Memory(arguments) => arguments.run(global.json),
             Bench::CatchUp(arguments) => arguments.run(global.json),
+            Bench::ManyLogs(arguments) => arguments.run(global.json),
             Bench::Elections(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers),

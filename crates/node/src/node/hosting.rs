@@ -132,9 +132,11 @@ impl Node {
                 );
                 self.logs.insert(id, log);
                 self.log_appeared(id);
+                if self.directory.is_deleted(id) {
+                    self.delete_log(id); // Meanwhile.
+                }
             }
         }
-        self.keep_to_directory(); // One of them may have been deleted meanwhile.
     }
 
     pub(crate) fn save_manifest(&mut self) {

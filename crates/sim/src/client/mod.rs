@@ -7,6 +7,7 @@
 mod appender;
 mod asker;
 mod chain;
+mod churner;
 mod content;
 mod conversation;
 mod line;
@@ -16,6 +17,7 @@ mod trimmer;
 pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
 pub use asker::Asker;
 pub use chain::{Chain, SharedChain};
+pub use churner::Churner;
 pub use content::{byte_at, crc32c, fill};
 pub use line::Line;
 pub use reader::{Reader, ReaderConfig, ReaderCounts};

@@ -17,10 +17,11 @@ mod files;
 mod history;
 mod promises;
 mod ranges;
+mod removals;
 mod replica;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use node::format::codec;
 use node::op::Op;
@@ -40,6 +41,8 @@ pub(crate) struct Witness {
     logs: BTreeMap<LogId, History>,
     replicas: BTreeMap<(LogId, NodeId), Replica>,
     names: BTreeMap<String, LogId>,
+    /// Which node gave up which log.
+    removed: BTreeSet<(LogId, NodeId)>,
     /// The whole state of a log up to a slot, by whoever was first to know it.
     states: BTreeMap<(LogId, Slot), Digest>,
     /// Bytes of streams that are no client's, by whoever held them first.
@@ -89,6 +92,7 @@ impl Witness {
             Op::Send { slices, .. } => self.on_send(host, slices),
             Op::Open { .. } | Op::Write { .. } => self.on_disk_op(host, op, number),
             Op::Remove { .. } | Op::Rename { .. } => self.on_file_op(host, op),
+            Op::RemoveDirectory { path, .. } => self.on_removal(host, path),
             _ => {}
         }
     }
@@ -112,6 +116,8 @@ impl Witness {
             seen.node = node.id();
             node.check_invariants();
             let now = world.hosts[host.index()].clock.shows(world.now());
+            seen.promises
+                .keep(|log| node.log_views().any(|view| view.id == log));
             for view in node.log_views() {
                 check_awake(now, &view);
                 self.look(host, &view);
@@ -153,6 +159,14 @@ impl Witness {
 
     /// A node's view of one log, if anything in it changed.
     fn look(&mut self, host: HostId, view: &LogView) {
+        let Some(seen) = self.hosts.get(&host) else {
+            return;
+        };
+        let whose = Whose {
+            node: seen.node,
+            log: view.id,
+        };
+        self.check_not_removed(whose);
         let Some(seen) = self.hosts.get_mut(&host) else {
             return;
         };

@@ -28,6 +28,11 @@ impl Listing {
         }
     }
 
+    /// Other logs are not hosted any more.
+    pub fn keep(&mut self, hosted: impl Fn(LogId) -> bool) {
+        self.unlisted.retain(|log, _| hosted(*log));
+    }
+
     pub fn on_listed(&mut self, log: LogId, promised: PromisedTerm) {
         let listed = self.listed.entry(log).or_default();
         *listed = promised.max(*listed);

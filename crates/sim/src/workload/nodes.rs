@@ -9,10 +9,13 @@ use node::op::{Disk, Time};
 use paxos::Role;
 
 use super::draw::MORE_LOGS;
-use crate::client::Asker;
+use crate::client::{Asker, Churner};
 use crate::host::{HostId, Process};
 use crate::scenario::{Cluster, Scenario};
 use crate::world::World;
+
+/// Created and deleted by a client all the time, in a part of the seeds.
+const PASSING_LOG: &str = "passing";
 
 /// Windows, segments and memory so small that all of them fill up and roll over.
 pub fn small_limits() -> Limits {
@@ -73,6 +76,17 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         cluster.world.start(host, asker).expect("it needs no disk");
         cluster.add_writer(log);
     }
+    if scenario.seed % 3 == 2 {
+        let host = cluster.world.add_host("churner");
+        let addresses = cluster.addresses.clone();
+        let rest_us = scenario.harm_us / 16;
+        let churner = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
+            let churner = Churner::new(PASSING_LOG, addresses.clone(), 8, rest_us);
+            Ok(Box::new(churner))
+        };
+        let started = cluster.world.start(host, churner);
+        started.expect("it needs no disk");
+    }
     cluster
 }
 
@@ -93,12 +107,18 @@ pub(super) fn is_whole(world: &World, nodes: &[HostId], members: usize) -> bool 
     let Some(all) = all else { return false };
     // The directory, `main`, and those that clients created.
     let logs = 2 + MORE_LOGS.len();
-    let nexts = |node: &Node| -> Vec<_> { node.log_views().map(|v| v.state.next).collect() };
+    let nexts = |node: &Node| -> Vec<_> {
+        let lasting = node.log_views().filter(|view| view.name != PASSING_LOG);
+        lasting.map(|view| view.state.next).collect()
+    };
     let first = nexts(all[0]);
     if first.len() != logs || all[1..].iter().any(|node| nexts(node) != first) {
         return false;
     }
     let whole = |view: node::LogView| {
+        if view.name == PASSING_LOG {
+            return true;
+        }
         let voters = view.state.configuration.members();
         let all_vote = voters.len() == members && voters.iter().all(|voter| voter.weight == 1);
         view.stopped.is_none() && all_vote && view.missing().is_empty()

@@ -134,12 +134,13 @@ impl Node {
 
     /// A log's replica has to do only with nodes that host it.
     fn part_from_strangers(&mut self) {
-        for (id, log) in &mut self.logs {
-            let strangers = log
-                .alive
-                .iter()
-                .filter(|peer| !self.directory.hosts(*id, **peer));
-            let strangers: Vec<NodeId> = strangers.copied().collect();
+        for (id, entry) in &self.directory.logs {
+            let Some(log) = self.logs.get_mut(id).filter(|_| !entry.hosts.is_empty()) else {
+                continue;
+            };
+            let peers = log.alive.iter().copied();
+            let strangers = peers.filter(|peer| !self.directory.hosts(*id, *peer));
+            let strangers: Vec<NodeId> = strangers.collect();
             for peer in strangers {
                 log.break_links(&mut self.env, peer);
                 log.set_alive(&mut self.env, peer, false);
