@@ -104,6 +104,8 @@ codes! {
     Exists = "exists",
     ShuttingDown = "shutting-down",
     Overloaded = "overloaded",
+    Refused = "refused",
+    UnknownNode = "unknown-node",
 }
 
 impl Refusal {

@@ -57,13 +57,14 @@ mod cluster;
 mod connection;
 pub mod line;
 mod lookout;
+pub mod members;
 mod read;
 pub mod request;
 mod ring;
 
 use std::sync::Arc;
 
-pub use admin::AdminError;
+pub use admin::{AdminError, LogDetails, NewLog};
 pub use answer::{ReadEnd, Refusal};
 pub use append::{AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics};
 pub use cluster::{Said, Timeouts, Unreachable};

@@ -5,6 +5,7 @@ use std::num::ParseIntError;
 use std::str::FromStr;
 
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, StreamName, StreamPlace, VERSION, Words};
+use crate::members::Change;
 
 /// What a client asks. One request is the first line of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,9 +45,24 @@ pub enum Request {
     Logs,
     CreateLog {
         name: String,
+        /// Ids of the nodes that are to host it; none for all.
+        members: NodeIds,
         /// Ids of the nodes that are to be auxiliary.
         auxiliary: NodeIds,
+        /// As in `Retain`.
+        retention: Option<String>,
     },
+    DeleteLog {
+        name: String,
+    },
+    ShowLog {
+        name: String,
+    },
+    Members {
+        /// Of the node that is asked, whether it leads or not.
+        local: bool,
+    },
+    ChangeMembers(Change),
     /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
     Retain {
         log: String,
@@ -218,10 +234,21 @@ impl Request {
             Self::Status => line.word("status"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
-            Self::CreateLog { name, auxiliary } => line
+            Self::CreateLog {
+                name,
+                members,
+                auxiliary,
+                retention,
+            } => line
                 .word("create-log")
                 .word(name)
-                .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary)),
+                .key_if("members", (!members.0.is_empty()).then_some(members))
+                .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary))
+                .key_if("retention", retention.as_ref()),
+            Self::DeleteLog { name } => line.word("delete-log").word(name),
+            Self::ShowLog { name } => line.word("show-log").word(name),
+            Self::Members { local } => line.word("members").flag("local", *local),
+            Self::ChangeMembers(change) => change.write(line.word("change-members")),
             Self::Retain { log, retention } => {
                 line.word("retain").word(log).key("retention", retention)
             }
@@ -281,8 +308,20 @@ impl Request {
             "logs" => Self::Logs,
             "create-log" => Self::CreateLog {
                 name: words.word("NAME")?,
+                members: words.key_as("members")?.unwrap_or_default(),
                 auxiliary: words.key_as("auxiliary")?.unwrap_or_default(),
+                retention: words.key("retention"),
             },
+            "delete-log" => Self::DeleteLog {
+                name: words.word("NAME")?,
+            },
+            "show-log" => Self::ShowLog {
+                name: words.word("NAME")?,
+            },
+            "members" => Self::Members {
+                local: words.flag("local")?,
+            },
+            "change-members" => Self::ChangeMembers(Change::parse(&mut words)?),
             "retain" => Self::Retain {
                 log: words.word("LOG")?,
                 retention: words
@@ -299,6 +338,7 @@ impl Request {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::members::Action;
 
     #[test]
     fn requests_are_written_as_the_page_says() {
@@ -362,15 +402,48 @@ mod tests {
                 "logberg/1 create-log spare\n",
                 Request::CreateLog {
                     name: "spare".to_owned(),
+                    members: NodeIds::default(),
                     auxiliary: NodeIds::default(),
+                    retention: None,
                 },
             ),
             (
-                "logberg/1 create-log spare auxiliary=3,5\n",
+                "logberg/1 create-log spare members=1,3,4 auxiliary=3 retention=10GiB,7d\n",
                 Request::CreateLog {
                     name: "spare".to_owned(),
-                    auxiliary: NodeIds(vec![3, 5]),
+                    members: NodeIds(vec![1, 3, 4]),
+                    auxiliary: NodeIds(vec![3]),
+                    retention: Some("10GiB,7d".to_owned()),
                 },
+            ),
+            (
+                "logberg/1 delete-log spare\n",
+                Request::DeleteLog {
+                    name: "spare".to_owned(),
+                },
+            ),
+            (
+                "logberg/1 show-log spare\n",
+                Request::ShowLog {
+                    name: "spare".to_owned(),
+                },
+            ),
+            ("logberg/1 members\n", Request::Members { local: false }),
+            (
+                "logberg/1 change-members replace 3 4 plan=1\n",
+                Request::ChangeMembers(Change {
+                    plan: true,
+                    ..Change::new(Action::Replace { old: 3, new: 4 })
+                }),
+            ),
+            (
+                "logberg/1 change-members weight 3 2 log=main,b force=1 version=7\n",
+                Request::ChangeMembers(Change {
+                    logs: vec!["main".to_owned(), "b".to_owned()],
+                    force: true,
+                    version: Some(7),
+                    ..Change::new(Action::Weight { node: 3, weight: 2 })
+                }),
             ),
             (
                 "logberg/1 retain spare retention=10GiB,7d\n",

@@ -6,13 +6,15 @@ use paxos::Time;
 
 use crate::LogId;
 use crate::buffer::Buffer;
-use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
+use crate::directory::DIRECTORY;
 use crate::env::Place;
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
-use crate::node::{Node, Request as Pending, Wants};
+use crate::membership::change::Ask;
+use crate::node::{ChangeMembers, JoinCluster, Node, Request as Pending, Retain, Wants};
 use crate::op::{BLOCK, ConnId, Received};
 use crate::retention::{BadRetention, Retention};
 
+mod logs;
 mod peer;
 
 pub(crate) struct Greeting {
@@ -314,40 +316,9 @@ impl Node {
                 let line = self.logs_line();
                 self.env.part(conn, line.as_bytes());
             }
-            "create-log" => {
-                request.allow(1, &["auxiliary"])?;
-                let name = request
-                    .words
-                    .first()
-                    .ok_or(LineError::Missing("the log's name"))?
-                    .clone();
-                let nodes = request
-                    .get("auxiliary")
-                    .into_iter()
-                    .flat_map(|n| n.split(','));
-                let auxiliary: Result<Vec<u32>, _> = nodes.map(str::parse).collect();
-                let auxiliary = auxiliary.map_err(|_| {
-                    Refusal::new(
-                        "bad-request",
-                        "auxiliary is node ids with commas between them",
-                    )
-                })?;
-                check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
-                if name == DIRECTORY_NAME || self.directory.log_by_name(&name).is_some() {
-                    return Err(Refusal::new(
-                        "exists",
-                        format!("a log named {name} exists already"),
-                    ));
-                }
-                self.await_directory(
-                    conn,
-                    Wants::CreateLog {
-                        name,
-                        auxiliary,
-                        proposed: false,
-                    },
-                )?;
-            }
+            "create-log" => self.on_create_log(conn, request)?,
+            "delete-log" => self.on_delete_log(conn, request)?,
+            "show-log" => self.on_show_log(conn, request)?,
             "retain" => {
                 request.allow(1, &["retention"])?;
                 let text = request.require("retention")?;
@@ -364,12 +335,25 @@ impl Node {
                 let log = request.words.first().cloned().unwrap_or_default();
                 self.await_directory(
                     conn,
-                    Wants::Retain {
+                    Wants::Retain(Retain {
                         log,
                         retention,
                         proposed: false,
-                    },
+                    }),
                 )?;
+            }
+            "members" => {
+                request.allow(0, &["local"])?;
+                if !request.flag("local")? {
+                    self.directing()?;
+                }
+                let line = self.members_line();
+                self.env.part(conn, line.as_bytes());
+            }
+            "change-members" => {
+                let ask = Ask::parse(request)?;
+                let proposed = None;
+                self.await_directory(conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))?;
             }
             "join" => {
                 request.allow(0, &["address", "disk"])?;
@@ -384,12 +368,12 @@ impl Node {
                 let disk = disk.to_string();
                 self.await_directory(
                     conn,
-                    Wants::Join {
+                    Wants::Join(JoinCluster {
                         address,
                         disk,
                         slot: None,
                         proposed: false,
-                    },
+                    }),
                 )?;
             }
             "peer" => self.on_peer_greeting(conn, request, rest)?,
@@ -397,7 +381,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, status, logs, create-log, retain, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
                     ),
                 ));
             }
@@ -413,35 +397,22 @@ impl Node {
         if let Some(log) = self.logs.values().find(|l| l.name == *name) {
             return Ok(log.id);
         }
-        // A directory without any log is one that was not read or not written yet.
-        if self.directory.logs.is_empty() || self.directory.log_by_name(name).is_some() {
-            return Err(Refusal::new(
-                "not-leader",
-                format!("{name} is being set up here; ask again in a moment"),
-            ));
-        }
-        // Only who leads the directory knows that there is no such log: others may not have heard.
-        match self.logs.get(&DIRECTORY) {
-            Some(directory) if directory.is_leading() => Err(Refusal::new(
-                "unknown-log",
-                format!("there is no log named {name}; `logberg log list` lists them"),
-            )),
-            Some(directory) => Err(directory.not_leader(&self.env)),
-            None => Err(Refusal::new(
+        Err(self.not_hosted(name))
+    }
+
+    /// Only who leads the directory knows all that is in it.
+    fn directing(&self) -> Result<(), Refusal> {
+        let log = self.logs.get(&DIRECTORY).ok_or_else(|| {
+            Refusal::new(
                 "not-leader",
                 "this node is still joining; ask again in a moment",
-            )),
-        }
+            )
+        })?;
+        log.check_leading(&self.env)
     }
 
     fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return Err(Refusal::new(
-                "not-leader",
-                "this node is still joining; ask again in a moment",
-            ));
-        };
-        log.check_leading(&self.env)?;
+        self.directing()?;
         self.env.conns.insert(conn, Place::Request(DIRECTORY));
         self.requests.push(Pending {
             conn,

@@ -34,11 +34,11 @@ mod replicate;
 mod ring;
 mod trim;
 
-pub mod commands;
 mod counts;
 pub mod directory;
 mod inspect;
 mod join;
+mod membership;
 mod node;
 mod peers;
 pub mod retention;

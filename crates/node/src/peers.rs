@@ -130,6 +130,14 @@ impl Peers {
         self.peers.entry(id).or_insert_with(Peer::new)
     }
 
+    /// It is never to be heard again. What is left open to it and from it.
+    pub fn forget(&mut self, id: NodeId) -> Vec<ConnId> {
+        let peer = self.peers.remove(&id);
+        peer.map_or_else(Vec::new, |peer| {
+            peer.link.conn().into_iter().chain(peer.incoming).collect()
+        })
+    }
+
     pub fn next_round(&mut self) -> u64 {
         self.round += 1;
         self.round

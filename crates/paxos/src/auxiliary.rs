@@ -112,16 +112,11 @@ impl Engine {
         };
     }
 
-    /// As `missing_bytes`, and of a member also those bytes that are chosen and on their way to this
-    /// disk: what is 0 then is durable.
+    /// As `missing_bytes`, unless the state jumped since.
     pub(crate) fn missing_bytes_told(&self) -> u64 {
-        let undurable = match self.state.configuration.contains(self.config.node) {
-            true => self.state.next.0 - self.acceptor.first_undurable(self.state.next).0,
-            false => 0,
-        };
         match self.missing_is_stale {
             true => NOT_COUNTED,
-            false => self.missing_bytes.saturating_add(undurable),
+            false => self.missing_bytes,
         }
     }
 

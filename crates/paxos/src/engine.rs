@@ -220,9 +220,11 @@ impl Engine {
             } => {
                 let peer = self.peers.entry(from);
                 peer.missing_bytes = Some(missing_bytes);
-                if missing_bytes == 0 {
-                    peer.held_below = peer.held_below.max(first_unchosen);
-                }
+                // Who lacks something now may have lost what it held before.
+                peer.held_below = match missing_bytes {
+                    0 => peer.held_below.max(first_unchosen),
+                    _ => Slot(0),
+                };
                 self.on_follower_status(
                     from,
                     promised,
@@ -382,18 +384,23 @@ impl Engine {
         }
     }
 
-    /// The answer to a leader's status: only what is durable.
+    /// The answer to a leader's status: only what is durable. Of what is chosen and on its way to this
+    /// disk nothing is said, so that under load too a replica says how far it durably holds all.
     pub fn follower_status(&self) -> Message {
         let term = match &self.stage {
             Stage::Following(following) => following.term,
             Stage::Leading(leading) => leading.term,
             _ => self.acceptor.durable_promised().0,
         };
+        let first_unchosen = self.acceptor.first_undurable(self.state.next);
         Message::FollowerStatus {
             promised: self.acceptor.durable_promised(),
             accepted_term: AcceptedTerm(term),
-            accepted_up_to: self.acceptor.durable_end(term, self.state.next),
-            first_unchosen: self.state.next,
+            accepted_up_to: match first_unchosen == self.state.next {
+                true => self.acceptor.durable_end(term, first_unchosen),
+                false => first_unchosen,
+            },
+            first_unchosen,
             missing_bytes: self.missing_bytes_told(),
         }
     }

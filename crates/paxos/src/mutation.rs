@@ -136,6 +136,12 @@ mutations! {
     EraSkipped "era-skipped" "paxos::safety::may_choose"
         "A term chooses slots of its own era and of the next one only."
 
+    // Members.
+    WeightBeforeBytes "weight-before-bytes" "node::moving::lacks_for_weight"
+        "A node is given weight once it durably holds all that was chosen before."
+    DecrementWhileBytesMissing "decrement-while-bytes-missing" "node::moving::lacks_to_lose"
+        "A node loses weight only when active members that are a quorum after it durably hold all untrimmed bytes."
+
     // Reads.
     ReadWithoutRound "read-without-round" "paxos::reads::settle_reads"
         "A linearizable read waits for a round of confirmations begun after it arrived."
@@ -155,6 +161,8 @@ mutations! {
         "How long a stream is to be continued at is known from the outcome of an open-stream, never from one node's view."
 
     // Who a node is.
+    DeletedLogResurrected "deleted-log-resurrected" "node::node::removing::delete_log"
+        "A log that was deleted is never made again, on no node and over no restart."
     IncarnationNotBumped "incarnation-not-bumped" "node::start::start"
         "Each start of a node durably increments its incarnation before anything is sent."
     EmptyDiskKeepsItsId "empty-disk-keeps-its-id" "node::directing::answer_requests, node::greeting::on_peer_greeting, node::peers::admit"

@@ -40,6 +40,7 @@ commands! {
     trim Trim,
     status Status,
     log Log,
+    members Members,
     node Node,
     dev Dev,
     verify Verify,

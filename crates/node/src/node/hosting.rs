@@ -29,7 +29,7 @@ impl Node {
             log.subscribe_local();
         }
         for (peer, state) in &self.peers.peers {
-            if state.alive {
+            if state.alive && self.directory.hosts(id, *peer) {
                 log.set_alive(&mut self.env, *peer, true);
             }
         }
@@ -111,6 +111,7 @@ impl Node {
         if self.manifest_file.stale {
             return self.save_manifest(); // It lists more than what was written.
         }
+        self.on_unlisted();
         if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
             return self.on_joined_durably();
         }
@@ -133,6 +134,7 @@ impl Node {
                 self.log_appeared(id);
             }
         }
+        self.keep_to_directory(); // One of them may have been deleted meanwhile.
     }
 
     pub(crate) fn save_manifest(&mut self) {
@@ -182,6 +184,9 @@ impl Node {
     /// A peer's address, from the directory or from its own greeting.
     pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
         if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
+            return;
+        }
+        if self.is_removed(id) {
             return;
         }
         if self.env.addresses.get(&id).map(String::as_str) != Some(address) {

@@ -32,8 +32,11 @@ impl Node {
             });
             let parts: Vec<Part> = parts.collect();
             let first: Vec<NodeId> = entry.auxiliary.iter().copied().map(NodeId).collect();
+            // f of 2f+1 members, also where fewer are left.
+            let members = self.directory.members.wanted.get(&id.0);
+            let most = members.map_or(first.len(), |m| m.weights.len().saturating_sub(1) / 2);
             let rules = Rules {
-                auxiliaries: first.len(),
+                auxiliaries: first.len().min(most),
                 away_after: self.env.limits.away_after,
                 reserve_bytes: self.env.limits.disk_reserve_bytes,
                 log_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
@@ -41,6 +44,10 @@ impl Node {
             let Some(change) = next_step(&state.configuration, &parts, &first, rules) else {
                 continue;
             };
+            // One after the other: the members first.
+            if matches!(change, Change::MarkAuxiliary(_)) && self.moves.contains_key(id) {
+                continue;
+            }
             let from = state.era;
             match change {
                 Change::UnmarkAuxiliary(node) => tracing::warn!(

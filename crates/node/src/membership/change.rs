@@ -1,0 +1,496 @@
+//! What an operator asks of members, worked out against the directory: refused with a reason, or the
+//! command that makes it wanted and the steps that will follow.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use paxos::{Change, Configuration, NodeId, WEIGHT_TOTAL_MAX};
+use serde::Serialize;
+
+use super::plan::{self, Goal, STEPS_MAX};
+use super::registry;
+use crate::LogId;
+use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory};
+use crate::line::{Refusal, Request};
+
+/// `change-members ACTION …` of docs/wire.md.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ask {
+    action: Action,
+    /// By name; none means all that there are.
+    logs: Vec<String>,
+    /// Risks are told, and taken.
+    force: bool,
+    /// Nothing is changed.
+    pub plan: bool,
+    /// Refused if somebody changed something since that version.
+    version: Option<u64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Action {
+    Add { node: u32, weight: u32 },
+    Remove { node: u32 },
+    Replace { old: u32, new: u32 },
+    Weight { node: u32, weight: u32 },
+    Address { node: u32, address: String },
+    Zone { node: u32, zone: String },
+}
+
+/// What is to come of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Worked {
+    /// With which it was worked out.
+    pub version: u64,
+    pub logs: Vec<LogChange>,
+    /// Nodes that are removed when they have weight nowhere.
+    pub leaves: Vec<u32>,
+    /// Taken because of `force`, each a sentence.
+    pub risks: Vec<String>,
+    /// Whatever was asked for is so already, or is on its way.
+    pub nothing: bool,
+    #[serde(skip)]
+    pub command: Option<Command>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LogChange {
+    pub id: u32,
+    pub name: String,
+    pub from: BTreeMap<u32, u32>,
+    pub to: BTreeMap<u32, u32>,
+    /// Each a sentence.
+    pub steps: Vec<String>,
+}
+
+/// What the directory's leader sees.
+pub struct View<'a> {
+    pub directory: &'a Directory,
+    pub alive: &'a BTreeSet<u32>,
+    pub configurations: &'a BTreeMap<u32, Configuration>,
+}
+
+fn refused(sentence: impl Into<String>) -> Refusal {
+    Refusal::new("refused", sentence)
+}
+
+impl Ask {
+    pub fn parse(request: &Request) -> Result<Ask, Refusal> {
+        let words: Vec<&str> = request.words.iter().map(String::as_str).collect();
+        let node = |text: &str| {
+            let parsed = text.parse::<u32>().ok().filter(|node| *node > 0);
+            parsed.ok_or_else(|| Refusal::new("bad-request", format!("{text:?} is no node's id")))
+        };
+        let weight = |text: &str| {
+            text.parse::<u32>().map_err(|_| {
+                Refusal::new(
+                    "bad-request",
+                    format!("{text:?} is no weight: say 0, 1, 2 …"),
+                )
+            })
+        };
+        let (action, keys): (Action, &[&str]) = match words.as_slice() {
+            ["add", id] => {
+                let weight = request.parsed("weight")?.unwrap_or(1);
+                let node = node(id)?;
+                (Action::Add { node, weight }, &["weight", "log"])
+            }
+            ["remove", id] => (Action::Remove { node: node(id)? }, &[]),
+            ["replace", old, new] => {
+                let (old, new) = (node(old)?, node(new)?);
+                (Action::Replace { old, new }, &[])
+            }
+            ["weight", id, text] => {
+                let (node, weight) = (node(id)?, weight(text)?);
+                (Action::Weight { node, weight }, &["log"])
+            }
+            ["address", id, address] => {
+                let (node, address) = (node(id)?, address.to_string());
+                if !address.contains(':') {
+                    return Err(Refusal::new("bad-request", "an address is HOST:PORT"));
+                }
+                (Action::Address { node, address }, &[])
+            }
+            ["zone", id, zone] => {
+                let zone = if *zone == "-" { "" } else { zone };
+                let (node, zone) = (node(id)?, zone.to_string());
+                check_zone(&zone)?;
+                (Action::Zone { node, zone }, &[])
+            }
+            _ => {
+                return Err(Refusal::new(
+                    "bad-request",
+                    "say add ID, remove ID, replace OLD NEW, weight ID WEIGHT, address ID HOST:PORT or zone ID ZONE",
+                ));
+            }
+        };
+        let common = ["force", "plan", "version"];
+        let keys: Vec<&str> = keys.iter().copied().chain(common).collect();
+        request.allow(words.len(), &keys)?;
+        let logs = request.get("log").into_iter().flat_map(|l| l.split(','));
+        Ok(Ask {
+            action,
+            logs: logs.map(str::to_string).collect(),
+            force: request.flag("force")?,
+            plan: request.flag("plan")?,
+            version: request.parsed("version")?,
+        })
+    }
+
+    pub fn work_out(&self, view: &View) -> Result<Worked, Refusal> {
+        let directory = view.directory;
+        let members = &directory.members;
+        let mut worked = Worked {
+            version: members.version,
+            logs: Vec::new(),
+            leaves: Vec::new(),
+            risks: Vec::new(),
+            nothing: true,
+            command: None,
+        };
+        match &self.action {
+            Action::Address { node, address } => {
+                let entry = view.entry(*node)?;
+                worked.nothing = entry.address == *address;
+                worked.command = Some(Command::AddNode {
+                    id: *node,
+                    address: address.clone(),
+                    disk: entry.disk.clone(),
+                });
+            }
+            Action::Zone { node, zone } => {
+                view.entry(*node)?;
+                let before = members.zones.get(node).map_or("", String::as_str);
+                worked.nothing = before == zone;
+                worked.command = Some(Command::SetZone {
+                    node: *node,
+                    zone: zone.clone(),
+                });
+            }
+            _ => self.change_weights(view, &mut worked)?,
+        }
+        // Whoever lost the answer asks again with the same version.
+        if worked.nothing {
+            worked.command = None;
+        } else if self
+            .version
+            .is_some_and(|version| version != members.version)
+        {
+            return Err(refused(
+                "the members were changed since this was planned: look at the new plan, and ask again",
+            ));
+        }
+        Ok(worked)
+    }
+
+    fn change_weights(&self, view: &View, worked: &mut Worked) -> Result<(), Refusal> {
+        let members = &view.directory.members;
+        if self.is_over(view)? {
+            return Ok(());
+        }
+        let chosen = self.chosen_logs(view)?;
+        worked.leaves = self.leaves(view, &chosen)?;
+        let mut wanted = Vec::new();
+        for (log, name) in &chosen {
+            let Some(before) = members.wanted.get(log) else {
+                continue;
+            };
+            let mut weights = before.weights.clone();
+            self.alter(&mut weights, name)?;
+            view.check(name, &before.weights, &weights, self.force, worked)?;
+            let change = view.changes(*log, name, weights)?;
+            if change.to != before.weights {
+                worked.nothing = false;
+                let weights = change.to.iter().map(|(node, weight)| (*node, *weight));
+                wanted.push((*log, weights.collect()));
+            }
+            if !change.steps.is_empty() || change.to != before.weights {
+                worked.logs.push(change);
+            }
+        }
+        let leaving = worked.leaves.iter().copied();
+        let leaving: Vec<u32> = leaving
+            .filter(|node| !members.leaving.contains(node))
+            .collect();
+        worked.nothing &= leaving.is_empty();
+        worked.command = Some(Command::ChangeMembers(registry::Change {
+            was: members.version,
+            wanted,
+            leaving,
+        }));
+        Ok(())
+    }
+
+    /// Who was to go is gone: asked for again it is done.
+    fn is_over(&self, view: &View) -> Result<bool, Refusal> {
+        let removed = &view.directory.members.removed;
+        match self.action {
+            Action::Remove { node } => Ok(removed.contains(&node)),
+            Action::Replace { old, new } if removed.contains(&old) => {
+                view.entry(new)?;
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Of one log.
+    fn alter(&self, weights: &mut BTreeMap<u32, u32>, log: &str) -> Result<(), Refusal> {
+        match self.action {
+            Action::Add { node, weight } => match weights.insert(node, weight) {
+                Some(before) if before != weight => {
+                    return Err(refused(format!(
+                        "node {node} is a member of {log} with weight {before}; `logberg members weight {node} {weight}` changes that"
+                    )));
+                }
+                _ => {}
+            },
+            Action::Remove { node } => {
+                weights.remove(&node);
+            }
+            Action::Replace { old, new } => {
+                if let Some(weight) = weights.remove(&old)
+                    && weights.insert(new, weight).is_some()
+                {
+                    return Err(refused(format!(
+                        "node {new} is a member of {log} already: add another node to replace {old}, or remove {old}"
+                    )));
+                }
+            }
+            Action::Weight { node, weight } => {
+                weights.insert(node, weight);
+            }
+            Action::Address { .. } | Action::Zone { .. } => {}
+        }
+        weights.retain(|_, weight| *weight > 0);
+        Ok(())
+    }
+
+    /// Nodes that are to go for good. All the others that are named must be known.
+    fn leaves(&self, view: &View, logs: &[(u32, String)]) -> Result<Vec<u32>, Refusal> {
+        match self.action {
+            Action::Add { node, weight: 0 } => Err(refused(format!(
+                "node {node} has weight 0 wherever it is not added: say --weight 1 or more"
+            ))),
+            Action::Add { node, .. } | Action::Weight { node, .. } => {
+                view.entry(node)?;
+                Ok(Vec::new())
+            }
+            Action::Remove { node } => {
+                view.entry(node)?;
+                Ok(vec![node])
+            }
+            Action::Replace { old, new } => {
+                view.entry(old)?;
+                view.entry(new)?;
+                let members = &view.directory.members;
+                let wanted = |log: &u32| members.wanted.get(log);
+                let has = |(log, _): &(u32, String)| {
+                    wanted(log).is_some_and(|w| w.weights.contains_key(&old))
+                };
+                // Asked for again while the old one still leaves.
+                if old == new || !logs.iter().any(has) && !members.leaving.contains(&old) {
+                    return Err(refused(format!(
+                        "node {old} has no weight that node {new} could take over: `logberg members add {new}` gives it some"
+                    )));
+                }
+                Ok(vec![old])
+            }
+            Action::Address { .. } | Action::Zone { .. } => Ok(Vec::new()),
+        }
+    }
+
+    fn chosen_logs(&self, view: &View) -> Result<Vec<(u32, String)>, Refusal> {
+        let all = names(view.directory).map(|(id, name)| (id.0, name.to_string()));
+        let all: Vec<(u32, String)> = all.collect();
+        let known = |name: &&String| !all.iter().any(|(_, known)| known == *name);
+        if let Some(unknown) = self.logs.iter().find(known) {
+            return Err(Refusal::new(
+                "unknown-log",
+                format!("there is no log named {unknown}; `logberg log list` lists them"),
+            ));
+        }
+        let asked = |(_, name): &(u32, String)| self.logs.is_empty() || self.logs.contains(name);
+        Ok(all.into_iter().filter(asked).collect())
+    }
+}
+
+impl View<'_> {
+    fn entry(&self, node: u32) -> Result<&crate::directory::NodeEntry, Refusal> {
+        let directory = self.directory;
+        directory.nodes.get(&NodeId(node)).ok_or_else(|| {
+            let sentence = match directory.members.removed.contains(&node) {
+                true => format!(
+                    "node {node} was removed, and its id is never used again: `logberg members` lists those there are"
+                ),
+                false => format!(
+                    "there is no node {node}: `logberg members` lists those that joined; start it with --join first"
+                ),
+            };
+            Refusal::new("unknown-node", sentence)
+        })
+    }
+
+    /// Refused, or with `force` a risk: what leaves no quorum or half of the weight in one zone.
+    fn check(
+        &self,
+        name: &str,
+        before: &BTreeMap<u32, u32>,
+        after: &BTreeMap<u32, u32>,
+        force: bool,
+        worked: &mut Worked,
+    ) -> Result<(), Refusal> {
+        let total: u64 = after.values().map(|weight| u64::from(*weight)).sum();
+        if total == 0 {
+            return Err(refused(format!(
+                "{name} would have no member left: add another node first"
+            )));
+        }
+        if total > u64::from(WEIGHT_TOTAL_MAX) {
+            return Err(refused(format!(
+                "the weights of {name} would be {total} together, and {WEIGHT_TOTAL_MAX} is the most: choose smaller ones"
+            )));
+        }
+        if before == after {
+            return Ok(());
+        }
+        let mut risks = Vec::new();
+        let alive = after.iter().filter(|(node, _)| self.alive.contains(node));
+        let alive: u64 = alive.map(|(_, weight)| u64::from(*weight)).sum();
+        if 2 * alive <= total {
+            let silent = after.keys().filter(|node| !self.alive.contains(node));
+            risks.push(format!(
+                "of the {total} votes of {name} only {alive} would be alive, which is no quorum, as long as node {} is silent",
+                listed(silent)
+            ));
+        }
+        if let Some((zone, part)) = self.heaviest_zone(after)
+            && 2 * part >= total
+            && self.heavier_than(zone, part, total, before)
+        {
+            risks.push(format!(
+                "zone {zone} would have {part} of the {total} votes of {name}: when it fails, there is no quorum"
+            ));
+        }
+        if risks.is_empty() || force {
+            worked.risks.extend(risks);
+            return Ok(());
+        }
+        Err(refused(format!(
+            "{} (--force does it all the same)",
+            risks.join("; ")
+        )))
+    }
+
+    /// Where two zones or more are declared among these.
+    fn heaviest_zone(&self, weights: &BTreeMap<u32, u32>) -> Option<(&str, u64)> {
+        let zones = &self.directory.members.zones;
+        let declared: BTreeSet<&String> = zones.values().collect();
+        let mut parts: BTreeMap<&str, u64> = BTreeMap::new();
+        for (node, weight) in weights {
+            if let Some(zone) = zones.get(node) {
+                *parts.entry(zone).or_default() += u64::from(*weight);
+            }
+        }
+        let heaviest = parts.into_iter().max_by_key(|(_, part)| *part);
+        heaviest.filter(|_| declared.len() > 1)
+    }
+
+    /// What was no better before is no reason to refuse a change.
+    fn heavier_than(&self, zone: &str, part: u64, total: u64, before: &BTreeMap<u32, u32>) -> bool {
+        let zones = &self.directory.members.zones;
+        let within = before
+            .iter()
+            .filter(|(node, _)| zones.get(node).is_some_and(|z| z == zone));
+        let within: u64 = within.map(|(_, weight)| u64::from(*weight)).sum();
+        let all: u64 = before.values().map(|weight| u64::from(*weight)).sum();
+        u128::from(part) * u128::from(all) > u128::from(within) * u128::from(total)
+    }
+
+    fn changes(&self, log: u32, name: &str, to: BTreeMap<u32, u32>) -> Result<LogChange, Refusal> {
+        let configuration = self.configurations.get(&log);
+        let goal = Goal {
+            weights: &to,
+            zones: &self.directory.members.zones,
+        };
+        let members = configuration.map_or(&[][..], Configuration::members);
+        let from = members.iter().map(|m| (m.node.0, m.weight)).collect();
+        let steps = match configuration {
+            Some(configuration) => plan::plan(configuration, goal).ok_or_else(|| {
+                refused(format!(
+                    "it takes more than {STEPS_MAX} steps to get there for {name}: choose smaller weights in the same proportions"
+                ))
+            })?,
+            None => Vec::new(),
+        };
+        Ok(LogChange {
+            id: log,
+            name: name.to_string(),
+            from,
+            steps: sentences(configuration, &steps),
+            to,
+        })
+    }
+}
+
+/// Each step, and the weights after it.
+pub fn sentences(from: Option<&Configuration>, steps: &[Change]) -> Vec<String> {
+    let mut at = from.cloned().unwrap_or_default();
+    let mut sentences = Vec::new();
+    for step in steps {
+        let before = at.clone();
+        if let Ok(next) = at.apply(*step) {
+            at = next;
+        }
+        let what = match step {
+            Change::Increment(node) if before.contains(*node) => {
+                format!("one more to node {node}")
+            }
+            Change::Increment(node) => {
+                format!("fill node {node} with bytes, then give it weight 1")
+            }
+            Change::Decrement(node) if at.contains(*node) => format!("one less from node {node}"),
+            Change::Decrement(node) => format!("take the last weight from node {node}"),
+            Change::Multiply(factor) => format!("multiply all by {factor}"),
+            Change::Divide(factor) => format!("divide all by {factor}"),
+            Change::MarkAuxiliary(node) => format!("make node {node} auxiliary"),
+            Change::UnmarkAuxiliary(node) => format!("make node {node} active"),
+        };
+        let weights = at
+            .members()
+            .iter()
+            .map(|m| format!("{}:{}", m.node, m.weight));
+        let weights: Vec<String> = weights.collect();
+        sentences.push(format!("{what}  → {}", weights.join(" ")));
+    }
+    sentences
+}
+
+fn listed<'a>(nodes: impl Iterator<Item = &'a u32>) -> String {
+    let nodes: Vec<String> = nodes.map(ToString::to_string).collect();
+    nodes.join(" and ")
+}
+
+/// What a zone may be called: it stands in lines and tables. An empty one is none.
+pub fn check_zone(zone: &str) -> Result<(), Refusal> {
+    let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    match zone.len() <= 64 && zone.chars().all(ok) {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            "bad-request",
+            "a zone's name is up to 64 letters, digits, '-', '_' or '.'",
+        )),
+    }
+}
+
+/// The logs of the directory with their names, its own first.
+pub fn names(directory: &Directory) -> impl Iterator<Item = (LogId, &str)> {
+    let logs = directory
+        .logs
+        .iter()
+        .map(|(id, entry)| (*id, entry.name.as_str()));
+    [(DIRECTORY, DIRECTORY_NAME)].into_iter().chain(logs)
+}
+
+#[cfg(test)]
+#[path = "change_tests.rs"]
+mod tests;

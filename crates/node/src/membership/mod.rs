@@ -1,0 +1,5 @@
+//! Who is a member of which log with which weight: what is wanted, and the way there.
+
+pub mod change;
+pub mod plan;
+pub mod registry;
