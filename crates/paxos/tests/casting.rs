@@ -529,6 +529,26 @@ fn a_proposal_that_comes_before_the_word_of_it_asks_for_no_state() {
     assert_eq!(one.next(), 8);
 }
 
+/// They come by different connections.
+#[test]
+fn the_word_of_it_may_overtake_what_is_to_be_finished() {
+    let (mut one, t) = follows();
+    let next = term(1, 1, 2);
+    one.from(TWO, took_over(t, 15, 4));
+    let out = one.propose_from(TWO, proposal(t, slots(10, 15), Value::NoOp, 1));
+    assert_eq!(persists(&out), 1, "it is accepted: {out:?}");
+    let other = term(0, 1, 3);
+    let out = one.propose_from(THREE, proposal(other, slots(15, 16), Value::NoOp, 1));
+    assert_eq!(persists(&out), 0);
+    one.propose_from(TWO, proposal(next, slots(15, 20), Value::NoOp, 4));
+    // From here on the term before is over at this replica.
+    let out = one.propose_from(TWO, proposal(t, slots(12, 15), Value::NoOp, 1));
+    assert_eq!(persists(&out), 0);
+    one.durable();
+    one.from(TWO, took_over(t, 15, 20));
+    assert_eq!(one.next(), 20);
+}
+
 #[test]
 fn acceptances_in_the_term_before_are_announced_again() {
     let (mut one, t) = follows();

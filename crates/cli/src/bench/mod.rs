@@ -6,6 +6,7 @@
 //!   auxiliary  cluster, two logs, the active follower killed ─┤
 //!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
 //!   catch-up   cluster, a node that was away, acks ───────┤
+//!   reconfigure  cluster, weights that change, acks ───────────┤
 //!   elections  cluster and busy cores ────────────────────────┤
 //!   machine    the disk, the loopback and memory themselves ──┘
 //! ```
@@ -38,5 +39,6 @@ pub mod elections;
 pub mod failover;
 pub mod machine;
 pub mod memory;
+pub mod reconfigure;
 
 pub use floor_cluster::serve_floor;
