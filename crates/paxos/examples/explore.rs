@@ -25,6 +25,8 @@ const HELP: &str = "\
 --bytes N           each time so many bytes; 0: an action                       0
 --slots N           nothing new is proposed at or above this slot               2
 --change inc:NODE | dec:NODE | mul:N       a reconfiguration, once              none
+--changes N         so often                                                    1
+--window N          so many bytes may be proposed and not chosen                64
 --begun             node 1 is elected, and has proposed the reconfiguration
 --restarts N,N,..   how often each may restart                                  0,0,0
 --restarts-max N    and all together                                            sum
@@ -63,6 +65,8 @@ fn main() -> ExitCode {
         bytes: u64::from(one("--bytes", 0)),
         slots: u64::from(one("--slots", 2)),
         change: value("--change").map(|change| self::change(&change)),
+        changes: one("--changes", 1),
+        window: u64::from(one("--window", 64)),
         begun: arguments.iter().any(|a| a == "--begun"),
         restarts_max: one("--restarts-max", restarts.iter().sum()),
         restarts,

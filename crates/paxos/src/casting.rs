@@ -179,9 +179,9 @@ impl Engine {
         let Stage::Leading(leading) = &mut self.stage else {
             return;
         };
-        if first >= leading.finishing_below() {
-            leading.finish_by = None;
-        } else if leading.finish_by.is_some_and(|due| due <= now) && leading.again.is_none() {
+        if first >= leading.finishing_below() || leading.again.is_some() {
+            leading.finish_by = None; // or everything is proposed again anyhow
+        } else if leading.finish_by.is_some_and(|due| due <= now) {
             leading.finish_by = None;
             self.start_phase1(Vec::new());
         }

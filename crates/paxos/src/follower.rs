@@ -202,6 +202,10 @@ impl Engine {
             return false;
         }
         if self.followed_term().is_some_and(|followed| term < followed) {
+            // The word that a term took over may overtake what is to be finished in the one before.
+            if term.era <= self.state.era && self.catch_up.finishes(term) {
+                return true;
+            }
             self.ignore(from, Ignored::OlderTerm);
             return false;
         }

@@ -49,6 +49,12 @@ impl CatchUp {
         }
     }
 
+    /// Whether the leader that is followed still finishes this term.
+    pub(crate) fn finishes(&self, term: Term) -> bool {
+        self.finishing
+            .is_some_and(|finishing| finishing.term == term)
+    }
+
     /// The term whose acceptances choose this slot, as far as its leader told.
     pub(crate) fn term_at(&self, slot: Slot) -> Term {
         self.next_part(slot).0

@@ -210,6 +210,7 @@ impl Engine {
         };
         if phase.give_up_at <= now {
             if phase.casting.is_some() {
+                phase.retry_at = Time(now.0.saturating_add(retry));
                 phase.give_up_at = Time(now.0.saturating_add(retry.saturating_mul(4)));
                 self.give_up_casting();
             } else if !phase.excluded.is_empty() {

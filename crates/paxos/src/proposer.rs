@@ -202,7 +202,8 @@ impl Engine {
     }
 
     /// Proposes an action in the next slot. Only while the permit is free: what earlier terms left
-    /// comes first. An action needs no room in the window of unchosen bytes.
+    /// comes first. An action needs no room in the window of unchosen bytes. A reconfiguration is
+    /// refused while an era begins: ask again.
     pub fn propose(&mut self, now: Time, action: Action) -> Result<Slot, NotLeading> {
         self.now = self.now.max(now);
         assert!(
@@ -220,8 +221,13 @@ impl Engine {
         };
         let slot = leading.proposed_up_to;
         let open = self.acceptor.finishing();
-        let left_open = open.is_none_or(|open| slot < open.below);
-        if !leading.is_open() || !leading.plan.is_empty() || !left_open {
+        let anyhow = mutation::is(Mutation::FinishesBeyondItsEnd);
+        let left_open = open.is_none_or(|open| slot < open.below || anyhow);
+        // Another era while one begins would stall: the term before can choose nothing in it.
+        let begins =
+            self.state.era > leading.term.era || self.state.next < leading.finishing_below();
+        let early = begins && matches!(action, Action::Reconfigure { .. });
+        if !leading.is_open() || !leading.plan.is_empty() || !left_open || early {
             return Err(refused);
         }
         let value = Value::Action(alloc::sync::Arc::new(action));

@@ -309,6 +309,90 @@ mod tests {
         }
     }
 
+    /// Node 1 leads. Weights, of which 0 are no members, and whether each of the others gets proposals.
+    fn voters(weights: &[u32], accepts: &[bool]) -> Option<(Configuration, Vec<Voter>)> {
+        let members = weights.iter().zip(1..).filter(|(weight, _)| **weight > 0);
+        let members = members.map(|(weight, node)| crate::Member {
+            node: NodeId(node),
+            weight: *weight,
+            auxiliary: false,
+        });
+        let configuration = Configuration::new(members).ok()?;
+        let others = configuration
+            .members()
+            .iter()
+            .filter(|m| m.node != NodeId(1));
+        let others = others.map(|member| Voter {
+            node: member.node,
+            weight: u64::from(member.weight),
+            accepts: accepts[member.node.0 as usize - 1],
+            level: true,
+        });
+        let others = others.collect();
+        Some((configuration, others))
+    }
+
+    fn is_split(configuration: &Configuration, voters: &[Voter], asked: &[NodeId]) -> bool {
+        let leader = NodeId(1);
+        let accepts = |node| {
+            voters
+                .iter()
+                .any(|voter| voter.node == node && voter.accepts)
+        };
+        configuration.is_quorum(|node| node == leader || asked.contains(&node))
+            && configuration
+                .is_quorum(|node| node == leader || accepts(node) && !asked.contains(&node))
+    }
+
+    proptest! {
+        /// Against every way there is to split them.
+        #[test]
+        fn a_split_is_found_where_there_is_one(
+            weights in proptest::collection::vec(0u32..5, 7),
+            accepts in proptest::collection::vec(any::<bool>(), 7),
+        ) {
+            let Some((configuration, voters)) = voters(&weights, &accepts) else {
+                return Ok(());
+            };
+            let sets = 0..1u32 << voters.len();
+            let ways = sets.map(|set| {
+                let within = voters.iter().enumerate().filter(|(at, _)| set & (1 << at) != 0);
+                within.map(|(_, voter)| voter.node).collect::<Vec<_>>()
+            });
+            let mut ways = ways.filter(|asked| is_split(&configuration, &voters, asked));
+            match casting_vote(&configuration, NodeId(1), &voters) {
+                Some(asked) => prop_assert!(is_split(&configuration, &voters, &asked)),
+                None => prop_assert_eq!(ways.next(), None),
+            }
+        }
+    }
+
+    #[test]
+    fn who_gets_no_bytes_is_asked_first_then_who_lags() {
+        let all = [true; 5];
+        let split = |weights: &[u32], accepts: &[bool], lags: &[u32]| {
+            let (configuration, mut voters) = voters(weights, accepts).expect("members");
+            for voter in &mut voters {
+                voter.level = !lags.contains(&voter.node.0);
+            }
+            casting_vote(&configuration, NodeId(1), &voters)
+        };
+        assert_eq!(split(&[1, 1, 1], &all, &[3]), Some(vec![NodeId(3)]));
+        assert_eq!(split(&[1, 1, 1], &all, &[2]), Some(vec![NodeId(2)]));
+        let rests = [true, false, true];
+        assert_eq!(split(&[1, 1, 1], &rests, &[3]), Some(vec![NodeId(2)]));
+        let five = split(&[1, 1, 1, 1, 1], &all, &[2, 5]);
+        assert_eq!(five, Some(vec![NodeId(2), NodeId(5)]));
+        // Even totals need a second vote of the leader.
+        assert_eq!(split(&[1, 1, 1, 1], &all, &[]), None);
+        assert_eq!(split(&[2, 2, 2, 2], &all, &[]), None);
+        assert!(split(&[2, 2, 2], &all, &[]).is_some());
+        assert!(split(&[2, 2, 2, 1], &all, &[]).is_some());
+        assert!(split(&[2, 2, 1, 1], &all, &[]).is_some());
+        // Alone it needs nobody.
+        assert_eq!(split(&[3, 1, 1], &all, &[]), Some(Vec::new()));
+    }
+
     #[test]
     fn two_values_of_one_term_are_a_contradiction() {
         let run = |value| {

@@ -288,30 +288,63 @@ fn nothing_is_proposed_at_or_behind_the_end_of_the_permit() {
 #[test]
 fn a_second_era_while_the_first_begins_is_waited_for() {
     let mut one = Solo::new(fresh(three()));
-    let (t, _) = begin(&mut one, Change::Multiply(2));
-    let slot = reconfigure(&mut one, Change::Multiply(2));
+    let t = one.lead();
+    let mut one_era = |from| {
+        let change = Change::Multiply(2);
+        let from = Era(from);
+        one.propose(Action::Reconfigure { from, change })
+    };
+    assert!(one_era(0).is_ok() && one_era(1).is_ok());
     one.propose(Action::GenerateNodeId).unwrap();
     one.durable();
-    let out = one.accepted(TWO, t, slots(slot.0, slot.0 + 1), 0);
+    let out = one.accepted(TWO, t, slots(0, 1), 0);
+    assert_eq!(asked(&out).len(), 1, "the vote is cast");
+    let out = one.accepted(TWO, t, slots(1, 2), 0);
     assert_eq!(one.engine.state().era, Era(2));
     stalls(&one, &out, &[TWO, THREE]);
+    assert_eq!(asked(&out)[0].1.era, Era(2));
+    one.accepted(TWO, t, slots(2, 3), 0);
+    assert_eq!(one.next(), 2, "t chooses nothing two eras on");
+}
+
+#[test]
+fn no_other_era_is_proposed_while_one_begins() {
+    let mut one = Solo::new(fresh(three()));
+    let (t, out) = begin(&mut one, Change::Multiply(2));
     let next = asked(&out)[0].1;
-    assert_eq!(next.era, Era(2));
-    one.accepted(TWO, t, slots(slot.0 + 1, slot.0 + 2), 0);
-    assert_eq!(one.next(), slot.0 + 1, "t chooses nothing two eras on");
+    let change = Action::Reconfigure {
+        from: Era(1),
+        change: Change::Multiply(2),
+    };
+    assert!(
+        one.propose(change.clone()).is_err(),
+        "the vote is being cast"
+    );
+    let batch = write_and_sync(&mut one, 10, 5);
+    one.from(THREE, Message::Promise(free(next, 12)));
+    assert!(one.propose(change.clone()).is_err(), "not all is finished");
+    one.accepted(TWO, t, batch, 1);
+    assert!(one.propose(change).is_ok());
 }
 
 #[test]
 fn an_era_that_begins_before_all_is_finished_is_waited_for() {
     let mut one = Solo::new(fresh(three()));
-    let (t, out) = begin(&mut one, Change::Multiply(2));
-    let next = asked(&out)[0].1;
-    let slot = reconfigure(&mut one, Change::Multiply(2));
+    let t = one.lead();
+    for era in 0..2 {
+        let (from, change) = (Era(era), Change::Multiply(2));
+        one.propose(Action::Reconfigure { from, change }).unwrap();
+    }
     one.propose(Action::GenerateNodeId).unwrap();
     one.durable();
-    one.from(THREE, Message::Promise(free(next, 12)));
+    let out = one.accepted(TWO, t, slots(0, 1), 0);
+    let [(asked_node, next)] = asked(&out)[..] else {
+        panic!("one is asked: {out:?}");
+    };
+    one.durable();
+    one.from(asked_node, Message::Promise(free(next, 1)));
     assert_eq!(one.engine.role(), Role::Leader { term: next });
-    let out = one.accepted(TWO, t, slots(slot.0, slot.0 + 1), 0);
+    let out = one.accepted(TWO, t, slots(1, 2), 0);
     assert_eq!(one.engine.state().era, Era(2));
     stalls(&one, &out, &[TWO, THREE]);
 }
@@ -494,6 +527,26 @@ fn a_proposal_that_comes_before_the_word_of_it_asks_for_no_state() {
     assert_eq!(one.next(), 1);
     one.from(TWO, took_over(t, 10, 8));
     assert_eq!(one.next(), 8);
+}
+
+/// They come by different connections.
+#[test]
+fn the_word_of_it_may_overtake_what_is_to_be_finished() {
+    let (mut one, t) = follows();
+    let next = term(1, 1, 2);
+    one.from(TWO, took_over(t, 15, 4));
+    let out = one.propose_from(TWO, proposal(t, slots(10, 15), Value::NoOp, 1));
+    assert_eq!(persists(&out), 1, "it is accepted: {out:?}");
+    let other = term(0, 1, 3);
+    let out = one.propose_from(THREE, proposal(other, slots(15, 16), Value::NoOp, 1));
+    assert_eq!(persists(&out), 0);
+    one.propose_from(TWO, proposal(next, slots(15, 20), Value::NoOp, 4));
+    // From here on the term before is over at this replica.
+    let out = one.propose_from(TWO, proposal(t, slots(12, 15), Value::NoOp, 1));
+    assert_eq!(persists(&out), 0);
+    one.durable();
+    one.from(TWO, took_over(t, 15, 20));
+    assert_eq!(one.next(), 20);
 }
 
 #[test]

@@ -12,6 +12,18 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model};
 
 const STATES_MAX: usize = 1_500_000;
 
+/// As in `exhaustive`: all weights double, and each of the others makes a quorum with the leader.
+fn casting() -> Small {
+    Small {
+        elections: vec![1, 0, 0],
+        values: vec![1, 0, 0],
+        slots: 2,
+        change: Some(Change::Multiply(2)),
+        begun: true,
+        ..Small::of(3)
+    }
+}
+
 /// Smallest first: a mutation is looked for in each until it is seen.
 fn worlds() -> Vec<(&'static str, Small)> {
     let two = || Small {
@@ -43,6 +55,32 @@ fn worlds() -> Vec<(&'static str, Small)> {
                 slots: 2,
                 change: Some(Change::Decrement(NodeId(3))),
                 ..Small::of(3)
+            },
+        ),
+        ("a casting vote", casting()),
+        (
+            "a casting vote, and the permit ends",
+            Small {
+                window: 1,
+                values: vec![2, 0, 0],
+                slots: 3,
+                ..casting()
+            },
+        ),
+        (
+            "two eras begin",
+            Small {
+                changes: 2,
+                slots: 3,
+                ..casting()
+            },
+        ),
+        (
+            "a casting vote, and its leader restarts",
+            Small {
+                restarts: vec![1, 0, 0],
+                restarts_max: 1,
+                ..casting()
             },
         ),
         (
@@ -97,6 +135,10 @@ fn every_broken_rule_of_safety_is_found() {
         Mutation::Q2OfTheWrongEra,
         Mutation::LearnedInAnotherTerm,
         Mutation::AuxiliaryCountedWithoutBytes,
+        Mutation::CastingVoteWithoutSplit,
+        Mutation::CastingPromiseNotAwaited,
+        Mutation::FinishesBeyondItsEnd,
+        Mutation::EraSkipped,
     ] {
         for asserts in [true, false] {
             mutation::set_asserts(asserts);

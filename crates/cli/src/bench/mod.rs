@@ -8,6 +8,7 @@
 //!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
 //!   catch-up   cluster, a node that was away, acks ───────┤
 //!   many-logs  cluster, idle logs, a start of all nodes ────┤
+//!   reconfigure  cluster, weights that change, acks ───────────┤
 //!   elections  cluster and busy cores ────────────────────────┤
 //!   machine    the disk, the loopback and memory themselves ──┘
 //! ```
@@ -42,5 +43,6 @@ pub mod machine;
 pub mod many_logs;
 pub mod memory;
 pub mod moves;
+pub mod reconfigure;
 
 pub use floor_cluster::serve_floor;

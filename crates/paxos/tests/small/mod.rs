@@ -56,6 +56,10 @@ pub struct Small {
     /// Nothing new is proposed at or above this slot.
     pub slots: u64,
     pub change: Option<Change>,
+    /// How often.
+    pub changes: u32,
+    /// W: so many bytes may be proposed and not chosen.
+    pub window: u64,
     /// It begins with node 1 elected by all, and proposing the reconfiguration: nothing else has
     /// happened, and nothing of the election is under way.
     pub begun: bool,
@@ -96,7 +100,7 @@ pub struct State {
     net: Arc<BTreeMap<u64, Arc<Envelope>>>,
     observer: Arc<(u64, Observer)>,
     restarts: u32,
-    changed: bool,
+    changes: u32,
     told: u32,
     pub broken: Option<Broken>,
     fingerprint: u64,
@@ -124,6 +128,8 @@ impl Small {
             bytes: 0,
             slots: 1,
             change: None,
+            changes: 1,
+            window: 64,
             begun: false,
             restarts: vec![0; members],
             restarts_max: 0,
@@ -166,14 +172,16 @@ impl Model for Small {
     fn init_states(&self) -> Vec<State> {
         let initial = self.initial();
         let ids = self.ids();
-        let nodes = ids.iter().map(|id| Node::new(*id, &initial, &ids));
+        let nodes = ids
+            .iter()
+            .map(|id| Node::new(*id, &initial, &ids, self.window));
         let observer = Observer::new(initial.clone());
         let mut state = State {
             nodes: nodes.map(|n| Arc::new((n.fingerprint(), n))).collect(),
             net: Arc::default(),
             observer: Arc::new((observer.fingerprint(), observer)),
             restarts: 0,
-            changed: false,
+            changes: 0,
             told: 0,
             broken: None,
             fingerprint: 0,
@@ -212,7 +220,7 @@ impl Model for Small {
             if free && node.given < self.values[index(id)] {
                 steps.push(Step::Give(id));
             }
-            if free && self.change.is_some() && !state.changed {
+            if free && self.change.is_some() && state.changes < self.changes {
                 steps.push(Step::Change(id));
             }
             if state.told < self.tells && node.engine.first_unchosen() > Slot(0) {
@@ -288,7 +296,7 @@ impl State {
 
     fn look_at_itself(&mut self) {
         let mut hasher = DefaultHasher::new();
-        (self.restarts, self.changed, self.told).hash(&mut hasher);
+        (self.restarts, self.changes, self.told).hash(&mut hasher);
         self.broken
             .as_ref()
             .map(|broken| broken.0)
@@ -323,7 +331,7 @@ impl State {
                 *id
             }
             Step::Change(id) => {
-                self.changed = true;
+                self.changes += 1;
                 *id
             }
             Step::Tell(id) => {

@@ -39,6 +39,7 @@ pub enum Deed {
 pub struct Node {
     pub id: NodeId,
     pub engine: Engine,
+    window: u64,
     clock: Time,
     /// What recovery would make of the durable records.
     disk: Recovery,
@@ -51,14 +52,17 @@ pub struct Node {
     pub elections: u32,
     /// Values its clients have given it.
     pub given: u32,
+    /// Reconfigurations it was asked for: each is for the era that the one before begins.
+    pub changed: u32,
 }
 
 impl Node {
-    pub fn new(id: NodeId, initial: &LogState, peers: &[NodeId]) -> Node {
+    pub fn new(id: NodeId, initial: &LogState, peers: &[NodeId], window: u64) -> Node {
         let disk = Recovery::new(initial.clone());
         let mut node = Node {
             id,
-            engine: engine(id, disk.clone().finish()),
+            engine: engine(id, disk.clone().finish(), window),
+            window,
             clock: Time(0),
             disk,
             pending: VecDeque::new(),
@@ -68,6 +72,7 @@ impl Node {
             starts: 1,
             elections: 0,
             given: 0,
+            changed: 0,
         };
         node.meet(peers);
         node
@@ -90,7 +95,14 @@ impl Node {
         let outbox: Vec<_> = self.outbox.iter().collect();
         let outbox: Vec<_> = outbox.iter().map(|(n, to, m)| (ahead(n), to, m)).collect();
         let rest = (&self.disk, pending, outbox);
-        fingerprint::of(&(engine, rest, self.starts, self.elections, self.given))
+        fingerprint::of(&(
+            engine,
+            rest,
+            self.starts,
+            self.elections,
+            self.given,
+            self.changed,
+        ))
     }
 
     pub fn input(&mut self, input: Input, rule: Option<Rule>) -> Vec<Deed> {
@@ -201,7 +213,7 @@ impl Node {
 
     /// Dies and comes back with what is durable.
     pub fn restart(&mut self, peers: &[NodeId], rule: Option<Rule>) -> Vec<Deed> {
-        self.engine = engine(self.id, self.disk.clone().finish());
+        self.engine = engine(self.id, self.disk.clone().finish(), self.window);
         self.pending.clear();
         self.outbox.clear();
         self.durable = RecordNumber(0);
@@ -249,11 +261,11 @@ impl Node {
     }
 }
 
-fn engine(node: NodeId, checkpoint: Checkpoint) -> Engine {
+fn engine(node: NodeId, checkpoint: Checkpoint, window: u64) -> Engine {
     let config = EngineConfig {
         node,
         seed: 0,
-        unchosen_bytes_max: 64,
+        unchosen_bytes_max: window,
         timing: TIMING,
     };
     let mut engine = Engine::new(config, checkpoint, Time(0));

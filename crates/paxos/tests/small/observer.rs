@@ -61,6 +61,14 @@ impl Observer {
         let Proposal {
             term, slots, value, ..
         } = proposal;
+        if self
+            .promised
+            .get(&term.owner)
+            .is_none_or(|(promised, _)| promised < term)
+        {
+            let text = format!("{term} proposes before its owner's promise of it is durable");
+            return Err(Broken("I4", text));
+        }
         for slot in slots.start.0..slots.end.0 {
             let before = self.proposals.entry((slot, *term));
             if *before.or_insert_with(|| value.clone()) != *value {

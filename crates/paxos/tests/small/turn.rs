@@ -94,7 +94,8 @@ impl Taking<'_> {
             }
             Step::Give(_) => self.give(),
             Step::Change(_) => {
-                let from = self.node.engine.state().era;
+                let from = Era(self.node.changed);
+                self.node.changed += 1;
                 let change = self.world.change.expect("only then it is a step");
                 self.node
                     .propose(Action::Reconfigure { from, change }, rule)

@@ -1055,7 +1055,8 @@ impl World {
                 if self.rng.one_in(3) {
                     self.input(at, Input::StepDown);
                 } else {
-                    let missing = self.rng.below(2) * 100;
+                    let more = self.rng.below(2) * 100;
+                    let missing = self.missing(at).len() as u64 + more;
                     self.input(at, Input::MissingBytes(missing));
                 }
             }
@@ -1126,7 +1127,7 @@ impl World {
             if self.nodes[at].engine.is_none() {
                 self.start(at);
             }
-            self.input(at, Input::MissingBytes(0));
+            self.count_missing(at);
         }
     }
 
