@@ -18,6 +18,7 @@ mod history;
 mod promises;
 mod ranges;
 mod replica;
+mod steps;
 mod wire;
 
 use std::collections::BTreeMap;
@@ -46,6 +47,8 @@ pub(crate) struct Witness {
     bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
     /// Said in this step: who releases what in which era.
     releases: Vec<(Whose, paxos::Era, Slot)>,
+    /// Of each log the last era whose beginning was looked at.
+    eras_checked: BTreeMap<LogId, paxos::Era>,
     scratch: Vec<u8>,
 }
 
@@ -117,6 +120,7 @@ impl Witness {
                 self.look(host, &view);
             }
             self.check_releases(world);
+            self.check_steps(world);
         } else if let Some(writer) = world.machine::<Appender>(host) {
             self.check_chain(writer.log(), &writer.chain().borrow());
         } else if let Some(reader) = world.machine::<Reader>(host) {
