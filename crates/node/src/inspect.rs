@@ -124,6 +124,21 @@ impl Node {
         self.directory.logs.len() + 1
     }
 
+    /// ⟨node, weight⟩ of a log, as the directory says that is known here.
+    pub fn wanted(&self, log: LogId) -> Option<impl Iterator<Item = (u32, u32)>> {
+        let wanted = self.directory.members.wanted.get(&log.0)?;
+        Some(wanted.weights.iter().map(|(node, weight)| (*node, *weight)))
+    }
+
+    pub fn removed_nodes(&self) -> impl Iterator<Item = u32> {
+        self.directory.members.removed.iter().copied()
+    }
+
+    /// To be removed.
+    pub fn leaving_nodes(&self) -> Vec<u32> {
+        self.directory.members.leaving.iter().copied().collect()
+    }
+
     /// Panics if this node's parts contradict each other.
     pub fn check_invariants(&self) {
         // A replica that stopped stands as it stood.

@@ -31,8 +31,8 @@ use node::op::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
-    Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain, Trimmer,
-    TrimmerConfig,
+    Appender, AppenderConfig, Chain, Ending, Operator, OperatorConfig, Reader, ReaderConfig,
+    SharedChain, Trimmer, TrimmerConfig,
 };
 use crate::host::{HostId, Start};
 use crate::random::Random;
@@ -62,6 +62,9 @@ pub struct Scenario {
     /// The third node is auxiliary in the log that clients create.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auxiliary: bool,
+    /// So many times somebody changes weights and members; a few nodes have none in the beginning.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub member_changes: u64,
     /// How long the nemesis does harm.
     pub harm_us: u64,
     /// At the latest after so many steps.
@@ -128,6 +131,7 @@ impl Scenario {
             trims: false,
             begin_well: false,
             auxiliary: false,
+            member_changes: 0,
             harm_us: 10_000_000,
             harm_steps_max: None,
             dark_us: 0,
@@ -268,6 +272,26 @@ impl Cluster {
         let host = self.world.add_host(&format!("trimmer{number}"));
         let started = self.world.start(host, move |_disk, _now| {
             Ok(Box::new(Trimmer::new(seed, config.clone(), chain.clone())))
+        });
+        started.expect("it needs no disk");
+        self.readers.push(host);
+    }
+
+    /// Somebody who changes weights and members of these logs. Comes and goes with the readers.
+    pub(crate) fn add_operator(&mut self, logs: Vec<String>) {
+        let scenario = &self.scenario;
+        let seed = scenario.seed;
+        let config = OperatorConfig {
+            nodes: self.addresses.clone(),
+            logs,
+            removes: seed % 8 == 2,
+            changes: scenario.member_changes,
+            rest_us: 1_000..2 * scenario.harm_us / (1 + scenario.member_changes),
+            patience_us: 10_000_000,
+        };
+        let host = self.world.add_host("operator");
+        let started = self.world.start(host, move |_disk, _now| {
+            Ok(Box::new(Operator::new(seed, config.clone())))
         });
         started.expect("it needs no disk");
         self.readers.push(host);

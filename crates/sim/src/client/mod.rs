@@ -11,6 +11,7 @@ mod churner;
 mod content;
 mod conversation;
 mod line;
+mod operator;
 mod reader;
 mod trimmer;
 
@@ -20,5 +21,6 @@ pub use chain::{Chain, SharedChain};
 pub use churner::Churner;
 pub use content::{byte_at, crc32c, fill};
 pub use line::Line;
+pub use operator::{Operator, OperatorConfig};
 pub use reader::{Reader, ReaderConfig, ReaderCounts};
 pub use trimmer::{Trimmer, TrimmerConfig};

@@ -355,6 +355,23 @@ impl History {
         self.configurations.get(&era)
     }
 
+    pub fn last_era(&self) -> Era {
+        self.configurations
+            .keys()
+            .next_back()
+            .copied()
+            .unwrap_or_default()
+    }
+
+    /// Its first slot.
+    pub fn era_start(&self, era: Era) -> Option<Slot> {
+        let mut starts = self.era_starts.iter();
+        let start = starts.find(|(_, of)| **of == era);
+        start
+            .map(|(slot, _)| Slot(*slot))
+            .or((era == Era(0)).then_some(Slot(0)))
+    }
+
     /// Of each stream that is not trimmed the bytes in chosen slots below `below`.
     pub fn bytes_below(&self, below: Slot) -> impl Iterator<Item = (StreamName, Range<u64>)> + '_ {
         let streams = self.state.iter().flat_map(|state| state.streams.iter());

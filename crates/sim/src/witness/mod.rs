@@ -19,6 +19,7 @@ mod promises;
 mod ranges;
 mod removals;
 mod replica;
+mod steps;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,8 @@ pub(crate) struct Witness {
     bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
     /// Said in this step: who releases what in which era.
     releases: Vec<(Whose, paxos::Era, Slot)>,
+    /// Of each log the last era whose beginning was looked at.
+    eras_checked: BTreeMap<LogId, paxos::Era>,
     scratch: Vec<u8>,
 }
 
@@ -123,6 +126,7 @@ impl Witness {
                 self.look(host, &view);
             }
             self.check_releases(world);
+            self.check_steps(world);
         } else if let Some(writer) = world.machine::<Appender>(host) {
             self.check_chain(writer.log(), &writer.chain().borrow());
         } else if let Some(reader) = world.machine::<Reader>(host) {

@@ -145,7 +145,7 @@ impl Witness {
 
     /// As the node says, if it runs; else, or where its disk refused to be read for a moment, as its
     /// disk does. A damaged disk is excused.
-    fn holds(
+    pub(super) fn holds(
         &self,
         node: NodeId,
         log: LogId,

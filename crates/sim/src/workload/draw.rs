@@ -78,6 +78,11 @@ pub fn draw(seed: u64) -> Scenario {
     // What all must remember has to be on their disks before some may stay away.
     let spoiled = damaged || loses_disk;
     scenario.swarm.leaves_dead = scenario.begin_well && !spoiled && (random.coin() || only_deposes);
+    // Weights that may move to those who stay away leave no quorum.
+    if seed % 4 == 2 && !spoiled {
+        scenario.member_changes = 1 + seed / 4 % 12;
+        scenario.swarm.leaves_dead = false;
+    }
     scenario.probes = random.below(4) > 0;
     scenario.patience_us = match random.below(4) {
         0 => 10_000_000,

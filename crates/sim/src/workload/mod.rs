@@ -225,7 +225,9 @@ fn leave_out_the_damaged(cluster: &mut Cluster) -> Result<(), String> {
 /// leads or follows.
 pub fn wait_until_whole(cluster: &mut Cluster) -> Result<(), String> {
     let nodes = cluster.nodes.clone();
-    let members = cluster.addresses.len();
+    // Else they are what somebody wanted.
+    let all_vote = cluster.scenario().member_changes == 0;
+    let members = all_vote.then_some(cluster.addresses.len());
     let waited = cluster.wait("the nodes to be whole", |world| {
         nodes::is_whole(world, &nodes, members)
     });
@@ -233,6 +235,8 @@ pub fn wait_until_whole(cluster: &mut Cluster) -> Result<(), String> {
         let picture = nodes::picture(&cluster.world, &nodes);
         format!("{failure:?}\n{picture}")
     })?;
+    nodes::leave_out_the_removed(&cluster.world, &mut cluster.nodes);
+    let nodes = cluster.nodes.clone();
     cluster.world.they_are_whole(&nodes);
     Ok(())
 }

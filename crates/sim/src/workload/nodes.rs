@@ -1,5 +1,6 @@
 //! Real nodes in the simulated world, small enough that everything that is bounded is reached.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,8 +42,12 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
     let limits = small_limits();
     let mut cluster = scenario.build_in(world, |index, addresses| {
         let start = match index {
+            // Whoever changes members has somebody to add.
             0 => Start::Bootstrap {
-                voters: addresses.len() as u32,
+                voters: match scenario.member_changes {
+                    0 => addresses.len() as u32,
+                    _ => 3,
+                },
             },
             _ => Start::Join {
                 servers: vec![addresses[0].clone()],
@@ -87,6 +92,11 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         let started = cluster.world.start(host, churner);
         started.expect("it needs no disk");
     }
+    if scenario.member_changes > 0 {
+        let mut logs = vec!["directory".to_owned(), "main".to_owned()];
+        logs.extend(MORE_LOGS.map(str::to_owned));
+        cluster.add_operator(logs);
+    }
     cluster
 }
 
@@ -101,10 +111,16 @@ fn start_node(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result
     }
 }
 
-/// Every replica takes part, knows all that is chosen, holds its bytes, and leads or follows.
-pub(super) fn is_whole(world: &World, nodes: &[HostId], members: usize) -> bool {
+/// Every replica takes part, knows all that is chosen, holds its bytes, leads or follows, and has the
+/// members that are wanted.
+pub(super) fn is_whole(world: &World, nodes: &[HostId], members: Option<usize>) -> bool {
     let all: Option<Vec<&Node>> = nodes.iter().map(|n| world.machine::<Node>(*n)).collect();
-    let Some(all) = all else { return false };
+    let Some(mut all) = all else { return false };
+    let gone: BTreeSet<u32> = all.iter().flat_map(|node| node.removed_nodes()).collect();
+    all.retain(|node| !gone.contains(&node.id().0));
+    if all.is_empty() || all.iter().any(|node| !node.leaving_nodes().is_empty()) {
+        return false;
+    }
     // The directory, `main`, and those that clients created.
     let logs = 2 + MORE_LOGS.len();
     let nexts = |node: &Node| -> Vec<_> {
@@ -115,21 +131,31 @@ pub(super) fn is_whole(world: &World, nodes: &[HostId], members: usize) -> bool 
     if first.len() != logs || all[1..].iter().any(|node| nexts(node) != first) {
         return false;
     }
-    let whole = |view: node::LogView| {
+    let whole = |node: &Node, view: node::LogView| {
         if view.name == PASSING_LOG {
             return true;
         }
         let voters = view.state.configuration.members();
-        let all_vote = voters.len() == members && voters.iter().all(|voter| voter.weight == 1);
-        view.stopped.is_none() && all_vote && view.missing().is_empty()
+        let weights = voters.iter().map(|voter| (voter.node.0, voter.weight));
+        let as_wanted = node
+            .wanted(view.id)
+            .is_some_and(|wanted| weights.eq(wanted));
+        let all_vote = members.is_none_or(|members| {
+            voters.len() == members && voters.iter().all(|voter| voter.weight == 1)
+        });
+        view.stopped.is_none() && as_wanted && all_vote && view.missing().is_empty()
     };
-    all.iter().all(|node| node.log_views().all(whole)) && follow_one_leader(&all)
+    let of_node = |node: &&Node| node.log_views().all(|view| whole(node, view));
+    all.iter().all(of_node) && follow_one_leader(&all)
 }
 
 /// In each log one leads, and all the others follow it in its term: nobody is left behind at a
 /// later term, and gets by on what it is told is chosen.
 fn follow_one_leader(nodes: &[&Node]) -> bool {
-    let roles = |node: &&Node| node.log_views().map(|view| view.role).collect();
+    let roles = |node: &&Node| {
+        let lasting = node.log_views().filter(|view| view.name != PASSING_LOG);
+        lasting.map(|view| view.role).collect()
+    };
     let roles: Vec<Vec<Role>> = nodes.iter().map(roles).collect();
     (0..roles[0].len()).all(|log| {
         let mut roles = roles.iter().map(|of_node| of_node[log]);
@@ -149,6 +175,16 @@ fn follow_one_leader(nodes: &[&Node]) -> bool {
     })
 }
 
+/// Those that were removed from the cluster take no part any more.
+pub(super) fn leave_out_the_removed(world: &World, nodes: &mut Vec<HostId>) {
+    let all = nodes.iter().filter_map(|node| world.machine::<Node>(*node));
+    let gone: BTreeSet<u32> = all.flat_map(Node::removed_nodes).collect();
+    nodes.retain(|host| {
+        let node = world.machine::<Node>(*host);
+        node.is_none_or(|node| !gone.contains(&node.id().0))
+    });
+}
+
 /// Every replica in a line, for people.
 pub(super) fn picture(world: &World, nodes: &[HostId]) -> String {
     let mut lines = Vec::new();
@@ -160,11 +196,12 @@ pub(super) fn picture(world: &World, nodes: &[HostId]) -> String {
         };
         lines.extend(node.log_views().map(|view| {
             format!(
-                "{name} log {}: next {}, era {}, {} members, {:?}, promised {}, misses {:?}, stopped {:?}",
+                "{name} log {}: next {}, era {}, weights {:?} of {:?}, {:?}, promised {}, misses {:?}, stopped {:?}",
                 view.name,
                 view.state.next,
                 view.state.era.0,
-                view.state.configuration.members().len(),
+                view.state.configuration.members().iter().map(|m| (m.node.0, m.weight)).collect::<Vec<_>>(),
+                node.wanted(view.id).map(|wanted| wanted.collect::<Vec<_>>()),
                 view.role,
                 view.promised.0,
                 view.missing(),
