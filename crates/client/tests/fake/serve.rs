@@ -127,6 +127,9 @@ impl Conversation {
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }
+            Request::Members { .. } | Request::ChangeMembers(_) => {
+                self.refuse(Refusal::new(Code::BadRequest, "Nobody comes or goes here."))
+            }
             Request::Status => {
                 let status = self.status();
                 self.ok(&status)
