@@ -142,7 +142,7 @@ impl Node {
     /// Who leaves goes out of the directory once it has weight nowhere, as far as its leader sees.
     fn dismiss(&mut self) {
         let idle = |log: &Log| log.can_propose() && log.local_is_idle();
-        if !self.logs.get(&DIRECTORY).is_some_and(idle) || !self.moves.is_empty() {
+        if !self.logs.get(&DIRECTORY).is_some_and(idle) {
             return;
         }
         let members = &self.directory.members;

@@ -67,14 +67,18 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         let host = cluster.world.add_host(&format!("creates-{log}"));
         let addresses = cluster.addresses.clone();
         let auxiliary = scenario.auxiliary;
+        let alone = scenario.member_changes > 0;
         let asker = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
             // Who asked twice for an id has a greater one.
-            let requests: Vec<String> = match auxiliary {
+            let mut requests: Vec<String> = match auxiliary {
                 false => vec![format!("create-log {log}")],
                 true => [3, 4, 5, 6, 2]
                     .map(|id| format!("create-log {log} auxiliary={id}"))
                     .into(),
             };
+            if auxiliary && alone {
+                requests.push(format!("create-log {log}")); // one node is left, perhaps
+            }
             let asker = Asker::new(&requests, "exists", addresses.clone());
             Ok(Box::new(asker))
         };
