@@ -57,6 +57,22 @@ fn worlds() -> Vec<(&'static str, Small)> {
                 ..Small::of(3)
             },
         ),
+        (
+            "one restart",
+            Small {
+                restarts: vec![1, 1, 1],
+                restarts_max: 1,
+                ..two()
+            },
+        ),
+        (
+            "three leaders",
+            Small {
+                elections: vec![1, 1, 1],
+                values: vec![1, 1, 1],
+                ..Small::of(3)
+            },
+        ),
         ("a casting vote", casting()),
         (
             "a casting vote, and the permit ends",
@@ -81,22 +97,6 @@ fn worlds() -> Vec<(&'static str, Small)> {
                 restarts: vec![1, 0, 0],
                 restarts_max: 1,
                 ..casting()
-            },
-        ),
-        (
-            "one restart",
-            Small {
-                restarts: vec![1, 1, 1],
-                restarts_max: 1,
-                ..two()
-            },
-        ),
-        (
-            "three leaders",
-            Small {
-                elections: vec![1, 1, 1],
-                values: vec![1, 1, 1],
-                ..Small::of(3)
             },
         ),
     ]
