@@ -6,7 +6,7 @@
 //! | 1 | failure |
 //! | 2 | wrong usage |
 //! | 3 | nobody reachable, no quorum, or no answer in time |
-//! | 4 | refused: the log has a writer, another writer took over, a disk is full |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a node cannot lead |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
@@ -173,10 +173,13 @@ fn of_admin(error: &AdminError) -> Kind {
 fn of_refusal(refusal: &client::Refusal) -> Kind {
     use client::answer::Code;
     match refusal.code {
-        Code::UnknownLog | Code::UnknownStream => Kind::NotFound,
-        Code::Busy | Code::Superseded | Code::Full | Code::Exists | Code::Continues => {
-            Kind::Refused
-        }
+        Code::UnknownLog | Code::UnknownStream | Code::UnknownNode => Kind::NotFound,
+        Code::Busy
+        | Code::Superseded
+        | Code::Full
+        | Code::Exists
+        | Code::Continues
+        | Code::CannotLead => Kind::Refused,
         Code::NoQuorum | Code::NotLeader | Code::ShuttingDown | Code::Overloaded => {
             Kind::Unreachable
         }

@@ -232,9 +232,9 @@ impl Cluster {
         let mut search = Search::new(self);
         // What has no log is answered by any node: nobody else could say that this one is wrong.
         let mut lookout = match request {
-            Request::Streams { log, stale: false } | Request::Trim { log, .. } => {
-                Some(Lookout::new(self.clone(), log))
-            }
+            Request::Streams { log, stale: false }
+            | Request::Trim { log, .. }
+            | Request::Lead { log, .. } => Some(Lookout::new(self.clone(), log)),
             _ => None,
         };
         let mut answer_lost = false;
@@ -316,7 +316,7 @@ impl Cluster {
 }
 
 impl Asked {
-    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
+    pub(crate) fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
         let server = self.server;
         match self.answer {
             Err(refusal) => Err(AdminError::Refused { server, refusal }),

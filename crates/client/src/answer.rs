@@ -96,6 +96,8 @@ codes! {
     Superseded = "superseded",
     UnknownLog = "unknown-log",
     UnknownStream = "unknown-stream",
+    UnknownNode = "unknown-node",
+    CannotLead = "cannot-lead",
     Continues = "continues",
     Full = "full",
     Trimmed = "trimmed",

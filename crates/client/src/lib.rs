@@ -55,6 +55,7 @@ pub mod answer;
 mod append;
 mod cluster;
 mod connection;
+pub mod leader;
 pub mod line;
 mod lookout;
 mod read;

@@ -36,6 +36,11 @@ pub enum Request {
         /// Only say what it would come to.
         plan: bool,
     },
+    Lead {
+        log: String,
+        /// The most suitable node, if none is named.
+        to: Option<u64>,
+    },
     Status,
     Streams {
         log: String,
@@ -215,6 +220,7 @@ impl Request {
                 .word(log)
                 .key("before", before)
                 .flag("plan", *plan),
+            Self::Lead { log, to } => line.word("lead").word(log).key_if("to", *to),
             Self::Status => line.word("status"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
@@ -272,6 +278,10 @@ impl Request {
                     .key_as("before")?
                     .ok_or(LineError::Missing("before"))?,
                 plan: words.flag("plan")?,
+            },
+            "lead" => Self::Lead {
+                log: words.word("LOG")?,
+                to: words.key_as("to")?,
             },
             "status" => Self::Status,
             "streams" => Self::Streams {
@@ -347,6 +357,13 @@ mod tests {
                     log: "main".to_owned(),
                     before: Before::Slot(4096),
                     plan: false,
+                },
+            ),
+            (
+                "logberg/1 lead main to=3\n",
+                Request::Lead {
+                    log: "main".to_owned(),
+                    to: Some(3),
                 },
             ),
             ("logberg/1 status\n", Request::Status),

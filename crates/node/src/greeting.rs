@@ -294,6 +294,14 @@ impl Node {
                     log.on_trim_request(&mut self.env, conn, request);
                 }
             }
+            "lead" => {
+                let id = self.log_named(request)?;
+                self.env.conns.insert(conn, Place::Request(id));
+                self.dirty.insert(id);
+                if let Some(log) = self.logs.get_mut(&id) {
+                    log.on_lead_request(&mut self.env, conn, request);
+                }
+            }
             "status" => {
                 request.allow(0, &[])?;
                 let line = self.status_line();
@@ -397,7 +405,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, status, logs, create-log, retain, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, retain, join"
                     ),
                 ));
             }

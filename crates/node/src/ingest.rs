@@ -421,10 +421,9 @@ impl Log {
     }
 
     pub(crate) fn refuse_writers_not_leading(&mut self, env: &mut Env) {
-        let refusal = if env.stopping {
-            Refusal::new("shutting-down", "this node is stopping; ask another")
-        } else {
-            self.not_leader(env)
+        let refusal = match env.stopping && self.engine.leader().is_none() {
+            true => Refusal::new("shutting-down", "this node is stopping; ask another"),
+            false => self.not_leader(env),
         };
         self.refuse_writers(env, &refusal);
     }
@@ -456,6 +455,7 @@ impl Log {
         let refusal = Refusal::new(code, sentence);
         self.refuse_writers(env, &refusal);
         self.refuse_trims(env, &refusal);
+        self.refuse_moves(env, &refusal);
         self.stop_readers(env, code, sentence);
     }
 }

@@ -39,6 +39,7 @@ mod counts;
 pub mod directory;
 mod inspect;
 mod join;
+mod lead;
 mod node;
 mod peers;
 pub mod retention;

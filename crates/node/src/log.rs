@@ -31,6 +31,7 @@ use crate::feed::Feeder;
 use crate::follow::Source;
 use crate::format::{RECORD_HEADER, codec};
 use crate::ingest::Ingest;
+use crate::lead::Moves;
 use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
@@ -58,6 +59,7 @@ pub struct Log {
     pub(crate) readers: Readers,
     pub(crate) catch_up: CatchUp,
     pub(crate) trims: Trims,
+    pub(crate) moves: Moves,
     pub(crate) keeping: Keeping,
     pub(crate) alive: BTreeSet<NodeId>,
     own: NodeId,
@@ -136,6 +138,7 @@ impl Log {
             readers: Readers::default(),
             catch_up: CatchUp::default(),
             trims: Trims::default(),
+            moves: Moves::default(),
             keeping: Keeping::default(),
             alive: BTreeSet::new(),
             at_hand: None,
@@ -450,6 +453,7 @@ impl Log {
         let led = matches!(self.role, Role::Leader { .. });
         self.role = role;
         tracing::info!(log = self.id.0, name = self.name, ?role, "role");
+        self.release_writers(env);
         match role {
             Role::Leader { term } => {
                 self.counts.elections_won += u64::from(!led);
@@ -459,7 +463,7 @@ impl Log {
                 if led {
                     self.end_replication(env);
                     self.rebind = None;
-                    self.refuse_writers_not_leading(env);
+                    self.part_with_writers(env);
                     // Who follows what is chosen goes on at the next leader.
                     self.fail_barriers(env);
                 }
@@ -645,6 +649,7 @@ impl Log {
         self.rebind(env);
         self.trim_what_was_held_back();
         self.pump_trims(env);
+        self.pump_moves(env);
         self.ingest(env);
         self.replicate(env);
         self.acknowledge(env);
@@ -695,6 +700,7 @@ impl Log {
             self.busy_deadline(env),
             self.catch_up_deadline(env),
             self.auxiliary_deadline(),
+            self.moves.deadline(),
         ]
         .into_iter()
         .flatten()
@@ -720,6 +726,7 @@ impl Log {
                 || self.ingest.is_waiting()
                 || self.readers.are_retrying()
                 || self.trims.are_waiting()
+                || self.moves.are_waiting()
                 || self.ring.bytes() > 0
                 || (self.is_leading()
                     && self.engine.first_unchosen() < self.engine.proposed_up_to()))
@@ -740,9 +747,9 @@ impl Log {
             .read(number, stream, StreamPosition(position), buffer);
     }
 
-    /// Hands over if we lead, so that a stopping node costs its clients no timeout.
+    /// Hands over if we lead and can, so that a stopping node costs its clients no timeout.
     pub(crate) fn abdicate(&mut self, env: &mut Env) {
-        if self.is_leading() {
+        if self.is_leading() && !self.engine.is_abdicating() {
             self.input(env, Input::Abdicate { to: None });
         }
     }

@@ -203,7 +203,12 @@ impl Node {
             });
         }
         if let Some(since) = self.stopping_since {
-            let leading = self.logs.values().any(|l| l.may_hand_over());
+            for (id, log) in &mut self.logs {
+                log.abdicate(&mut self.env); // perhaps nobody could succeed before
+                self.dirty.insert(*id);
+            }
+            let leaves = |log: &Log| log.may_hand_over() || log.moves.hold_writers();
+            let leading = self.logs.values().any(leaves);
             let queued = self
                 .logs
                 .values()

@@ -56,10 +56,12 @@ pub(crate) struct Batch {
 }
 
 /// The permit is closed; the successor has until then to become level.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Abdication {
     pub(crate) to: Option<NodeId>,
     pub(crate) until: Time,
+    /// Who accepted everything and was asked to say that it is level.
+    pub(crate) asked: Vec<NodeId>,
 }
 
 /// So many chosen batches are kept to check the acceptances of slower replicas.

@@ -8,7 +8,7 @@ use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::proposer::{Abdication, Leading};
-use crate::{Ignored, Message, NodeId, Note, StepDownReason, Time};
+use crate::{Ignored, Message, NodeId, Note, RecordNumber, StepDownReason, Time};
 
 impl Engine {
     pub(crate) fn check_quorum(&mut self) {
@@ -50,6 +50,16 @@ impl Engine {
         }
     }
 
+    /// The permit is closed for an abdication; its successor is not level yet.
+    pub fn is_abdicating(&self) -> bool {
+        matches!(&self.stage, Stage::Leading(leading) if leading.abdication.is_some())
+    }
+
+    /// Led, prepared a term for its successor, and has not heard of it since.
+    pub fn has_handed_over(&self) -> bool {
+        matches!(&self.stage, Stage::HandedOver { .. })
+    }
+
     pub(crate) fn on_abdicate(&mut self, to: Option<NodeId>) {
         let Stage::Leading(leading) = &self.stage else {
             return;
@@ -78,7 +88,11 @@ impl Engine {
     fn begin_abdication(&mut self, to: Option<NodeId>) {
         let until = Time(self.now.0.saturating_add(self.config.timing.abdication));
         if let Stage::Leading(leading) = &mut self.stage {
-            leading.abdication = Some(Abdication { to, until });
+            leading.abdication = Some(Abdication {
+                to,
+                until,
+                asked: Vec::new(),
+            });
             self.close_permit();
         }
     }
@@ -88,19 +102,40 @@ impl Engine {
         let Stage::Leading(leading) = &self.stage else {
             return;
         };
-        let Some(abdication) = leading.abdication else {
+        let Some(Abdication { to, asked, .. }) = &leading.abdication else {
             return;
         };
-        let suits = |node: NodeId| {
-            abdication.to.is_none_or(|to| to == node)
-                && self.may_succeed(node)
-                && (self.is_level(node) || mutation::is(Mutation::AbdicatesToAnyone))
-        };
-        let level = self.peers.iter().map(|p| p.node).filter(|n| suits(*n));
+        let suits = |node: &NodeId| to.is_none_or(|to| to == *node) && self.may_succeed(*node);
+        let candidates = || self.peers.iter().map(|peer| peer.node).filter(suits);
+        let is_level = |n: &NodeId| self.is_level(*n) || mutation::is(Mutation::AbdicatesToAnyone);
+        let level = candidates().filter(is_level);
         let successor = level.max_by_key(|node| self.state.configuration.weight(*node));
         if let Some(successor) = successor {
             self.hand_over(successor);
+            return;
         }
+        let proposed = leading.proposed_up_to;
+        let has_all = |node: &NodeId| {
+            proposed <= self.state.next && self.peer_accepted_up_to(*node) >= Some(proposed)
+        };
+        let owing = candidates().find(|node| has_all(node) && !asked.contains(node));
+        if let Some(node) = owing {
+            self.ask_whether_level(node);
+        }
+    }
+
+    /// The last acceptances made everything chosen, which their sender does not know, nor we that it
+    /// does: the next heartbeats would tell, and writers would wait for them.
+    fn ask_whether_level(&mut self, node: NodeId) {
+        if let Some(status) = self.leader_status() {
+            self.send(node, status, RecordNumber(0));
+        }
+        if let Stage::Leading(leading) = &mut self.stage
+            && let Some(abdication) = &mut leading.abdication
+        {
+            abdication.asked.push(node);
+        }
+        self.check_abdication();
     }
 
     fn hand_over(&mut self, successor: NodeId) {
@@ -131,7 +166,7 @@ impl Engine {
         let timeout = self.config.timing.leader_timeout;
         let quorum = leading.no_quorum_deadline(timeout);
         let phase = leading.again.as_ref().map(Phase1::deadline);
-        let abdication = leading.abdication.map(|abdication| abdication.until);
+        let abdication = leading.abdication.as_ref().map(|a| a.until);
         let own = earliest(
             earliest(quorum, phase),
             earliest(abdication, leading.redo_at),
@@ -161,10 +196,7 @@ impl Engine {
         let Stage::Leading(leading) = &mut self.stage else {
             return;
         };
-        if let Some(abdication) = leading.abdication
-            && abdication.until <= now
-        {
-            leading.abdication = None;
+        if let Some(abdication) = leading.abdication.take_if(|a| a.until <= now) {
             let from = abdication.to.unwrap_or(self.config.node);
             self.ignore(from, Ignored::Stale);
             if !self.may_stand() {

@@ -825,6 +825,33 @@ fn a_successor_that_does_not_become_level_in_time_ends_the_abdication() {
     assert!(one.engine.permit().is_some());
 }
 
+/// Heartbeats would tell too, but writers wait meanwhile.
+#[test]
+fn who_accepted_everything_is_asked_at_once_whether_it_is_level() {
+    let asked = |out: &[Output]| {
+        let sent = sent(out);
+        let status = |(to, m, _): &&(NodeId, Message, RecordNumber)| {
+            *to == TWO && matches!(m, Message::LeaderStatus { .. })
+        };
+        sent.iter().filter(status).count()
+    };
+    let mut one = Solo::new(fresh(three()));
+    let t = one.lead();
+    one.propose(Action::GenerateNodeId).unwrap();
+    one.durable();
+    let out = one.input(Input::Abdicate { to: Some(TWO) });
+    assert_eq!(asked(&out), 0, "it has not accepted everything");
+    let out = one.accepted(THREE, t, slots(0, 1), 0);
+    assert_eq!(asked(&out), 0, "all is chosen, but not with its help");
+    let out = one.accepted(TWO, t, slots(0, 1), 0);
+    assert_eq!(asked(&out), 1);
+    let out = one.accepted(TWO, t, slots(0, 1), 0);
+    assert_eq!(asked(&out), 0, "once");
+    assert!(one.engine.is_abdicating());
+    level(&mut one, TWO, t);
+    assert!(one.engine.has_handed_over());
+}
+
 #[test]
 fn a_successor_takes_up_the_term_prepared_for_it() {
     let mut one = Solo::new(fresh(three()));

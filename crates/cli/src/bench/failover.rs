@@ -93,9 +93,9 @@ enum Cluster {
 }
 
 /// What was written in one round: this much of this stream was acknowledged.
-struct Promise {
-    stream: StreamName,
-    acknowledged: u64,
+pub(super) struct Promise {
+    pub stream: StreamName,
+    pub acknowledged: u64,
 }
 
 impl Arguments {
@@ -271,7 +271,7 @@ impl Cluster {
 }
 
 /// How many of the promised bytes are not there, or are others.
-fn lost_bytes(client: &Client, promise: &Promise) -> Result<u64> {
+pub(super) fn lost_bytes(client: &Client, promise: &Promise) -> Result<u64> {
     let options = ReadOptions {
         stream: Some(promise.stream),
         ..ReadOptions::default()

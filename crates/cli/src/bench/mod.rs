@@ -3,6 +3,7 @@
 //! ```text
 //!   append     cluster and floor in turn ── load ── latency ──┐
 //!   failover   cluster, a fault, the next ack ── proxied ─────┤   report, one line of JSON
+//!   move       cluster, the leader moved under load ──────────┤
 //!   auxiliary  cluster, two logs, the active follower killed ─┤
 //!   memory     cluster, a paused node, an idle reader ────────┤   or a short table
 //!   catch-up   cluster, a node that was away, acks ───────┤
@@ -38,5 +39,6 @@ pub mod elections;
 pub mod failover;
 pub mod machine;
 pub mod memory;
+pub mod moves;
 
 pub use floor_cluster::serve_floor;

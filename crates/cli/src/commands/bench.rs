@@ -16,7 +16,7 @@ did something else meanwhile is none.
 Example: what agreement costs
   logberg bench append --seconds 20";
 
-/// Measure: appends, failover, auxiliaries, memory, elections, the machine
+/// Measure: appends, failover, moved leaders, auxiliaries, memory, elections, the machine
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -28,6 +28,7 @@ pub struct Arguments {
 enum Bench {
     Append(bench::append::Arguments),
     Failover(bench::failover::Arguments),
+    Move(bench::moves::Arguments),
     Auxiliary(bench::auxiliary::Arguments),
     Memory(bench::memory::Arguments),
     CatchUp(bench::catch_up::Arguments),
@@ -51,6 +52,7 @@ impl Arguments {
         match self.bench {
             Bench::Append(arguments) => arguments.run(global.json),
             Bench::Failover(arguments) => arguments.run(global.json),
+            Bench::Move(arguments) => arguments.run(global.json),
             Bench::Auxiliary(arguments) => arguments.run(global.json),
             Bench::Memory(arguments) => arguments.run(global.json),
             Bench::CatchUp(arguments) => arguments.run(global.json),

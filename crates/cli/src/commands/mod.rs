@@ -40,6 +40,7 @@ commands! {
     trim Trim,
     status Status,
     log Log,
+    leader Leader,
     node Node,
     dev Dev,
     verify Verify,

@@ -127,6 +127,9 @@ impl Conversation {
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }
+            Request::Lead { .. } => {
+                self.refuse(Refusal::new(Code::CannotLead, "Nobody else leads here."))
+            }
             Request::Status => {
                 let status = self.status();
                 self.ok(&status)

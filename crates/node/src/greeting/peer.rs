@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use paxos::mutation::{self, Mutation};
-use paxos::{Message, NodeId};
+use paxos::{Message, NodeId, Role};
 
 use crate::buffer::Buffer;
 use crate::env::Place;
@@ -186,7 +186,13 @@ impl Node {
 
     pub(super) fn on_frame(&mut self, peer: NodeId, frame: Frame) {
         match frame {
-            Frame::Engine { log, message } => self.on_engine_message(peer, log, message),
+            Frame::Engine { log, message } => {
+                let asks = matches!(message, Message::LeaderStatus { .. });
+                self.on_engine_message(peer, log, message);
+                if asks {
+                    self.answer_status(peer, log);
+                }
+            }
             Frame::Heartbeat(heartbeat) => {
                 let now = self.env.now;
                 let state = self.peers.get_or_add(peer);
@@ -217,6 +223,18 @@ impl Node {
                     log.on_bytes_not_here(&mut self.env, peer, answer.request);
                 }
             }
+        }
+    }
+
+    /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
+    /// hand over, and waits.
+    fn answer_status(&mut self, peer: NodeId, id: LogId) {
+        let Some(log) = self.logs.get(&id).filter(|log| log.stopped.is_none()) else {
+            return;
+        };
+        if matches!(log.role(), Role::Follower { leader, .. } if leader == peer) {
+            let status = log.engine.follower_status();
+            self.env.send_message(peer, id, status);
         }
     }
 

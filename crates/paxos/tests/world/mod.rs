@@ -598,6 +598,16 @@ impl World {
         self.count_missing(at);
     }
 
+    /// Who is to drop a byte may not have heard of the trim yet, and who has may be down.
+    fn trimmed_below(&self, stream: StreamName) -> u64 {
+        let state = self.history.last().unwrap_or(&self.initial);
+        match state.stream(stream) {
+            Some(stream) => stream.trimmed.0,
+            None if state.is_forgotten(stream) => u64::MAX,
+            None => 0,
+        }
+    }
+
     /// ‡ What an auxiliary drops, every active member of its era durably holds.
     fn release(&mut self, at: usize, below: Slot) {
         let engine = self.nodes[at].engine.as_ref().unwrap();
@@ -606,7 +616,7 @@ impl World {
         for (stream, end) in engine.bytes_below(below) {
             let of_stream = (stream, 0)..(stream, end.0);
             let held: Vec<_> = self.nodes[at].bytes.range(of_stream).copied().collect();
-            let trimmed = state.stream(stream).map_or(0, |stream| stream.trimmed.0);
+            let trimmed = self.trimmed_below(stream);
             for byte in held {
                 for member in state
                     .configuration
