@@ -11,7 +11,11 @@ use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Cluster, Said, Search, Unreachable, elsewhere};
 use crate::connection::{Connection, NoLine};
 use crate::lookout::{Lookout, OWED};
-use crate::request::{Before, NodeIds, Request};
+use crate::request::{Before, Request};
+
+mod logs;
+
+pub use logs::{DeletedLog, LogDetails, NewLog};
 
 /// One node's view of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -102,7 +106,7 @@ pub struct LogStatus {
     pub peers: Vec<PeerStatus>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Weight {
     pub node: u64,
     pub weight: u64,
@@ -353,46 +357,6 @@ impl Client {
     /// The logs of the cluster.
     pub fn logs(&self) -> Result<Vec<LogInfo>, AdminError> {
         self.cluster.ask(&Request::Logs, self.deadline())?.json()
-    }
-
-    /// Creates a log on all nodes.
-    ///
-    /// Errors: [`AdminError::Exists`] if there is one of that name. When an answer was lost and
-    /// the next attempt finds the log, it counts as created by the lost one.
-    pub fn create_log(&self, name: &str) -> Result<LogInfo, AdminError> {
-        self.create_log_with(name, &[])
-    }
-
-    /// As [`Client::create_log`]; these nodes vote in the log and hold its bytes only while others
-    /// cannot.
-    pub fn create_log_with(&self, name: &str, auxiliary: &[u64]) -> Result<LogInfo, AdminError> {
-        let request = Request::CreateLog {
-            name: name.to_owned(),
-            auxiliary: NodeIds(auxiliary.to_vec()),
-        };
-        let asked = self.cluster.ask(&request, self.deadline())?;
-        match asked.answer {
-            Err(refusal) if refusal.code == Code::Exists && !asked.answer_lost => {
-                return Err(AdminError::Exists {
-                    name: name.to_owned(),
-                });
-            }
-            Err(refusal) if refusal.code != Code::Exists => {
-                let server = asked.server;
-                return Err(AdminError::Refused { server, refusal });
-            }
-            // Other nodes may not have heard of it yet: what is said here is enough.
-            Ok(json) => {
-                if let Ok(created) = serde_json::from_str(&json) {
-                    return Ok(created);
-                }
-            }
-            Err(_) => {}
-        }
-        let created = self.logs()?.into_iter().find(|log| log.name == name);
-        created.ok_or_else(|| AdminError::UnknownLog {
-            log: name.to_owned(),
-        })
     }
 
     /// Sets what is kept of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims

@@ -64,7 +64,7 @@ mod ring;
 
 use std::sync::Arc;
 
-pub use admin::AdminError;
+pub use admin::{AdminError, LogDetails, NewLog};
 pub use answer::{ReadEnd, Refusal};
 pub use append::{AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics};
 pub use cluster::{Said, Timeouts, Unreachable};

@@ -49,8 +49,18 @@ pub enum Request {
     Logs,
     CreateLog {
         name: String,
+        /// Ids of the nodes that are to host it; none for all.
+        members: NodeIds,
         /// Ids of the nodes that are to be auxiliary.
         auxiliary: NodeIds,
+        /// As in `Retain`.
+        retention: Option<String>,
+    },
+    DeleteLog {
+        name: String,
+    },
+    ShowLog {
+        name: String,
     },
     /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
     Retain {
@@ -224,10 +234,19 @@ impl Request {
             Self::Status => line.word("status"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
-            Self::CreateLog { name, auxiliary } => line
+            Self::CreateLog {
+                name,
+                members,
+                auxiliary,
+                retention,
+            } => line
                 .word("create-log")
                 .word(name)
-                .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary)),
+                .key_if("members", (!members.0.is_empty()).then_some(members))
+                .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary))
+                .key_if("retention", retention.as_ref()),
+            Self::DeleteLog { name } => line.word("delete-log").word(name),
+            Self::ShowLog { name } => line.word("show-log").word(name),
             Self::Retain { log, retention } => {
                 line.word("retain").word(log).key("retention", retention)
             }
@@ -291,7 +310,15 @@ impl Request {
             "logs" => Self::Logs,
             "create-log" => Self::CreateLog {
                 name: words.word("NAME")?,
+                members: words.key_as("members")?.unwrap_or_default(),
                 auxiliary: words.key_as("auxiliary")?.unwrap_or_default(),
+                retention: words.key("retention"),
+            },
+            "delete-log" => Self::DeleteLog {
+                name: words.word("NAME")?,
+            },
+            "show-log" => Self::ShowLog {
+                name: words.word("NAME")?,
             },
             "retain" => Self::Retain {
                 log: words.word("LOG")?,
@@ -379,14 +406,30 @@ mod tests {
                 "logberg/1 create-log spare\n",
                 Request::CreateLog {
                     name: "spare".to_owned(),
+                    members: NodeIds::default(),
                     auxiliary: NodeIds::default(),
+                    retention: None,
                 },
             ),
             (
-                "logberg/1 create-log spare auxiliary=3,5\n",
+                "logberg/1 create-log spare members=1,3,4 auxiliary=3 retention=10GiB,7d\n",
                 Request::CreateLog {
                     name: "spare".to_owned(),
-                    auxiliary: NodeIds(vec![3, 5]),
+                    members: NodeIds(vec![1, 3, 4]),
+                    auxiliary: NodeIds(vec![3]),
+                    retention: Some("10GiB,7d".to_owned()),
+                },
+            ),
+            (
+                "logberg/1 delete-log spare\n",
+                Request::DeleteLog {
+                    name: "spare".to_owned(),
+                },
+            ),
+            (
+                "logberg/1 show-log spare\n",
+                Request::ShowLog {
+                    name: "spare".to_owned(),
                 },
             ),
             (

@@ -148,6 +148,25 @@ fn a_log_whose_creation_was_not_confirmed_counts_as_created() {
 }
 
 #[test]
+fn a_log_is_deleted_once_also_when_the_answer_was_lost() {
+    let unknown = AdminError::UnknownLog {
+        log: "orders".to_owned(),
+    };
+    let cluster = FakeCluster::start(1);
+    let client = cluster.client();
+    assert_eq!(client.log("orders").expect_err("none yet"), unknown);
+    client.create_log("orders").expect("new");
+    assert_eq!(client.log("orders").expect("there").name, "orders");
+    assert_eq!(client.delete_log("orders").expect("there").id, Some(1));
+    assert_eq!(client.delete_log("orders").expect_err("gone"), unknown);
+    for answer in ["", "error not-leader log=orders: Deposed.\n"] {
+        client.create_log("orders").expect("new");
+        cluster.truth().create_answer = Some(answer);
+        assert_eq!(client.delete_log("orders").expect("deleted").id, None);
+    }
+}
+
+#[test]
 fn streams_are_listed_in_the_order_of_opening() {
     let cluster = FakeCluster::start(1);
     let client = cluster.client();

@@ -69,6 +69,15 @@ pub(crate) fn remove(path: &Path) -> io::Result<()> {
     sync_directory(parent_of(path))
 }
 
+/// A directory and all that is in it. One that is not there is removed already.
+pub(crate) fn remove_directory(path: &Path) -> io::Result<()> {
+    match std::fs::remove_dir_all(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        removed => removed?,
+    }
+    sync_directory(parent_of(path))
+}
+
 /// Bytes that an unprivileged process may still use.
 pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
     let space = rustix::fs::statvfs(path)?;

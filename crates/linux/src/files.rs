@@ -26,6 +26,8 @@ pub(crate) struct Files {
     writers: Vec<Writer>,
     reader: Worker,
     chores: Worker,
+    /// Freeing the blocks of many large files takes long, and nothing may wait for it.
+    removals: Worker,
     faults: Option<PathBuf>,
 }
 
@@ -66,7 +68,8 @@ impl Files {
             assigned: 0,
             writers,
             reader: Worker::start("disk-read".to_string(), inbox.clone())?,
-            chores: Worker::start("disk-names".to_string(), inbox)?,
+            chores: Worker::start("disk-names".to_string(), inbox.clone())?,
+            removals: Worker::start("disk-remove".to_string(), inbox)?,
             faults: config.faults.file.clone(),
         })
     }
@@ -253,6 +256,11 @@ impl Files {
 
     pub fn remove(&mut self, token: Token, path: PathBuf) {
         self.chore(token, move || directory::remove(&path));
+    }
+
+    pub fn remove_directory(&mut self, token: Token, path: PathBuf) {
+        self.removals
+            .put(move || Reply::Completed(done(token, directory::remove_directory(&path))));
     }
 
     pub fn free_space(&mut self, token: Token, path: PathBuf) {

@@ -69,6 +69,8 @@ pub struct Limits {
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
+    /// Of log 0: with so much more than three times its last snapshot, the next one is taken.
+    pub directory_growth_bytes: u64,
     pub segment_bytes_first: u64,
     pub segment_bytes_max: u64,
     pub write_bytes_max: usize,
@@ -101,6 +103,7 @@ impl Default for Limits {
             leader_wait: 2_000_000,
             connections_max: 4096,
             streams_max: 180_000,
+            directory_growth_bytes: 256 << 10,
             segment_bytes_first: 1 << 20,
             segment_bytes_max: 128 << 20,
             write_bytes_max: 4 << 20,

@@ -1,4 +1,6 @@
-//! Log 0: the cluster's directory of nodes and logs, a state machine of framed commands.
+//! Log 0: the cluster's directory of nodes and logs, a state machine on the layer of `commands`.
+
+mod machine;
 
 use std::collections::BTreeMap;
 
@@ -31,6 +33,15 @@ pub enum Command {
         /// Of the members.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         auxiliary: Vec<u32>,
+        /// The nodes that host it; empty for all.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        hosts: Vec<u32>,
+        #[serde(default)]
+        retention: Retention,
+    },
+    /// For ever: no other log gets its id.
+    DeleteLog {
+        id: u32,
     },
     SetRetention {
         log: String,
@@ -43,22 +54,38 @@ pub struct Directory {
     pub voters: u32,
     pub nodes: BTreeMap<NodeId, NodeEntry>,
     pub logs: BTreeMap<LogId, LogEntry>,
+    /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
+    pub last_log: LogId,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct NodeEntry {
     pub address: String,
     /// In hexadecimal.
     pub disk: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// What a log's bytes are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LogKind {
+    /// Its writers' own.
+    #[default]
+    Bytes,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct LogEntry {
     pub name: String,
+    pub kind: LogKind,
     /// The configuration it began with.
     pub members: Vec<(u32, u32)>,
     /// Those of them that are to hold bytes only while others cannot.
     pub auxiliary: Vec<u32>,
+    /// The nodes that host it; empty for all.
+    pub hosts: Vec<u32>,
     pub retention: Retention,
 }
 
@@ -86,19 +113,26 @@ impl Directory {
                 name,
                 members,
                 auxiliary,
+                hosts,
+                retention,
             } => {
                 if self.log_by_name(name).is_none() && name != DIRECTORY_NAME {
-                    let id = LogId(self.logs.keys().next_back().map_or(1, |l| l.0 + 1));
+                    self.last_log.0 += 1;
                     self.logs.insert(
-                        id,
+                        self.last_log,
                         LogEntry {
                             name: name.clone(),
                             members: members.clone(),
                             auxiliary: auxiliary.clone(),
-                            retention: Retention::default(),
+                            hosts: hosts.clone(),
+                            retention: *retention,
+                            ..LogEntry::default()
                         },
                     );
                 }
+            }
+            Command::DeleteLog { id } => {
+                self.logs.remove(&LogId(*id));
             }
             Command::SetRetention { log, retention } => {
                 let mut logs = self.logs.values_mut();
@@ -107,6 +141,17 @@ impl Directory {
                 }
             }
         }
+    }
+
+    /// Whether this node is to host that log. Of a log that is not listed nobody knows better.
+    pub fn hosts(&self, log: LogId, node: NodeId) -> bool {
+        let entry = self.logs.get(&log);
+        entry.is_none_or(|entry| entry.hosts.is_empty() || entry.hosts.contains(&node.0))
+    }
+
+    /// It was created, and is no more.
+    pub fn is_deleted(&self, log: LogId) -> bool {
+        log != DIRECTORY && log <= self.last_log && !self.logs.contains_key(&log)
     }
 
     pub fn log_by_name(&self, name: &str) -> Option<LogId> {
@@ -169,6 +214,8 @@ mod tests {
                 name: "main".into(),
                 members: vec![(1, 1), (2, 1), (3, 1)],
                 auxiliary: vec![3],
+                hosts: vec![1, 2, 3],
+                retention: Retention::default(),
             },
             Command::SetRetention {
                 log: "main".into(),
@@ -181,6 +228,32 @@ mod tests {
         commands.iter().for_each(|c| twice.apply(c));
         assert_eq!(once, twice);
         assert_eq!(once.log_by_name("main"), Some(LogId(1)));
+        assert!(once.hosts(LogId(1), NodeId(3)) && !once.hosts(LogId(1), NodeId(4)));
+    }
+
+    fn create(name: &str) -> Command {
+        Command::CreateLog {
+            name: name.into(),
+            members: vec![(1, 1)],
+            auxiliary: Vec::new(),
+            hosts: Vec::new(),
+            retention: Retention::default(),
+        }
+    }
+
+    #[test]
+    fn a_deleted_log_gives_its_name_to_another_and_its_id_to_none() {
+        let mut directory = Directory::default();
+        directory.apply(&create("a"));
+        assert!(!directory.is_deleted(LogId(1)) && !directory.is_deleted(LogId(2)));
+        for _ in 0..2 {
+            directory.apply(&Command::DeleteLog { id: 1 });
+        }
+        directory.apply(&Command::DeleteLog { id: 7 });
+        assert!(directory.is_deleted(LogId(1)) && !directory.is_deleted(LogId(7)));
+        directory.apply(&create("a"));
+        assert_eq!(directory.log_by_name("a"), Some(LogId(2)));
+        assert!(!directory.is_deleted(DIRECTORY));
     }
 
     #[test]

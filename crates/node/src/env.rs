@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use paxos::{Message, NodeId, Outcome, Slot, Time};
+use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 
 use crate::buffer::{Buffer, Pool, Slice};
 use crate::config::Limits;
@@ -48,10 +48,15 @@ pub enum LogEvent {
     /// Chosen bytes for the subscriber inside the process.
     Chunk {
         log: LogId,
+        stream: StreamName,
         bytes: Vec<u8>,
     },
     /// The subscriber's current stream ended here; a torn frame at its end is dropped.
     StreamEnded {
+        log: LogId,
+    },
+    /// What comes next for the subscriber was trimmed: it goes on with the first stream that is left.
+    Skipped {
         log: LogId,
     },
     Role {

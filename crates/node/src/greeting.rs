@@ -6,13 +6,14 @@ use paxos::Time;
 
 use crate::LogId;
 use crate::buffer::Buffer;
-use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
+use crate::directory::DIRECTORY;
 use crate::env::Place;
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
-use crate::node::{Node, Request as Pending, Wants};
+use crate::node::{JoinCluster, Node, Request as Pending, Retain, Wants};
 use crate::op::{BLOCK, ConnId, Received};
 use crate::retention::{BadRetention, Retention};
 
+mod logs;
 mod peer;
 
 pub(crate) struct Greeting {
@@ -322,40 +323,9 @@ impl Node {
                 let line = self.logs_line();
                 self.env.part(conn, line.as_bytes());
             }
-            "create-log" => {
-                request.allow(1, &["auxiliary"])?;
-                let name = request
-                    .words
-                    .first()
-                    .ok_or(LineError::Missing("the log's name"))?
-                    .clone();
-                let nodes = request
-                    .get("auxiliary")
-                    .into_iter()
-                    .flat_map(|n| n.split(','));
-                let auxiliary: Result<Vec<u32>, _> = nodes.map(str::parse).collect();
-                let auxiliary = auxiliary.map_err(|_| {
-                    Refusal::new(
-                        "bad-request",
-                        "auxiliary is node ids with commas between them",
-                    )
-                })?;
-                check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
-                if name == DIRECTORY_NAME || self.directory.log_by_name(&name).is_some() {
-                    return Err(Refusal::new(
-                        "exists",
-                        format!("a log named {name} exists already"),
-                    ));
-                }
-                self.await_directory(
-                    conn,
-                    Wants::CreateLog {
-                        name,
-                        auxiliary,
-                        proposed: false,
-                    },
-                )?;
-            }
+            "create-log" => self.on_create_log(conn, request)?,
+            "delete-log" => self.on_delete_log(conn, request)?,
+            "show-log" => self.on_show_log(conn, request)?,
             "retain" => {
                 request.allow(1, &["retention"])?;
                 let text = request.require("retention")?;
@@ -372,11 +342,11 @@ impl Node {
                 let log = request.words.first().cloned().unwrap_or_default();
                 self.await_directory(
                     conn,
-                    Wants::Retain {
+                    Wants::Retain(Retain {
                         log,
                         retention,
                         proposed: false,
-                    },
+                    }),
                 )?;
             }
             "join" => {
@@ -392,12 +362,12 @@ impl Node {
                 let disk = disk.to_string();
                 self.await_directory(
                     conn,
-                    Wants::Join {
+                    Wants::Join(JoinCluster {
                         address,
                         disk,
                         slot: None,
                         proposed: false,
-                    },
+                    }),
                 )?;
             }
             "peer" => self.on_peer_greeting(conn, request, rest)?,
@@ -405,7 +375,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, retain, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, delete-log, show-log, retain, join"
                     ),
                 ));
             }
@@ -421,25 +391,7 @@ impl Node {
         if let Some(log) = self.logs.values().find(|l| l.name == *name) {
             return Ok(log.id);
         }
-        // A directory without any log is one that was not read or not written yet.
-        if self.directory.logs.is_empty() || self.directory.log_by_name(name).is_some() {
-            return Err(Refusal::new(
-                "not-leader",
-                format!("{name} is being set up here; ask again in a moment"),
-            ));
-        }
-        // Only who leads the directory knows that there is no such log: others may not have heard.
-        match self.logs.get(&DIRECTORY) {
-            Some(directory) if directory.is_leading() => Err(Refusal::new(
-                "unknown-log",
-                format!("there is no log named {name}; `logberg log list` lists them"),
-            )),
-            Some(directory) => Err(directory.not_leader(&self.env)),
-            None => Err(Refusal::new(
-                "not-leader",
-                "this node is still joining; ask again in a moment",
-            )),
-        }
+        Err(self.not_hosted(name))
     }
 
     fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {

@@ -34,7 +34,6 @@ mod replicate;
 mod ring;
 mod trim;
 
-pub mod commands;
 mod counts;
 pub mod directory;
 mod inspect;

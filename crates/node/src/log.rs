@@ -379,7 +379,7 @@ impl Log {
                 Some((Ticket::Feeder(peer), wanted)) => {
                     self.on_feeder_bytes(env, peer, wanted, buffer, result);
                 }
-                Some((Ticket::Local, _)) => self.on_local_bytes(env, buffer, result),
+                Some((Ticket::Local, wanted)) => self.on_local_bytes(env, wanted, buffer, result),
                 None => {}
             },
             StoreEvent::Lost { stream, range } => {

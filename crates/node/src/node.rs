@@ -5,10 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use commands::{Replica, SessionBounds};
 use paxos::mutation::{self, Mutation};
-use paxos::{Input, NodeId, Slot, Time};
+use paxos::{Input, NodeId, Time};
 
-use crate::commands::Decoder;
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
@@ -17,18 +17,20 @@ use crate::greeting::Greeting;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
-use crate::retention::Retention;
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
 mod agenda;
 mod directing;
 mod hosting;
+mod removing;
 mod splitting;
 
 use agenda::Agenda;
-use directing::directory_members;
+pub(crate) use directing::{CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log};
+use directing::{Directing, directory_members};
 use hosting::Creating;
+use removing::Removing;
 
 pub struct Node {
     pub(crate) config: NodeConfig,
@@ -38,8 +40,10 @@ pub struct Node {
     pub(crate) creating: BTreeMap<LogId, Creating>,
     pub(crate) manifest: Manifest,
     pub(crate) peers: Peers,
-    pub(crate) directory: Directory,
-    decoder: Decoder,
+    pub(crate) directory: Replica<Directory>,
+    directing: Directing,
+    /// Deleted logs whose files are still there.
+    pub(crate) removing: Removing,
     pub(crate) greetings: BTreeMap<ConnId, Greeting>,
     /// Incoming control connections: what arrived and is no whole frame yet.
     pub(crate) controls: BTreeMap<ConnId, Vec<u8>>,
@@ -81,23 +85,13 @@ pub(crate) struct Request {
     pub wants: Wants,
 }
 
+/// What a client asked the directory for: one module in `directing` each.
 pub(crate) enum Wants {
-    Join {
-        address: String,
-        disk: String,
-        slot: Option<Slot>,
-        proposed: bool,
-    },
-    CreateLog {
-        name: String,
-        auxiliary: Vec<u32>,
-        proposed: bool,
-    },
-    Retain {
-        log: String,
-        retention: Retention,
-        proposed: bool,
-    },
+    Join(JoinCluster),
+    CreateLog(CreateLog),
+    Retain(Retain),
+    DeleteLog(DeleteLog),
+    ShowLog(ShowLog),
 }
 
 /// Marks the node's own disk ops; a log's id never reaches it.
@@ -105,6 +99,7 @@ const NODE_TOKENS: u64 = 0xFFFF_FFFF << 32;
 const TOKEN_SPACE: Token = Token(NODE_TOKENS | 1);
 const TOKEN_MANIFEST: Token = Token(NODE_TOKENS | 2);
 const TOKEN_PEERS: Token = Token(NODE_TOKENS | 3);
+const TOKEN_REMOVED: Token = Token(NODE_TOKENS | 4);
 
 pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
@@ -128,8 +123,9 @@ impl Node {
             creating: BTreeMap::new(),
             manifest,
             peers: Peers::default(),
-            directory: Directory::default(),
-            decoder: Decoder::default(),
+            directory: Replica::new(Directory::default(), SessionBounds::default()),
+            directing: Directing::default(),
+            removing: Removing::default(),
             greetings: BTreeMap::new(),
             controls: BTreeMap::new(),
             requests: Vec::new(),
@@ -187,6 +183,7 @@ impl Node {
         self.split();
         self.keep_to_retention();
         self.advance_creating();
+        self.advance_removing();
         self.save_stale_files();
         for (id, log) in &mut self.logs {
             if log.break_late_links(&mut self.env) {
@@ -321,6 +318,9 @@ impl Node {
                     renounced.extend(log.renounces().map(|message| (*log_id, message)));
                     continue;
                 }
+                if !self.directory.hosts(*log_id, id) {
+                    continue;
+                }
                 if log.is_leading() {
                     if !log.engine.is_level(id)
                         && let Some(status) = log.engine.leader_status()
@@ -374,7 +374,10 @@ impl Node {
                 self.peers.send(&mut self.env, to, &frame);
             }
             if self.dirty.is_empty() && self.env.events.is_empty() {
-                return;
+                self.direct();
+                if self.dirty.is_empty() && self.env.events.is_empty() {
+                    return;
+                }
             }
         }
     }
@@ -391,6 +394,8 @@ impl Node {
             for (id, log) in &mut self.logs {
                 if !alive {
                     log.break_links(&mut self.env, peer);
+                } else if !self.directory.hosts(*id, peer) {
+                    continue;
                 }
                 log.set_alive(&mut self.env, peer, alive);
                 self.dirty.insert(*id);
@@ -477,6 +482,10 @@ impl Node {
                     token: TOKEN_PEERS,
                     result,
                 } => self.on_peers_written(result),
+                Completion::Done {
+                    token: TOKEN_REMOVED,
+                    result,
+                } => self.on_removed(result),
                 _ => {}
             };
         }
@@ -487,6 +496,8 @@ impl Node {
         } else if let Some(creating) = self.creating.get_mut(&id) {
             creating.store.on_completion(self.env.now, completion);
             self.advance_creating();
+        } else {
+            self.on_removing_disk(id, completion);
         }
     }
 

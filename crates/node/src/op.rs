@@ -107,6 +107,8 @@ pub enum Op {
     },
     /// A file. Completes with `Done`.
     Remove { token: Token, path: PathBuf },
+    /// A directory and all that is in it, durably. One that is not there is removed already.
+    RemoveDirectory { token: Token, path: PathBuf },
     /// Bytes free to us in the file system of `path`. Completes with `Space`.
     FreeSpace { token: Token, path: PathBuf },
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything here runs before the node takes part in anything, so it may read the disk directly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -72,7 +72,7 @@ impl Node {
         }
         manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
         manifest.save(disk, &directory)?;
-        quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
+        let remains = quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
         let random = disk.random().map_err(io)?;
         let nonce = u64::from_le_bytes([
             random[0], random[1], random[2], random[3], random[4], random[5], random[6], random[7],
@@ -102,6 +102,7 @@ impl Node {
         );
         let mut node = Node::assemble(config, env, manifest, logs, write_path);
         node.begin();
+        node.remove_remains(remains);
         Ok(node)
     }
 
@@ -140,6 +141,7 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         },
         incarnation: 0,
         logs: Vec::new(),
+        deleted: BTreeSet::new(),
     })
 }
 
@@ -227,21 +229,25 @@ fn tell(id: LogId, report: &RecoveryReport) {
 }
 
 /// A log's directory that the manifest does not list was being made when the process ended: it never
-/// took part in anything, so it may be made again. Its remains are put aside.
+/// took part in anything, so it may be made again. Its remains are put aside. Those of deleted logs
+/// are returned, to be removed.
 fn quarantine_unlisted(
     disk: &mut dyn Disk,
     directory: &Path,
     manifest: &Manifest,
-) -> io::Result<()> {
+) -> io::Result<Vec<LogId>> {
+    let mut deleted = Vec::new();
     for entry in disk.list(directory)? {
         let Some(id) = log_of(&entry.name) else {
             continue;
         };
-        if entry.is_directory && !manifest.logs.iter().any(|l| l.id == id) {
+        if entry.is_directory && manifest.deleted.contains(&id) {
+            deleted.push(id);
+        } else if entry.is_directory && !manifest.logs.iter().any(|l| l.id == id) {
             let aside = format!("{}.unlisted-{}", entry.name, manifest.incarnation);
             tracing::warn!(log = id.0, aside, "an unfinished log is put aside");
             disk.rename(&directory.join(&entry.name), &directory.join(aside))?;
         }
     }
-    Ok(())
+    Ok(deleted)
 }

@@ -1,5 +1,7 @@
 //! What a node says of itself, as JSON (docs/wire.md, `status`).
 
+use std::collections::BTreeMap;
+
 use paxos::{Role, StreamEnd};
 use serde::Serialize;
 
@@ -200,19 +202,21 @@ impl Node {
             name: &'a str,
             retention: String,
         }
-        let retention = |id: LogId| {
-            let entry = self.directory.logs.get(&id);
-            entry.map_or(Retention::default(), |entry| entry.retention)
-        };
-        let logs: Vec<Entry> = self
-            .logs
-            .values()
-            .map(|l| Entry {
-                id: l.id.0,
-                name: &l.name,
-                retention: retention(l.id).to_string(),
-            })
-            .collect();
+        // Before the directory is read again, those that are hosted here are known all the same.
+        let hosted = self.logs.values().map(|l| (l.id, l.name.as_str()));
+        let listed = self.directory.logs.iter();
+        let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
+        let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
+        let entries = all.iter().map(|(id, name)| {
+            let entry = self.directory.logs.get(id);
+            let retention = entry.map_or(Retention::default(), |entry| entry.retention);
+            Entry {
+                id: id.0,
+                name,
+                retention: retention.to_string(),
+            }
+        });
+        let logs: Vec<Entry> = entries.collect();
         line(&logs)
     }
 }

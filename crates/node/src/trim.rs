@@ -187,7 +187,7 @@ impl Log {
         if self.id == DIRECTORY {
             return Err(Refusal::new(
                 "bad-request",
-                "log 0 is the cluster's directory: nodes read it from its beginning, so it is not trimmed",
+                "log 0 is the cluster's directory: it is trimmed by itself",
             ));
         }
         self.check_leading(env)?;

@@ -25,6 +25,7 @@ fn manifest() -> Manifest {
     Manifest {
         identity: config(0, 1).identity,
         incarnation: 3,
+        deleted: [1, 2, 3, 5].map(LogId).into(),
         logs: vec![ManifestLog {
             id: LogId(7),
             name: "orders".to_owned(),
@@ -551,6 +552,17 @@ fn a_manifest_comes_back_and_damage_is_not_taken_for_a_new_directory() {
 fn golden_manifest() {
     let golden = include_str!("../testdata/manifest");
     assert_eq!(String::from_utf8(manifest().encode()).unwrap(), golden);
+}
+
+#[test]
+fn a_manifest_of_the_first_version_is_read_and_knows_of_no_deleted_logs() {
+    let golden = include_str!("../testdata/manifest-1");
+    let read = Manifest::parse(golden.as_bytes(), Path::new("manifest")).unwrap();
+    let before = Manifest {
+        deleted: Default::default(),
+        ..manifest()
+    };
+    assert_eq!(read, before);
 }
 
 #[test]

@@ -145,6 +145,8 @@ mutations! {
         "How long a stream is to be continued at is known from the outcome of an open-stream, never from one node's view."
 
     // Who a node is.
+    DeletedLogResurrected "deleted-log-resurrected" "node::node::removing::delete_log"
+        "A log that was deleted is never made again, on no node and over no restart."
     IncarnationNotBumped "incarnation-not-bumped" "node::start::start"
         "Each start of a node durably increments its incarnation before anything is sent."
     EmptyDiskKeepsItsId "empty-disk-keeps-its-id" "node::directing::answer_requests, node::greeting::on_peer_greeting, node::peers::admit"

@@ -58,6 +58,7 @@ impl<M: Machine> Audited<M> {
             | Op::WriteFile { token, .. }
             | Op::Rename { token, .. }
             | Op::Remove { token, .. }
+            | Op::RemoveDirectory { token, .. }
             | Op::FreeSpace { token, .. } => *self.disk.entry(*token).or_default() += 1,
         }
     }

@@ -403,6 +403,7 @@ impl SimDisk {
             Op::WriteFile { path, contents, .. } => self.replace(path, contents),
             Op::Rename { from, to, .. } => self.media.rename(from, to),
             Op::Remove { path, .. } => self.media.remove(path),
+            Op::RemoveDirectory { path, .. } => self.media.remove_directory(path),
             op => unreachable!("not a change of a disk: {op:?}"),
         }
     }
@@ -502,6 +503,18 @@ impl SimDisk {
                     let _ = self.replace(&path, &contents);
                 }
             },
+            Op::RemoveDirectory { path, .. } => {
+                let below = self.media.files().map(|(file, _)| file.to_owned());
+                let below: Vec<PathBuf> = below.filter(|file| file.starts_with(&path)).collect();
+                for file in below {
+                    if random.coin() {
+                        let _ = self.media.remove(&file);
+                    }
+                }
+                if random.coin() {
+                    let _ = self.media.remove_directory(&path);
+                }
+            }
             Op::Read { .. } | Op::FreeSpace { .. } | Op::CloseFile { .. } => {}
             op => {
                 if random.coin() {
@@ -673,6 +686,7 @@ fn token_of(op: &Op) -> Token {
         | Op::WriteFile { token, .. }
         | Op::Rename { token, .. }
         | Op::Remove { token, .. }
+        | Op::RemoveDirectory { token, .. }
         | Op::FreeSpace { token, .. } => *token,
         op => unreachable!("not an op of a disk: {op:?}"),
     }

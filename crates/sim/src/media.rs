@@ -188,6 +188,18 @@ impl Media {
         Ok(())
     }
 
+    /// With all below it. One that is not there is removed already.
+    pub fn remove_directory(&mut self, path: &Path) -> io::Result<()> {
+        self.way_to(path)?;
+        if self.files.contains_key(path) {
+            return Err(refusal(io::ErrorKind::NotADirectory, path));
+        }
+        self.files.retain(|file, _| !file.starts_with(path));
+        self.directories
+            .retain(|directory| !directory.starts_with(path));
+        Ok(())
+    }
+
     /// A file.
     pub fn remove(&mut self, path: &Path) -> io::Result<()> {
         self.file(path)?;

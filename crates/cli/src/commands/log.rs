@@ -2,12 +2,14 @@
 
 use anyhow::Result;
 use clap::{Args, Subcommand};
+use client::{LogDetails, NewLog};
 use node::retention::Retention;
 
 use crate::arguments::Global;
+use crate::exit::Failure;
 use crate::show;
 
-/// Create and list logs, and say what is kept of them
+/// Create, list, show and delete logs, and say what is kept of them
 #[derive(Debug, Args)]
 pub struct Arguments {
     #[command(subcommand)]
@@ -16,20 +18,49 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum LogCommand {
-    /// Create a log on all nodes
+    /// Create a log, on all nodes or on some
     #[command(after_help = "\
+Without --members every node of the cluster hosts the log, also those that join.
+
 An auxiliary node votes, and is sent no bytes while the others are well: three nodes of which one is
 auxiliary hold two copies of everything. When another one fails it takes its place, by itself.
 
 Examples:
   logberg log create orders
-  logberg log create orders --auxiliary 3")]
+  logberg log create orders --members 1,2,3 --auxiliary 3
+  logberg log create orders --retention 10GiB,7d")]
     Create {
         #[arg(value_name = "NAME")]
         name: String,
+        /// The nodes that host it
+        #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+        members: Vec<u64>,
         /// Nodes that hold bytes only while others cannot; together less than half of the votes
         #[arg(long, value_name = "ID,…", value_delimiter = ',')]
         auxiliary: Vec<u64>,
+        /// How much of it is kept, and for how long; everything if not given
+        #[arg(long, value_name = "SIZE,AGE")]
+        retention: Option<Retention>,
+    },
+    /// Delete a log with all its bytes, on every node
+    #[command(after_help = "\
+Nothing brings a deleted log back. Its clients are told that there is no such log. A node that is away
+removes its files when it comes back. The name may be used again, for another log.
+
+Example:
+  logberg log delete orders --yes")]
+    Delete {
+        #[arg(value_name = "NAME")]
+        name: String,
+        /// Really: without it nothing is done
+        #[arg(long)]
+        yes: bool,
+    },
+    /// Show what the cluster's directory says of a log
+    #[command(after_help = "Example:\n  logberg log show orders --json")]
+    Show {
+        #[arg(value_name = "NAME")]
+        name: String,
     },
     /// Set how much of a log is kept: so many bytes, or for so long
     #[command(after_help = "\
@@ -56,8 +87,18 @@ impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         let client = global.client();
         match self.command {
-            LogCommand::Create { name, auxiliary } => {
-                let log = client.create_log_with(&name, &auxiliary)?;
+            LogCommand::Create {
+                name,
+                members,
+                auxiliary,
+                retention,
+            } => {
+                let log = client.create_new_log(&NewLog {
+                    name,
+                    members,
+                    auxiliary,
+                    retention: retention.map(|retention| retention.to_string()),
+                })?;
                 match global.json {
                     true => show::print_json(&log),
                     false => show::print(format_args!("log {} has id {}", log.name, log.id)),
@@ -68,6 +109,24 @@ impl Arguments {
                 match global.json {
                     true => show::print_json(&log),
                     false => show::print(format_args!("{} keeps {}", log.name, log.retention)),
+                }
+            }
+            LogCommand::Delete { name, yes: false } => Err(Failure::usage(format!(
+                "this deletes {name} with all its bytes, for good: say --yes if that is meant"
+            ))
+            .into()),
+            LogCommand::Delete { name, yes: true } => {
+                let log = client.delete_log(&name)?;
+                match global.json {
+                    true => show::print_json(&log),
+                    false => show::print(format_args!("log {} is deleted", log.name)),
+                }
+            }
+            LogCommand::Show { name } => {
+                let log = client.log(&name)?;
+                match global.json {
+                    true => show::print_json(&log),
+                    false => show_details(&log),
                 }
             }
             LogCommand::List => {
@@ -84,4 +143,24 @@ impl Arguments {
             }
         }
     }
+}
+
+fn show_details(log: &LogDetails) -> Result<()> {
+    let members = log.members.iter().map(|member| {
+        let auxiliary = if member.auxiliary { " (auxiliary)" } else { "" };
+        format!("{} weighs {}{auxiliary}", member.node, member.weight)
+    });
+    let members: Vec<String> = members.collect();
+    let hosts = match log.on_all_nodes {
+        true => "all nodes",
+        false => "its members",
+    };
+    show::print(format_args!(
+        "log {} has id {}, holds {}, and keeps {}\nhosted by {hosts}; of the members {}",
+        log.name,
+        log.id,
+        log.kind,
+        log.retention,
+        members.join(", ")
+    ))
 }

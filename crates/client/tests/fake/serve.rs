@@ -145,6 +145,26 @@ impl Conversation {
                 let logs: Vec<_> = self.logs();
                 self.ok(&logs)
             }
+            Request::ShowLog { name } => {
+                let known = self.shared.lock().logs.contains(&name);
+                match known {
+                    true => self.ok(&serde_json::json!({ "id": 1, "name": name })),
+                    false => self.refuse(Refusal::new(Code::UnknownLog, "There is none.")),
+                }
+            }
+            Request::DeleteLog { name } => {
+                let (known, instead) = {
+                    let mut truth = self.shared.lock();
+                    let known = truth.logs.contains(&name);
+                    truth.logs.retain(|log| *log != name);
+                    (known, truth.create_answer.take())
+                };
+                match (known, instead) {
+                    (_, Some(words)) => self.out.write_all(words.as_bytes()),
+                    (true, None) => self.ok(&serde_json::json!({ "id": 1, "name": name })),
+                    (false, None) => self.refuse(Refusal::new(Code::UnknownLog, "There is none.")),
+                }
+            }
             Request::CreateLog { name, .. } => {
                 let (exists, instead) = {
                     let mut truth = self.shared.lock();

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use paxos::StreamName;
+
 use super::Sink;
 use super::opening::{Append, EndOfBytes, Mode};
 use crate::env::Env;
@@ -10,8 +12,13 @@ use crate::log::{Log, batch_of};
 
 #[derive(Default)]
 pub(super) struct Local {
+    /// Whole frames, but for the rest of one that began in the stream being written.
     pub(super) pending: VecDeque<u8>,
+    /// A stream is being opened.
     pub(super) wanted: bool,
+    /// The state machine has reached the beginning of this stream, so that it has applied all that
+    /// was chosen before: nothing is written to a stream before that.
+    begun: Option<StreamName>,
 }
 
 impl Log {
@@ -37,13 +44,68 @@ impl Log {
                 .is_none_or(|w| w.acknowledged == w.proposed)
     }
 
+    /// A stream of ours was opened, and the state machine has applied everything before it.
+    pub(crate) fn local_begins(&self) -> bool {
+        let writer = self.ingest.writer.as_ref();
+        writer
+            .filter(|writer| writer.sink == Sink::Local)
+            .is_some_and(|writer| {
+                self.ingest.local.begun != Some(writer.stream)
+                    && self.local_has_reached(writer.stream)
+            })
+    }
+
+    /// After [`Log::local_begins`]: from now on the stream is written to, these bytes first.
+    pub(crate) fn begin_local(&mut self, env: &mut Env, first: &[u8]) {
+        let Some(writer) = &self.ingest.writer else {
+            return;
+        };
+        let local = &mut self.ingest.local;
+        local.begun = Some(writer.stream);
+        let rest = std::mem::take(&mut local.pending);
+        local.pending = first.iter().copied().chain(rest).collect();
+        self.write_local(env);
+    }
+
+    /// Whether the stream of the state machine inside this process is open, and may be written.
+    pub(crate) fn local_has_begun(&self) -> bool {
+        let writer = self.ingest.writer.as_ref();
+        writer.is_some_and(|writer| {
+            writer.sink == Sink::Local && self.ingest.local.begun == Some(writer.stream)
+        })
+    }
+
+    /// Opens another stream after the one that is written now. Only while nothing is on its way.
+    pub(crate) fn reopen_local(&mut self, env: &mut Env) {
+        if self.is_leading() && self.local_is_idle() {
+            self.open_local(env);
+        }
+    }
+
+    fn open_local(&mut self, env: &mut Env) {
+        self.ingest.local.wanted = true;
+        self.ingest.queue.push_back(Append {
+            from: Sink::Local,
+            label: "commands".to_string(),
+            continues: None,
+            mode: Mode::TakeOver,
+            end: EndOfBytes::Cut,
+            leftover: Vec::new(),
+            ended: false,
+            since: env.now,
+            told_at: env.now,
+        });
+    }
+
     pub(super) fn write_local(&mut self, env: &mut Env) {
-        if self.ingest.local.pending.is_empty() {
+        if self.ingest.local.pending.is_empty() || self.ingest.local.wanted {
             return;
         }
         match &self.ingest.writer {
             Some(writer) if writer.sink == Sink::Local => {
-                self.ingest.local.wanted = false;
+                if self.ingest.local.begun != Some(writer.stream) {
+                    return;
+                }
                 let (stream, position) = (writer.stream, writer.proposed);
                 let room = self.engine.permit().map_or(0, |p| p.limit.0 - p.next.0) as usize;
                 if !self.can_propose() || room == 0 {
@@ -57,21 +119,7 @@ impl Log {
                 let batch = batch_of(env, &bytes);
                 self.propose_bytes(env, stream, position, batch, count);
             }
-            _ if self.ingest.local.wanted => {}
-            _ => {
-                self.ingest.local.wanted = true;
-                self.ingest.queue.push_back(Append {
-                    from: Sink::Local,
-                    label: "commands".to_string(),
-                    continues: None,
-                    mode: Mode::TakeOver,
-                    end: EndOfBytes::Cut,
-                    leftover: Vec::new(),
-                    ended: false,
-                    since: env.now,
-                    told_at: env.now,
-                });
-            }
+            _ => self.open_local(env),
         }
     }
 }

@@ -227,7 +227,10 @@ impl Log {
             if mutation::is(Mutation::AckToASupersededWriter) {
                 self.acknowledge_proposed(env);
             }
-            self.supersede_writer(env, superseded(stream));
+            match self.is_local_again(stream) {
+                true => self.ingest.writer = None, // What waits is written to the new one.
+                false => self.supersede_writer(env, superseded(stream)),
+            }
         }
         let Some(append) = self.ingest.opening.remove(&stream) else {
             return;
@@ -271,6 +274,13 @@ impl Log {
             writer.fill = Some(buffer);
         }
         self.ingest.writer = Some(writer);
+    }
+
+    /// The state machine inside this process goes on from one stream of its own to the next.
+    fn is_local_again(&self, stream: StreamName) -> bool {
+        let is_local = |sink: Option<Sink>| sink == Some(Sink::Local);
+        is_local(self.ingest.writer.as_ref().map(|writer| writer.sink))
+            && is_local(self.ingest.opening.get(&stream).map(|append| append.from))
     }
 
     pub(crate) fn on_not_opened(&mut self, env: &mut Env, stream: StreamName, reason: NotOpened) {

@@ -29,7 +29,7 @@ impl Node {
             log.subscribe_local();
         }
         for (peer, state) in &self.peers.peers {
-            if state.alive {
+            if state.alive && self.directory.hosts(id, *peer) {
                 log.set_alive(&mut self.env, *peer, true);
             }
         }
@@ -110,6 +110,7 @@ impl Node {
         if self.manifest_file.stale {
             return self.save_manifest(); // It lists more than what was written.
         }
+        self.on_unlisted();
         if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
             return self.on_joined_durably();
         }
@@ -132,6 +133,7 @@ impl Node {
                 self.log_appeared(id);
             }
         }
+        self.keep_to_directory(); // One of them may have been deleted meanwhile.
     }
 
     pub(crate) fn save_manifest(&mut self) {

@@ -1,12 +1,12 @@
 //! The reader inside this process: everything chosen, from the beginning, to a state machine.
 
-use paxos::Time;
+use paxos::{StreamName, Time};
 
 use super::RETRY;
 use super::cursor::{Cursor, Target};
 use crate::buffer::Buffer;
 use crate::env::{Env, LogEvent};
-use crate::log::{Log, Ticket};
+use crate::log::{Log, Ticket, Wanted};
 use crate::store::{ReadBytes, ReadFailure};
 
 /// The state machine inside this process reads everything from the beginning.
@@ -32,14 +32,10 @@ impl Log {
                 env.events.push_back(LogEvent::StreamEnded { log: self.id });
             }
             if let Some(from) = spot.as_ref().and_then(|s| s.left_from) {
-                // Without its first commands a state machine would be another one.
-                tracing::error!(
-                    log = self.id.0,
-                    from,
-                    "what a state machine still has to apply was trimmed; it stops here"
-                );
-                local.retry_at = Time(u64::MAX);
-                return;
+                // What is left begins with a snapshot.
+                local.cursor.at = from;
+                env.events.push_back(LogEvent::Skipped { log: self.id });
+                continue;
             }
             let Some(spot) = spot.filter(|s| s.available > 0) else {
                 local.caught_up = true;
@@ -55,6 +51,7 @@ impl Log {
                 let bytes = slice[..count].to_vec();
                 env.events.push_back(LogEvent::Chunk {
                     log: self.id,
+                    stream: spot.stream,
                     bytes,
                 });
                 continue;
@@ -70,6 +67,7 @@ impl Log {
     pub(crate) fn on_local_bytes(
         &mut self,
         env: &mut Env,
+        asked: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
@@ -80,23 +78,46 @@ impl Log {
         local.busy = false;
         match result {
             Ok(bytes) => {
-                let Some(spot) = local.cursor.spot(state) else {
-                    return;
+                // A trim may have moved it on; another cursor sees that itself.
+                let spot = local.cursor.clone().spot(state);
+                let spot = spot.filter(|spot| {
+                    let here = Wanted::new(spot.stream, spot.position);
+                    asked == here && spot.left_from.is_none()
+                });
+                let Some(spot) = spot else {
+                    return self.pump_local(env);
                 };
                 let count = (bytes.payload.len() as u64).min(spot.available) as usize;
-                if bytes.position.0 != spot.position || count == 0 {
-                    return;
-                }
                 local.cursor.at += count as u64;
                 let bytes = buffer[bytes.payload.start..bytes.payload.start + count].to_vec();
                 env.events.push_back(LogEvent::Chunk {
                     log: self.id,
+                    stream: spot.stream,
                     bytes,
                 });
             }
             Err(_) => local.retry_at = Time(env.now.0 + RETRY),
         }
         self.pump_local(env);
+    }
+
+    /// The state machine inside this process was given all that is chosen before this stream, and
+    /// none of it.
+    pub(crate) fn local_has_reached(&self, stream: StreamName) -> bool {
+        let local = self.readers.local.as_ref();
+        local.is_some_and(|local| {
+            let cursor = &local.cursor;
+            local.caught_up && cursor.stream == Some(stream) && cursor.at == cursor.base
+        })
+    }
+
+    /// The state machine inside this process was given all that is chosen.
+    pub(crate) fn local_is_current(&self) -> bool {
+        let state = self.engine.state();
+        let local = self.readers.local.as_ref();
+        local.is_some_and(|local| {
+            local.caught_up && local.cursor.length(state) == Some(local.cursor.at)
+        })
     }
 
     /// The state machine inside this process follows this log from its beginning.

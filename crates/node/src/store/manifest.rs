@@ -1,12 +1,13 @@
-//! The node's own page: whose directory this is, and every log it ever hosted.
+//! The node's own page: whose directory this is, every log it hosts, and those that were deleted.
 //!
 //! ```text
-//! logberg-manifest 1 crc32c=xxxxxxxx LF      of the rest of the file
+//! logberg-manifest 2 crc32c=xxxxxxxx LF      of the rest of the file
 //! { … } LF                                   JSON, for people to read
 //! ```
 //!
 //! It is small and replaced as a whole. A listed log without its directory is a lost disk.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +22,8 @@ use crate::{ClusterId, DiskId, Identity, LogId};
 pub const MANIFEST_FILE: &str = "manifest";
 pub const LOCK_FILE: &str = "lock";
 
-const VERSION: u32 = 1;
+/// 1 knew of no deleted logs, and is read.
+const VERSION: u32 = 2;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -29,6 +31,8 @@ pub struct Manifest {
     /// Which start of the node this is: increased durably before anything is sent.
     pub incarnation: u32,
     pub logs: Vec<ManifestLog>,
+    /// Never made again.
+    pub deleted: BTreeSet<LogId>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +73,9 @@ pub enum ManifestError {
     LostLog { directory: PathBuf },
 }
 
+/// Ids that a manifest may call deleted.
+const DELETED_MAX: u64 = 1 << 24;
+
 /// As it stands in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -78,6 +85,9 @@ struct Page {
     disk: String,
     incarnation: u32,
     logs: Vec<PageLog>,
+    /// First and last of each range of them.
+    #[serde(default)]
+    deleted: Vec<(u32, u32)>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -205,6 +215,7 @@ impl Manifest {
                     name: log.name.clone(),
                 })
                 .collect(),
+            deleted: ranges(&self.deleted),
         };
         let mut body = serde_json::to_vec_pretty(&page).expect("numbers and text are always JSON");
         body.push(b'\n');
@@ -235,7 +246,7 @@ impl Manifest {
         if checksum != Some(crc32c::crc32c(body)) {
             return Err(damaged("its checksum is wrong"));
         }
-        if version != VERSION {
+        if version == 0 || version > VERSION {
             return Err(ManifestError::NewerFormat {
                 path: path.to_owned(),
                 version,
@@ -260,8 +271,35 @@ impl Manifest {
                     name: log.name,
                 })
                 .collect(),
+            deleted: unrange(&page.deleted).ok_or_else(|| damaged("its deleted logs"))?,
         })
     }
+}
+
+fn ranges(ids: &BTreeSet<LogId>) -> Vec<(u32, u32)> {
+    let mut ranges: Vec<(u32, u32)> = Vec::new();
+    for id in ids {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == id.0 => *last = id.0,
+            _ => ranges.push((id.0, id.0)),
+        }
+    }
+    ranges
+}
+
+/// `None` if they are not what [`ranges`] makes, or more than memory should be asked for.
+fn unrange(ranges: &[(u32, u32)]) -> Option<BTreeSet<LogId>> {
+    let in_order = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
+    let sound = ranges.iter().all(|(first, last)| first <= last);
+    let count: u64 = match in_order && sound {
+        true => ranges
+            .iter()
+            .map(|(first, last)| u64::from(last - first) + 1)
+            .sum(),
+        false => return None,
+    };
+    let ids = ranges.iter().flat_map(|(first, last)| *first..=*last);
+    (count <= DELETED_MAX).then(|| ids.map(LogId).collect())
 }
 
 pub(super) fn hex(bytes: &[u8; 16]) -> String {

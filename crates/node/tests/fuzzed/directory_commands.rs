@@ -1,6 +1,6 @@
 //! Commands of the directory: every replica cuts and applies the same, however the bytes came.
 
-use node::commands::{Decoder, encode};
+use commands::{Decoder, Frame, Replica, SessionBounds, StateMachine, encode};
 use node::directory::{Command, Directory, configuration};
 
 /// `bytes`: how to cut, then a stream of the directory. It is tried as it is, and cut at its line
@@ -23,6 +23,13 @@ fn check_stream(stream: &[u8], cut: usize) {
     assert_eq!(decode(stream.chunks(cut)), commands, "cut every {cut}");
     let length: usize = commands.iter().map(|command| encode(command).len()).sum();
     assert!(length <= stream.len(), "commands out of nothing");
+    let mut replica = Replica::new(Directory::default(), SessionBounds::default());
+    replica.push(stream);
+    while replica.apply_next().is_some() {}
+    let mut restored = Directory::default();
+    let snapshot = StateMachine::snapshot(&*replica);
+    restored.restore(&snapshot).expect("it was just made");
+    assert_eq!(restored, *replica, "a snapshot is the whole state");
     let mut directory = Directory::default();
     for command in &commands {
         if let Ok(command) = serde_json::from_slice::<Command>(command) {
@@ -31,17 +38,22 @@ fn check_stream(stream: &[u8], cut: usize) {
     }
 }
 
+/// The commands among the frames.
 fn decode<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<Vec<u8>> {
     let mut decoder = Decoder::default();
     let mut commands = Vec::new();
     for piece in pieces {
         decoder.push(piece);
-        commands.extend(std::iter::from_fn(|| decoder.next_command()));
+        let frames = std::iter::from_fn(|| decoder.next_frame());
+        commands.extend(frames.filter_map(|frame| match frame {
+            Frame::Command(command) => Some(command),
+            _ => None,
+        }));
     }
     // Whatever this stream was, the next one starts afresh.
     decoder.end_of_stream();
     decoder.push(&encode(b"next"));
-    assert_eq!(decoder.next_command().as_deref(), Some(&b"next"[..]));
+    assert_eq!(decoder.next_frame(), Some(Frame::Command(b"next".to_vec())));
     commands
 }
 

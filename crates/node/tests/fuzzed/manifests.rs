@@ -8,11 +8,11 @@ use node::store::{Manifest, ManifestError};
 /// to fit.
 pub fn check(bytes: &[u8]) {
     check_manifest(bytes);
-    let first = format!("logberg-manifest 1 crc32c={:08x}\n", crc32c::crc32c(bytes));
+    let first = format!("logberg-manifest 2 crc32c={:08x}\n", crc32c::crc32c(bytes));
     check_manifest(&[first.as_bytes(), bytes].concat());
     if let Some(end) = bytes.iter().position(|byte| *byte == b'\n') {
         let body = &bytes[end + 1..];
-        let first = format!("logberg-manifest 1 crc32c={:08x}\n", crc32c::crc32c(body));
+        let first = format!("logberg-manifest 2 crc32c={:08x}\n", crc32c::crc32c(body));
         check_manifest(&[first.as_bytes(), body].concat());
     }
 }

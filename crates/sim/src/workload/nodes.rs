@@ -24,6 +24,7 @@ pub fn small_limits() -> Limits {
         fetch_bytes_max: 64 << 10,
         fetch_bytes_busy: 16 << 10,
         disk_reserve_bytes: 2 << 20,
+        directory_growth_bytes: 512,
         segment_bytes_first: 64 << 10,
         segment_bytes_max: 256 << 10,
         write_bytes_max: 128 << 10,

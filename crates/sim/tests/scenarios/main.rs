@@ -9,5 +9,6 @@ mod clients;
 mod durability;
 mod elections;
 mod gray;
+mod logs;
 mod reconfiguration;
 mod trims;

@@ -89,6 +89,10 @@ impl Performer {
                 token,
                 path: path(1),
             },
+            "remove-directory" => Op::RemoveDirectory {
+                token,
+                path: path(1),
+            },
             "space" => Op::FreeSpace {
                 token,
                 path: path(1),

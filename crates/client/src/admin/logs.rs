@@ -1,0 +1,137 @@
+//! Logs come, are looked at, and go.
+
+use serde::{Deserialize, Serialize};
+
+use super::{AdminError, LogInfo, Weight, forever};
+use crate::Client;
+use crate::answer::Code;
+use crate::request::{NodeIds, Request};
+
+/// What is to be created.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NewLog {
+    pub name: String,
+    /// The nodes that host it; empty for all of the cluster, also those that join.
+    pub members: Vec<u64>,
+    /// Those of them that vote, and hold bytes only while others cannot.
+    pub auxiliary: Vec<u64>,
+    /// `10GiB`, `7d`, both as `10GiB,7d`; everything if there is none.
+    pub retention: Option<String>,
+}
+
+/// What the directory says of one log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogDetails {
+    pub id: u64,
+    pub name: String,
+    /// `bytes`: its writers' own.
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub members: Vec<Weight>,
+    #[serde(default)]
+    pub on_all_nodes: bool,
+    #[serde(default = "forever")]
+    pub retention: String,
+}
+
+/// A log that is no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedLog {
+    /// `None` if an earlier attempt, whose answer was lost, deleted it.
+    pub id: Option<u64>,
+    pub name: String,
+}
+
+impl Client {
+    /// Creates a log on all nodes.
+    ///
+    /// Errors: [`AdminError::Exists`] if there is one of that name. When an answer was lost and
+    /// the next attempt finds the log, it counts as created by the lost one.
+    pub fn create_log(&self, name: &str) -> Result<LogInfo, AdminError> {
+        self.create_log_with(name, &[])
+    }
+
+    /// As [`Client::create_log`]; these nodes vote in the log and hold its bytes only while others
+    /// cannot.
+    pub fn create_log_with(&self, name: &str, auxiliary: &[u64]) -> Result<LogInfo, AdminError> {
+        self.create_new_log(&NewLog {
+            name: name.to_owned(),
+            auxiliary: auxiliary.to_vec(),
+            ..NewLog::default()
+        })
+    }
+
+    /// As [`Client::create_log`], with all that can be said of a log.
+    ///
+    /// Errors: [`AdminError::Refused`] if the cluster has no such members, or the auxiliary ones
+    /// could decide by themselves.
+    pub fn create_new_log(&self, new: &NewLog) -> Result<LogInfo, AdminError> {
+        let name = &new.name;
+        let request = Request::CreateLog {
+            name: name.clone(),
+            members: NodeIds(new.members.clone()),
+            auxiliary: NodeIds(new.auxiliary.clone()),
+            retention: new.retention.clone(),
+        };
+        let asked = self.cluster.ask(&request, self.deadline())?;
+        match asked.answer {
+            Err(refusal) if refusal.code == Code::Exists && !asked.answer_lost => {
+                return Err(AdminError::Exists { name: name.clone() });
+            }
+            Err(refusal) if refusal.code != Code::Exists => {
+                let server = asked.server;
+                return Err(AdminError::Refused { server, refusal });
+            }
+            // Other nodes may not have heard of it yet: what is said here is enough.
+            Ok(json) => {
+                if let Ok(created) = serde_json::from_str(&json) {
+                    return Ok(created);
+                }
+            }
+            Err(_) => {}
+        }
+        let created = self.logs()?.into_iter().find(|log| log.name == *name);
+        created.ok_or_else(|| AdminError::UnknownLog { log: name.clone() })
+    }
+
+    /// What the directory says of a log, as chosen at the time of the call.
+    pub fn log(&self, name: &str) -> Result<LogDetails, AdminError> {
+        let request = Request::ShowLog {
+            name: name.to_owned(),
+        };
+        let asked = self.cluster.ask(&request, self.deadline())?;
+        match &asked.answer {
+            Err(refusal) if refusal.code == Code::UnknownLog => Err(unknown(name)),
+            _ => asked.json(),
+        }
+    }
+
+    /// Deletes a log with all its bytes, for good. Returns once that is chosen; each node then
+    /// frees its files by itself.
+    ///
+    /// Errors: [`AdminError::UnknownLog`] if there is none of that name. When an answer was lost and
+    /// the next attempt finds no log, it counts as deleted by the lost one.
+    pub fn delete_log(&self, name: &str) -> Result<DeletedLog, AdminError> {
+        let request = Request::DeleteLog {
+            name: name.to_owned(),
+        };
+        let asked = self.cluster.ask(&request, self.deadline())?;
+        match &asked.answer {
+            Err(refusal) if refusal.code == Code::UnknownLog && asked.answer_lost => {
+                Ok(DeletedLog {
+                    id: None,
+                    name: name.to_owned(),
+                })
+            }
+            Err(refusal) if refusal.code == Code::UnknownLog => Err(unknown(name)),
+            _ => asked.json(),
+        }
+    }
+}
+
+fn unknown(name: &str) -> AdminError {
+    AdminError::UnknownLog {
+        log: name.to_owned(),
+    }
+}

@@ -1,0 +1,64 @@
+//! State machines on a log.
+//!
+//! ```text
+//!  Batch ─▶ frames ─▶ the leader's own stream ─ chosen ─▶ every replica: Decoder ─▶ Sessions ─▶ apply
+//!                                                 snapshot frames first in a new stream ─▶ restore
+//! ```
+//!
+//! The leader of a log opens a stream of its own when it takes over, which ends its predecessor's,
+//! and appends [`frames`](Frame). Every replica hands the chosen bytes to its [`Replica`], which cuts
+//! them into frames and applies these in their order to a [`StateMachine`]. A torn last frame at the
+//! end of a stream is dropped, everywhere alike: it was never acknowledged. So is whatever follows
+//! damage, up to the end of its stream.
+//!
+//! Nothing here reads a clock, a file or a socket. The contract of whoever does:
+//!
+//! * *Bytes.* [`Replica::push`] is given the outputs of all streams, in the log's order, and
+//!   [`Replica::end_of_stream`] between two of them.
+//! * *Proposing.* A leader proposes frames only in a stream whose beginning its own replica has reached:
+//!   then it has applied all that was chosen before, and nobody can add to that any more.
+//! * *Forgetting.* There, before any other frame, it may append [`Replica::snapshot`]. Once that is
+//!   chosen everything before the stream may be trimmed. Who finds the beginning trimmed says
+//!   [`Replica::skip`], and goes on with the first stream that is left.
+//! * *Reading.* A read is linearizable if it is answered after the log's read barrier, asked for when
+//!   the read came, was passed, and the replica has applied all that was chosen by then.
+//! * *Once.* A command that must not be applied twice belongs to a [session](Frame::Session), which is
+//!   opened first. Its retry, through whichever leader, gets the answer that it got before.
+//!
+//! `examples/bank.rs` is a state machine to copy.
+
+#![forbid(unsafe_code)]
+
+mod batch;
+mod frame;
+mod replica;
+mod sessions;
+mod snapshot;
+
+pub use batch::Batch;
+pub use frame::{COMMAND_BYTES_MAX, Decoder, Frame, encode};
+pub use replica::{Applied, Halted, Replica};
+pub use sessions::{Once, SessionBounds};
+
+/// What a log's commands act on.
+///
+/// The same commands lead to the same state and the same answers, on whichever machine, and before
+/// as after a [`restore`](StateMachine::restore): no clock, no randomness, no order of a hash map.
+pub trait StateMachine {
+    /// The answer, as bytes for the client.
+    ///
+    /// Errors: a command that this version does not know. The replica halts: it would become
+    /// another one than the others.
+    fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown>;
+
+    /// All of the state.
+    fn snapshot(&self) -> Vec<u8>;
+
+    /// Puts a snapshot's state in place of this one's. After an error the state is as it was.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), Unknown>;
+}
+
+/// Bytes that this version does not understand, and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unknown(pub String);

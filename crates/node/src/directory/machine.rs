@@ -1,0 +1,92 @@
+//! The directory as a state machine: commands and snapshots are JSON, for people to read.
+
+use std::collections::BTreeMap;
+
+use commands::{StateMachine, Unknown};
+use paxos::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::{Command, Directory, LogEntry, NodeEntry};
+use crate::LogId;
+
+#[derive(Serialize, Deserialize)]
+struct Page {
+    voters: u32,
+    last_log: u32,
+    nodes: BTreeMap<u32, NodeEntry>,
+    logs: BTreeMap<u32, LogEntry>,
+}
+
+impl StateMachine for Directory {
+    /// There are no answers: who asked for something looks whether it is there.
+    fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown> {
+        let command: Command = serde_json::from_slice(command).map_err(unknown)?;
+        Directory::apply(self, &command);
+        Ok(Vec::new())
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        let nodes = self.nodes.iter().map(|(id, entry)| (id.0, entry.clone()));
+        let logs = self.logs.iter().map(|(id, entry)| (id.0, entry.clone()));
+        let page = Page {
+            voters: self.voters,
+            last_log: self.last_log.0,
+            nodes: nodes.collect(),
+            logs: logs.collect(),
+        };
+        serde_json::to_vec(&page).expect("numbers and text are always JSON")
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), Unknown> {
+        let page: Page = serde_json::from_slice(snapshot).map_err(unknown)?;
+        let nodes = page
+            .nodes
+            .into_iter()
+            .map(|(id, entry)| (NodeId(id), entry));
+        let logs = page.logs.into_iter().map(|(id, entry)| (LogId(id), entry));
+        *self = Directory {
+            voters: page.voters,
+            nodes: nodes.collect(),
+            logs: logs.collect(),
+            last_log: LogId(page.last_log),
+        };
+        Ok(())
+    }
+}
+
+fn unknown(error: serde_json::Error) -> Unknown {
+    Unknown(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_restored_directory_is_the_same() {
+        let commands = [
+            r#"{"command":"set-voters","voters":3}"#,
+            r#"{"command":"add-node","id":1,"address":"a:1","disk":"d1"}"#,
+            r#"{"command":"create-log","name":"a","members":[[1,1]]}"#,
+            r#"{"command":"create-log","name":"b","members":[[1,1]],"hosts":[1],"retention":{"age":null,"bytes":9}}"#,
+            r#"{"command":"delete-log","id":1}"#,
+            r#"{"command":"set-retention","log":"b","retention":{"age":null,"bytes":7}}"#,
+        ];
+        let mut directory = Directory::default();
+        for command in commands {
+            StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
+        }
+        let mut restored = Directory::default();
+        restored.restore(&directory.snapshot()).unwrap();
+        assert_eq!(restored, directory);
+        assert!(restored.is_deleted(LogId(1)));
+    }
+
+    #[test]
+    fn what_is_no_command_or_snapshot_is_refused_and_changes_nothing() {
+        let mut directory = Directory::default();
+        assert!(StateMachine::apply(&mut directory, b"{\"command\":\"paint\"}").is_err());
+        assert!(directory.restore(b"{}").is_err());
+        assert_eq!(directory, Directory::default());
+    }
+}

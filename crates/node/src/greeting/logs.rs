@@ -1,0 +1,138 @@
+//! Requests about logs as a whole, and about logs that are not here.
+
+use crate::LogId;
+use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
+use crate::line::{LineError, Refusal, Request};
+use crate::node::{CreateLog, DeleteLog, Node, ShowLog, Wants, unknown_log};
+use crate::op::ConnId;
+use crate::retention::{BadRetention, Retention};
+use paxos::{Input, NodeId, ReadId};
+
+impl Node {
+    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`
+    pub(super) fn on_create_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        request.allow(1, &["members", "auxiliary", "retention"])?;
+        let name = log_name(request)?;
+        let retention = request.get("retention").unwrap_or("forever");
+        let retention: Retention = retention
+            .parse()
+            .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))?;
+        let hosts = node_ids(request, "members")?;
+        let auxiliary = node_ids(request, "auxiliary")?;
+        check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
+        if name == DIRECTORY_NAME || self.directory.log_by_name(&name).is_some() {
+            return Err(Refusal::new(
+                "exists",
+                format!("a log named {name} exists already"),
+            ));
+        }
+        let create = CreateLog {
+            name,
+            hosts,
+            auxiliary,
+            retention,
+            proposed: false,
+        };
+        self.await_directory(conn, Wants::CreateLog(create))
+    }
+
+    /// `delete-log NAME`
+    pub(super) fn on_delete_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        request.allow(1, &[])?;
+        let name = log_name(request)?;
+        if name == DIRECTORY_NAME {
+            return Err(Refusal::new(
+                "bad-request",
+                "log 0 is the cluster's directory and cannot be deleted",
+            ));
+        }
+        let delete = DeleteLog {
+            name,
+            barrier: self.directory_barrier(),
+            id: None,
+            proposed: false,
+        };
+        self.await_directory(conn, Wants::DeleteLog(delete))
+    }
+
+    /// `show-log NAME`
+    pub(super) fn on_show_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        request.allow(1, &[])?;
+        let name = log_name(request)?;
+        let barrier = self.directory_barrier();
+        self.await_directory(conn, Wants::ShowLog(ShowLog { name, barrier }))
+    }
+
+    /// Passed, this node's engine knows all that is chosen of the directory by now.
+    fn directory_barrier(&mut self) -> ReadId {
+        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
+            return ReadId(0);
+        };
+        let barrier = log.readers.next_barrier();
+        log.input(&mut self.env, Input::Read(barrier));
+        self.dirty.insert(DIRECTORY);
+        barrier
+    }
+
+    /// Where the log of this name is, if it is anywhere.
+    pub(super) fn not_hosted(&self, name: &str) -> Refusal {
+        let own = self.env.identity.node;
+        let id = self.directory.log_by_name(name);
+        if let Some(id) = id.filter(|id| !self.directory.hosts(*id, own)) {
+            return self.hosted_elsewhere(id, name);
+        }
+        // A directory without any log is one that was not read or not written yet.
+        if self.directory.last_log == DIRECTORY || id.is_some() {
+            return Refusal::new(
+                "not-leader",
+                format!("{name} is being set up here; ask again in a moment"),
+            );
+        }
+        // Only who leads the directory knows that there is no such log: others may not have heard.
+        match self.logs.get(&DIRECTORY) {
+            Some(directory) if directory.is_leading() => unknown_log(name),
+            Some(directory) => directory.not_leader(&self.env),
+            None => Refusal::new(
+                "not-leader",
+                "this node is still joining; ask again in a moment",
+            ),
+        }
+    }
+
+    fn hosted_elsewhere(&self, id: LogId, name: &str) -> Refusal {
+        let nodes = self.directory.nodes.keys();
+        let hosts = nodes
+            .copied()
+            .filter(|node| self.directory.hosts(id, *node));
+        let is_alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|p| p.alive);
+        // If it does not lead, it names who does.
+        let host = hosts
+            .clone()
+            .find(is_alive)
+            .or_else(|| hosts.clone().next());
+        let refusal = Refusal::new(
+            "not-leader",
+            format!("{name} is not hosted here; ask one of its members"),
+        );
+        match host.and_then(|host| self.env.addresses.get(&host)) {
+            Some(address) => refusal.key("leader", address),
+            None => refusal,
+        }
+    }
+}
+
+fn log_name(request: &Request) -> Result<String, Refusal> {
+    let name = request.words.first();
+    Ok(name.ok_or(LineError::Missing("the log's name"))?.clone())
+}
+
+fn node_ids(request: &Request, key: &str) -> Result<Vec<u32>, Refusal> {
+    let ids = request.get(key).into_iter().flat_map(|n| n.split(','));
+    let ids: Result<Vec<u32>, _> = ids.map(str::parse).collect();
+    ids.map_err(|_| {
+        Refusal::new(
+            "bad-request",
+            format!("{key} is node ids with commas between them"),
+        )
+    })
+}

@@ -1,0 +1,149 @@
+//! Log 0 becomes the directory: what is chosen is applied, and this node does what it says. Its leader
+//! also keeps the log short.
+//!
+//! ```text
+//!  … commands │ a new stream of the leader's: snapshot, commands …
+//!             ▲ once the snapshot is chosen, all before is trimmed
+//! ```
+
+use commands::Applied;
+use paxos::{Action, NodeId, StreamName, StreamPosition};
+
+use crate::LogId;
+use crate::directory::DIRECTORY;
+use crate::node::Node;
+
+#[derive(Default)]
+pub(in crate::node) struct Directing {
+    /// Something was applied that this node has not acted on.
+    has_news: bool,
+    halt_told: bool,
+    /// The last snapshot is the beginning of this stream.
+    snapshot_in: Option<StreamName>,
+    /// Its size, or rather what was applied when it was taken.
+    snapshot_bytes: u64,
+}
+
+impl Node {
+    pub(super) fn on_directory_bytes(&mut self, stream: StreamName, bytes: &[u8]) {
+        self.directory.push(bytes);
+        while let Some(applied) = self.directory.apply_next() {
+            self.directing.has_news = true;
+            if let Applied::Snapshot { was_equal, bytes } = applied {
+                tracing::info!(%stream, bytes, was_equal, "the directory's snapshot");
+                self.directing.snapshot_in = Some(stream);
+                self.directing.snapshot_bytes = bytes;
+            }
+        }
+        if let Some(halted) = self.directory.halted()
+            && !std::mem::replace(&mut self.directing.halt_told, true)
+        {
+            tracing::error!(%halted, "this node follows the directory no more");
+        }
+    }
+
+    /// At the end of a round: what was applied is acted on, and who waits for it is answered.
+    pub(in crate::node) fn direct(&mut self) {
+        self.begin_directory_stream();
+        if std::mem::take(&mut self.directing.has_news) {
+            self.keep_to_directory();
+        }
+        if !self.requests.is_empty() {
+            self.answer_requests();
+        }
+    }
+
+    /// All that was chosen before this leader's stream is applied: nobody adds to it any more, so a
+    /// snapshot at its beginning stands for everything before.
+    fn begin_directory_stream(&mut self) {
+        let grown = self.directory_has_grown();
+        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
+            return;
+        };
+        if !log.local_begins() {
+            return;
+        }
+        let snapshot = self.directory.snapshot().filter(|_| grown);
+        log.begin_local(&mut self.env, &snapshot.unwrap_or_default());
+        self.dirty.insert(DIRECTORY);
+    }
+
+    fn directory_has_grown(&self) -> bool {
+        let bytes = self
+            .logs
+            .get(&DIRECTORY)
+            .map_or(0, |log| crate::trim::output_bytes(log.engine.state()));
+        // So that the snapshots are a small part of all that is written.
+        bytes > self.env.limits.directory_growth_bytes + 3 * self.directing.snapshot_bytes
+    }
+
+    /// The directory's leader, now and then: opens another stream when the log has grown, and trims
+    /// what a chosen snapshot stands for.
+    pub(super) fn shorten_directory(&mut self) {
+        let grown = self.directory_has_grown();
+        let snapshot_in = self.directing.snapshot_in;
+        let Some(log) = self.logs.get_mut(&DIRECTORY).filter(|l| l.can_propose()) else {
+            return;
+        };
+        let state = log.engine.state();
+        let point = snapshot_in.and_then(|stream| state.trim_point(stream, StreamPosition(0)));
+        if let Some(before) = point.filter(|before| state.would_forget(*before)) {
+            if log
+                .engine
+                .propose(self.env.now, Action::Trim { before })
+                .is_ok()
+            {
+                log.drain(&mut self.env);
+                self.dirty.insert(DIRECTORY);
+            }
+        } else if grown && log.local_has_begun() {
+            log.reopen_local(&mut self.env);
+            self.dirty.insert(DIRECTORY);
+        }
+    }
+
+    /// Addresses are learned, logs of this node's made, and deleted ones removed.
+    pub(in crate::node) fn keep_to_directory(&mut self) {
+        let nodes = self.directory.nodes.iter();
+        let nodes: Vec<(NodeId, String)> = nodes.map(|(id, e)| (*id, e.address.clone())).collect();
+        for (id, address) in nodes {
+            self.learn_address(id, &address);
+        }
+        let own = self.env.identity.node;
+        let missing = self.directory.logs.iter().filter(|(id, _)| {
+            self.directory.hosts(**id, own)
+                && !self.logs.contains_key(id)
+                && !self.creating.contains_key(id)
+                && !self.manifest.deleted.contains(id)
+        });
+        let missing: Vec<_> = missing.map(|(id, entry)| (*id, entry.clone())).collect();
+        for (id, entry) in missing {
+            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary);
+        }
+        let deleted = self
+            .logs
+            .keys()
+            .filter(|id| self.directory.is_deleted(**id));
+        let deleted: Vec<LogId> = deleted.copied().collect();
+        for id in deleted {
+            self.delete_log(id);
+        }
+        self.part_from_strangers();
+    }
+
+    /// A log's replica has to do only with nodes that host it.
+    fn part_from_strangers(&mut self) {
+        for (id, log) in &mut self.logs {
+            let strangers = log
+                .alive
+                .iter()
+                .filter(|peer| !self.directory.hosts(*id, **peer));
+            let strangers: Vec<NodeId> = strangers.copied().collect();
+            for peer in strangers {
+                log.break_links(&mut self.env, peer);
+                log.set_alive(&mut self.env, peer, false);
+                self.dirty.insert(*id);
+            }
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! `join`: a node's id, and its address in the directory.
+
+use paxos::mutation::{self, Mutation};
+use paxos::{Action, NodeId, Slot};
+
+use super::directory_members;
+use crate::directory::{Command, DIRECTORY};
+use crate::node::{Node, Wants};
+
+pub(crate) struct JoinCluster {
+    pub address: String,
+    pub disk: String,
+    /// Of the id that was asked for.
+    pub slot: Option<Slot>,
+    pub proposed: bool,
+}
+
+impl Node {
+    pub(super) fn answer_join(
+        &mut self,
+        join: &mut JoinCluster,
+        commands: &mut Vec<Command>,
+    ) -> Option<Vec<u8>> {
+        let known = self.directory.node_by_disk(&join.disk).or_else(|| {
+            let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
+            let mut nodes = self.directory.nodes.iter().filter(|_| keeps);
+            nodes.find_map(|(id, e)| (e.address == join.address).then_some(*id))
+        });
+        let Some(id) = known else {
+            if join.slot.is_none() && self.can_direct() {
+                let log = self.logs.get_mut(&DIRECTORY)?;
+                join.slot = log
+                    .engine
+                    .propose(self.env.now, Action::GenerateNodeId)
+                    .ok();
+                log.drain(&mut self.env);
+                self.dirty.insert(DIRECTORY);
+            }
+            return None;
+        };
+        if self.directory.nodes[&id].address == join.address {
+            let members = directory_members();
+            let answer = crate::join::answer(&self.env, &self.directory, id, members);
+            return Some(answer);
+        }
+        if !join.proposed && self.can_direct() {
+            join.proposed = true;
+            commands.push(join.entry(id));
+        }
+        None
+    }
+
+    pub(super) fn on_node_id(&mut self, slot: Slot, id: NodeId) {
+        let command = self.requests.iter_mut().find_map(|r| match &mut r.wants {
+            Wants::Join(join) if join.slot == Some(slot) => {
+                join.proposed = true;
+                Some(join.entry(id))
+            }
+            _ => None,
+        });
+        if let Some(command) = command {
+            self.propose_command(&command);
+        }
+    }
+}
+
+impl JoinCluster {
+    fn entry(&self, id: NodeId) -> Command {
+        Command::AddNode {
+            id: id.0,
+            address: self.address.clone(),
+            disk: self.disk.clone(),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! `show-log`: what the directory says of one log.
+
+use paxos::ReadId;
+use serde::Serialize;
+
+use super::deleting::unknown_log;
+use crate::directory::{DIRECTORY, LogKind};
+use crate::node::Node;
+
+pub(crate) struct ShowLog {
+    pub name: String,
+    /// Passed, this node knows the directory as it was when it was asked.
+    pub barrier: ReadId,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: u32,
+    name: &'a str,
+    kind: LogKind,
+    /// As of now if this node hosts the log; else those it began with.
+    members: Vec<ShownMember>,
+    /// Every node of the cluster hosts it, also those that join.
+    on_all_nodes: bool,
+    retention: String,
+}
+
+#[derive(Serialize)]
+struct ShownMember {
+    node: u32,
+    weight: u32,
+    auxiliary: bool,
+}
+
+impl Node {
+    pub(super) fn answer_show_log(&self, show: &ShowLog) -> Option<Vec<u8>> {
+        if !self.directory_is_current(show.barrier) {
+            return None;
+        }
+        let Some(id) = self.directory.log_by_name(&show.name) else {
+            return Some(unknown_log(&show.name).encode());
+        };
+        let entry = self.directory.logs.get(&id)?;
+        let members = match self.logs.get(&id) {
+            Some(log) => {
+                let members = log.engine.state().configuration.members().iter();
+                let members = members.map(|m| ShownMember {
+                    node: m.node.0,
+                    weight: m.weight,
+                    auxiliary: m.auxiliary,
+                });
+                members.collect()
+            }
+            None => {
+                let members = entry.members.iter();
+                let members = members.map(|(node, weight)| ShownMember {
+                    node: *node,
+                    weight: *weight,
+                    auxiliary: entry.auxiliary.contains(node),
+                });
+                members.collect()
+            }
+        };
+        let shown = Shown {
+            id: id.0,
+            name: &entry.name,
+            kind: entry.kind,
+            members,
+            on_all_nodes: entry.hosts.is_empty(),
+            retention: entry.retention.to_string(),
+        };
+        let json = serde_json::to_string(&shown).expect("numbers and text are always JSON");
+        Some(format!("ok {json}\n").into_bytes())
+    }
+
+    /// All that was chosen of the directory when the barrier was asked for is applied.
+    pub(super) fn directory_is_current(&self, barrier: ReadId) -> bool {
+        let log = self.logs.get(&DIRECTORY);
+        log.is_some_and(|log| log.has_passed(barrier) && log.local_is_current())
+    }
+}

@@ -1,0 +1,142 @@
+//! Deleted logs leave this node.
+//!
+//! ```text
+//! the directory says it is deleted
+//!   ─▶ clients and peers are told, nothing more is written       it is in the manifest's `logs`
+//!   ─▶ the manifest is replaced                                  … in its `deleted`, durably
+//!   ─▶ the files are closed, the directory is removed            a start finds it, and removes it
+//! ```
+//!
+//! What the manifest calls deleted is never made again, whatever comes from peers or from the
+//! beginning of log 0: an empty replica would have forgotten its promises.
+
+use std::collections::BTreeMap;
+use std::io;
+
+use paxos::mutation::{self, Mutation};
+
+use super::{Node, TOKEN_REMOVED};
+use crate::LogId;
+use crate::env::Place;
+use crate::format::segment::directory_name;
+use crate::log::Log;
+use crate::op::{Completion, ConnId, Op};
+
+#[derive(Default)]
+pub(crate) struct Removing {
+    logs: BTreeMap<LogId, Remains>,
+    /// Whose directory is being removed. One at a time: it is no hurry.
+    current: Option<LogId>,
+}
+
+struct Remains {
+    /// Until its files are closed.
+    log: Option<Log>,
+    /// The manifest that is on disk says that it is deleted.
+    unlisted: bool,
+}
+
+impl Node {
+    /// The directory says that it is no more.
+    pub(super) fn delete_log(&mut self, id: LogId) {
+        let Some(mut log) = self.logs.remove(&id) else {
+            return;
+        };
+        tracing::info!(
+            log = id.0,
+            name = log.name,
+            "deleted: its files are removed"
+        );
+        let sentence = format!("the log {} was deleted", log.name);
+        log.stop_clients(&mut self.env, "unknown-log", &sentence);
+        log.close(&mut self.env);
+        self.close_connections_of(id);
+        self.agenda.set(id, None);
+        self.manifest.logs.retain(|listed| listed.id != id);
+        if !mutation::is(Mutation::DeletedLogResurrected) {
+            self.manifest.deleted.insert(id);
+        }
+        let remains = Remains {
+            log: Some(log),
+            unlisted: false,
+        };
+        self.removing.logs.insert(id, remains);
+        self.save_manifest();
+    }
+
+    fn close_connections_of(&mut self, id: LogId) {
+        let of_it = self.env.conns.iter().filter(|(_, place)| match place {
+            Place::DataIn(log, _) | Place::DataOut(log, _) | Place::FeedOut(log, _) => *log == id,
+            Place::Writer(log) | Place::Reader(log) | Place::Request(log) => *log == id,
+            _ => false,
+        });
+        let of_it: Vec<ConnId> = of_it.map(|(conn, _)| *conn).collect();
+        for conn in of_it {
+            self.env.close(conn);
+        }
+    }
+
+    /// What a start found of logs that were deleted.
+    pub(crate) fn remove_remains(&mut self, ids: Vec<LogId>) {
+        for id in ids {
+            let remains = Remains {
+                log: None,
+                unlisted: true,
+            };
+            self.removing.logs.insert(id, remains);
+        }
+        self.advance_removing();
+    }
+
+    /// The manifest that was written lists none of those that are being removed.
+    pub(super) fn on_unlisted(&mut self) {
+        for remains in self.removing.logs.values_mut() {
+            remains.unlisted = true;
+        }
+        self.advance_removing();
+    }
+
+    pub(super) fn on_removing_disk(&mut self, id: LogId, completion: Completion) {
+        if let Some(log) = self.removing.logs.get_mut(&id).and_then(|r| r.log.as_mut()) {
+            log.on_disk(&mut self.env, completion);
+            self.advance_removing();
+        }
+    }
+
+    pub(super) fn advance_removing(&mut self) {
+        if self.removing.current.is_some() {
+            return;
+        }
+        for (id, remains) in &mut self.removing.logs {
+            if let Some(log) = &mut remains.log
+                && log.is_closed(&mut self.env)
+            {
+                remains.log = None;
+            }
+            if remains.log.is_none() && remains.unlisted {
+                self.removing.current = Some(*id);
+                self.env.ops.push_back(Op::RemoveDirectory {
+                    token: TOKEN_REMOVED,
+                    path: self.config.directory.join(directory_name(*id)),
+                });
+                return;
+            }
+        }
+    }
+
+    pub(super) fn on_removed(&mut self, result: io::Result<()>) {
+        let Some(id) = self.removing.current.take() else {
+            return;
+        };
+        match result {
+            Ok(()) => {
+                self.removing.logs.remove(&id);
+                self.advance_removing();
+            }
+            // The next tick tries again.
+            Err(error) => {
+                tracing::warn!(log = id.0, %error, "a deleted log's files could not be removed");
+            }
+        }
+    }
+}

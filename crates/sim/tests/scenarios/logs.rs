@@ -1,0 +1,197 @@
+//! Logs come and go, and the directory that lists them stays short.
+
+use node::LogId;
+
+use crate::stage::{LOG, MS, SECOND, Stage};
+
+/// Asked of everybody in turn until somebody does it.
+fn done(stage: &mut Stage, request: &str) -> String {
+    for _ in 0..200 {
+        for index in 0..stage.nodes.len() {
+            if stage.look().node(index).is_none() {
+                continue;
+            }
+            let caller = stage.call(index, request);
+            stage.wait("an answer", |_| caller.is_over() || caller.is_open());
+            let text = caller.text();
+            let later = ["error not-leader", "error no-quorum", "error shutting"];
+            if !text.is_empty() && !later.iter().any(|word| text.starts_with(word)) {
+                return text;
+            }
+        }
+        stage.pass(50 * MS);
+    }
+    panic!("nobody does {request}");
+}
+
+fn created(stage: &mut Stage, request: &str) -> LogId {
+    let answer = done(stage, request);
+    let id = answer.strip_prefix("ok {\"id\":").expect(&answer);
+    LogId(id.split(',').next().unwrap().parse().unwrap())
+}
+
+fn hosts(stage: &Stage, index: usize, log: &str) -> bool {
+    stage.look().view_of(index, log).is_some()
+}
+
+/// Files of that log on a node's disk, also those that were put aside.
+fn files(stage: &Stage, index: usize, log: LogId) -> usize {
+    let directory = format!("/data/log-{}", log.0);
+    let files = stage.world.disk(stage.nodes[index]).files();
+    let below = files.iter().filter(|(path, _)| {
+        let path = path.to_string_lossy();
+        path.strip_prefix(&directory)
+            .is_some_and(|rest| rest.starts_with(['/', '.']))
+    });
+    below.count()
+}
+
+#[test]
+fn a_deleted_log_is_gone_everywhere_also_on_a_node_that_was_away() {
+    for seed in 0..4 {
+        let mut stage = Stage::three(seed);
+        let id = created(&mut stage, "create-log extra");
+        stage.wait("replicas", |look| {
+            (0..3).all(|index| look.view_of(index, "extra").is_some())
+        });
+        let answer = done(&mut stage, "append extra mode=takeover");
+        assert!(answer.starts_with("stream "), "{answer}");
+        let away = (stage.leader() + 1) % 3;
+        stage.crash(away);
+        let answer = done(&mut stage, "delete-log extra");
+        assert_eq!(
+            answer,
+            format!("ok {{\"id\":{},\"name\":\"extra\"}}\n", id.0)
+        );
+        for request in [
+            "delete-log extra",
+            "show-log extra",
+            "append extra",
+            "read extra",
+        ] {
+            let answer = done(&mut stage, request);
+            assert!(answer.starts_with("error unknown-log"), "{answer}");
+        }
+        assert!(files(&stage, away, id) > 0, "it has not heard of it");
+        stage.restart(away);
+        stage.wait("the others to hear of it", |look| {
+            (0..3).all(|index| look.view_of(index, "extra").is_none())
+        });
+        stage.pass(2 * SECOND);
+        for index in 0..3 {
+            assert_eq!(files(&stage, index, id), 0, "node {}", index + 1);
+        }
+        // The name is free, the number is not.
+        let next = created(&mut stage, "create-log extra");
+        assert!(next > id);
+        for index in 0..3 {
+            stage.cut_power(index);
+            stage.restart(index);
+        }
+        stage.wait("the new one", |look| {
+            (0..3).all(|index| look.view_of(index, "extra").is_some_and(|v| v.id == next))
+        });
+    }
+}
+
+/// At every moment of it: what is half removed is no lost disk, and does not come back.
+#[test]
+fn power_loss_in_the_middle_of_a_deletion_is_harmless() {
+    for moment in 0..16 {
+        let mut stage = Stage::three(moment);
+        let id = created(&mut stage, "create-log extra");
+        stage.wait("replicas", |look| {
+            (0..3).all(|index| look.view_of(index, "extra").is_some())
+        });
+        let answer = done(&mut stage, "delete-log extra");
+        assert!(answer.starts_with("ok "), "{answer}");
+        stage.pass(moment * MS / 2);
+        for index in 0..3 {
+            stage.cut_power(index);
+        }
+        for index in 0..3 {
+            stage.restart(index);
+        }
+        stage.wait_whole(3);
+        stage.wait("nobody to host it", |look| {
+            (0..3).all(|index| look.view_of(index, "extra").is_none())
+        });
+        stage.pass(2 * SECOND);
+        for index in 0..3 {
+            assert_eq!(files(&stage, index, id), 0, "node {}", index + 1);
+        }
+    }
+}
+
+#[test]
+fn a_log_with_members_is_hosted_by_them_alone_and_found_through_all() {
+    let mut stage = Stage::three(1);
+    let ids: Vec<u32> = (0..3)
+        .map(|index| stage.look().node(index).expect("it runs").id().0)
+        .collect();
+    let refused = done(&mut stage, "create-log some members=1,9");
+    assert!(refused.starts_with("error bad-request"), "{refused}");
+    assert!(refused.contains("no node 9"), "{refused}");
+    created(
+        &mut stage,
+        &format!("create-log some members={},{}", ids[1], ids[2]),
+    );
+    stage.wait("its members", |look| {
+        [1, 2]
+            .iter()
+            .all(|index| look.view_of(*index, "some").is_some())
+    });
+    let answer = done(&mut stage, "append some");
+    assert!(answer.starts_with("stream "), "{answer}");
+    assert!(!hosts(&stage, 0, "some"));
+    let elsewhere = stage.call(0, "append some");
+    stage.wait("an answer", |_| elsewhere.is_over());
+    let text = elsewhere.text();
+    assert!(text.starts_with("error not-leader leader=node"), "{text}");
+    assert!(!text.contains("leader=node1:"), "{text}");
+    let shown = done(&mut stage, "show-log some");
+    assert!(shown.contains("\"on_all_nodes\":false"), "{shown}");
+    stage.pass(2 * SECOND);
+    assert!(!hosts(&stage, 0, "some"));
+}
+
+/// Snapshots stand for what came before, at restarts and for nodes that join.
+#[test]
+fn the_directory_is_as_long_as_what_it_says_and_a_new_node_begins_at_its_snapshot() {
+    let mut stage = Stage::three(5);
+    let mut last = LogId(0);
+    for round in 0..40 {
+        last = created(&mut stage, &format!("create-log extra{round} members=1"));
+        done(&mut stage, &format!("delete-log extra{round}"));
+        if round == 20 {
+            let leader = stage.leader();
+            stage.crash(leader);
+            stage.pass(SECOND);
+            stage.restart(leader);
+        }
+    }
+    stage.wait("a short directory", |look| {
+        (0..3).all(|index| {
+            let view = look.view_of(index, "directory").expect("it runs");
+            let streams = view.state.streams.iter();
+            let left: u64 = streams.map(|s| s.length.0 - s.trimmed.0).sum();
+            view.state.trimmed.0 > 0 && left < 8 << 10
+        })
+    });
+    for index in 0..3 {
+        stage.cut_power(index);
+        stage.restart(index);
+    }
+    stage.wait_whole(3);
+    let answer = done(&mut stage, "show-log extra7");
+    assert!(answer.starts_with("error unknown-log"), "{answer}");
+    let new = stage.add_node();
+    stage.wait("the new node to host what there is", |look| {
+        look.view_of(new, LOG).is_some()
+    });
+    let next = created(&mut stage, "create-log another");
+    assert!(next > last, "{next:?} after {last:?}");
+    stage.wait("all to host it", |look| {
+        (0..4).all(|index| look.view_of(index, "another").is_some())
+    });
+}
