@@ -47,6 +47,14 @@ pub enum Command {
         log: String,
         retention: Retention,
     },
+    /// A majority was lost for good (`rescue`): this node goes on alone, on a new disk, with these
+    /// logs. All others are forgotten.
+    GoOnAlone {
+        id: u32,
+        address: String,
+        disk: String,
+        logs: Vec<u32>,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,6 +64,8 @@ pub struct Directory {
     pub logs: BTreeMap<LogId, LogEntry>,
     /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
     pub last_log: LogId,
+    /// How often one node went on alone, since this replica follows the directory.
+    pub went_on_alone: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -139,6 +149,28 @@ impl Directory {
                 if let Some(entry) = logs.find(|entry| entry.name == *log) {
                     entry.retention = *retention;
                 }
+            }
+            Command::GoOnAlone {
+                id,
+                address,
+                disk,
+                logs,
+            } => {
+                let entry = NodeEntry {
+                    address: address.clone(),
+                    disk: disk.clone(),
+                };
+                if self.nodes.get(&NodeId(*id)) == Some(&entry) {
+                    return;
+                }
+                self.nodes = BTreeMap::from([(NodeId(*id), entry)]);
+                self.logs.retain(|log, _| logs.contains(&log.0));
+                for log in self.logs.values_mut() {
+                    log.members = vec![(*id, 1)];
+                    log.auxiliary.clear();
+                    log.hosts.clear();
+                }
+                self.went_on_alone += 1;
             }
         }
     }
@@ -229,6 +261,38 @@ mod tests {
         assert_eq!(once, twice);
         assert_eq!(once.log_by_name("main"), Some(LogId(1)));
         assert!(once.hosts(LogId(1), NodeId(3)) && !once.hosts(LogId(1), NodeId(4)));
+    }
+
+    #[test]
+    fn who_goes_on_alone_forgets_the_others_and_what_it_does_not_hold() {
+        let mut directory = Directory::default();
+        for id in [1, 2, 3] {
+            directory.apply(&Command::AddNode {
+                id,
+                address: format!("a:{id}"),
+                disk: format!("d{id}"),
+            });
+        }
+        directory.apply(&create("a"));
+        directory.apply(&create("b"));
+        directory.apply(&Command::GoOnAlone {
+            id: 3,
+            address: "b:3".into(),
+            disk: "e3".into(),
+            logs: vec![2],
+        });
+        let nodes: Vec<_> = directory
+            .nodes
+            .iter()
+            .map(|(id, e)| (id.0, &*e.disk))
+            .collect();
+        assert_eq!(nodes, [(3, "e3")]);
+        assert!(directory.is_deleted(LogId(1)));
+        assert_eq!(directory.logs[&LogId(2)].members, [(3, 1)]);
+        assert!(
+            directory.hosts(LogId(2), NodeId(4)),
+            "whoever joins has it too"
+        );
     }
 
     fn create(name: &str) -> Command {

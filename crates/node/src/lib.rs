@@ -41,6 +41,7 @@ mod join;
 mod lead;
 mod node;
 mod peers;
+pub mod rescue;
 pub mod retention;
 mod split;
 mod start;

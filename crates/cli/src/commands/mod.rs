@@ -44,6 +44,7 @@ commands! {
     node Node,
     dev Dev,
     verify Verify,
+    recover Recover,
     bench Bench,
     sim Sim,
     torture Torture,

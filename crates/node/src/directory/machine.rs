@@ -49,6 +49,7 @@ impl StateMachine for Directory {
             nodes: nodes.collect(),
             logs: logs.collect(),
             last_log: LogId(page.last_log),
+            went_on_alone: self.went_on_alone,
         };
         Ok(())
     }
