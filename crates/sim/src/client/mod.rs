@@ -10,6 +10,7 @@ mod chain;
 mod content;
 mod conversation;
 mod line;
+mod mover;
 mod reader;
 mod trimmer;
 
@@ -18,5 +19,6 @@ pub use asker::Asker;
 pub use chain::{Chain, SharedChain};
 pub use content::{byte_at, crc32c, fill};
 pub use line::Line;
+pub use mover::{Mover, MoverConfig};
 pub use reader::{Reader, ReaderConfig, ReaderCounts};
 pub use trimmer::{Trimmer, TrimmerConfig};
