@@ -58,6 +58,14 @@ pub enum Command {
     RemoveNode {
         node: u32,
     },
+    /// A majority was lost for good (`rescue`): this node goes on alone, on a new disk, with these
+    /// logs. All others are forgotten.
+    GoOnAlone {
+        id: u32,
+        address: String,
+        disk: String,
+        logs: Vec<u32>,
+    },
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +76,8 @@ pub struct Directory {
     /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
     pub last_log: LogId,
     pub members: Members,
+    /// How often one node went on alone, since this replica follows the directory.
+    pub went_on_alone: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -174,6 +184,30 @@ impl Directory {
                 if self.members.remove(*node) {
                     self.nodes.remove(&NodeId(*node));
                 }
+            }
+            Command::GoOnAlone {
+                id,
+                address,
+                disk,
+                logs,
+            } => {
+                let entry = NodeEntry {
+                    address: address.clone(),
+                    disk: disk.clone(),
+                };
+                if self.nodes.get(&NodeId(*id)) == Some(&entry) {
+                    return;
+                }
+                let lost = self.nodes.keys().map(|node| node.0);
+                self.members.go_on_alone(*id, lost, logs);
+                self.nodes = BTreeMap::from([(NodeId(*id), entry)]);
+                self.logs.retain(|log, _| logs.contains(&log.0));
+                for log in self.logs.values_mut() {
+                    log.members = vec![(*id, 1)];
+                    log.auxiliary.clear();
+                    log.hosts.clear();
+                }
+                self.went_on_alone += 1;
             }
         }
     }
@@ -284,6 +318,38 @@ mod tests {
         assert_eq!(once, twice);
         assert_eq!(once.log_by_name("main"), Some(LogId(1)));
         assert!(once.hosts(LogId(1), NodeId(3)) && !once.hosts(LogId(1), NodeId(4)));
+    }
+
+    #[test]
+    fn who_goes_on_alone_forgets_the_others_and_what_it_does_not_hold() {
+        let mut directory = Directory::default();
+        for id in [1, 2, 3] {
+            directory.apply(&Command::AddNode {
+                id,
+                address: format!("a:{id}"),
+                disk: format!("d{id}"),
+            });
+        }
+        directory.apply(&create("a"));
+        directory.apply(&create("b"));
+        directory.apply(&Command::GoOnAlone {
+            id: 3,
+            address: "b:3".into(),
+            disk: "e3".into(),
+            logs: vec![2],
+        });
+        let nodes: Vec<_> = directory
+            .nodes
+            .iter()
+            .map(|(id, e)| (id.0, &*e.disk))
+            .collect();
+        assert_eq!(nodes, [(3, "e3")]);
+        assert!(directory.is_deleted(LogId(1)));
+        assert_eq!(directory.logs[&LogId(2)].members, [(3, 1)]);
+        assert!(
+            directory.hosts(LogId(2), NodeId(4)),
+            "whoever joins has it too"
+        );
     }
 
     fn create(name: &str) -> Command {

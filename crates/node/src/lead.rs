@@ -115,19 +115,19 @@ impl Log {
                 if let Err(refusal) = self.check_successor(env, asked.to) {
                     return env.refuse(asked.conn, refusal);
                 }
-                let too_far = |lag: u64| lag > env.limits.unchosen_bytes_max / 4;
-                match self.lag_of_successor(env, asked.to) {
-                    Some(lag) if too_far(lag) && late(asked.since) => {
-                        return env.refuse(asked.conn, self.behind(asked.to, lag));
-                    }
-                    Some(lag) if !too_far(lag) && self.can_propose() => {
+                let near = |lag| lag <= env.limits.unchosen_bytes_max / 4;
+                let lag = self.lag_of_successor(env, asked.to);
+                match (lag, late(asked.since)) {
+                    (Some(lag), _) if near(lag) && self.can_propose() => {
                         let at = env.now;
                         asked.began = Some(Began { at, term });
                         self.input(env, Input::Abdicate { to: asked.to });
                     }
-                    Some(lag) if too_far(lag) => {}
-                    _ if late(asked.since) => return env.refuse(asked.conn, no_quorum()),
-                    _ => {}
+                    (Some(lag), true) if !near(lag) => {
+                        return env.refuse(asked.conn, self.behind(asked.to, lag));
+                    }
+                    (_, true) => return env.refuse(asked.conn, no_quorum()),
+                    (_, false) => {}
                 }
                 self.moves.asked.push(asked);
             }

@@ -42,6 +42,7 @@ mod lead;
 mod membership;
 mod node;
 mod peers;
+pub mod rescue;
 pub mod retention;
 mod split;
 mod start;

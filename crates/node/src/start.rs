@@ -146,7 +146,7 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
 }
 
 /// Version 4, variant 1: a random UUID as others expect to see it.
-fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
+pub(crate) fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
     bytes

@@ -76,6 +76,7 @@
 //! | `auxiliary` | when auxiliaries get proposals, and when they may drop bytes |
 //! | `reads` | when a read sees everything chosen before it |
 //! | `recovery` | where a replica begins again after a restart |
+//! | `rescue` | what a lone survivor goes on with, outside of any agreement |
 //! | `safety` | the rules that may never be wrong, as pure functions |
 //!
 //! What is absent: bytes, clocks, sockets, files, hashing in random order, and any way to take
@@ -107,6 +108,7 @@ mod phase1;
 mod proposer;
 mod reads;
 mod recovery;
+mod rescue;
 mod tenure;
 
 mod acceptor;
@@ -120,6 +122,7 @@ pub use contract::*;
 pub use engine::Engine;
 pub use message::*;
 pub use recovery::{Recovery, RecoveryError};
+pub use rescue::OutputPlace;
 pub use slot::*;
 pub use state::*;
 pub use term::*;

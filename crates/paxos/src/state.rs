@@ -331,7 +331,7 @@ impl LogState {
     }
 
     /// The oldest streams leave the table. Whoever continues them remembers where it stands.
-    fn forget_first(&mut self, count: usize) {
+    pub(crate) fn forget_first(&mut self, count: usize) {
         let mut chains = BTreeMap::new();
         for gone in self.streams.drain(..count) {
             self.streams_trimmed.count += 1;

@@ -31,8 +31,8 @@ use node::op::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
-    Appender, AppenderConfig, Chain, Ending, Operator, OperatorConfig, Reader, ReaderConfig,
-    SharedChain, Trimmer, TrimmerConfig,
+    Appender, AppenderConfig, Chain, Ending, Mover, MoverConfig, Operator, OperatorConfig, Reader,
+    ReaderConfig, SharedChain, Trimmer, TrimmerConfig,
 };
 use crate::host::{HostId, Start};
 use crate::random::Random;
@@ -57,6 +57,9 @@ pub struct Scenario {
     /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trims: bool,
+    /// Somebody moves the leader of the first writer's log, now and then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moves: bool,
     /// The harm begins when everything is set up and well.
     pub begin_well: bool,
     /// The third node is auxiliary in the log that clients create.
@@ -129,6 +132,7 @@ impl Scenario {
             stale_ppm: 200_000,
             follow_ppm: 200_000,
             trims: false,
+            moves: false,
             begin_well: false,
             auxiliary: false,
             member_changes: 0,
@@ -247,6 +251,9 @@ impl Cluster {
         if scenario.trims {
             self.add_trimmer(log, number, chain.clone());
         }
+        if scenario.moves && number == 0 {
+            self.add_mover(log, chain.clone());
+        }
         self.chains.push(chain);
     }
 
@@ -292,6 +299,23 @@ impl Cluster {
         let host = self.world.add_host("operator");
         let started = self.world.start(host, move |_disk, _now| {
             Ok(Box::new(Operator::new(seed, config.clone())))
+        });
+        started.expect("it needs no disk");
+        self.readers.push(host);
+    }
+
+    /// Comes and goes with the readers.
+    fn add_mover(&mut self, log: &str, chain: SharedChain) {
+        let seed = self.scenario.seed;
+        let config = MoverConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            rest_us: 1_000..self.scenario.harm_us / 4,
+            patience_us: 10_000_000,
+        };
+        let host = self.world.add_host("mover");
+        let started = self.world.start(host, move |_disk, _now| {
+            Ok(Box::new(Mover::new(seed, config.clone(), chain.clone())))
         });
         started.expect("it needs no disk");
         self.readers.push(host);

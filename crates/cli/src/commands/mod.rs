@@ -45,6 +45,7 @@ commands! {
     node Node,
     dev Dev,
     verify Verify,
+    recover Recover,
     bench Bench,
     sim Sim,
     torture Torture,

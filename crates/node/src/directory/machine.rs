@@ -54,6 +54,7 @@ impl StateMachine for Directory {
             logs: logs.collect(),
             last_log: LogId(page.last_log),
             members: page.members,
+            went_on_alone: self.went_on_alone,
         };
         Ok(())
     }

@@ -79,6 +79,21 @@ impl Members {
         self.version += 1;
     }
 
+    /// All nodes but one are lost for good, and all logs but these.
+    pub fn go_on_alone(&mut self, survivor: u32, nodes: impl Iterator<Item = u32>, logs: &[u32]) {
+        let alone = Wanted {
+            weights: BTreeMap::from([(survivor, 1)]),
+            by_hand: false,
+        };
+        let logs = logs.iter().copied().chain([DIRECTORY.0]);
+        self.wanted = logs.map(|log| (log, alone.clone())).collect();
+        self.zones.retain(|node, _| *node == survivor);
+        self.leaving.clear();
+        self.removed.extend(nodes);
+        self.removed.remove(&survivor);
+        self.version += 1;
+    }
+
     /// Nodes are given weight as they join, until there are as many voters as wanted; the first that
     /// came is the first.
     pub fn grow(&mut self, nodes: impl Iterator<Item = u32> + Clone, voters: u32) {

@@ -160,6 +160,19 @@ impl Node {
         let own = self.env.identity.node;
         let disk = crate::line::hex(&self.env.identity.disk.0);
         let entry = self.directory.nodes.get(&own);
+        let alone = log.engine.state().configuration.members().len() == 1;
+        if alone && entry.is_some_and(|entry| entry.disk != disk) {
+            let logs = self.logs.keys().filter(|id| **id != DIRECTORY);
+            let command = Command::GoOnAlone {
+                id: own.0,
+                address: self.env.advertise.clone(),
+                disk,
+                logs: logs.map(|id| id.0).collect(),
+            };
+            tracing::warn!("the directory is a lost cluster's: this node goes on alone");
+            self.propose_command(&command);
+            return;
+        }
         if entry.is_none_or(|e| e.address != self.env.advertise) {
             let address = self.env.advertise.clone();
             self.propose_command(&Command::AddNode {

@@ -216,6 +216,32 @@ impl ReadOffline {
         }))
     }
 
+    /// Goes on behind what the last error was about, at most to where another piece begins: some may
+    /// be left, and be an error again. `None` if nothing is wanted any more.
+    pub fn skip(&mut self) -> Option<(StreamName, Range<u64>)> {
+        let (stream, range) = self.wanted.pop()?;
+        let mut end = range.end;
+        for segment in &self.segments {
+            let Some(index) = &segment.index else {
+                // Whoever may hold it was looked at, and left the memory again.
+                let holds = segment.may_hold(stream, range.start);
+                end = end.min(if holds { range.start + 1 } else { end });
+                continue;
+            };
+            let piece = index.find(stream, range.start).map(|(piece, _)| piece.end);
+            let next = index.next_piece(stream, range.start + 1);
+            end = end.min(piece.unwrap_or(end)).min(next.unwrap_or(end));
+        }
+        for segment in self.segments.iter().filter(|s| s.index.is_none()) {
+            let begins = segment.extents.get(&stream).map(|extent| extent.start);
+            end = end.min(begins.filter(|at| *at > range.start).unwrap_or(end));
+        }
+        if end < range.end {
+            self.wanted.push((stream, end..range.end));
+        }
+        Some((stream, range.start..end))
+    }
+
     /// Whether the state may know less than what was acknowledged, and why.
     fn hidden(&self) -> Option<OfflineError> {
         let learn_past = self.report.learn_past?;
@@ -358,6 +384,16 @@ fn take_window(windows: &mut Vec<Window>, segment: &OfflineSegment) -> Window {
         windows.remove(0);
     }
     Window::new(segment.path.clone())
+}
+
+impl Store {
+    /// [`Store::replay`] of a disk that is not to be changed.
+    pub(crate) fn replay_only(
+        config: StoreConfig,
+        disk: &mut dyn Disk,
+    ) -> Result<(Store, RecoveryReport, Checkpoint), ReplayError> {
+        Store::replay(config, &mut LookOnly(disk))
+    }
 }
 
 /// As many of the bytes wanted as the record holds, or what is wrong with it.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use node::{LogCounts, Node, NodeCounts};
 use serde::Serialize;
 
-use crate::client::{Appender, Reader};
+use crate::client::{Appender, Mover, Reader};
 use crate::host::Process;
 
 /// By name. Every name is there from the beginning: what never happened stands at 0.
@@ -14,7 +14,7 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 41] = [
+const EVENTS: [&str; 43] = [
     "elections",
     "duels",
     "casting-votes",
@@ -54,6 +54,8 @@ const EVENTS: [&str; 41] = [
     "followed-reads",
     "resumed-reads",
     "reads-of-what-was-trimmed",
+    "moved-leaders",
+    "refused-moves",
     "busy-writers",
     "superseded-writers",
 ];
@@ -110,6 +112,10 @@ impl Coverage {
             self.add("followed-reads", counts.followed);
             self.add("resumed-reads", counts.resumed);
             self.add("reads-of-what-was-trimmed", counts.trimmed);
+        } else if let Some(mover) = process.downcast_ref::<Mover>() {
+            let (moved, refused) = mover.counts();
+            self.add("moved-leaders", moved);
+            self.add("refused-moves", refused);
         } else if let Some(appender) = process.downcast_ref::<Appender>() {
             let counts = appender.counts();
             self.add("busy-writers", counts.busy);

@@ -45,6 +45,7 @@ pub fn draw(seed: u64) -> Scenario {
         follow_ppm: [0, 200_000, 800_000][random.below(3) as usize],
         // Whoever trims a log trims it for all who write to it.
         trims: writers == 1 && seed % 3 == 1,
+        moves: seed % 5 == 2,
         // One of too few must not lose what the others do not have yet.
         begin_well: damaged || loses_disk || random.coin(),
         harm_us: 2_000_000 << random.below(4),

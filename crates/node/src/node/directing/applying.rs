@@ -17,6 +17,8 @@ use crate::node::Node;
 pub(in crate::node) struct Directing {
     /// Something was applied that this node has not acted on.
     has_news: bool,
+    /// As the directory counts, when it was last acted on.
+    went_on_alone: u32,
     halt_told: bool,
     /// The last snapshot is the beginning of this stream.
     snapshot_in: Option<StreamName>,
@@ -104,6 +106,12 @@ impl Node {
 
     /// Addresses are learned, logs of this node's made, and deleted ones removed.
     pub(in crate::node) fn keep_to_directory(&mut self) {
+        let alone = self.directory.went_on_alone;
+        if std::mem::replace(&mut self.directing.went_on_alone, alone) != alone {
+            let known = &self.directory.nodes;
+            self.env.addresses.retain(|id, _| known.contains_key(id));
+            self.save_peers();
+        }
         let nodes = self.directory.nodes.iter();
         let nodes: Vec<(NodeId, String)> = nodes.map(|(id, e)| (*id, e.address.clone())).collect();
         for (id, address) in nodes {

@@ -1,0 +1,197 @@
+//! When a majority is lost for good: what one survivor holds becomes a new cluster of one.
+//!
+//! ```text
+//! old directory ─ survey ─▶ what it holds, what is missing ─ copy ─▶ segments under a new identity
+//!   (never changed)          (a report; it may end here)             └ seal ─▶ one more segment, whose
+//!                                                                     checkpoint says what is true now
+//!                                                    the manifest comes last: without it nothing starts
+//! ```
+//!
+//! Of each log the longest part without a hole is carried over. What was accepted and is not known
+//! chosen counts as chosen, as far as no slot is missing: nobody is left who could say otherwise.
+//!
+//! Units:  bytes of output; every one is read, and its checksum compared, before it counts as held.
+//! Errors: the old directory is in use or no node's, the new one not empty, or the cluster's directory
+//!         itself has holes: then this node cannot say which logs there were.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use paxos::{NodeId, OutputPlace, PromisedTerm, Slot};
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::LogId;
+use crate::op::Disk;
+use crate::store::{Manifest, ManifestError, ReplayError};
+
+mod copy;
+mod directory;
+mod seal;
+mod survey;
+
+pub use copy::Copied;
+pub use seal::Seal;
+
+/// What an old directory holds.
+#[derive(Debug, Serialize)]
+pub struct Rescue {
+    pub cluster: String,
+    pub node: u32,
+    pub logs: Vec<RescuedLog>,
+    /// Logs of the cluster of which nothing is here.
+    pub absent: Vec<String>,
+    /// Nodes that the new cluster does not know any more.
+    pub gone: Vec<u32>,
+    #[serde(skip)]
+    old: Old,
+}
+
+#[derive(Debug)]
+struct Old {
+    directory: PathBuf,
+    manifest: Manifest,
+    /// No node's id is given again that any log has seen.
+    next_node_id: NodeId,
+}
+
+#[derive(Debug, Serialize)]
+pub struct RescuedLog {
+    pub id: u32,
+    pub name: String,
+    /// All slots below are known chosen.
+    pub known_chosen: u64,
+    /// Carried over, of the output.
+    pub carried_bytes: u64,
+    /// Of these, accepted and not known to be chosen.
+    pub unsure_bytes: u64,
+    /// Accepted from this slot on, behind slots that this node knows nothing of: not carried over.
+    pub unknown_before: Option<u64>,
+    /// Positions that are part of the output and cannot be read here.
+    pub holes: Vec<Hole>,
+    /// Held on the other side of a hole, and not carried over.
+    pub left_bytes: u64,
+    /// Damaged records hide whether more was chosen than is known.
+    pub hidden: Option<String>,
+    /// What is carried over begins and ends there, if there are holes.
+    pub kept: Option<Kept>,
+    #[serde(skip)]
+    state: paxos::LogState,
+    #[serde(skip)]
+    promised: PromisedTerm,
+    #[serde(skip)]
+    above: Slot,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Hole {
+    pub stream: String,
+    pub from: u64,
+    pub to: u64,
+    pub why: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Kept {
+    pub from: String,
+    pub to: String,
+    #[serde(skip)]
+    between: (OutputPlace, OutputPlace),
+}
+
+#[derive(Debug, Error)]
+pub enum RescueError {
+    #[error(transparent)]
+    Manifest(#[from] ManifestError),
+    #[error("{0} is no node's directory: it has no manifest")]
+    NoNode(PathBuf),
+    #[error("{0} holds a node that never joined its cluster: there is nothing to recover")]
+    NotJoined(PathBuf),
+    #[error("log {log} cannot be read at all: {error}")]
+    Replay { log: LogId, error: ReplayError },
+    #[error(
+        "this node's copy of the cluster's directory is not whole ({0}), so it cannot say which logs there were: recover from another survivor"
+    )]
+    Directory(String),
+    #[error("{0} is not empty: choose a new directory")]
+    NotEmpty(PathBuf),
+    #[error("{0} lies in the directory that is recovered, which is never changed: choose another")]
+    Inside(PathBuf),
+    #[error("{needed} bytes have to be copied, and {free} are free at {path}: choose another disk")]
+    NoSpace {
+        path: PathBuf,
+        needed: u64,
+        free: u64,
+    },
+    #[error("{path}: {error}")]
+    Io { path: PathBuf, error: io::Error },
+}
+
+fn io_at(path: &Path) -> impl FnOnce(io::Error) -> RescueError + '_ {
+    move |error| RescueError::Io {
+        path: path.to_owned(),
+        error,
+    }
+}
+
+impl Rescue {
+    /// Looks at a stopped node's directory, and changes nothing. `read` hears of the bytes read.
+    pub fn survey(
+        disk: &mut dyn Disk,
+        directory: &Path,
+        read: &mut dyn FnMut(u64),
+    ) -> Result<Rescue, RescueError> {
+        let manifest = Manifest::load(disk, directory)?;
+        let manifest = manifest.ok_or_else(|| RescueError::NoNode(directory.to_owned()))?;
+        if manifest.identity.node == NodeId(0) || manifest.logs.is_empty() {
+            return Err(RescueError::NotJoined(directory.to_owned()));
+        }
+        let mut logs = Vec::new();
+        let mut cluster = None;
+        for listed in &manifest.logs {
+            let mut reader = directory::Listener::new(listed.id);
+            let mut hears = |stream, bytes: &[u8]| {
+                read(bytes.len() as u64);
+                reader.push(stream, bytes);
+            };
+            logs.push(survey::log(disk, directory, &manifest, listed, &mut hears)?);
+            cluster = cluster.or(reader.finish());
+        }
+        let root = logs.iter().find(|log| log.id == 0);
+        let root = root.ok_or_else(|| RescueError::Directory("it is missing".into()))?;
+        if let Some(hole) = root.holes.first() {
+            let why = format!("bytes {} to {} of it are missing", hole.from, hole.to);
+            return Err(RescueError::Directory(why));
+        }
+        let cluster = cluster.ok_or_else(|| RescueError::Directory("it is missing".into()))?;
+        let cluster = cluster.map_err(RescueError::Directory)?;
+        let held = |id: &LogId| logs.iter().any(|log| log.id == id.0);
+        let absent = cluster.logs.iter().filter(|(id, _)| !held(id));
+        let absent = absent.map(|(_, entry)| entry.name.clone()).collect();
+        let own = manifest.identity.node;
+        let gone = cluster.nodes.keys().filter(|id| **id != own);
+        let gone: Vec<u32> = gone.map(|id| id.0).collect();
+        let seen = logs.iter().map(|log| survey::greatest_node(&log.state));
+        let seen = seen.chain(gone.iter().copied()).max().unwrap_or(0);
+        Ok(Rescue {
+            cluster: manifest.identity.cluster.to_string(),
+            node: own.0,
+            absent,
+            gone,
+            old: Old {
+                directory: directory.to_owned(),
+                manifest,
+                next_node_id: NodeId(seen.saturating_add(1)),
+            },
+            logs,
+        })
+    }
+
+    pub fn carried_bytes(&self) -> u64 {
+        self.logs.iter().map(|log| log.carried_bytes).sum()
+    }
+}
+
+/// By stream, in the order of the output.
+type HolesOf = BTreeMap<paxos::StreamName, Vec<(std::ops::Range<u64>, String)>>;

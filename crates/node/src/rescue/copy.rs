@@ -1,0 +1,156 @@
+//! A survivor's segments under a new identity.
+//!
+//! Only first blocks say whose a segment is; records, their checksums and their places stay as they are.
+
+use std::path::{Path, PathBuf};
+
+use super::{Old, Rescue, RescueError, RescuedLog, Seal, io_at};
+use crate::directory::DIRECTORY;
+use crate::format::segment::{SegmentHeader, directory_name, number_of};
+use crate::op::{BLOCK, Disk};
+use crate::store::{Manifest, RecordContext, Store, StoreConfig};
+use crate::{ClusterId, DiskId, Identity, LogId};
+
+/// The new directory, which nobody can start before [`Copied::finish`].
+#[derive(Debug)]
+pub struct Copied {
+    directory: PathBuf,
+    manifest: Manifest,
+    logs: Vec<RescuedLog>,
+}
+
+impl Rescue {
+    /// Copies everything into `into`, which must be empty or not exist. `copied` hears of the bytes.
+    pub fn copy(
+        self,
+        disk: &mut dyn Disk,
+        into: &Path,
+        copied: &mut dyn FnMut(u64),
+    ) -> Result<Copied, RescueError> {
+        let Old {
+            directory,
+            manifest,
+            next_node_id,
+        } = self.old;
+        let mut files = Vec::new();
+        for log in &manifest.logs {
+            let name = directory_name(log.id);
+            let from = directory.join(&name);
+            let listed = disk.list(&from).map_err(io_at(&from))?;
+            let segments = listed.into_iter().filter(|e| number_of(&e.name).is_some());
+            files.extend(segments.map(|e| (from.join(&e.name), into.join(&name).join(&e.name), e)));
+        }
+        let needed = files.iter().map(|(.., entry)| entry.length).sum();
+        take(disk, &directory, into, needed)?;
+        let random = |disk: &mut dyn Disk| disk.random().map_err(io_at(into));
+        let identity = Identity {
+            cluster: ClusterId(crate::start::random_uuid(random(disk)?)),
+            node: manifest.identity.node,
+            disk: DiskId(random(disk)?),
+        };
+        for log in &manifest.logs {
+            let to = into.join(directory_name(log.id));
+            disk.create_directory(&to).map_err(io_at(&to))?;
+        }
+        for (from, to, entry) in files {
+            let mut contents = vec![0; entry.length as usize];
+            let count = disk.read_at(&from, 0, &mut contents);
+            contents.truncate(count.map_err(io_at(&from))?);
+            if let Some(block) = contents.get_mut(..BLOCK)
+                && let Ok(header) = SegmentHeader::decode(block)
+            {
+                block.copy_from_slice(&SegmentHeader { identity, ..header }.encode());
+            }
+            disk.write_file(&to, &contents).map_err(io_at(&to))?;
+            copied(contents.len() as u64);
+        }
+        let mut logs = self.logs;
+        for log in &mut logs {
+            log.settle(identity, next_node_id)?;
+        }
+        Ok(Copied {
+            directory: into.to_owned(),
+            manifest: Manifest {
+                identity,
+                ..manifest
+            },
+            logs,
+        })
+    }
+}
+
+/// The new directory is there, empty, and this process's.
+fn take(disk: &mut dyn Disk, old: &Path, into: &Path, needed: u64) -> Result<(), RescueError> {
+    if into.starts_with(old) {
+        return Err(RescueError::Inside(into.to_owned()));
+    }
+    disk.create_directory(into).map_err(io_at(into))?;
+    let there = disk.list(into).map_err(io_at(into))?;
+    let ours = [crate::store::LOCK_FILE, "lost+found"];
+    if there.iter().any(|e| !ours.contains(&e.name.as_str())) {
+        return Err(RescueError::NotEmpty(into.to_owned()));
+    }
+    Manifest::lock(disk, into)?;
+    let free = disk.free_space(into).map_err(io_at(into))?;
+    if free < needed {
+        let path = into.to_owned();
+        return Err(RescueError::NoSpace { path, needed, free });
+    }
+    Ok(())
+}
+
+impl RescuedLog {
+    /// What is true from now on.
+    fn settle(
+        &mut self,
+        identity: Identity,
+        next_node_id: paxos::NodeId,
+    ) -> Result<(), RescueError> {
+        if let Some(kept) = &self.kept {
+            let (from, to) = kept.between;
+            self.state.keep_between(from, to);
+        }
+        if self.id == DIRECTORY.0 {
+            self.state.next_node_id = self.state.next_node_id.max(next_node_id);
+        }
+        let decided = self.state.decided_by(identity.node, self.above);
+        decided.map_err(|why| RescueError::Directory(format!("log {}: {why:?}", self.id)))
+    }
+}
+
+impl Copied {
+    pub fn cluster(&self) -> ClusterId {
+        self.manifest.identity.cluster
+    }
+
+    /// Each log's last step, to be run by a kernel.
+    pub fn seal(&mut self, disk: &mut dyn Disk) -> Result<Option<Seal>, RescueError> {
+        let Some(log) = self.logs.pop() else {
+            return Ok(None);
+        };
+        let id = LogId(log.id);
+        let path = self.directory.join(directory_name(id));
+        let random = disk.random().map_err(io_at(&path))?;
+        let seed = u64::from_le_bytes(*random.first_chunk().expect("8 of 16 bytes"));
+        let config = StoreConfig::new(path, self.manifest.identity, id, seed);
+        let failed = |error| RescueError::Replay { log: id, error };
+        let (mut store, _, _) = Store::replay(config, disk).map_err(failed)?;
+        let checkpoint = paxos::Checkpoint {
+            promised: log.promised,
+            finishing: None,
+            state: log.state,
+            accepted: Vec::new(),
+        };
+        let context = RecordContext {
+            promised: checkpoint.promised,
+            first_unchosen: checkpoint.state.next,
+        };
+        store.roll(&checkpoint, context);
+        Ok(Some(Seal::new(store)))
+    }
+
+    /// Once every seal is on the disk: from here on a node can start there.
+    pub fn finish(self, disk: &mut dyn Disk) -> Result<(), RescueError> {
+        Ok(self.manifest.save(disk, &self.directory)?)
+    }
+}
