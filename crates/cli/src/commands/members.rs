@@ -34,6 +34,7 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum MembersCommand {
     /// Show the nodes, and of each log who has which weight and how many bytes
+    #[command(after_help = "Example:\n  logberg members show --json")]
     Show,
     /// Give a node weight that has none
     #[command(

@@ -100,7 +100,11 @@ impl Node {
             if !self.env.conns.contains_key(&request.conn) {
                 continue;
             }
-            match self.answer_to(&mut request.wants, &mut commands) {
+            let answer = match self.is_listed() {
+                true => self.answer_to(&mut request.wants, &mut commands),
+                false => None,
+            };
+            match answer {
                 Some(line) => self.env.part(request.conn, &line),
                 None if self.env.now.0 > request.since.0 + 2 * self.env.limits.leader_wait => {
                     self.env.refuse(request.conn, crate::ingest::no_quorum());
@@ -110,6 +114,12 @@ impl Node {
         }
         self.requests.append(&mut kept);
         self.propose_commands(&commands);
+    }
+
+    /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.
+    fn is_listed(&self) -> bool {
+        let entry = self.directory.nodes.get(&self.env.identity.node);
+        entry.is_some_and(|entry| entry.disk == crate::line::hex(&self.env.identity.disk.0))
     }
 
     /// The line that ends a request, or what it needs more, in `commands`.

@@ -405,8 +405,12 @@ impl Look<'_> {
                 return false;
             };
             let votes = self.weight(*index, node.id()) > 0;
-            let whole =
-                |view: node::LogView<'_>| view.stopped.is_none() && view.missing().is_empty();
+            let whole = |view: node::LogView<'_>| {
+                let members = view.state.configuration.members().iter();
+                let weights = members.map(|member| (member.node.0, member.weight));
+                let as_wanted = node.wanted(view.id).is_some_and(|w| weights.eq(w));
+                view.stopped.is_none() && view.missing().is_empty() && as_wanted
+            };
             votes && node.log_views().count() == 2 && node.log_views().all(whole)
         };
         let first = running.first().and_then(|index| self.next(*index));

@@ -71,10 +71,10 @@ impl Node {
         }
         let members: Vec<(u32, u32)> = match create.hosts.is_empty() {
             true => {
-                let log = self.logs.get(&DIRECTORY);
-                let members = log.map(|log| log.engine.state().configuration.members());
-                let members = members.unwrap_or_default().iter();
-                members.map(|m| (m.node.0, m.weight)).collect()
+                // A log that begins holds nothing that they would have to be filled with first.
+                let wanted = self.directory.members.wanted.get(&DIRECTORY.0);
+                let weights = wanted.into_iter().flat_map(|wanted| &wanted.weights);
+                weights.map(|(node, weight)| (*node, *weight)).collect()
             }
             false => create.hosts.iter().map(|node| (*node, 1)).collect(),
         };
