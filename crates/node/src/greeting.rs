@@ -242,6 +242,9 @@ impl Node {
         if is_crowded && !matches!(request.verb.as_str(), "peer" | "join" | "status") {
             return Err(too_many_connections());
         }
+        if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status") {
+            return Err(Refusal::new("shutting-down", crate::node::REMOVED));
+        }
         match request.verb.as_str() {
             "append" => {
                 let id = self.log_named(request)?;

@@ -24,6 +24,7 @@ mod agenda;
 mod directing;
 mod hosting;
 mod moving;
+pub(crate) use moving::REMOVED;
 mod removing;
 mod showing;
 mod splitting;

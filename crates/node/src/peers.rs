@@ -24,6 +24,8 @@ use crate::{DiskId, LogId};
 pub struct Peers {
     pub peers: BTreeMap<NodeId, Peer>,
     pub next_heartbeat: Time,
+    /// One of them said that this node was removed from the cluster.
+    pub call_us_removed: bool,
     round: u64,
 }
 
@@ -277,6 +279,8 @@ impl Peers {
         if bytes.starts_with(b"error") {
             let said = String::from_utf8_lossy(bytes).trim_end().to_string();
             tracing::warn!(peer = id.0, said, "a peer refuses this node");
+            self.call_us_removed |= bytes.starts_with(b"error removed");
+            let peer = self.get_or_add(id);
             peer.link = Link::Down {
                 retry_at: Time(env.now.0 + 1_000_000),
             };

@@ -70,9 +70,12 @@ impl Node {
         }
         if self.is_removed(from) {
             self.counts.peers_refused += 1;
-            return Err(bad(&format!(
-                "node {from} was removed from this cluster and its id is never used again; stop it, and to come back join anew, with --join and an empty directory"
-            )));
+            return Err(Refusal::new(
+                "removed",
+                format!(
+                    "node {from} was removed from this cluster and its id is never used again; stop it, and to come back join anew, with --join and an empty directory"
+                ),
+            ));
         }
         let disk = crate::line::parse_hex16(request.require("disk")?)
             .ok_or_else(|| bad("disk is 32 hex digits"))?;

@@ -41,6 +41,8 @@ pub(crate) struct Move {
 /// A leader that is to leave tries another successor after so long.
 const ABDICATE_AGAIN: u64 = 2_000_000;
 
+pub(crate) const REMOVED: &str = "this node was removed from the cluster; ask another";
+
 impl Node {
     pub(super) fn move_members(&mut self) {
         self.welcome();
@@ -50,6 +52,22 @@ impl Node {
         }
         self.dismiss();
         self.forget_removed();
+        self.part_if_removed();
+    }
+
+    /// Whether this node is none of the cluster's any more. It may not have heard so from the
+    /// directory, of which it is sent nothing more; then its peers say it.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.peers.call_us_removed || self.is_removed(self.env.identity.node)
+    }
+
+    /// What others write is not heard here, so who reads here would wait for ever.
+    fn part_if_removed(&mut self) {
+        if self.is_gone() {
+            for log in self.logs.values_mut() {
+                log.stop_clients(&mut self.env, "shutting-down", REMOVED);
+            }
+        }
     }
 
     fn move_log(&mut self, id: LogId) {
