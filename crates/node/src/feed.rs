@@ -11,7 +11,7 @@ use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
 use crate::format::{DataHeader, Frame};
 use crate::log::{Log, Ticket, Wanted};
 use crate::op::{BLOCK, ConnId};
-use crate::replicate::Link;
+use crate::replicate::{Link, WELCOME};
 use crate::store::{ReadBytes, ReadFailure};
 
 pub struct Feeder {
@@ -146,7 +146,7 @@ impl Log {
         feeder.link = Link::Greeting(conn, env.now);
         let hello = env.hello(peer, "data", self.id);
         env.send_bytes(conn, &hello);
-        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+        env.receive(conn, Buffer::new(BLOCK), 0..WELCOME.len(), true);
     }
 
     pub(crate) fn on_feed_received(
@@ -164,7 +164,7 @@ impl Log {
         else {
             return;
         };
-        if matches!(feeder.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
+        if matches!(feeder.link, Link::Greeting(..)) && bytes == WELCOME {
             feeder.link = Link::Up(conn);
             feeder.sending = false;
             env.receive(conn, buffer, 0..BLOCK, false);

@@ -17,7 +17,7 @@ use crate::env::{Env, Place};
 use crate::format::Frame;
 use crate::format::frame::encode_control;
 use crate::op::{BLOCK, ConnId};
-use crate::replicate::Link;
+use crate::replicate::{Link, WELCOME};
 use crate::{DiskId, LogId};
 
 #[derive(Default)]
@@ -251,7 +251,7 @@ impl Peers {
         peer.link = Link::Greeting(conn, env.now);
         let hello = env.hello(id, "control", LogId(0));
         env.send_bytes(conn, &hello);
-        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+        env.receive(conn, Buffer::new(BLOCK), 0..WELCOME.len(), true);
     }
 
     /// The answer to our first line. True when the way to the peer is open (again).
@@ -267,7 +267,7 @@ impl Peers {
         if peer.link.conn() != Some(conn) {
             return false;
         }
-        if matches!(peer.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
+        if matches!(peer.link, Link::Greeting(..)) && bytes == WELCOME {
             peer.link = Link::Up(conn);
             peer.up_at = env.now;
             peer.sending = false;
@@ -276,10 +276,15 @@ impl Peers {
             env.receive(conn, buffer, 0..BLOCK, false);
             return true;
         }
-        if bytes.starts_with(b"error") {
-            let said = String::from_utf8_lossy(bytes).trim_end().to_string();
+        if bytes == &b"error"[..WELCOME.len()] {
+            // Why, follows.
+            env.receive(conn, buffer, 0..BLOCK, false);
+            return false;
+        }
+        if let Some(refusal) = bytes.strip_prefix(b"or ") {
+            let said = String::from_utf8_lossy(refusal).trim_end().to_string();
             tracing::warn!(peer = id.0, said, "a peer refuses this node");
-            self.call_us_removed |= bytes.starts_with(b"error removed");
+            self.call_us_removed |= refusal.starts_with(b"removed");
             let peer = self.get_or_add(id);
             peer.link = Link::Down {
                 retry_at: Time(env.now.0 + 1_000_000),

@@ -26,6 +26,10 @@ pub struct Follower {
     rests: bool,
 }
 
+/// A peer's answer to our first line, if it takes us. However it arrives in pieces, it is waited for
+/// whole: what comes behind it is none of it.
+pub const WELCOME: &[u8] = b"ok\n";
+
 pub enum Link {
     Down {
         retry_at: Time,
@@ -222,7 +226,7 @@ impl Log {
         follower.link = Link::Greeting(conn, env.now);
         let hello = env.hello(peer, "data", self.id);
         env.send_bytes(conn, &hello);
-        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+        env.receive(conn, Buffer::new(BLOCK), 0..WELCOME.len(), true);
     }
 
     /// The peer's answer to our first line; later, anything at all means the end.
@@ -241,7 +245,7 @@ impl Log {
         if follower.link.conn() != Some(conn) {
             return;
         }
-        if matches!(follower.link, Link::Greeting(..)) && bytes.starts_with(b"ok") {
+        if matches!(follower.link, Link::Greeting(..)) && bytes == WELCOME {
             follower.link = Link::Up(conn);
             follower.cursor = first;
             follower.sending = false;

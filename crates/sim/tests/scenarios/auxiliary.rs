@@ -38,8 +38,6 @@ fn cheap(seed: u64) -> Cheap {
     let caller = stage.call(leader, &format!("append {CHEAP}"));
     stage.wait("the stream to open", |_| caller.is_open());
     assert_ne!(leader, auxiliary, "an auxiliary never leads");
-    // In its first moments a log's followers are not there yet, and the auxiliary stands in.
-    stage.pass(3 * SECOND);
     Cheap {
         stage,
         leader,
