@@ -73,9 +73,10 @@ impl Witness {
             for (stream, bytes) in replica.forget_file(path) {
                 let released = replica.released.get(&stream).copied().unwrap_or(0);
                 let known = replica.known_chosen;
-                let trimmed = history.trimmed_below(stream, known);
+                let trimmed = history.trimmed_below(stream, known.max(replica.released_below));
+                let end = bytes.end.min(history.output_end(stream));
                 assert!(
-                    damaged || bytes.end <= trimmed.max(released),
+                    damaged || end <= bytes.start || end <= trimmed.max(released),
                     "I5: {whose} gives up {bytes:?} of {stream}, of which its disk knows only those below {trimmed} to be trimmed (all below slot {known} is chosen), and below {released} released: {op:?}"
                 );
             }

@@ -390,6 +390,16 @@ impl History {
         })
     }
 
+    /// Where the output of a stream ends for good, if it has ended: bytes proposed behind that, to a
+    /// stream that another one superseded meanwhile, are nobody's.
+    pub fn output_end(&self, stream: StreamName) -> u64 {
+        let state = self.state.as_ref().and_then(|state| state.stream(stream));
+        match state {
+            Some(stream) if stream.end != StreamEnd::Open => stream.length.0,
+            _ => u64::MAX,
+        }
+    }
+
     /// The position below which a stream is trimmed for whoever knows all below `known` for chosen.
     /// One that never came to be is nobody's output once its number is used up.
     pub fn trimmed_below(&self, stream: StreamName, known: Slot) -> u64 {

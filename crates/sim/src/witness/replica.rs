@@ -40,6 +40,8 @@ pub(super) struct Replica {
     issued: BTreeMap<Term, Ranges<()>>,
     /// By stream: below it an auxiliary was released.
     pub released: BTreeMap<StreamName, u64>,
+    /// Who told it so knew all below for chosen: what that trims, it may give up.
+    pub released_below: Slot,
     /// Bytes of streams.
     pub held: BTreeMap<StreamName, Ranges<()>>,
     pub files: Files,

@@ -125,6 +125,14 @@ impl Witness {
             let Some(configuration) = history.configuration(era) else {
                 panic!("I7: {whose} releases in era {}, which never began", era.0);
             };
+            let auxiliaries = configuration.members().iter().filter(|m| m.auxiliary);
+            for auxiliary in auxiliaries.clone() {
+                let replica = self
+                    .replicas
+                    .entry((whose.log, auxiliary.node))
+                    .or_default();
+                replica.released_below = replica.released_below.max(below);
+            }
             for (stream, bytes) in history.bytes_below(below) {
                 let members = configuration.members().iter();
                 for member in members.filter(|member| !member.auxiliary) {
@@ -134,8 +142,7 @@ impl Witness {
                         member.node
                     );
                 }
-                let auxiliaries = configuration.members().iter().filter(|m| m.auxiliary);
-                for auxiliary in auxiliaries {
+                for auxiliary in auxiliaries.clone() {
                     let replica = self.replicas.entry((whose.log, auxiliary.node));
                     replica.or_default().release(stream, bytes.end);
                 }
