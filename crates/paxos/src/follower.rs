@@ -46,7 +46,6 @@ impl Engine {
             return;
         }
         if term.era > self.state.era && !mutation::is(Mutation::UnknownEraPromised) {
-            // It repeats the prepare; by then the slots before that era may be known here.
             // Answered as soon as all slots before that era are known here.
             self.ignore(from, Ignored::EraNotKnown);
             self.early_prepare = self.early_prepare.max(Some((term, from)));

@@ -330,6 +330,9 @@ impl Engine {
         self.put(Output::StateInstalled);
         self.attempts = 0;
         if new_era {
+            // Before a term of its own is prepared: one input raises the promise once, so that the
+            // record of a promise holds that promise.
+            self.answer_early_prepare();
             self.on_new_era();
         }
         self.wake_within(0);

@@ -584,3 +584,33 @@ fn a_prepare_that_comes_before_its_era_is_answered_when_that_is_known() {
     let (to, promise, _) = promised(&out).expect("it need not be asked again");
     assert_eq!((to, promise.term, promise.from), (TWO, next, Slot(3)));
 }
+
+/// Node 1 prepares a term of its own when it is told of an era in which somebody else's prepare waits
+/// for an answer: it gives that one, and no second promise in the same breath.
+#[test]
+fn who_learns_of_an_era_promises_once() {
+    let mut one = Solo::new(fresh(three()));
+    one.alive();
+    one.prepare(term(0, 1, 3));
+    let next = term(1, 7, 2);
+    let out = one.from(TWO, Message::Prepare { term: next });
+    assert!(ignored(&out, Ignored::EraNotKnown));
+    let mut state = three();
+    let change = Action::Reconfigure {
+        from: Era(0),
+        change: Change::Multiply(2),
+    };
+    let value = Value::Action(std::sync::Arc::new(change));
+    state.apply(slots(0, 1), &value).expect("an outcome");
+    let out = one.from(TWO, Message::State(std::sync::Arc::new(state)));
+    let is_promise = |what: &Persist| matches!(what, Persist::Promise { .. });
+    let raised: Vec<&Persist> = out
+        .iter()
+        .filter_map(|output| match output {
+            Output::Persist { what, .. } if is_promise(what) => Some(what),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(raised.len(), 1, "{raised:?}");
+    assert_eq!(one.engine.promised(), PromisedTerm(next));
+}
