@@ -16,7 +16,7 @@ did something else meanwhile is none.
 Example: what agreement costs
   logberg bench append --seconds 20";
 
-/// Measure: appends, failover, moved leaders, auxiliaries, memory, many logs, elections, the machine
+/// Measure appends, failovers, moves, memory, many logs and the machine
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
