@@ -14,6 +14,7 @@ mod line;
 mod mover;
 mod operator;
 mod reader;
+mod requester;
 mod trimmer;
 
 pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};

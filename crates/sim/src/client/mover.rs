@@ -2,11 +2,9 @@
 
 use std::ops::Range;
 
-use node::op::{Completion, Machine, Op, Time};
-
 use super::chain::SharedChain;
-use super::conversation::{Conversation, News};
 use super::line::Line;
+use super::requester::{Asks, Requester};
 use crate::random::Random;
 
 #[derive(Clone, Debug)]
@@ -17,77 +15,54 @@ pub struct MoverConfig {
     pub patience_us: u64,
 }
 
+pub type Mover = Requester<Moves>;
+
 /// Goes when the chain is closed.
-pub struct Mover {
+pub struct Moves {
     config: MoverConfig,
     chain: SharedChain,
-    random: Random,
-    conversation: Conversation,
-    leader: Option<String>,
     to: Option<u64>,
-    rest_until: Option<Time>,
-    patient_until: Time,
     moved: u64,
     refused: u64,
-    finished: bool,
 }
 
 impl Mover {
     pub fn new(seed: u64, config: MoverConfig, chain: SharedChain) -> Mover {
-        Mover {
-            random: Random::new(seed ^ 0x6d6f_7665),
+        let (nodes, patience_us) = (config.nodes.clone(), config.patience_us);
+        let moves = Moves {
             config,
             chain,
-            conversation: Conversation::default(),
-            leader: None,
             to: None,
-            rest_until: Some(Time(0)),
-            patient_until: Time(0),
             moved: 0,
             refused: 0,
-            finished: false,
-        }
+        };
+        Requester::over(moves, seed ^ 0x6d6f_7665, nodes, patience_us)
     }
 
     /// Moves that ended with another leader, and those that could not be.
     pub fn counts(&self) -> (u64, u64) {
-        (self.moved, self.refused)
+        (self.asks.moved, self.asks.refused)
+    }
+}
+
+impl Asks for Moves {
+    fn is_done(&self) -> bool {
+        self.chain.borrow().closed
     }
 
-    fn rest(&mut self, now: Time) {
-        self.conversation.close();
-        let hinted = self.leader.is_some();
-        let rest_us = self.random.within(&self.config.rest_us);
-        // Who was told whom to ask does so at once.
-        let rest_us = if hinted { 1 } else { rest_us.max(1) };
-        self.rest_until = Some(Time(now.0 + rest_us));
-    }
-
-    fn begin(&mut self, now: Time) {
-        if self.chain.borrow().closed {
-            self.finished = true;
-            return;
-        }
-        let nodes = self.config.nodes.len() as u64;
-        let hinted = self.leader.take();
-        if hinted.is_none() {
+    fn request(&mut self, random: &mut Random, hinted: bool) -> Option<String> {
+        if !hinted {
             // One more than there are: somebody always mistypes.
-            self.to = match self.random.below(3) {
+            self.to = match random.below(3) {
                 0 => None,
-                _ => Some(1 + self.random.below(nodes + 1)),
+                _ => Some(1 + random.below(self.config.nodes.len() as u64 + 1)),
             };
         }
-        let address = hinted.unwrap_or_else(|| {
-            let node = self.random.below(nodes);
-            self.config.nodes[node as usize].clone()
-        });
-        self.conversation.connect(&address);
-        self.rest_until = None;
-        self.patient_until = Time(now.0 + self.config.patience_us);
+        let to = self.to.map_or(String::new(), |to| format!(" to={to}"));
+        Some(format!("lead {}{to}", self.config.log))
     }
 
-    fn hear(&mut self, text: &str) {
-        let line = Line::parse(text);
+    fn hear(&mut self, line: &Line, text: &str) {
         match line.word.as_str() {
             "ok" => {
                 let (from, to) = (number(text, "from"), number(text, "to"));
@@ -98,12 +73,15 @@ impl Mover {
                 self.moved += 1;
             }
             "cannot-lead" | "unknown-node" => self.refused += 1,
-            "not-leader" => self.leader = line.key("leader").map(str::to_owned),
-            "no-quorum" | "shutting-down" | "unknown-log" => {}
-            // Our own request line may come too late for a node that hung.
-            "bad-request" if line.came_too_late() => {}
+            "unknown-log" => {}
             _ => panic!("{line:?} in answer to a move to {:?}", self.to),
         }
+    }
+
+    /// Who was told whom to ask does so at once.
+    fn rest_us(&self, random: &mut Random, hinted: bool) -> u64 {
+        let rest_us = random.within(&self.config.rest_us);
+        if hinted { 1 } else { rest_us }
     }
 }
 
@@ -114,44 +92,4 @@ fn number(text: &str, key: &str) -> u64 {
         (name.trim_matches('"') == key).then(|| value.parse().ok())?
     });
     field.unwrap_or_else(|| panic!("{text} has no number {key}"))
-}
-
-impl Machine for Mover {
-    fn handle(&mut self, now: Time, completion: Completion) {
-        let Some(news) = self.conversation.handle(completion) else {
-            return;
-        };
-        if news == News::Connected {
-            let to = self.to.map_or(String::new(), |to| format!(" to={to}"));
-            let line = format!("logberg/1 lead {}{to}\n", self.config.log);
-            return self.conversation.send(line.as_bytes());
-        }
-        if let Some(line) = self.conversation.line() {
-            self.hear(&line);
-            return self.rest(now);
-        }
-        if news == News::Over {
-            self.rest(now);
-        }
-    }
-
-    fn on_time(&mut self, now: Time) {
-        match self.rest_until {
-            Some(until) if until <= now && !self.finished => self.begin(now),
-            None if self.patient_until <= now => self.rest(now),
-            _ => {}
-        }
-    }
-
-    fn poll_op(&mut self) -> Option<Op> {
-        self.conversation.poll_op()
-    }
-
-    fn deadline(&self) -> Option<Time> {
-        (!self.finished).then(|| self.rest_until.unwrap_or(self.patient_until))
-    }
-
-    fn is_finished(&self) -> bool {
-        self.finished
-    }
 }
