@@ -408,9 +408,12 @@ impl View<'_> {
 
     fn changes(&self, log: u32, name: &str, to: BTreeMap<u32, u32>) -> Result<LogChange, Refusal> {
         let configuration = self.configurations.get(&log);
+        let known = self.directory.nodes.keys().map(|node| node.0);
+        let silent = known.filter(|node| !self.alive.contains(node)).collect();
         let goal = Goal {
             weights: &to,
             zones: &self.directory.members.zones,
+            silent: &silent,
         };
         let members = configuration.map_or(&[][..], Configuration::members);
         let from = members.iter().map(|m| (m.node.0, m.weight)).collect();

@@ -70,6 +70,7 @@ fn weights(change: &LogChange) -> Vec<(u32, u32)> {
 #[test]
 fn a_replacement_moves_the_weight_and_lets_the_old_one_leave() {
     let mut scene = Scene::new();
+    scene.alive.remove(&3);
     let worked = scene.ask("replace 3 4").unwrap();
     assert_eq!(weights(&worked.logs[0]), [(1, 1), (2, 1), (4, 1)]);
     assert_eq!(worked.leaves, [3]);
@@ -90,6 +91,22 @@ fn a_replacement_moves_the_weight_and_lets_the_old_one_leave() {
     assert!(scene.ask("replace 3 4").unwrap().nothing);
     assert!(scene.ask("remove 3").unwrap().nothing);
     assert!(!scene.directory.nodes.contains_key(&NodeId(3)));
+}
+
+#[test]
+fn while_all_are_alive_a_replacement_goes_through_two_votes_each() {
+    let worked = Scene::new().ask("replace 3 4").unwrap();
+    let now = |step: &String| step.split_once("→ ").map(|(_, weights)| weights.to_owned());
+    let on_the_way: Vec<String> = worked.logs[0].steps.iter().filter_map(now).collect();
+    let expected = [
+        "1:2 2:2 3:2",
+        "1:2 2:2 3:2 4:1",
+        "1:2 2:2 3:1 4:1",
+        "1:2 2:2 3:1 4:2",
+        "1:2 2:2 4:2",
+        "1:1 2:1 4:1",
+    ];
+    assert_eq!(on_the_way, expected);
 }
 
 #[test]

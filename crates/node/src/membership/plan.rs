@@ -1,9 +1,9 @@
 //! From a log's configuration to the one that is wanted, in legal steps.
 //!
 //! ```text
-//!   (1,1,1,-) ─+4─► (1,1,1,1) ─−3─► (1,1,-,1)                       in three zones, or in none declared
-//!   (1,1,1,-) ─×2─► (2,2,2,-) ─+4─► (2,2,2,1) ─−3─► (2,2,1,1)       3 and 4 in one zone, which never
-//!              ─+4─► (2,2,1,2) ─−3─► (2,2,-,2) ─÷2─► (1,1,-,1)      has half of the weight
+//!   (1,1,1,-) ─+4─► (1,1,1,1) ─−3─► (1,1,-,1)                       node 3 is silent
+//!   (1,1,1,-) ─×2─► (2,2,2,-) ─+4─► (2,2,2,1) ─−3─► (2,2,1,1)       all are well: each era can begin by a
+//!              ─+4─► (2,2,1,2) ─−3─► (2,2,-,2) ─÷2─► (1,1,-,1)      casting vote, which four equal votes cannot
 //! ```
 //!
 //! A path scales the weights, takes one step after the other towards a multiple of what is wanted, and
@@ -31,6 +31,8 @@ pub struct Goal<'a> {
     pub weights: &'a BTreeMap<u32, u32>,
     /// Of those nodes that have one.
     pub zones: &'a BTreeMap<u32, String>,
+    /// Nodes that do not answer now: the votes of the others begin an era.
+    pub silent: &'a BTreeSet<u32>,
 }
 
 /// Weights of the nodes that matter, in the order of a [`Ground`].
@@ -53,12 +55,15 @@ struct Cost {
     intolerance: usize,
     /// Configurations in which a zone has half of the weight, though in the end none has.
     lopsided: usize,
+    /// Eras that cannot begin by a casting vote, so that appends wait for a round trip.
+    stalls: usize,
     steps: usize,
 }
 
 /// The nodes of a plan, and their zones.
 struct Ground {
     nodes: Vec<NodeId>,
+    silent: Vec<bool>,
     zones: Vec<Option<usize>>,
     zone_count: usize,
 }
@@ -81,6 +86,7 @@ impl Ground {
         let ground = Ground {
             zones: nodes.iter().map(zone_of).collect(),
             zone_count: names.len(),
+            silent: nodes.iter().map(|n| goal.silent.contains(&n.0)).collect(),
             nodes: nodes.into_iter().collect(),
         };
         (ground, now, end)
@@ -94,6 +100,23 @@ impl Ground {
             2 * within.map(|(_, weight)| u64::from(*weight)).sum::<u64>() >= total
         };
         self.zone_count > 1 && (0..self.zone_count).any(heavy)
+    }
+
+    /// Whether the heaviest that answers, if it leads, can have two quorums that only it is in both of.
+    /// The others are dealt out, the heaviest first, each to the lighter side; that finds nearly all.
+    fn has_casting_vote(&self, weights: &[u32]) -> bool {
+        let answering = weights.iter().zip(&self.silent);
+        let answering = answering.filter(|(_, silent)| !**silent);
+        let mut votes: Vec<u64> = answering.map(|(weight, _)| u64::from(*weight)).collect();
+        votes.sort_unstable_by_key(|weight| Reverse(*weight));
+        let Some((leader, others)) = votes.split_first() else {
+            return false;
+        };
+        let (mut one, mut other) = (0, 0);
+        for weight in others {
+            *if one <= other { &mut one } else { &mut other } += weight;
+        }
+        2 * (leader + one.min(other)) > total(weights)
     }
 
     /// Whether nothing gets worse by it that need not.
@@ -120,9 +143,12 @@ impl Ground {
         let steps = up.into_iter().map(Step::Give);
         let steps: Vec<Step> = steps.chain(down.into_iter().map(Step::Take)).collect();
         let good = |step: &&Step| take(**step, now).is_some_and(|x| self.is_good(&x, now, end));
+        let smooth = |step: &&Step| take(**step, now).is_some_and(|x| self.has_casting_vote(&x));
         let fair = |step: &&Step| take(**step, now).is_some_and(|x| !is_ruled_by_one(&x));
         let legal = |step: &&Step| take(**step, now).is_some();
-        let found = steps.iter().find(good).or_else(|| steps.iter().find(fair));
+        let found = steps.iter().find(|step| good(step) && smooth(step));
+        let found = found.or_else(|| steps.iter().find(good));
+        let found = found.or_else(|| steps.iter().find(fair));
         found.or_else(|| steps.iter().find(legal)).copied()
     }
 
@@ -167,6 +193,7 @@ impl Ground {
             cost.ruled_by_one += usize::from(fair && is_ruled_by_one(&weights));
             cost.intolerance += wanted.saturating_sub(tolerance(&weights));
             cost.lopsided += usize::from(balanced && self.is_lopsided(&weights));
+            cost.stalls += usize::from(!self.has_casting_vote(&weights));
         }
         cost
     }

@@ -32,12 +32,28 @@ fn weights_of(configuration: &Configuration, count: usize) -> Weights {
     nodes.map(|node| configuration.weight(node)).collect()
 }
 
+const NOBODY: &BTreeSet<u32> = &BTreeSet::new();
+const NO_ZONES: &BTreeMap<u32, String> = &BTreeMap::new();
+
+fn goal(weights: &BTreeMap<u32, u32>) -> Goal<'_> {
+    Goal {
+        weights,
+        zones: NO_ZONES,
+        silent: NOBODY,
+    }
+}
+
 /// Every configuration on the way, the first and the last included.
 fn way(now: &[u32], end: &[u32], letters: &str) -> Vec<Weights> {
+    way_without(now, end, letters, NOBODY)
+}
+
+fn way_without(now: &[u32], end: &[u32], letters: &str, silent: &BTreeSet<u32>) -> Vec<Weights> {
     let (weights, zones) = (wanted(end), zones(letters));
     let goal = Goal {
-        weights: &weights,
         zones: &zones,
+        silent,
+        ..goal(&weights)
     };
     let mut at = configuration(now, &[]).unwrap();
     let mut seen = vec![now.to_vec()];
@@ -51,8 +67,42 @@ fn way(now: &[u32], end: &[u32], letters: &str) -> Vec<Weights> {
 
 #[test]
 fn a_node_is_added_before_another_is_taken_away() {
-    let way = way(&[1, 1, 1, 0], &[1, 1, 0, 1], "");
+    let silent = BTreeSet::from([3]);
+    let way = way_without(&[1, 1, 1, 0], &[1, 1, 0, 1], "", &silent);
     assert_eq!(way[1..], [vec![1, 1, 1, 1], vec![1, 1, 0, 1]]);
+}
+
+#[test]
+fn while_all_are_well_each_era_begins_by_a_casting_vote() {
+    for (now, end) in [
+        (vec![1, 1, 1, 0], vec![1, 1, 0, 1]),
+        (vec![1, 1, 1, 1, 1, 0], vec![0, 1, 1, 1, 1, 1]),
+    ] {
+        for weights in way(&now, &end, "") {
+            let voters: Vec<u32> = weights.iter().copied().filter(|w| *w > 0).collect();
+            let most = voters.iter().max().unwrap();
+            let leader = voters.iter().position(|weight| weight == most).unwrap();
+            let others: Vec<u32> = (0..voters.len())
+                .filter(|n| *n != leader)
+                .map(|n| voters[n])
+                .collect();
+            // Against every way there is to deal the others out.
+            let total: u32 = voters.iter().sum();
+            let part = |mask: u32| -> u32 {
+                let chosen = others
+                    .iter()
+                    .enumerate()
+                    .filter(|(n, _)| mask & 1 << n != 0);
+                chosen.map(|(_, weight)| weight).sum()
+            };
+            let mut masks = 0..1u32 << others.len();
+            let has = |mask: u32| {
+                let (one, all) = (part(mask), part(u32::MAX));
+                2 * (most + one) > total && 2 * (most + all - one) > total
+            };
+            assert!(masks.any(has), "{weights:?} in {:?}", way(&now, &end, ""));
+        }
+    }
 }
 
 /// Turner, 2016: the example of the paper.
@@ -80,21 +130,20 @@ fn weights_are_scaled_where_that_is_shorter_or_nobody_gets_half() {
 
 #[test]
 fn one_node_grows_to_three_and_three_shrink_to_one() {
-    let up = way(&[1, 0, 0], &[1, 1, 1], "");
+    let all = BTreeSet::from([1, 2, 3]);
+    let way = |now: &[u32], end: &[u32]| way_without(now, end, "", &all);
+    let up = way(&[1, 0, 0], &[1, 1, 1]);
     assert_eq!(up[1..], [vec![1, 1, 0], vec![1, 1, 1]]);
-    let down = way(&[1, 1, 1], &[0, 1, 0], "");
+    let down = way(&[1, 1, 1], &[0, 1, 0]);
     assert_eq!(down.len(), 3);
-    let moved = way(&[1, 0], &[0, 1], "");
+    let moved = way(&[1, 0], &[0, 1]);
     assert_eq!(moved[1..], [vec![1, 1], vec![0, 1]]);
 }
 
 #[test]
 fn another_node_is_given_weight_while_one_is_away() {
-    let goal = wanted(&[1, 1, 1]);
-    let goal = Goal {
-        weights: &goal,
-        zones: &BTreeMap::new(),
-    };
+    let weights = wanted(&[1, 1, 1]);
+    let goal = goal(&weights);
     let one = configuration(&[1, 0, 0], &[]).unwrap();
     let step = next_step(&one, goal, |node| node != NodeId(2));
     assert_eq!(step, Some(Change::Increment(NodeId(3))));
@@ -109,24 +158,27 @@ fn another_node_is_given_weight_while_one_is_away() {
 
 #[test]
 fn nobody_is_taken_away_for_one_that_cannot_be_given_its_weight() {
-    let goal = wanted(&[1, 1, 0, 1]);
+    let weights = wanted(&[1, 1, 0, 1]);
+    let silent = BTreeSet::from([4]);
     let goal = Goal {
-        weights: &goal,
-        zones: &BTreeMap::new(),
+        silent: &silent,
+        ..goal(&weights)
     };
-    let three = configuration(&[1, 1, 1, 0], &[]).unwrap();
-    let step = next_step(&three, goal, |_| false);
-    assert_eq!(step, Some(Change::Increment(NodeId(4))));
+    let mut at = configuration(&[1, 1, 1, 0], &[]).unwrap();
+    loop {
+        match next_step(&at, goal, |_| false).unwrap() {
+            Change::Increment(node) => break assert_eq!(node, NodeId(4)),
+            change @ Change::Multiply(_) => at = at.apply(change).unwrap(),
+            other => panic!("{other:?} while node 4 is away"),
+        }
+    }
 }
 
 #[test]
 fn an_auxiliary_is_made_active_before_the_active_ones_are_no_quorum() {
     let marked = configuration(&[1, 1, 1], &[3]).unwrap();
-    let goal = wanted(&[0, 1, 1]);
-    let goal = Goal {
-        weights: &goal,
-        zones: &BTreeMap::new(),
-    };
+    let weights = wanted(&[0, 1, 1]);
+    let goal = goal(&weights);
     let changes = plan(&marked, goal).unwrap();
     let (unmark, take) = (
         Change::UnmarkAuxiliary(NodeId(3)),
@@ -137,15 +189,8 @@ fn an_auxiliary_is_made_active_before_the_active_ones_are_no_quorum() {
 
 #[test]
 fn what_takes_too_many_steps_or_too_much_weight_has_no_plan() {
-    let no_zones = BTreeMap::new();
-    let plan = |now: &[u32], end: &[u32]| {
-        let weights = wanted(end);
-        let goal = Goal {
-            weights: &weights,
-            zones: &no_zones,
-        };
-        plan(&configuration(now, &[]).unwrap(), goal)
-    };
+    let plan =
+        |now: &[u32], end: &[u32]| plan(&configuration(now, &[]).unwrap(), goal(&wanted(end)));
     assert_eq!(plan(&[1, 1, 1], &[997, 499, 500]), None);
     assert_eq!(plan(&[1, 1, 1], &[1 << 20, 1, 1]), None);
     assert!(
@@ -177,10 +222,12 @@ proptest! {
             prop_assert!(!is_ruled_by_one(weights) || ends(is_ruled_by_one), "{way:?}");
             prop_assert!(total(weights) <= u64::from(WEIGHT_TOTAL_MAX));
         }
-        // Nothing is scaled that need not be.
+        // Nothing is scaled that need not be: where an era can begin by no casting vote anyway.
         let distance: u32 = now.iter().zip(&end).map(|(a, b)| a.abs_diff(*b)).sum();
         let worst = way.iter().map(|weights| tolerance(weights)).min().unwrap_or_default();
-        if letters.trim().is_empty() && worst >= tolerance(&end) {
+        if letters.trim().is_empty() && worst >= tolerance(&end) && distance > 0 {
+            let everybody = (1..).take(now.len()).collect();
+            let way = way_without(&now, &end, &letters, &everybody);
             prop_assert!(way.len() <= 1 + distance.max(2) as usize, "{way:?}");
         }
     }
@@ -203,7 +250,7 @@ proptest! {
         away in proptest::collection::vec(0u32..64, 200)
     ) {
         let (weights, zones) = (wanted(&end), zones(&letters));
-        let goal = Goal { weights: &weights, zones: &zones };
+        let goal = Goal { zones: &zones, ..goal(&weights) };
         let mut at = configuration(&now, &[]).unwrap();
         let mut away = away.into_iter();
         let mut steps = 0;

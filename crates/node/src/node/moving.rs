@@ -15,6 +15,8 @@
 //! the configuration that follows. What is chosen in between is in the hands of a quorum of this era, and
 //! every quorum of the next one meets it (docs/decisions/0012).
 
+use std::collections::BTreeSet;
+
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, Change, Configuration, Era, Input, NodeId, Role, Slot, Term, Time};
 
@@ -47,8 +49,9 @@ impl Node {
     pub(super) fn move_members(&mut self) {
         self.welcome();
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
+        let silent = self.silent();
         for id in ids {
-            self.move_log(id);
+            self.move_log(id, &silent);
         }
         self.dismiss();
         self.forget_removed();
@@ -70,7 +73,16 @@ impl Node {
         }
     }
 
-    fn move_log(&mut self, id: LogId) {
+    /// Nodes of the directory that this one does not hear.
+    pub(super) fn silent(&self) -> BTreeSet<u32> {
+        let own = self.env.identity.node;
+        let alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|peer| peer.alive);
+        let known = self.directory.nodes.keys();
+        let silent = known.filter(|node| **node != own && !alive(node));
+        silent.map(|node| node.0).collect()
+    }
+
+    fn move_log(&mut self, id: LogId, silent: &BTreeSet<u32>) {
         let members = &self.directory.members;
         let log = self.logs.get_mut(&id).filter(|log| log.is_leading());
         let (Some(log), Some(wanted)) = (log, members.wanted.get(&id.0)) else {
@@ -80,6 +92,7 @@ impl Node {
         let goal = Goal {
             weights: &wanted.weights,
             zones: &members.zones,
+            silent,
         };
         let at = (log.engine.state().era, members.version);
         let first_unchosen = log.engine.first_unchosen();

@@ -92,6 +92,7 @@ impl Node {
         let goal = Goal {
             weights: wanted,
             zones: &members.zones,
+            silent: &self.silent(),
         };
         let steps = log.and_then(|_| plan(configuration, goal));
         let output_bytes = log.map_or(0, |log| crate::trim::output_bytes(log.engine.state()));
