@@ -142,7 +142,10 @@ impl Directory {
                 hosts,
                 retention,
             } => {
-                if self.log_by_name(name).is_none() && name != DIRECTORY_NAME {
+                let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
+                // One that leaves since the leader looked would leave the log without its vote.
+                let all_there = chosen.all(|node| !self.members.leaves(*node));
+                if self.log_by_name(name).is_none() && name != DIRECTORY_NAME && all_there {
                     self.last_log.0 += 1;
                     self.logs.insert(
                         self.last_log,
@@ -318,6 +321,38 @@ mod tests {
         assert_eq!(once, twice);
         assert_eq!(once.log_by_name("main"), Some(LogId(1)));
         assert!(once.hosts(LogId(1), NodeId(3)) && !once.hosts(LogId(1), NodeId(4)));
+    }
+
+    #[test]
+    fn no_log_begins_with_a_member_that_leaves() {
+        let mut directory = Directory::default();
+        let create = |name: &str, nodes: [u32; 2]| Command::CreateLog {
+            name: name.into(),
+            members: nodes.map(|node| (node, 1)).into(),
+            auxiliary: Vec::new(),
+            hosts: nodes.into(),
+            retention: Retention::default(),
+        };
+        for id in [1, 2, 3] {
+            directory.apply(&Command::AddNode {
+                id,
+                address: format!("a:{id}"),
+                disk: format!("d{id}"),
+            });
+        }
+        directory.members.leaving.insert(3);
+        directory.apply(&create("a", [2, 3]));
+        assert_eq!(directory.log_by_name("a"), None, "it is leaving");
+        directory.apply(&Command::RemoveNode { node: 3 });
+        assert!(directory.members.removed.contains(&3));
+        directory.apply(&create("a", [2, 3]));
+        assert_eq!(directory.log_by_name("a"), None, "it is gone");
+        directory.apply(&create("a", [1, 2]));
+        assert_eq!(
+            directory.log_by_name("a"),
+            Some(LogId(1)),
+            "no id was spent"
+        );
     }
 
     #[test]

@@ -179,6 +179,7 @@ impl Engine {
             if since.is_some_and(|since| due(since, timing.disengage_after)) {
                 self.auxiliaries.engaged = false;
                 self.auxiliaries.kept_up = None;
+                self.check_casting(); // they may have been among those who go on accepting
             }
         }
     }

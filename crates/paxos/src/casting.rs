@@ -29,7 +29,7 @@ use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::safety::{self, Voter};
-use crate::{Finishing, Message, NodeId, Note, RecordNumber, Slot, Term, Time};
+use crate::{Finishing, Message, NodeId, Note, RecordNumber, Slot, Term};
 
 impl Engine {
     /// A new era began under a leader that may stand: prepares its next term at q' alone. False if
@@ -94,9 +94,8 @@ impl Engine {
 
     /// q' has promised that from `p` on nothing of another term is in the way: t' takes over there.
     pub(crate) fn take_over(&mut self, term: Term) {
-        let now = self.now;
         let first = self.state.next;
-        let finish_in = self.config.timing.leader_timeout;
+        let finish_by = self.after(self.config.timing.leader_timeout);
         let Stage::Leading(leading) = &mut self.stage else {
             return;
         };
@@ -111,7 +110,7 @@ impl Engine {
             finishing.term
         );
         leading.finishing = Some(finishing);
-        leading.finish_by = (first < below).then(|| Time(now.0.saturating_add(finish_in)));
+        leading.finish_by = (first < below).then_some((first, finish_by));
         leading.term = term;
         leading.started_at = below;
         leading.reported_end = leading.reported_end.max(below);
@@ -176,12 +175,18 @@ impl Engine {
     /// What was left to finish in the term before cannot be finished: everything is proposed again.
     pub(crate) fn check_finished(&mut self) {
         let (now, first) = (self.now, self.state.next);
+        let later = self.after(self.config.timing.leader_timeout);
         let Stage::Leading(leading) = &mut self.stage else {
+            return;
+        };
+        let Some((from, due)) = leading.finish_by else {
             return;
         };
         if first >= leading.finishing_below() || leading.again.is_some() {
             leading.finish_by = None; // or everything is proposed again anyhow
-        } else if leading.finish_by.is_some_and(|due| due <= now) {
+        } else if from < first {
+            leading.finish_by = Some((first, later)); // it goes on
+        } else if due <= now {
             leading.finish_by = None;
             self.start_phase1(Vec::new());
         }

@@ -98,7 +98,7 @@ impl Engine {
         backoff
     }
 
-    fn after(&self, micros: u64) -> Time {
+    pub(crate) fn after(&self, micros: u64) -> Time {
         Time(self.now.0.saturating_add(micros))
     }
 
@@ -334,7 +334,7 @@ impl Engine {
         let before = peer.alive;
         peer.alive = true;
         if !before {
-            peer.status = None; // it may have restarted, and know less than it told
+            peer.on_alive_again();
         }
         match &mut self.stage {
             Stage::Following(following) if following.leader == node => following.alive_by = None,

@@ -79,17 +79,17 @@ impl Peers {
         self.peers.iter().any(|peer| peer.alive)
     }
 
-    /// A new term of this leader begins: what was accepted before is another term's.
+    /// A new term of this leader begins: what was accepted before is another term's, and what was held
+    /// may since have been lost, which was told to whoever led then.
     pub(crate) fn forget_acceptances(&mut self) {
         for peer in &mut self.peers {
             peer.accepted.clear();
             peer.accepted_up_to = None;
             peer.status = None;
+            peer.held_below = Slot(0);
         }
     }
-}
 
-impl Peers {
     /// A new term goes on where the one before stood: all are level again once they say so in it.
     pub(crate) fn forget_statuses(&mut self) {
         for peer in &mut self.peers {
@@ -99,6 +99,12 @@ impl Peers {
 }
 
 impl Peer {
+    /// It may have restarted, and know and hold less than it told.
+    pub(crate) fn on_alive_again(&mut self) {
+        self.status = None;
+        self.held_below = Slot(0);
+    }
+
     pub(crate) fn on_accepted(&mut self, slots: SlotRange, first_unchosen: Slot) {
         self.accepted.assign(slots, ());
         self.accepted.remove_below(first_unchosen);

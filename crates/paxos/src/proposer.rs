@@ -38,8 +38,8 @@ pub(crate) struct Leading {
     /// By a casting vote `term` took over from this one: below its end that is the term in which
     /// slots are proposed and chosen.
     pub(crate) finishing: Option<Finishing>,
-    /// If they are not chosen by then, everything is proposed again.
-    pub(crate) finish_by: Option<Time>,
+    /// If none of them from this slot on is chosen by then, everything is proposed again.
+    pub(crate) finish_by: Option<(Slot, Time)>,
     /// Phase 1 for a later term. Until it is done acceptances in `term` still count, and nothing
     /// more is proposed, unless it is done by a casting vote.
     pub(crate) again: Option<Phase1>,

@@ -175,7 +175,7 @@ impl Engine {
             earliest(quorum, phase),
             earliest(abdication, leading.redo_at),
         );
-        let own = earliest(own, leading.finish_by);
+        let own = earliest(own, leading.finish_by.map(|(_, due)| due));
         earliest(own, leading.reads.deadline())
     }
 

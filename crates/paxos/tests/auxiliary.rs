@@ -261,6 +261,31 @@ fn bytes_are_released_once_every_active_member_says_that_it_holds_them() {
 }
 
 #[test]
+fn what_a_member_held_is_asked_of_it_again_when_it_comes_back_and_by_each_new_leader() {
+    let (mut one, t) = leader();
+    write_chosen(&mut one, t, 10);
+    one.from(TWO, status(t, 11, 0));
+    assert_eq!(one.engine.holds_below(TWO), Some(Slot(11)));
+    one.input(Input::PeerSilent(TWO));
+    one.input(Input::PeerAlive(TWO));
+    assert_eq!(
+        one.engine.holds_below(TWO),
+        Some(Slot(0)),
+        "it may have restarted"
+    );
+    one.from(TWO, status(t, 11, 0));
+    assert_eq!(one.engine.holds_below(TWO), Some(Slot(11)));
+    // What it loses while another leads, it tells the other.
+    one.input(Input::StepDown);
+    let again = one.lead();
+    assert!(again > t);
+    assert_eq!(one.engine.holds_below(TWO), Some(Slot(0)));
+    assert!(releases(&pass(&mut one, SECOND)).is_empty());
+    one.from(TWO, status(again, 11, 0));
+    assert_eq!(releases(&pass(&mut one, SECOND)), [(THREE, 0, 11)]);
+}
+
+#[test]
 fn a_leader_holds_only_what_is_durable_on_its_own_disk() {
     let (mut one, t) = leader();
     one.input(Input::PeerSilent(TWO));

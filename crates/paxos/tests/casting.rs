@@ -369,6 +369,26 @@ fn what_cannot_be_finished_is_proposed_again() {
 }
 
 #[test]
+fn as_long_as_some_of_it_is_chosen_it_is_finished() {
+    let mut one = Solo::new(fresh(three()));
+    let (t, out) = begin(&mut one, Change::Multiply(2));
+    let next = asked(&out)[0].1;
+    let batches = [10, 15, 20].map(|at| write_and_sync(&mut one, at, 5));
+    one.from(THREE, Message::Promise(free(next, 12)));
+    assert_eq!(one.engine.role(), Role::Leader { term: next });
+    // In all twice as long as nothing may be chosen.
+    let wait = Timing::default().leader_timeout * 2 / 3;
+    for batch in batches {
+        one.now.0 += wait;
+        let out = one.input(Input::Timer);
+        assert_eq!(prepared(&out), None, "before {batch:?}");
+        one.accepted(TWO, t, batch, 1);
+    }
+    assert_eq!(one.next(), 27);
+    assert_eq!(one.engine.role(), Role::Leader { term: next });
+}
+
+#[test]
 fn reads_are_served_while_the_vote_is_cast() {
     let mut one = Solo::new(fresh(three()));
     let (t, _) = begin(&mut one, Change::Multiply(2));

@@ -92,6 +92,16 @@ fn worlds() -> Vec<(&'static str, Small)> {
             },
         ),
         (
+            "a change is asked for twice",
+            Small {
+                changes: 2,
+                impatient: true,
+                slots: 2,
+                begun: false,
+                ..casting()
+            },
+        ),
+        (
             "a casting vote, and its leader restarts",
             Small {
                 restarts: vec![1, 0, 0],
@@ -139,6 +149,7 @@ fn every_broken_rule_of_safety_is_found() {
         Mutation::CastingPromiseNotAwaited,
         Mutation::FinishesBeyondItsEnd,
         Mutation::EraSkipped,
+        Mutation::ReconfigureInAnyEra,
     ] {
         for asserts in [true, false] {
             mutation::set_asserts(asserts);

@@ -145,6 +145,11 @@ impl Members {
         self.version += u64::from(before.unwrap_or_default() != zone);
     }
 
+    /// For ever: it is on its way out, or gone.
+    pub fn leaves(&self, node: u32) -> bool {
+        self.leaving.contains(&node) || self.removed.contains(&node)
+    }
+
     /// Whether it is gone: only who leaves and is wanted nowhere goes.
     pub fn remove(&mut self, node: u32) -> bool {
         if self.has_weight(node) || !self.leaving.remove(&node) {

@@ -11,8 +11,8 @@
 //!
 //! ‡ Bytes are not protected by quorums that overlap once, over two steps. So every step that changes a
 //! weight insists on all that was chosen before it was looked at: a node is given weight once it durably
-//! holds that itself, and one loses weight once active members durably hold that which are a quorum of
-//! the configuration that follows. What is chosen in between is in the hands of a quorum of this era, and
+//! holds that itself, and one loses weight, or an auxiliary is given more, once active members durably hold
+//! that which are a quorum of the configuration that follows. What is chosen in between is in the hands of a quorum of this era, and
 //! every quorum of the next one meets it (docs/decisions/0012).
 
 use std::collections::BTreeSet;
@@ -269,7 +269,12 @@ impl Look<'_> {
         self.log.engine.holds_below(node) >= Some(self.mark)
     }
 
-    /// Why this node cannot be given weight yet.
+    /// Whether those who hold all below the mark would be a quorum.
+    fn is_held_by_a_quorum_of(&self, next: &Configuration) -> bool {
+        next.is_quorum(|member| self.holds(member))
+    }
+
+    /// ‡ Why this node cannot be given weight yet.
     fn lacks_for_weight(&self, node: NodeId) -> Option<String> {
         if !self.is_alive(node) {
             return Some(format!("node {node} is silent: start it, or take it back"));
@@ -278,7 +283,15 @@ impl Look<'_> {
             return None;
         }
         let engine = &self.log.engine;
-        if !self.holds(node) && !engine.state().configuration.is_auxiliary(node) {
+        let configuration = &engine.state().configuration;
+        if configuration.is_auxiliary(node) {
+            let next = configuration.apply(Change::Increment(node));
+            if !next.is_ok_and(|next| self.is_held_by_a_quorum_of(&next)) {
+                return Some(format!(
+                    "node {node} is an auxiliary, and too few others hold everything to give it more weight"
+                ));
+            }
+        } else if !self.holds(node) {
             let missing = engine
                 .peer_missing_bytes(node)
                 .filter(|missing| *missing > 0);
@@ -304,9 +317,7 @@ impl Look<'_> {
                 silent.join(", ")
             ));
         }
-        if next.is_quorum(|member| self.holds(member))
-            || mutation::is(Mutation::DecrementWhileBytesMissing)
-        {
+        if self.is_held_by_a_quorum_of(next) || mutation::is(Mutation::DecrementWhileBytesMissing) {
             return None;
         }
         Some(match self.is_alive(node) {

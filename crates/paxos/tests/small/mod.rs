@@ -58,6 +58,8 @@ pub struct Small {
     pub change: Option<Change>,
     /// How often.
     pub changes: u32,
+    /// All of them name the first one's era, as by a caller who did not wait.
+    pub impatient: bool,
     /// W: so many bytes may be proposed and not chosen.
     pub window: u64,
     /// It begins with node 1 elected by all, and proposing the reconfiguration: nothing else has
@@ -129,6 +131,7 @@ impl Small {
             slots: 1,
             change: None,
             changes: 1,
+            impatient: false,
             window: 64,
             begun: false,
             restarts: vec![0; members],

@@ -198,6 +198,24 @@ impl Observer {
                 }
             }
         }
+        self.check_eras()
+    }
+
+    fn check_eras(&self) -> Result<(), Broken> {
+        let steps = self.history.windows(2).zip(&self.truth);
+        for (states, (value, _)) in steps {
+            let changes = states[0].era != states[1].era;
+            if let (true, Value::Action(action)) = (changes, value)
+                && let Action::Reconfigure { from, .. } = action.as_ref()
+                && *from != states[0].era
+            {
+                let text = format!(
+                    "what was asked of {from:?} took effect in {:?}",
+                    states[0].era
+                );
+                return Err(Broken("I7", text));
+            }
+        }
         Ok(())
     }
 

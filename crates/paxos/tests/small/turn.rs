@@ -94,7 +94,10 @@ impl Taking<'_> {
             }
             Step::Give(_) => self.give(),
             Step::Change(_) => {
-                let from = Era(self.node.changed);
+                let from = match self.world.impatient {
+                    true => Era(0),
+                    false => Era(self.node.changed),
+                };
                 self.node.changed += 1;
                 let change = self.world.change.expect("only then it is a step");
                 self.node

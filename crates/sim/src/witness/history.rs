@@ -549,7 +549,13 @@ impl History {
             );
         }
         if let Some(Outcome::Reconfigured { era }) = outcome {
-            let before = &self.configurations[&Era(era.0 - 1)];
+            let from = Era(era.0 - 1);
+            assert!(
+                matches!(value, Value::Action(action)
+                    if matches!(action.as_ref(), Action::Reconfigure { from: asked, .. } if *asked == from)),
+                "I7: {value:?} took effect in {from:?}"
+            );
+            let before = &self.configurations[&from];
             check_quorums_meet(before, &state.configuration);
             self.era_starts.insert(range.end, era);
             self.configurations.insert(era, state.configuration.clone());

@@ -8,7 +8,7 @@
 //! ```
 
 use node::LogId;
-use paxos::{Configuration, Era, NodeId, Slot};
+use paxos::{Configuration, Era, Member, NodeId, Slot};
 
 use super::Witness;
 use crate::world::World;
@@ -37,17 +37,16 @@ impl Witness {
         ) else {
             return;
         };
-        let gains = is
-            .members()
-            .iter()
-            .filter(|m| m.weight > was.weight(m.node));
+        let gains = is.members().iter().copied();
+        let gains = gains.filter(|m| m.weight > was.weight(m.node));
+        let (auxiliaries, gains): (Vec<Member>, Vec<Member>) = gains.partition(|m| m.auxiliary);
         let loses = was.members().iter().any(|m| is.weight(m.node) < m.weight);
         let scaled = is.members().len() == was.members().len()
             && is.members().iter().all(|m| is_scaled(m.node, is, was));
         if scaled && is.total() != was.total() {
             return;
         }
-        for member in gains.filter(|member| !member.auxiliary) {
+        for member in gains {
             if let Some(lacked) = self.lacks(log, member.node, below, world) {
                 panic!(
                     "I5: node {} in log {} gets weight in era {} and lacks {lacked}",
@@ -58,8 +57,8 @@ impl Witness {
         let holds =
             |node: NodeId| !is.is_auxiliary(node) && self.lacks(log, node, below, world).is_none();
         assert!(
-            !loses || is.is_quorum(holds),
-            "I5: a node loses weight in era {} of log {}, and those who hold all below {below} are no quorum of {is:?}",
+            !loses && auxiliaries.is_empty() || is.is_quorum(holds),
+            "I5: a node loses weight or an auxiliary is given more in era {} of log {}, and those who hold all below {below} are no quorum of {is:?}",
             era.0,
             log.0
         );

@@ -1,6 +1,6 @@
 //! `create-log`.
 
-use paxos::{ChangeRefused, NodeId};
+use paxos::ChangeRefused;
 
 use crate::directory::{self, Command, DIRECTORY};
 use crate::line::Refusal;
@@ -40,7 +40,9 @@ impl Node {
             Some(_) => {
                 Some(Refusal::new("exists", format!("a log named {name} exists already")).encode())
             }
-            None if create.proposed || !self.can_direct() => None,
+            // A member that leaves since made nothing of it.
+            None if create.proposed => self.check_members(create).err().map(|why| why.encode()),
+            None if !self.can_direct() => None,
             None => {
                 create.proposed = true;
                 match self.check_members(create) {
@@ -60,13 +62,15 @@ impl Node {
 
     /// What the log's configuration begins with.
     fn check_members(&self, create: &CreateLog) -> Result<Vec<(u32, u32)>, Refusal> {
-        let nodes = &self.directory.nodes;
+        let members = &self.directory.members;
+        let nodes = self.directory.nodes.keys().map(|node| node.0);
+        let known: Vec<u32> = nodes.filter(|node| !members.leaves(*node)).collect();
         let stranger = create.hosts.iter();
-        if let Some(stranger) = stranger.copied().find(|n| !nodes.contains_key(&NodeId(*n))) {
-            let known = listed(&mut nodes.keys().map(|node| node.0));
+        if let Some(stranger) = stranger.copied().find(|node| !known.contains(node)) {
+            let known = listed(&mut known.into_iter());
             return Err(Refusal::new(
                 "bad-request",
-                format!("there is no node {stranger}: choose members among {known}"),
+                format!("there is no node {stranger}, or it leaves: choose members among {known}"),
             ));
         }
         let members: Vec<(u32, u32)> = match create.hosts.is_empty() {
