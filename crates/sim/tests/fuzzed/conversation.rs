@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use node::Node;
 use node::config::{NodeConfig, Start};
 use node::format::DATA_HEADER;
 use node::format::frame::CONTROL_PREFIX;
 use node::op::{Completion, ConnId, Op};
 use node::store::Manifest;
+use node::{Node, Speaks};
 use sim::workload::small_limits;
 use sim::{HostId, Status, World};
 
@@ -65,6 +65,7 @@ impl Scene {
             start: Start::Bootstrap { voters: 3 },
             limits: small_limits(),
             version: "simulated",
+            speaks: Speaks::THIS,
         };
         let started = world.start(node, move |disk, now| {
             let node = Node::start(config.clone(), disk, now);

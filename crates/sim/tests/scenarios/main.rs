@@ -12,3 +12,4 @@ mod gray;
 mod logs;
 mod reconfiguration;
 mod trims;
+mod versions;

@@ -28,6 +28,9 @@ pub struct Settings {
     pub catch_up_rate: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_reserve: Option<u64>,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version_settle: Option<u64>,
 }
 
 impl Settings {
@@ -57,6 +60,10 @@ impl Settings {
             join: self.join.clone(),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
+            version_settle: Some(
+                self.version_settle
+                    .unwrap_or(limits.version_settle / 1_000_000),
+            ),
         }
     }
 }
