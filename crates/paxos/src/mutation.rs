@@ -167,7 +167,7 @@ mutations! {
         "Each start of a node durably increments its incarnation before anything is sent."
     NewerVersionBeforeAgreed "newer-version-before-agreed" "node::node::versions::keep_to_versions"
         "Nothing stands in a log in a version that the cluster has not agreed on."
-    VersionRaisedTooEarly "version-raised-too-early" "node::node::versions::{disks_are_in, raise_version}"
+    VersionRaisedTooEarly "version-raised-too-early" "node::node::versions::{disks_are_in, raise_version}, node::directory::all_speak"
         "A version is agreed on only once no node can go back to a program that does not speak it."
     EmptyDiskKeepsItsId "empty-disk-keeps-its-id" "node::directing::answer_requests, node::greeting::on_peer_greeting, node::peers::admit"
         "A node that lost its disk is a new node: peers refuse a known id with another disk."

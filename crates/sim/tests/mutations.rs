@@ -6,8 +6,9 @@ use sim::mutations::{Broken, Search, first_violation};
 
 const SEEDS: u64 = 12;
 
-/// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions.
-const SOON: [Mutation; 9] = [
+/// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions,
+/// versions.
+const SOON: [Mutation; 11] = [
     Mutation::PromiseBeforeDurable,
     Mutation::BoundSlotPromisedFree,
     Mutation::AckBeforeDurability,
@@ -17,6 +18,8 @@ const SOON: [Mutation; 9] = [
     Mutation::AcknowledgedWhenProposed,
     Mutation::MissingBytesAreAnEnd,
     Mutation::DeletedLogResurrected,
+    Mutation::NewerVersionBeforeAgreed,
+    Mutation::VersionRaisedTooEarly,
 ];
 
 fn unseen(asserts: bool) -> Vec<Mutation> {

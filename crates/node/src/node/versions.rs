@@ -86,7 +86,10 @@ impl Node {
             return;
         }
         let newest = self.directory.nodes.values().map(|entry| entry.newest);
-        let newest = newest.min().unwrap_or_default();
+        let mut newest = newest.min().unwrap_or_default();
+        if mutation::is(Mutation::VersionRaisedTooEarly) {
+            newest = self.env.speaks.newest();
+        }
         if !all_there || newest <= versions.prepared {
             self.versioning.settling = None;
             return;
