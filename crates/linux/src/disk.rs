@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::SystemTime;
 
 use node::op::{DirectoryEntry, Disk};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{directory, disk_file};
@@ -60,6 +60,17 @@ impl Disk for LinuxDisk {
             }
         }
         Ok(count)
+    }
+
+    fn settle(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return file.sync_all();
+        }
+        file.sync_data()?;
+        // Where an earlier write-back failed the cache holds what the disk does not: let it be read anew.
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+        Ok(())
     }
 
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {

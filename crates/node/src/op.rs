@@ -185,6 +185,9 @@ pub trait Disk {
     fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>>;
     /// Reads up to `into.len()` bytes; fewer mean end of file.
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// What can be read of this file, or of this directory's names, is durable afterwards. A process
+    /// that was killed in a write leaves what only the page cache may hold.
+    fn settle(&mut self, path: &Path) -> io::Result<()>;
     /// As `Op::WriteFile`.
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()>;
     /// With mode 0700, its parents too; durable.
