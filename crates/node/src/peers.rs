@@ -48,6 +48,8 @@ pub struct Peer {
     pub promise_told: BTreeMap<LogId, PromisedTerm>,
     pub alive: bool,
     pub free_bytes: u64,
+    /// Logs of which it lacks bytes, by its last heartbeat.
+    pub lacks: BTreeSet<LogId>,
     seen: Option<Seen>,
 }
 
@@ -78,6 +80,7 @@ impl Peer {
             promise_told: BTreeMap::new(),
             alive: false,
             free_bytes: u64::MAX,
+            lacks: BTreeSet::new(),
             seen: None,
         }
     }

@@ -211,9 +211,16 @@ impl Node {
                     heartbeat.answers,
                     heartbeat.free_bytes,
                 );
+                state.lacks.clear();
                 for (log, message) in &heartbeat.entries {
-                    if matches!(message, Message::LeaderStatus { .. }) {
-                        state.status_wanted.insert(*log);
+                    match message {
+                        Message::LeaderStatus { .. } => {
+                            state.status_wanted.insert(*log);
+                        }
+                        Message::FollowerStatus { missing_bytes, .. } if *missing_bytes > 0 => {
+                            state.lacks.insert(*log);
+                        }
+                        _ => {}
                     }
                 }
                 for (log, message) in heartbeat.entries {

@@ -67,6 +67,8 @@ pub struct View<'a> {
     pub directory: &'a Directory,
     pub alive: &'a BTreeSet<u32>,
     pub configurations: &'a BTreeMap<u32, Configuration>,
+    /// Of each log, who is known to lack bytes.
+    pub lacks: &'a BTreeMap<u32, BTreeSet<u32>>,
 }
 
 fn refused(sentence: impl Into<String>) -> Refusal {
@@ -196,7 +198,19 @@ impl Ask {
             };
             let mut weights = before.weights.clone();
             self.alter(&mut weights, name)?;
-            view.check(name, &before.weights, &weights, self.force, worked)?;
+            let mut risks = view.risks(name, &before.weights, &weights)?;
+            let new = |node: &&u32| !members.leaving.contains(node);
+            let leaves = worked.leaves.iter().filter(new);
+            let gone = before.weights.keys().filter(|n| !weights.contains_key(n));
+            let going: BTreeSet<u32> = gone.chain(leaves).copied().collect();
+            risks.extend(view.bytes_risked(*log, name, &going, &worked.leaves));
+            if !risks.is_empty() && !self.force {
+                return Err(refused(format!(
+                    "{} (--force does it all the same)",
+                    risks.join("; ")
+                )));
+            }
+            worked.risks.extend(risks);
             let change = view.changes(*log, name, weights)?;
             if change.to != before.weights {
                 worked.nothing = false;
@@ -331,14 +345,12 @@ impl View<'_> {
     }
 
     /// Refused, or with `force` a risk: what leaves no quorum or half of the weight in one zone.
-    fn check(
+    fn risks(
         &self,
         name: &str,
         before: &BTreeMap<u32, u32>,
         after: &BTreeMap<u32, u32>,
-        force: bool,
-        worked: &mut Worked,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<String>, Refusal> {
         let total: u64 = after.values().map(|weight| u64::from(*weight)).sum();
         if total == 0 {
             return Err(refused(format!(
@@ -351,7 +363,7 @@ impl View<'_> {
             )));
         }
         if before == after {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut risks = Vec::new();
         let alive = after.iter().filter(|(node, _)| self.alive.contains(node));
@@ -371,14 +383,7 @@ impl View<'_> {
                 "zone {zone} would have {part} of the {total} votes of {name}: when it fails, there is no quorum"
             ));
         }
-        if risks.is_empty() || force {
-            worked.risks.extend(risks);
-            return Ok(());
-        }
-        Err(refused(format!(
-            "{} (--force does it all the same)",
-            risks.join("; ")
-        )))
+        Ok(risks)
     }
 
     /// Where two zones or more are declared among these.
@@ -468,7 +473,7 @@ pub fn sentences(from: Option<&Configuration>, steps: &[Change]) -> Vec<String> 
     sentences
 }
 
-fn listed<'a>(nodes: impl Iterator<Item = &'a u32>) -> String {
+pub(super) fn listed<'a>(nodes: impl Iterator<Item = &'a u32>) -> String {
     let nodes: Vec<String> = nodes.map(ToString::to_string).collect();
     nodes.join(" and ")
 }
