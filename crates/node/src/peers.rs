@@ -13,6 +13,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
 
 use crate::buffer::{Buffer, Slice};
+use crate::config::Standing;
 use crate::env::{Env, Place};
 use crate::format::Frame;
 use crate::format::frame::encode_control;
@@ -50,6 +51,8 @@ pub struct Peer {
     pub free_bytes: u64,
     /// Logs of which it lacks bytes, by its last heartbeat.
     pub lacks: BTreeSet<LogId>,
+    /// By its last greeting.
+    pub standing: Option<Standing>,
     seen: Option<Seen>,
 }
 
@@ -81,6 +84,7 @@ impl Peer {
             alive: false,
             free_bytes: u64::MAX,
             lacks: BTreeSet::new(),
+            standing: None,
             seen: None,
         }
     }

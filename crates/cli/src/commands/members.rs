@@ -296,7 +296,7 @@ fn render_plan(planned: &Planned) -> String {
 }
 
 fn render(members: &Members) -> String {
-    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "STATE"]);
+    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE"]);
     for node in &members.nodes {
         let state = match (node.alive, node.leaving) {
             (true, false) => "alive",
@@ -309,6 +309,7 @@ fn render(members: &Members) -> String {
             node.id.into(),
             node.address.as_str().into(),
             zone.into(),
+            node.kind.as_str().into(),
             comfy_table::Cell::new(state),
         ]);
     }

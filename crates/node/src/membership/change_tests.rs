@@ -223,6 +223,7 @@ fn an_address_keeps_the_disk() {
     let moved = NodeEntry {
         address: "b:9".into(),
         disk: "d2".into(),
+        ..NodeEntry::default()
     };
     assert_eq!(directory.nodes[&NodeId(2)], moved);
     assert!(scene.ask("address 2 a:2").unwrap().nothing);

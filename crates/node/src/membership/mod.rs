@@ -4,3 +4,4 @@ mod bytes;
 pub mod change;
 pub mod plan;
 pub mod registry;
+pub mod standing;

@@ -6,6 +6,7 @@ use paxos::{Configuration, NodeId, Role};
 use serde::Serialize;
 
 use crate::LogId;
+use crate::config::NodeKind;
 use crate::directory::DIRECTORY;
 use crate::log::Log;
 use crate::membership::change::{names, sentences};
@@ -27,6 +28,7 @@ struct ShownNode<'a> {
     id: u32,
     address: &'a str,
     zone: Option<&'a str>,
+    kind: NodeKind,
     alive: bool,
     leaving: bool,
 }
@@ -69,6 +71,7 @@ impl Node {
             id: node.0,
             address: &entry.address,
             zone: members.zones.get(&node.0).map(String::as_str),
+            kind: entry.kind,
             alive: alive(*node),
             leaving: members.leaving.contains(&node.0),
         });

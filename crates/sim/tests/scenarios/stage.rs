@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use node::config::{NodeConfig, Start};
+use node::config::{NodeConfig, Standing, Start};
 use node::format::codec;
 use node::op::{BLOCK, Disk, Time};
 use node::{LogId, Node};
@@ -96,6 +96,7 @@ impl Stage {
                     servers: vec![first.clone()],
                 },
             },
+            standing: Standing::default(),
             limits: self.limits.clone(),
             version: "simulated",
         };
