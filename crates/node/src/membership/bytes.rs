@@ -52,10 +52,9 @@ impl View<'_> {
         }
         let alive = parts.iter().filter(|node| self.alive.contains(node));
         let alive: BTreeSet<&u32> = alive.copied().collect();
-        let votes = |node: &u32| {
-            let configuration = self.configurations.get(&log);
-            configuration.is_some_and(|c| c.contains(NodeId(*node)))
-        };
+        let configuration = self.configuration(log);
+        let configuration = configuration.as_ref();
+        let votes = |node: &u32| configuration.is_some_and(|c| c.contains(NodeId(*node)));
         if alive.iter().any(|node| votes(node)) && !fillable.is_empty() {
             return None; // The step that takes its last weight waits until they are filled.
         }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::plan::{self, Goal, STEPS_MAX};
 use super::registry;
 use crate::LogId;
-use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory};
+use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configuration};
 use crate::line::{Refusal, Request};
 
 /// `change-members ACTION …` of docs/wire.md.
@@ -411,8 +411,19 @@ impl View<'_> {
         u128::from(part) * u128::from(all) > u128::from(within) * u128::from(total)
     }
 
+    /// Of a log that this node does not host: what is wanted, as if all of it had been done.
+    pub(super) fn configuration(&self, log: u32) -> Option<Configuration> {
+        let known = self.configurations.get(&log).cloned();
+        known.or_else(|| {
+            let wanted = self.directory.members.wanted.get(&log)?;
+            let weights: Vec<(u32, u32)> = wanted.weights.iter().map(|(n, w)| (*n, *w)).collect();
+            configuration(&weights, &[]).ok()
+        })
+    }
+
     fn changes(&self, log: u32, name: &str, to: BTreeMap<u32, u32>) -> Result<LogChange, Refusal> {
-        let configuration = self.configurations.get(&log);
+        let configuration = self.configuration(log);
+        let configuration = configuration.as_ref();
         let known = self.directory.nodes.keys().map(|node| node.0);
         let silent = known.filter(|node| !self.alive.contains(node)).collect();
         let goal = Goal {
