@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogId;
 use crate::membership::registry::{self, Members};
+use crate::membership::standing::NodeKind;
 use crate::retention::Retention;
 
 pub const DIRECTORY: LogId = LogId(0);
@@ -54,6 +55,14 @@ pub enum Command {
         node: u32,
         zone: String,
     },
+    /// What a node says of itself when it starts.
+    DescribeNode {
+        node: u32,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        zone: String,
+        #[serde(default)]
+        kind: NodeKind,
+    },
     /// Of a node that is to leave, once it has weight nowhere.
     RemoveNode {
         node: u32,
@@ -86,6 +95,9 @@ pub struct NodeEntry {
     pub address: String,
     /// In hexadecimal.
     pub disk: String,
+    pub kind: NodeKind,
+    /// The last one that it said itself; an operator may have said another since.
+    pub said_zone: String,
 }
 
 /// What a log's bytes are.
@@ -122,11 +134,12 @@ impl Directory {
                 let entry = NodeEntry {
                     address: address.clone(),
                     disk: disk.clone(),
+                    ..NodeEntry::default()
                 };
                 let has_id = self.node_by_disk(disk).is_some();
                 match self.nodes.get_mut(&NodeId(*id)) {
                     Some(known) if known.disk != *disk => {}
-                    Some(known) => *known = entry,
+                    Some(known) => known.address = entry.address,
                     // It asked twice, and has its id already.
                     None if has_id || self.members.removed.contains(id) => {}
                     None => {
@@ -183,6 +196,15 @@ impl Directory {
                     self.members.set_zone(*node, zone);
                 }
             }
+            Command::DescribeNode { node, zone, kind } => {
+                if let Some(entry) = self.nodes.get_mut(&NodeId(*node)) {
+                    entry.kind = *kind;
+                    if !zone.is_empty() && entry.said_zone != *zone {
+                        entry.said_zone = zone.clone();
+                        self.members.set_zone(*node, zone);
+                    }
+                }
+            }
             Command::RemoveNode { node } => {
                 if self.members.remove(*node) {
                     self.nodes.remove(&NodeId(*node));
@@ -194,11 +216,13 @@ impl Directory {
                 disk,
                 logs,
             } => {
+                let known = self.nodes.get(&NodeId(*id)).cloned().unwrap_or_default();
                 let entry = NodeEntry {
                     address: address.clone(),
                     disk: disk.clone(),
+                    ..known.clone()
                 };
-                if self.nodes.get(&NodeId(*id)) == Some(&entry) {
+                if known == entry {
                     return;
                 }
                 let lost = self.nodes.keys().map(|node| node.0);

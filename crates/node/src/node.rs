@@ -319,6 +319,8 @@ impl Node {
         self.peers.dial(&mut self.env);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
+        let directory = self.logs.get(&DIRECTORY);
+        let directs = directory.and_then(|log| Some(log.engine.leader()?.0));
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
@@ -328,14 +330,21 @@ impl Node {
                     renounced.extend(log.renounces().map(|message| (*log_id, message)));
                     continue;
                 }
-                if !self.directory.hosts(*log_id, id) {
+                // Before somebody is dismissed it must be known who holds what.
+                let lacks = directs == Some(id) && log.lacks_bytes();
+                let hosts = self.directory.hosts(*log_id, id);
+                if !lacks && !hosts {
                     continue;
                 }
                 if log.is_leading() {
-                    if !log.engine.is_level(id)
+                    if hosts
+                        && !log.engine.is_level(id)
                         && let Some(status) = log.engine.leader_status()
                     {
                         entries.push((*log_id, status));
+                    }
+                    if lacks {
+                        entries.push((*log_id, log.engine.follower_status()));
                     }
                     continue;
                 }
@@ -343,7 +352,7 @@ impl Node {
                 let promised = log.engine.durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 let news = peer.promise_told.get(log_id) != Some(&promised);
-                if wanted || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
+                if wanted || lacks || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
                     peer.promise_told.insert(*log_id, promised);
                     entries.push((*log_id, log.engine.follower_status()));
                 }

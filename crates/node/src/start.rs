@@ -86,6 +86,7 @@ impl Node {
             config.advertise.clone(),
         );
         env.now = now;
+        env.standing = config.standing.clone();
         env.calendar = Calendar::new(disk.wall_clock(), now);
         env.addresses = load_peers(disk, &directory, manifest.identity.node);
         let mut logs = BTreeMap::new();

@@ -5,7 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use node::Node;
-use node::config::{Limits, NodeConfig, Start};
+use node::config::{Limits, NodeConfig, Standing, Start};
 use node::op::{Disk, Time};
 use paxos::Role;
 
@@ -58,6 +58,7 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
             listen: addresses[index].clone(),
             advertise: addresses[index].clone(),
             start,
+            standing: Standing::default(),
             limits: limits.clone(),
             version: "simulated",
         };

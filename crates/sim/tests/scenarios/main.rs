@@ -11,4 +11,5 @@ mod elections;
 mod gray;
 mod logs;
 mod reconfiguration;
+mod recovery;
 mod trims;
