@@ -1,5 +1,6 @@
 //! What every command understands.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
@@ -36,9 +37,18 @@ Example: append a file and read it back
   logberg append main /etc/hostname
   logberg read main";
 
+/// The program's, and that of all it writes and sends.
+fn version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let program = env!("CARGO_PKG_VERSION");
+        format!("{program} (speaks version {})", node::Speaks::THIS)
+    });
+    &TEXT
+}
+
 /// Streams of bytes, kept by several machines, acknowledged only when safe.
 #[derive(Debug, Parser)]
-#[command(name = "logberg", version, styles = STYLES, after_help = EXIT_CODES)]
+#[command(name = "logberg", version = version(), styles = STYLES, after_help = EXIT_CODES)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]

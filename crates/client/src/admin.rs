@@ -26,6 +26,12 @@ pub struct Status {
     pub node: u64,
     #[serde(default)]
     pub version: String,
+    /// What the cluster's logs are written in.
+    #[serde(default)]
+    pub cluster_version: u64,
+    /// What the disk of the node that answers is written in.
+    #[serde(default)]
+    pub disk_version: u64,
     #[serde(default)]
     pub address: String,
     /// How the node writes, for example `O_DIRECT`.
@@ -49,6 +55,9 @@ pub struct NodeStatus {
     pub alive: bool,
     #[serde(default)]
     pub last_heard_ms: Option<u64>,
+    /// Versions, from the oldest to the newest: `1-2`.
+    #[serde(default)]
+    pub speaks: Option<String>,
     #[serde(default)]
     pub free_bytes: Option<u64>,
     /// Whether this is the node that answers.

@@ -18,6 +18,9 @@ pub struct Members {
     pub node: u64,
     /// Counts changes.
     pub version: u64,
+    /// What the cluster's logs are written in.
+    #[serde(default)]
+    pub cluster_version: u64,
     pub nodes: Vec<Node>,
     pub logs: Vec<Log>,
     /// Ids that never come back.
@@ -40,6 +43,9 @@ pub struct Node {
     /// It is removed once it has weight nowhere.
     #[serde(default)]
     pub leaving: bool,
+    /// That it speaks.
+    #[serde(default)]
+    pub newest_version: u64,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use paxos::Timing;
 
 pub use crate::membership::standing::{NodeKind, Standing};
+use crate::version::Speaks;
 
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -18,6 +19,7 @@ pub struct NodeConfig {
     pub limits: Limits,
     /// "O_DIRECT" or why not; for status.
     pub version: &'static str,
+    pub speaks: Speaks,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,6 +76,9 @@ pub struct Limits {
     pub streams_max: usize,
     /// Of log 0: with so much more than three times its last snapshot, the next one is taken.
     pub directory_growth_bytes: u64,
+    /// All nodes have spoken a newer version for so long, without a break, before it is prepared: until
+    /// then each can go back to its older program.
+    pub version_settle: u64,
     pub segment_bytes_first: u64,
     pub segment_bytes_max: u64,
     pub write_bytes_max: usize,
@@ -107,6 +112,7 @@ impl Default for Limits {
             connections_max: 4096,
             streams_max: 180_000,
             directory_growth_bytes: 256 << 10,
+            version_settle: 3_600_000_000,
             segment_bytes_first: 1 << 20,
             segment_bytes_max: 128 << 20,
             write_bytes_max: 4 << 20,

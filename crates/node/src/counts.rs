@@ -6,6 +6,8 @@
 use paxos::{Note, StepDownReason};
 use serde::Serialize;
 
+use crate::format::FrameError;
+
 /// Of one log's replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogCounts {
@@ -64,6 +66,8 @@ pub struct LogCounts {
     pub segments_put_aside: u64,
     /// Starts after which acceptances may have been forgotten.
     pub starts_with_gaps: u64,
+    /// Frames, and actions in them, in a version that this program does not speak.
+    pub frames_unspoken: u64,
 }
 
 /// Of the node around its logs.
@@ -75,6 +79,18 @@ pub struct NodeCounts {
     pub gaps: u64,
     /// Peers that claimed an identity which was not theirs.
     pub peers_refused: u64,
+    /// Times at which the disk went on in a newer version.
+    pub disk_versions: u64,
+    /// Frames in a version that this program does not speak.
+    pub frames_unspoken: u64,
+}
+
+impl NodeCounts {
+    /// Why its connection is closed.
+    pub(crate) fn refuse_frame(&mut self, why: &FrameError) -> String {
+        self.frames_unspoken += u64::from(why.is_of_version());
+        why.to_string()
+    }
 }
 
 impl LogCounts {

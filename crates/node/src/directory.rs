@@ -11,6 +11,7 @@ use crate::LogId;
 use crate::membership::registry::{self, Members};
 use crate::membership::standing::NodeKind;
 use crate::retention::Retention;
+use crate::version::{self, Speaks};
 
 pub const DIRECTORY: LogId = LogId(0);
 pub const DIRECTORY_NAME: &str = "directory";
@@ -28,6 +29,22 @@ pub enum Command {
         id: u32,
         address: String,
         disk: String,
+        /// The newest version that it speaks.
+        #[serde(default = "first_version")]
+        newest: u8,
+    },
+    /// By its own word. It may have been another program before.
+    SetNewest {
+        node: u32,
+        newest: u8,
+    },
+    /// Every disk is to be written in it.
+    PrepareVersion {
+        version: u8,
+    },
+    /// Every disk is: it may stand in the logs.
+    AgreeOnVersion {
+        version: u8,
     },
     CreateLog {
         name: String,
@@ -85,6 +102,9 @@ pub struct Directory {
     /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
     pub last_log: LogId,
     pub members: Members,
+    pub versions: Versions,
+    /// This replica's program.
+    pub speaks: Speaks,
     /// How often one node went on alone, since this replica follows the directory.
     pub went_on_alone: u32,
 }
@@ -98,6 +118,30 @@ pub struct NodeEntry {
     pub kind: NodeKind,
     /// The last one that it said itself; an operator may have said another since.
     pub said_zone: String,
+    /// The newest version that it speaks.
+    pub newest: u8,
+}
+
+/// agreed <= prepared
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Versions {
+    /// What logs and the directory itself are written in.
+    pub agreed: u8,
+    /// What every node's disk is to be written in. Who joins speaks it.
+    pub prepared: u8,
+}
+
+fn first_version() -> u8 {
+    version::FIRST
+}
+
+impl Default for Versions {
+    fn default() -> Versions {
+        Versions {
+            agreed: version::FIRST,
+            prepared: version::FIRST,
+        }
+    }
 }
 
 /// What a log's bytes are.
@@ -123,6 +167,30 @@ pub struct LogEntry {
     pub retention: Retention,
 }
 
+impl Command {
+    /// As it stands in the log.
+    pub fn encode(&self, version: u8) -> Vec<u8> {
+        let marked = Marked {
+            written_in: version,
+            command: self,
+        };
+        serde_json::to_vec(&marked).expect("numbers and text are always JSON")
+    }
+}
+
+/// A command and the version that it is written in.
+#[derive(Serialize, Deserialize)]
+struct Marked<C> {
+    #[serde(default = "first_version", skip_serializing_if = "is_first")]
+    written_in: u8,
+    #[serde(flatten)]
+    command: C,
+}
+
+fn is_first(version: &u8) -> bool {
+    *version == version::FIRST
+}
+
 impl Directory {
     pub fn apply(&mut self, command: &Command) {
         match command {
@@ -130,23 +198,48 @@ impl Directory {
                 self.voters = *voters;
                 self.grow();
             }
-            Command::AddNode { id, address, disk } => {
+            Command::AddNode {
+                id,
+                address,
+                disk,
+                newest,
+            } => {
                 let entry = NodeEntry {
                     address: address.clone(),
                     disk: disk.clone(),
+                    newest: *newest,
                     ..NodeEntry::default()
                 };
                 let has_id = self.node_by_disk(disk).is_some();
                 match self.nodes.get_mut(&NodeId(*id)) {
                     Some(known) if known.disk != *disk => {}
-                    Some(known) => known.address = entry.address,
+                    Some(known) => {
+                        known.address = entry.address;
+                        known.newest = entry.newest;
+                    }
                     // It asked twice, and has its id already.
                     None if has_id || self.members.removed.contains(id) => {}
+                    // Its disk would not be as the others' are.
+                    None if *newest < self.versions.prepared => {}
                     None => {
                         self.nodes.insert(NodeId(*id), entry);
                         self.grow();
                     }
                 }
+            }
+            Command::SetNewest { node, newest } => {
+                if let Some(entry) = self.nodes.get_mut(&NodeId(*node)) {
+                    entry.newest = *newest;
+                }
+            }
+            Command::PrepareVersion { version } => {
+                if self.all_speak(*version) {
+                    self.versions.prepared = self.versions.prepared.max(*version);
+                }
+            }
+            Command::AgreeOnVersion { version } => {
+                let version = (*version).min(self.versions.prepared);
+                self.versions.agreed = self.versions.agreed.max(version);
             }
             Command::CreateLog {
                 name,
@@ -216,7 +309,11 @@ impl Directory {
                 disk,
                 logs,
             } => {
-                let known = self.nodes.get(&NodeId(*id)).cloned().unwrap_or_default();
+                let known = self.nodes.get(&NodeId(*id)).cloned();
+                let known = known.unwrap_or_else(|| NodeEntry {
+                    newest: self.versions.prepared,
+                    ..NodeEntry::default()
+                });
                 let entry = NodeEntry {
                     address: address.clone(),
                     disk: disk.clone(),
@@ -237,6 +334,11 @@ impl Directory {
                 self.went_on_alone += 1;
             }
         }
+    }
+
+    /// By what they said last.
+    pub fn all_speak(&self, version: u8) -> bool {
+        self.nodes.values().all(|entry| entry.newest >= version)
     }
 
     /// Whoever is to have weight has to be there.
@@ -320,6 +422,7 @@ mod tests {
                 id: 1,
                 address: "a:1".into(),
                 disk: "d1".into(),
+                newest: 1,
             },
             Command::CreateLog {
                 name: "main".into(),
@@ -362,6 +465,7 @@ mod tests {
                 id,
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
+                newest: 1,
             });
         }
         directory.members.leaving.insert(3);
@@ -387,6 +491,7 @@ mod tests {
                 id,
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
+                newest: 1,
             });
         }
         directory.apply(&create("a"));
@@ -443,13 +548,45 @@ mod tests {
             id: 1,
             address: "a:1".into(),
             disk: "d1".into(),
+            newest: 1,
         });
         directory.apply(&Command::AddNode {
             id: 1,
             address: "b:1".into(),
             disk: "d2".into(),
+            newest: 1,
         });
         assert_eq!(directory.nodes[&NodeId(1)].address, "a:1");
+    }
+
+    #[test]
+    fn a_version_is_prepared_when_all_speak_it_and_agreed_on_when_prepared() {
+        let mut directory = Directory::default();
+        let node = |id: u32, newest| Command::AddNode {
+            id,
+            address: format!("a:{id}"),
+            disk: format!("d{id}"),
+            newest,
+        };
+        directory.apply(&node(1, 2));
+        directory.apply(&node(2, 1));
+        let prepare = Command::PrepareVersion { version: 2 };
+        directory.apply(&prepare);
+        directory.apply(&Command::AgreeOnVersion { version: 2 });
+        assert_eq!(directory.versions, Versions::default());
+        directory.apply(&Command::SetNewest { node: 2, newest: 2 });
+        directory.apply(&prepare);
+        assert_eq!(
+            (directory.versions.agreed, directory.versions.prepared),
+            (1, 2)
+        );
+        directory.apply(&node(3, 1));
+        assert!(
+            !directory.nodes.contains_key(&NodeId(3)),
+            "it came too late"
+        );
+        directory.apply(&Command::AgreeOnVersion { version: 3 });
+        assert_eq!(directory.versions.agreed, 2, "3 is not prepared");
     }
 
     #[test]
@@ -460,6 +597,7 @@ mod tests {
                 id,
                 address: "a:1".into(),
                 disk: "d1".into(),
+                newest: 1,
             });
         }
         let ids: Vec<NodeId> = directory.nodes.keys().copied().collect();

@@ -12,6 +12,7 @@ use crate::format::{BATCH_BUFFER, Frame};
 use crate::line::{Refusal, Request};
 use crate::op::{ConnId, Op};
 use crate::retention::Calendar;
+use crate::version::{self, Speaks};
 use crate::{Identity, LogId};
 
 /// Whose business a connection is.
@@ -97,6 +98,11 @@ pub struct Env {
     pub resumed_at: Time,
     pub reads_in_flight: usize,
     pub calendar: Calendar,
+    pub speaks: Speaks,
+    /// What this node's disk is written in: its manifest says so, durably.
+    pub disk_version: u8,
+    /// What logs are written in: the cluster agreed on it, as far as this node knows.
+    pub version: u8,
     next_conn: u64,
 }
 
@@ -132,6 +138,9 @@ impl Env {
             resumed_at: Time(0),
             reads_in_flight: 0,
             calendar: Calendar::default(),
+            speaks: Speaks::THIS,
+            disk_version: version::FIRST,
+            version: version::FIRST,
             next_conn: 2,
         }
     }
@@ -219,7 +228,8 @@ impl Env {
             .key("disk", crate::line::hex(&self.identity.disk.0))
             .key("incarnation", self.incarnation)
             .key("nonce", self.nonce)
-            .key("address", &self.advertise);
+            .key("address", &self.advertise)
+            .key("speaks", self.speaks);
         self.standing.write(hello).encode()
     }
 }

@@ -2,6 +2,7 @@
 //! own, so that it never stands in the way of proposals.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use paxos::{NodeId, StreamPosition, Time};
 
@@ -11,8 +12,9 @@ use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
 use crate::format::{DataHeader, Frame};
 use crate::log::{Log, Ticket, Wanted};
 use crate::op::{BLOCK, ConnId};
-use crate::replicate::{Link, WELCOME};
+use crate::replicate::Link;
 use crate::store::{ReadBytes, ReadFailure};
+use crate::welcome::Welcome;
 
 pub struct Feeder {
     pub link: Link,
@@ -59,7 +61,7 @@ impl Log {
                         feeder.link = Link::Connecting(conn, env.now);
                     }
                 }
-                Link::Up(_) => {
+                Link::Up(..) => {
                     let fetch = &feeder.requests[0];
                     let (stream, position) = (fetch.stream, fetch.from.0);
                     feeder.reading = Some(Wanted::new(stream, position));
@@ -87,7 +89,9 @@ impl Log {
             return; // The answer to a feeder whose connection broke.
         }
         feeder.reading = None;
-        let Link::Up(conn) = feeder.link else { return };
+        let Link::Up(conn, version) = feeder.link else {
+            return;
+        };
         let asked = feeder.requests.front_mut();
         let Some(fetch) = asked.filter(|f| wanted == Wanted::new(f.stream, f.from.0)) else {
             return self.pump_feeders(env); // Newer requests replaced that one.
@@ -123,7 +127,10 @@ impl Log {
             feeder.requests.pop_front();
         }
         feeder.sending = true;
-        env.send(conn, vec![Slice::copied_from(&header.encode()), payload]);
+        env.send(
+            conn,
+            vec![Slice::copied_from(&header.encode(version)), payload],
+        );
     }
 
     pub(crate) fn on_feed_connected(
@@ -146,7 +153,7 @@ impl Log {
         feeder.link = Link::Greeting(conn, env.now);
         let hello = env.hello(peer, "data", self.id);
         env.send_bytes(conn, &hello);
-        env.receive(conn, Buffer::new(BLOCK), 0..WELCOME.len(), true);
+        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
     pub(crate) fn on_feed_received(
@@ -155,7 +162,7 @@ impl Log {
         peer: NodeId,
         conn: ConnId,
         buffer: Buffer,
-        bytes: &[u8],
+        got: Range<usize>,
     ) {
         let Some(feeder) = self
             .feeders
@@ -164,13 +171,15 @@ impl Log {
         else {
             return;
         };
-        if matches!(feeder.link, Link::Greeting(..)) && bytes == WELCOME {
-            feeder.link = Link::Up(conn);
-            feeder.sending = false;
-            env.receive(conn, buffer, 0..BLOCK, false);
-            self.pump_feeders(env);
-        } else {
-            self.on_feed_broken(env, peer, conn);
+        match feeder.link.answer(env, &buffer, &got) {
+            Welcome::Taken { version } => {
+                feeder.link = Link::Up(conn, version);
+                feeder.sending = false;
+                env.receive(conn, buffer, 0..BLOCK, false);
+                self.pump_feeders(env);
+            }
+            Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
+            _ => self.on_feed_broken(env, peer, conn),
         }
     }
 

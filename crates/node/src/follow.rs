@@ -9,7 +9,7 @@ use paxos::{NodeId, Value};
 
 use crate::buffer::Buffer;
 use crate::env::Env;
-use crate::format::{DATA_HEADER, DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+use crate::format::{DATA_HEADER, DataHeader, FrameError, PAYLOAD_BYTES_MAX, RECORD_HEADER};
 use crate::log::{Log, batch_for};
 use crate::op::{BLOCK, ConnId, Received};
 
@@ -28,8 +28,8 @@ enum State {
 }
 
 impl Log {
-    pub(crate) fn add_source(&mut self, env: &mut Env, conn: ConnId, peer: NodeId) {
-        env.send_bytes(conn, b"ok\n");
+    pub(crate) fn add_source(&mut self, env: &mut Env, conn: ConnId, peer: NodeId, version: u8) {
+        env.send_bytes(conn, &crate::welcome::line(version));
         let source = Source {
             peer,
             state: State::Held,
@@ -74,10 +74,10 @@ impl Log {
         match std::mem::replace(&mut source.state, State::Held) {
             State::Held => self.close_source(env, conn, Some("bytes nobody asked for")),
             State::Header => {
-                let header = match DataHeader::decode(&buffer[..DATA_HEADER]) {
+                let header = match DataHeader::decode(env.speaks, &buffer[..DATA_HEADER]) {
                     Ok(header) if header.log() == self.id => header,
                     Ok(_) => return self.close_source(env, conn, Some("a header of another log")),
-                    Err(e) => return self.close_source(env, conn, Some(&e.to_string())),
+                    Err(e) => return self.refuse_frame(env, conn, &e),
                 };
                 source.header = Some(buffer);
                 let length = header.payload_length();
@@ -114,9 +114,9 @@ impl Log {
         }
         match header {
             DataHeader::Propose(header) => {
-                let mut proposal = match header.proposal(payload) {
+                let mut proposal = match header.proposal(env.speaks, payload) {
                     Ok(proposal) => proposal,
-                    Err(e) => return self.close_source(env, conn, Some(&e.to_string())),
+                    Err(e) => return self.refuse_frame(env, conn, &e),
                 };
                 let is_content = matches!(proposal.value, Value::Content { .. });
                 if is_content && unchecked {
@@ -148,6 +148,11 @@ impl Log {
                 }
             }
         }
+    }
+
+    fn refuse_frame(&mut self, env: &mut Env, conn: ConnId, why: &FrameError) {
+        self.counts.frames_unspoken += u64::from(why.is_of_version());
+        self.close_source(env, conn, Some(&why.to_string()));
     }
 
     pub(crate) fn sources_of(&self, peer: NodeId) -> Vec<ConnId> {

@@ -13,6 +13,7 @@ use crate::membership::change::Ask;
 use crate::node::{ChangeMembers, JoinCluster, Node, Request as Pending, Retain, Wants};
 use crate::op::{BLOCK, ConnId, Received};
 use crate::retention::{BadRetention, Retention};
+use crate::version::Speaks;
 
 mod logs;
 mod peer;
@@ -129,10 +130,9 @@ impl Node {
             Place::Parting | Place::Request(_) => {}
             Place::ControlIn(peer) => self.on_control_bytes(conn, peer, buffer, got, result),
             Place::ControlOut(peer) => {
-                let bytes = buffer[got].to_vec();
                 if self
                     .peers
-                    .on_received(&mut self.env, peer, conn, buffer, &bytes)
+                    .on_received(&mut self.env, peer, conn, buffer, got)
                 {
                     self.peer_is_back(peer);
                 }
@@ -154,12 +154,10 @@ impl Node {
                 match place {
                     Place::DataIn(..) => log.on_source_received(env, conn, buffer, result),
                     Place::DataOut(_, peer) => {
-                        let bytes = buffer[got].to_vec();
-                        log.on_data_out_received(env, peer, conn, buffer, &bytes);
+                        log.on_data_out_received(env, peer, conn, buffer, got);
                     }
                     Place::FeedOut(_, peer) => {
-                        let bytes = buffer[got].to_vec();
-                        log.on_feed_received(env, peer, conn, buffer, &bytes);
+                        log.on_feed_received(env, peer, conn, buffer, got);
                     }
                     Place::Writer(_) => log.on_writer_received(env, conn, buffer, result),
                     // A half-closed reader still reads; a reset one does not.
@@ -367,7 +365,10 @@ impl Node {
                 self.await_directory(conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))?;
             }
             "join" => {
-                request.allow(0, &["address", "disk"])?;
+                // A newer node may say more.
+                let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
+                let needed = self.directory.versions.prepared;
+                self.check_speaks("the node that joins", speaks, needed)?;
                 let address = request.require("address")?.to_string();
                 let disk = request.require("disk")?;
                 if crate::line::parse_hex16(disk).is_none() || !address.contains(':') {
@@ -382,6 +383,7 @@ impl Node {
                     Wants::Join(JoinCluster {
                         address,
                         disk,
+                        newest: speaks.newest(),
                         slot: None,
                         proposed: false,
                     }),

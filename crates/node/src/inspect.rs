@@ -8,6 +8,16 @@ use crate::LogId;
 use crate::counts::{LogCounts, NodeCounts};
 use crate::log::Log;
 use crate::node::Node;
+use crate::version::Speaks;
+
+/// What a node could read, and what it writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VersionsView {
+    pub speaks: Speaks,
+    pub disk: u8,
+    /// As far as this node knows.
+    pub agreed: u8,
+}
 
 /// One log's replica, as it is now.
 pub struct LogView<'a> {
@@ -128,6 +138,24 @@ impl Node {
     pub fn wanted(&self, log: LogId) -> Option<impl Iterator<Item = (u32, u32)>> {
         let wanted = self.directory.members.wanted.get(&log.0)?;
         Some(wanted.weights.iter().map(|(node, weight)| (*node, *weight)))
+    }
+
+    /// Of the cluster, as the directory says that is known here.
+    pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
+        self.directory.nodes.keys().copied()
+    }
+
+    pub fn versions(&self) -> VersionsView {
+        VersionsView {
+            speaks: self.env.speaks,
+            disk: self.env.disk_version,
+            agreed: self.directory.versions.agreed,
+        }
+    }
+
+    /// Why it follows the directory no more.
+    pub fn halted(&self) -> Option<String> {
+        self.directory.halted().map(ToString::to_string)
     }
 
     pub fn removed_nodes(&self) -> impl Iterator<Item = u32> {

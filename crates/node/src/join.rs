@@ -33,6 +33,13 @@ struct Answer {
     nodes: Vec<Known>,
     /// The directory's first configuration.
     members: Vec<(u32, u32)>,
+    /// What every disk is written in.
+    #[serde(default = "first_version")]
+    version: u8,
+}
+
+fn first_version() -> u8 {
+    crate::version::FIRST
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -63,6 +70,7 @@ pub(crate) fn answer(
         node: id.0,
         nodes,
         members,
+        version: directory.versions.prepared,
     };
     let json = serde_json::to_string(&answer).unwrap_or_default();
     format!("ok {json}\n").into_bytes()
@@ -113,6 +121,7 @@ impl Node {
         let line = Request::new("join")
             .key("address", &self.env.advertise)
             .key("disk", hex(&self.env.identity.disk.0))
+            .key("speaks", self.env.speaks)
             .encode();
         self.env.send_bytes(conn, &line);
         self.env
@@ -156,11 +165,17 @@ impl Node {
         if let Some(join) = self.join.as_mut().filter(|j| j.conn == Some(conn)) {
             join.conn = None;
             join.retry_at = Time(self.env.now.0 + RETRY);
-            tracing::info!(why, "could not join yet; trying on");
+            tracing::warn!(why, "could not join yet; trying on");
         }
     }
 
     fn on_join_answer(&mut self, conn: ConnId, answer: Answer) {
+        if let Err(unspoken) = self.env.speaks.check(u32::from(answer.version)) {
+            return self.join_failed(
+                conn,
+                &format!("the cluster's disks are written in {unspoken}"),
+            );
+        }
         let Some(cluster) = parse_hex16(&answer.cluster).filter(|_| answer.node != 0) else {
             return self.join_failed(conn, "the answer names no cluster or node");
         };
@@ -169,6 +184,7 @@ impl Node {
         self.env.identity.cluster = ClusterId(cluster);
         self.env.identity.node = NodeId(answer.node);
         self.manifest.identity = self.env.identity;
+        self.manifest.version = self.manifest.version.max(answer.version);
         for known in &answer.nodes {
             self.learn_address(NodeId(known.id), &known.address);
         }

@@ -47,9 +47,12 @@ pub mod retention;
 mod split;
 mod start;
 mod status;
+pub mod version;
+mod welcome;
 
 pub use counts::{LogCounts, NodeCounts};
 pub use ids::*;
-pub use inspect::LogView;
+pub use inspect::{LogView, VersionsView};
 pub use node::Node;
 pub use start::StartError;
+pub use version::Speaks;

@@ -244,7 +244,7 @@ impl Log {
             Output::Replicate(mut proposal) => {
                 let payload = match &proposal.value {
                     Value::Action(action) => {
-                        let encoded = codec::encode(action.as_ref());
+                        let encoded = codec::encode(env.version, action.as_ref());
                         proposal.digest = crate::format::digest(&encoded);
                         Some(Slice::copied_from(&encoded))
                     }

@@ -28,6 +28,7 @@ pub(crate) use moving::REMOVED;
 mod removing;
 mod showing;
 mod splitting;
+mod versions;
 
 use agenda::Agenda;
 pub(crate) use directing::{
@@ -37,6 +38,7 @@ use directing::{Directing, directory_members};
 use hosting::Creating;
 use moving::Move;
 use removing::Removing;
+use versions::Versioning;
 
 pub struct Node {
     pub(crate) config: NodeConfig,
@@ -48,6 +50,7 @@ pub struct Node {
     pub(crate) peers: Peers,
     pub(crate) directory: Replica<Directory>,
     directing: Directing,
+    versioning: Versioning,
     /// Deleted logs whose files are still there.
     pub(crate) removing: Removing,
     pub(crate) greetings: BTreeMap<ConnId, Greeting>,
@@ -125,6 +128,7 @@ impl Node {
         write_path: String,
     ) -> Node {
         let now = env.now;
+        let speaks = env.speaks;
         Node {
             config,
             env,
@@ -132,8 +136,15 @@ impl Node {
             creating: BTreeMap::new(),
             manifest,
             peers: Peers::default(),
-            directory: Replica::new(Directory::default(), SessionBounds::default()),
+            directory: Replica::new(
+                Directory {
+                    speaks,
+                    ..Directory::default()
+                },
+                SessionBounds::default(),
+            ),
             directing: Directing::default(),
+            versioning: Versioning::default(),
             removing: Removing::default(),
             greetings: BTreeMap::new(),
             controls: BTreeMap::new(),
@@ -363,6 +374,7 @@ impl Node {
                 answers: peer.answers(),
                 entries,
                 free_bytes: self.env.free_bytes,
+                disk_version: self.env.disk_version,
             };
             self.peers.send(
                 &mut self.env,

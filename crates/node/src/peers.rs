@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
@@ -18,7 +19,9 @@ use crate::env::{Env, Place};
 use crate::format::Frame;
 use crate::format::frame::encode_control;
 use crate::op::{BLOCK, ConnId};
-use crate::replicate::{Link, WELCOME};
+use crate::replicate::Link;
+use crate::version::{self, Speaks};
+use crate::welcome::Welcome;
 use crate::{DiskId, LogId};
 
 #[derive(Default)]
@@ -53,6 +56,10 @@ pub struct Peer {
     pub lacks: BTreeSet<LogId>,
     /// By its last greeting.
     pub standing: Option<Standing>,
+    /// By its last greeting.
+    pub speaks: Option<Speaks>,
+    /// What its disk is written in, at least: by its heartbeats.
+    pub disk_version: u8,
     seen: Option<Seen>,
 }
 
@@ -85,6 +92,8 @@ impl Peer {
             free_bytes: u64::MAX,
             lacks: BTreeSet::new(),
             standing: None,
+            speaks: None,
+            disk_version: version::FIRST,
             seen: None,
         }
     }
@@ -229,15 +238,19 @@ impl Peers {
 
     pub fn send(&mut self, env: &mut Env, to: NodeId, frame: &Frame) {
         let peer = self.get_or_add(to);
-        if peer.outbound.len() > OUTBOUND_BYTES_MAX || !peer.link.is_up() {
+        let Link::Up(_, version) = peer.link else {
             return; // Messages may be lost.
+        };
+        if peer.outbound.len() > OUTBOUND_BYTES_MAX {
+            return;
         }
-        peer.outbound.extend_from_slice(&encode_control(frame));
+        peer.outbound
+            .extend_from_slice(&encode_control(version, frame));
         Peers::flush(env, peer);
     }
 
     fn flush(env: &mut Env, peer: &mut Peer) {
-        if let Link::Up(conn) = peer.link
+        if let Link::Up(conn, _) = peer.link
             && !peer.sending
             && !peer.outbound.is_empty()
         {
@@ -258,7 +271,7 @@ impl Peers {
         peer.link = Link::Greeting(conn, env.now);
         let hello = env.hello(id, "control", LogId(0));
         env.send_bytes(conn, &hello);
-        env.receive(conn, Buffer::new(BLOCK), 0..WELCOME.len(), true);
+        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
     /// The answer to our first line. True when the way to the peer is open (again).
@@ -268,38 +281,33 @@ impl Peers {
         id: NodeId,
         conn: ConnId,
         buffer: Buffer,
-        bytes: &[u8],
+        got: Range<usize>,
     ) -> bool {
         let peer = self.get_or_add(id);
         if peer.link.conn() != Some(conn) {
             return false;
         }
-        if matches!(peer.link, Link::Greeting(..)) && bytes == WELCOME {
-            peer.link = Link::Up(conn);
-            peer.up_at = env.now;
-            peer.sending = false;
-            peer.outbound.clear();
-            peer.promise_told.clear();
-            env.receive(conn, buffer, 0..BLOCK, false);
-            return true;
+        match peer.link.answer(env, &buffer, &got) {
+            Welcome::Taken { version } => {
+                peer.link = Link::Up(conn, version);
+                peer.up_at = env.now;
+                peer.sending = false;
+                peer.outbound.clear();
+                peer.promise_told.clear();
+                env.receive(conn, buffer, 0..BLOCK, false);
+                return true;
+            }
+            Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
+            Welcome::Refused(said) => {
+                tracing::warn!(peer = id.0, said, "a peer refuses this node");
+                peer.link = Link::Down {
+                    retry_at: Time(env.now.0 + 1_000_000),
+                };
+                self.call_us_removed |= said.starts_with("removed");
+                env.close(conn);
+            }
+            Welcome::Nonsense => self.on_broken(env, id, conn),
         }
-        if bytes == &b"error"[..WELCOME.len()] {
-            // Why, follows.
-            env.receive(conn, buffer, 0..BLOCK, false);
-            return false;
-        }
-        if let Some(refusal) = bytes.strip_prefix(b"or ") {
-            let said = String::from_utf8_lossy(refusal).trim_end().to_string();
-            tracing::warn!(peer = id.0, said, "a peer refuses this node");
-            self.call_us_removed |= refusal.starts_with(b"removed");
-            let peer = self.get_or_add(id);
-            peer.link = Link::Down {
-                retry_at: Time(env.now.0 + 1_000_000),
-            };
-            env.close(conn);
-            return false;
-        }
-        self.on_broken(env, id, conn);
         false
     }
 

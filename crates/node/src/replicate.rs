@@ -5,6 +5,8 @@
 //! Errors: a broken connection is dialled again and everything unchosen is sent once more. A
 //!         follower slower than the ring skips what is chosen and catches up by itself.
 
+use std::ops::Range;
+
 use paxos::{NodeId, Term, Time};
 
 use crate::buffer::{Buffer, Slice};
@@ -13,6 +15,7 @@ use crate::format::DataHeader;
 use crate::format::frame::ProposeHeader;
 use crate::log::Log;
 use crate::op::{BLOCK, ConnId};
+use crate::welcome::{self, Welcome};
 
 pub struct Follower {
     link: Link,
@@ -26,10 +29,6 @@ pub struct Follower {
     rests: bool,
 }
 
-/// A peer's answer to our first line, if it takes us. However it arrives in pieces, it is waited for
-/// whole: what comes behind it is none of it.
-pub const WELCOME: &[u8] = b"ok\n";
-
 pub enum Link {
     Down {
         retry_at: Time,
@@ -38,14 +37,15 @@ pub enum Link {
     Connecting(ConnId, Time),
     /// Our first line is out, the peer's answer is not in. Since then.
     Greeting(ConnId, Time),
-    Up(ConnId),
+    /// All frames are in this version.
+    Up(ConnId, u8),
 }
 
 impl Link {
     pub fn conn(&self) -> Option<ConnId> {
         match self {
             Link::Down { .. } => None,
-            Link::Connecting(c, _) | Link::Greeting(c, _) | Link::Up(c) => Some(*c),
+            Link::Connecting(c, _) | Link::Greeting(c, _) | Link::Up(c, _) => Some(*c),
         }
     }
 
@@ -55,12 +55,24 @@ impl Link {
             Link::Connecting(_, since) | Link::Greeting(_, since) => {
                 env.now.0 > since.0 + env.limits.connect_timeout
             }
-            Link::Down { .. } | Link::Up(_) => false,
+            Link::Down { .. } | Link::Up(..) => false,
+        }
+    }
+
+    /// What was received so far in answer to our first line. Later nothing is to be received.
+    pub fn answer(&self, env: &Env, buffer: &Buffer, got: &Range<usize>) -> Welcome {
+        if !matches!(self, Link::Greeting(..)) {
+            return Welcome::Nonsense;
+        }
+        match welcome::read(env.speaks, &buffer[..got.end]) {
+            // The connection ended, or nobody says so much.
+            Welcome::NotYet if got.is_empty() || got.end == BLOCK => Welcome::Nonsense,
+            welcome => welcome,
         }
     }
 
     pub fn is_up(&self) -> bool {
-        matches!(self, Link::Up(_))
+        matches!(self, Link::Up(..))
     }
 }
 
@@ -155,7 +167,7 @@ impl Log {
                         follower.link = Link::Connecting(conn, env.now);
                     }
                 }
-                Link::Up(conn) if !follower.sending => {
+                Link::Up(conn, version) if !follower.sending => {
                     let mut slices: Vec<Slice> = Vec::new();
                     let mut bytes = 0;
                     follower.cursor = follower.cursor.max(self.ring.base());
@@ -170,7 +182,7 @@ impl Log {
                             &proposal,
                             payload_length,
                         ));
-                        slices.push(Slice::copied_from(&header.encode()));
+                        slices.push(Slice::copied_from(&header.encode(version)));
                         bytes += payload_length + slices[slices.len() - 1].len();
                         slices.extend(entry.payload.clone());
                         follower.cursor += 1;
@@ -226,7 +238,7 @@ impl Log {
         follower.link = Link::Greeting(conn, env.now);
         let hello = env.hello(peer, "data", self.id);
         env.send_bytes(conn, &hello);
-        env.receive(conn, Buffer::new(BLOCK), 0..WELCOME.len(), true);
+        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
     /// The peer's answer to our first line; later, anything at all means the end.
@@ -236,7 +248,7 @@ impl Log {
         peer: NodeId,
         conn: ConnId,
         buffer: Buffer,
-        bytes: &[u8],
+        got: Range<usize>,
     ) {
         let first = self.ring.first_beyond(self.engine.first_unchosen());
         let Some(follower) = self.followers.get_mut(&peer) else {
@@ -245,13 +257,15 @@ impl Log {
         if follower.link.conn() != Some(conn) {
             return;
         }
-        if matches!(follower.link, Link::Greeting(..)) && bytes == WELCOME {
-            follower.link = Link::Up(conn);
-            follower.cursor = first;
-            follower.sending = false;
-            env.receive(conn, buffer, 0..BLOCK, false);
-        } else {
-            self.on_data_out_broken(env, peer, conn);
+        match follower.link.answer(env, &buffer, &got) {
+            Welcome::Taken { version } => {
+                follower.link = Link::Up(conn, version);
+                follower.cursor = first;
+                follower.sending = false;
+                env.receive(conn, buffer, 0..BLOCK, false);
+            }
+            Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
+            _ => self.on_data_out_broken(env, peer, conn),
         }
     }
 

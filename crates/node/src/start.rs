@@ -63,7 +63,7 @@ impl Node {
         };
         disk.create_directory(&directory).map_err(io)?;
         Manifest::lock(disk, &directory)?;
-        let mut manifest = match Manifest::load(disk, &directory)? {
+        let mut manifest = match Manifest::load_as(config.speaks, disk, &directory)? {
             Some(manifest) => manifest,
             None => new_manifest(&config, disk)?,
         };
@@ -87,6 +87,9 @@ impl Node {
         );
         env.now = now;
         env.standing = config.standing.clone();
+        env.speaks = config.speaks;
+        env.disk_version = manifest.version;
+        env.version = config.speaks.oldest();
         env.calendar = Calendar::new(disk.wall_clock(), now);
         env.addresses = load_peers(disk, &directory, manifest.identity.node);
         let mut logs = BTreeMap::new();
@@ -135,6 +138,7 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         _ => (ClusterId::default(), NodeId(0)),
     };
     Ok(Manifest {
+        version: config.speaks.oldest(),
         identity: Identity {
             cluster,
             node,
@@ -164,6 +168,8 @@ fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
         write_bytes_max: env.limits.write_bytes_max,
         writes_in_flight_max: env.limits.writes_in_flight_max,
         calendar: env.calendar,
+        version: env.disk_version,
+        speaks: env.speaks,
     }
 }
 

@@ -15,6 +15,10 @@ struct Status {
     cluster: String,
     node: u32,
     version: &'static str,
+    /// What logs are written in.
+    cluster_version: u8,
+    /// What this node's disk is written in.
+    disk_version: u8,
     address: String,
     write_path: String,
     uptime_ms: u64,
@@ -31,6 +35,8 @@ struct NodeStatus {
     alive: bool,
     last_heard_ms: Option<u64>,
     free_bytes: Option<u64>,
+    /// Which versions, as it said last.
+    speaks: Option<String>,
     #[serde(rename = "self")]
     is_self: bool,
 }
@@ -111,6 +117,7 @@ impl Node {
             alive: true,
             last_heard_ms: None,
             free_bytes: known(self.env.free_bytes),
+            speaks: Some(self.env.speaks.to_string()),
             is_self: true,
         }];
         for (id, address) in &self.env.addresses {
@@ -123,6 +130,7 @@ impl Node {
                     .filter(|p| p.heard_at.0 > 0)
                     .map(|p| now.saturating_sub(p.heard_at.0) / 1000),
                 free_bytes: peer.and_then(|p| known(p.free_bytes)),
+                speaks: peer.and_then(|p| Some(p.speaks?.to_string())),
                 is_self: false,
             });
         }
@@ -131,6 +139,8 @@ impl Node {
             cluster: self.env.identity.cluster.to_string(),
             node: self.env.identity.node.0,
             version: self.config.version,
+            cluster_version: self.directory.versions.agreed,
+            disk_version: self.env.disk_version,
             address: self.env.advertise.clone(),
             write_path: self.write_path.clone(),
             uptime_ms: now.saturating_sub(self.started_at.0) / 1000,

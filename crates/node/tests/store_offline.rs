@@ -13,7 +13,7 @@ use node::store::{
     Manifest, ManifestError, ManifestLog, NewRecord, OfflineError, ReadOffline, RecordContext,
     Store, StoreEvent, verify,
 };
-use node::{DiskId, LogId};
+use node::{DiskId, LogId, Speaks};
 use paxos::{
     Action, Checkpoint, Configuration, Digest, Era, LogState, NodeId, Offset, OpenStream,
     PromisedTerm, Slot, SlotRange, StreamPosition, Term, Value,
@@ -23,6 +23,7 @@ use store_kernel::{Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
     Manifest {
+        version: 1,
         identity: config(0, 1).identity,
         incarnation: 3,
         deleted: [1, 2, 3, 5].map(LogId).into(),
@@ -61,7 +62,7 @@ fn node_directory(length: u64, batch_max: u64) -> (MemoryDisk, LogState) {
     let mut tag = 0;
     let mut append = |store: &mut Store, state: &mut LogState, slots, value: Value, payload| {
         let digest = match (&value, &payload) {
-            (Value::Action(action), _) => digest(&codec::encode(&**action)),
+            (Value::Action(action), _) => digest(&codec::encode(node::version::FIRST, &**action)),
             (_, Some(payload)) => {
                 let payload: &Buffer = payload;
                 digest(&payload[RECORD_HEADER..][..SlotRange::len(&slots) as usize])
@@ -541,7 +542,7 @@ fn a_manifest_comes_back_and_damage_is_not_taken_for_a_new_directory() {
         let error = Manifest::load(&mut disk, data()).unwrap_err();
         let refused = matches!(
             error,
-            ManifestError::Damaged { .. } | ManifestError::NewerFormat { .. }
+            ManifestError::Damaged { .. } | ManifestError::Version { .. }
         );
         assert!(refused, "byte {at}: {error}");
         disk.files.get_mut(&path).unwrap().truncate(at);
@@ -560,14 +561,18 @@ fn golden_manifest() {
 }
 
 #[test]
-fn a_manifest_of_the_first_version_is_read_and_knows_of_no_deleted_logs() {
-    let golden = include_str!("../testdata/manifest-1");
-    let read = Manifest::parse(golden.as_bytes(), Path::new("manifest")).unwrap();
-    let before = Manifest {
-        deleted: Default::default(),
+fn a_manifest_of_a_newer_program_says_what_to_start() {
+    let newer = Manifest {
+        version: 2,
         ..manifest()
     };
-    assert_eq!(read, before);
+    let path = Path::new("manifest");
+    let error = Manifest::parse(Speaks::THIS, &newer.encode(), path).unwrap_err();
+    let sentence = error.to_string();
+    assert!(sentence.contains("start a newer program"), "{sentence}");
+    let speaks = "1-2".parse().unwrap();
+    let read = Manifest::parse(speaks, &newer.encode(), path).unwrap();
+    assert_eq!(read, newer);
 }
 
 #[test]

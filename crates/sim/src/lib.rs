@@ -52,6 +52,7 @@ pub mod client;
 #[cfg(feature = "mutations")]
 pub mod mutations;
 pub mod scenario;
+mod upgrade;
 mod witness;
 pub mod workload;
 
@@ -64,4 +65,5 @@ pub use random::{PerMillion, Random};
 pub use scenario::{Cluster, Failure, Scenario, each_seed};
 pub use swarm::{Act, Swarm};
 pub use trace::Trace;
+pub use upgrade::Upgrade;
 pub use world::{Limits, Outcome, World};

@@ -37,6 +37,7 @@ use crate::client::{
 use crate::host::{HostId, Start};
 use crate::random::Random;
 use crate::swarm::Swarm;
+use crate::upgrade::{Programs, Upgrade};
 use crate::world::{Limits, Outcome, World};
 
 /// All that a run depends on besides the code: as TOML it is a script that can be replayed.
@@ -68,6 +69,9 @@ pub struct Scenario {
     /// So many times somebody changes weights and members; a few nodes have none in the beginning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub member_changes: u64,
+    /// Nodes of two program versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade: Option<Upgrade>,
     /// How long the nemesis does harm.
     pub harm_us: u64,
     /// At the latest after so many steps.
@@ -98,6 +102,7 @@ pub struct Cluster {
     pub writers: Vec<HostId>,
     pub readers: Vec<HostId>,
     pub chains: Vec<SharedChain>,
+    pub(crate) programs: Option<Programs>,
     scenario: Scenario,
 }
 
@@ -136,6 +141,7 @@ impl Scenario {
             begin_well: false,
             auxiliary: false,
             member_changes: 0,
+            upgrade: None,
             harm_us: 10_000_000,
             harm_steps_max: None,
             dark_us: 0,
@@ -185,6 +191,7 @@ impl Scenario {
             writers: Vec::new(),
             readers: Vec::new(),
             chains: Vec::new(),
+            programs: None,
             scenario: self.clone(),
         };
         for log in &self.logs {

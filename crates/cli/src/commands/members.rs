@@ -310,7 +310,7 @@ fn render_plan(planned: &Planned) -> String {
 }
 
 fn render(members: &Members) -> String {
-    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE"]);
+    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE", "SPEAKS"]);
     for node in &members.nodes {
         let state = match (node.alive, node.leaving) {
             (true, false) => "alive",
@@ -325,6 +325,7 @@ fn render(members: &Members) -> String {
             zone.into(),
             node.kind.as_str().into(),
             comfy_table::Cell::new(state),
+            format!("up to {}", node.newest_version).into(),
         ]);
     }
     let mut logs = show::table(&["LOG", "NODE", "ROLE", "WEIGHT", "WANTED", "HOLDS", "OF"]);
@@ -349,7 +350,8 @@ fn render(members: &Members) -> String {
             waiting.extend(log.steps.iter().map(|step| format!("  {step}")));
         }
     }
-    let mut parts = vec![show::lines(&nodes), show::lines(&logs)];
+    let version = format!("the cluster is at version {}", members.cluster_version);
+    let mut parts = vec![show::lines(&nodes), version, show::lines(&logs)];
     if !members.removed.is_empty() {
         let removed: Vec<String> = members.removed.iter().map(ToString::to_string).collect();
         parts.push(format!("removed for ever: {}", removed.join(", ")));

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Timeouts};
 use linux::{Kernel, KernelConfig, LinuxDisk};
-use node::{ClusterId, Node};
+use node::{ClusterId, Node, Speaks};
 use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
 
 use crate::arguments::Global;
@@ -33,6 +33,10 @@ the environment, as LOGBERG_DATA, LOGBERG_LISTEN and so on. An argument wins ove
 the environment over the file.
 
 SIGTERM hands leadership over, flushes, and ends with 0; a second one ends at once.
+
+To upgrade, stop one node after the other and start it again as the newer program (`logberg status` shows
+what each speaks). Once all have spoken a newer version for --version-settle, there is no way back.
+
 There is no authentication yet: listen on addresses that only friends can reach.";
 
 /// Run one node of a cluster
@@ -69,6 +73,10 @@ pub struct Arguments {
     /// Refuse appends when less than this is free on the disk
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes, env = "LOGBERG_DISK_RESERVE", hide_env_values = true)]
     disk_reserve: Option<u64>,
+    /// Go on in a newer version for good when all nodes have spoken it for so many seconds: until
+    /// then each can go back to its older program
+    #[arg(long, value_name = "SECONDS", env = "LOGBERG_VERSION_SETTLE", hide_env_values = true)]
+    version_settle: Option<u64>,
     /// Read settings from a TOML file
     #[arg(long, value_name = "FILE", env = "LOGBERG_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
@@ -78,11 +86,16 @@ pub struct Arguments {
     /// End when the process that started us ends, whose id may be said
     #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, hide = true)]
     die_with_parent: Option<Option<i32>>,
+    /// For tests of upgrades: be the program that speaks these versions. A version that this program does
+    /// not have differs from its newest in the number only
+    #[arg(long, value_name = "OLDEST-NEWEST", hide = true)]
+    speaks: Option<Speaks>,
 }
 
 impl Arguments {
     pub fn run(self, _global: &Global) -> Result<()> {
         let print = self.print_config;
+        let speaks = self.speaks;
         if let Some(parent) = self.die_with_parent {
             linux::die_with_parent().context("cannot be tied to the starting process")?;
             // It may have ended before we could ask, and then somebody else is our parent.
@@ -95,7 +108,9 @@ impl Arguments {
         if print {
             return show::print(settings.effective().to_toml()?.trim_end());
         }
-        serve(settings.node_config()?)
+        let mut config = settings.node_config()?;
+        config.speaks = speaks.unwrap_or_default();
+        serve(config)
     }
 
     fn settings(self) -> Result<Settings> {
@@ -115,6 +130,7 @@ impl Arguments {
             kind: self.kind.or(file.kind),
             catch_up_rate: self.catch_up_rate.or(file.catch_up_rate),
             disk_reserve: self.disk_reserve.or(file.disk_reserve),
+            version_settle: self.version_settle.or(file.version_settle),
         })
     }
 }
@@ -149,6 +165,8 @@ impl Settings {
         }
         let zone = all.zone.filter(|zone| zone != "-").unwrap_or_default();
         let standing = Standing::new(&zone, all.kind.unwrap_or_default());
+        let settle = all.version_settle.map(|seconds| seconds.saturating_mul(1_000_000));
+        limits.version_settle = settle.unwrap_or(limits.version_settle);
         let listen = all.listen.unwrap_or_default();
         Ok(NodeConfig {
             directory,
@@ -162,6 +180,7 @@ impl Settings {
             standing: standing.map_err(Failure::usage)?,
             limits,
             version: env!("CARGO_PKG_VERSION"),
+            speaks: Speaks::THIS,
         })
     }
 }

@@ -61,8 +61,8 @@ impl Arguments {
 
 fn render(status: &Status) -> String {
     let mut parts = vec![format!(
-        "cluster {}, seen by node {} at {} (logberg {}, {})",
-        status.cluster, status.node, status.address, status.version, status.write_path
+        "cluster {}, version {}, seen by node {} at {} (logberg {}, {})",
+        status.cluster, status.cluster_version, status.node, status.address, status.version, status.write_path
     )];
     parts.push(nodes(&status.nodes));
     parts.push(logs(&status.logs));
@@ -78,7 +78,7 @@ fn render(status: &Status) -> String {
 }
 
 fn nodes(nodes: &[NodeStatus]) -> String {
-    let mut table = show::table(&["NODE", "ADDRESS", "STATE", "HEARD", "FREE"]);
+    let mut table = show::table(&["NODE", "ADDRESS", "STATE", "HEARD", "FREE", "SPEAKS"]);
     for node in nodes {
         let state = match (node.is_self, node.alive) {
             (true, _) => "answers",
@@ -97,6 +97,7 @@ fn nodes(nodes: &[NodeStatus]) -> String {
             state.into(),
             show::number(heard),
             show::number(free),
+            node.speaks.as_deref().unwrap_or_default().into(),
         ]);
     }
     show::lines(&table)

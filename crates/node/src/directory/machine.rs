@@ -6,7 +6,7 @@ use commands::{StateMachine, Unknown};
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 
-use super::{Command, Directory, LogEntry, NodeEntry};
+use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
 use crate::LogId;
 use crate::membership::registry::Members;
 
@@ -18,13 +18,23 @@ struct Page {
     logs: BTreeMap<u32, LogEntry>,
     #[serde(default)]
     members: Members,
+    #[serde(default)]
+    versions: Versions,
 }
 
 impl StateMachine for Directory {
     /// There are no answers: who asked for something looks whether it is there.
     fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown> {
-        let command: Command = serde_json::from_slice(command).map_err(unknown)?;
-        Directory::apply(self, &command);
+        #[derive(Deserialize)]
+        struct Mark {
+            #[serde(default = "super::first_version")]
+            written_in: u8,
+        }
+        // What a newer version says may be no command to us, and says which it is all the same.
+        let mark: Mark = serde_json::from_slice(command).map_err(unknown)?;
+        self.check(mark.written_in)?;
+        let marked: Marked<Command> = serde_json::from_slice(command).map_err(unknown)?;
+        Directory::apply(self, &marked.command);
         Ok(Vec::new())
     }
 
@@ -37,12 +47,14 @@ impl StateMachine for Directory {
             nodes: nodes.collect(),
             logs: logs.collect(),
             members: self.members.clone(),
+            versions: self.versions,
         };
         serde_json::to_vec(&page).expect("numbers and text are always JSON")
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), Unknown> {
         let page: Page = serde_json::from_slice(snapshot).map_err(unknown)?;
+        self.check(page.versions.agreed)?;
         let nodes = page
             .nodes
             .into_iter()
@@ -54,9 +66,18 @@ impl StateMachine for Directory {
             logs: logs.collect(),
             last_log: LogId(page.last_log),
             members: page.members,
+            versions: page.versions,
+            speaks: self.speaks,
             went_on_alone: self.went_on_alone,
         };
         Ok(())
+    }
+}
+
+impl Directory {
+    fn check(&self, version: u8) -> Result<u8, Unknown> {
+        let checked = self.speaks.check(u32::from(version));
+        checked.map_err(|unspoken| Unknown(unspoken.to_string()))
     }
 }
 
@@ -89,6 +110,26 @@ mod tests {
         restored.restore(&directory.snapshot()).unwrap();
         assert_eq!(restored, directory);
         assert!(restored.is_deleted(LogId(1)));
+    }
+
+    #[test]
+    fn a_command_in_a_version_that_is_not_spoken_is_refused_with_the_remedy() {
+        let command = Command::SetVoters { voters: 3 };
+        let mut directory = Directory::default();
+        let refused = StateMachine::apply(&mut directory, &command.encode(2)).unwrap_err();
+        assert!(
+            refused.to_string().contains("start a newer program"),
+            "{refused}"
+        );
+        assert!(StateMachine::apply(&mut directory, br#"{"written_in":2,"command":"x"}"#).is_err());
+        assert_eq!(directory, Directory::default());
+        directory.speaks = "1-2".parse().unwrap();
+        StateMachine::apply(&mut directory, &command.encode(2)).unwrap();
+        StateMachine::apply(&mut directory, &command.encode(1)).unwrap();
+        assert_eq!(directory.voters, 3);
+        let command = Command::PrepareVersion { version: 2 };
+        StateMachine::apply(&mut directory, &command.encode(2)).unwrap();
+        assert_eq!(directory.versions.prepared, 2);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! Fixed-width little-endian integers, lists with a count in front, sums with a tag in front. Every
 //! value has exactly one encoding, so that equal values have equal digests; anything else is
-//! refused. What is stored or sent on its own begins with [`VERSION`].
+//! refused. What is stored or sent on its own begins with the version that it is written in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +15,7 @@ use paxos::{
 };
 use thiserror::Error;
 
-/// Of everything in this module.
-pub const VERSION: u8 = 1;
+use crate::version::{Speaks, Unspoken};
 
 /// Why bytes are not a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
@@ -25,8 +24,8 @@ pub enum DecodeError {
     Short,
     #[error("{0} bytes follow the value")]
     Trailing(usize),
-    #[error("written in version {0}, and this program knows only up to version 1: upgrade it")]
-    NewerVersion(u8),
+    #[error("written in {0}")]
+    Version(#[from] Unspoken),
     #[error(
         "action {0} is unknown to this program, so it cannot apply it: upgrade this node to the version of its peers"
     )]
@@ -99,19 +98,18 @@ pub trait Encode: Sized {
 }
 
 /// A value that is stored or sent on its own: version, then value, then nothing.
-pub fn encode<T: Encode>(value: &T) -> Vec<u8> {
-    let mut out = vec![VERSION];
+pub fn encode<T: Encode>(version: u8, value: &T) -> Vec<u8> {
+    let mut out = vec![version];
     value.put(&mut out);
     out
 }
 
-pub fn decode<T: Encode>(bytes: &[u8]) -> Result<T, DecodeError> {
+pub fn decode<T: Encode>(speaks: Speaks, bytes: &[u8]) -> Result<T, DecodeError> {
     let mut from = Reader::new(bytes);
     match u8::parse(&mut from)? {
-        VERSION => {}
         0 => return Err(DecodeError::Invalid("version 0")),
-        newer => return Err(DecodeError::NewerVersion(newer)),
-    }
+        found => speaks.check(u32::from(found))?,
+    };
     let value = T::parse(&mut from)?;
     from.finish()?;
     Ok(value)

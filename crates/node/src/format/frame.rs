@@ -26,6 +26,7 @@ use thiserror::Error;
 use super::codec::{self, DecodeError, Encode, Reader};
 use super::record::PAYLOAD_BYTES_MAX;
 use crate::LogId;
+use crate::version::{Speaks, Unspoken};
 
 pub const CONTROL_PREFIX: usize = 24;
 pub const DATA_HEADER: usize = 96;
@@ -33,7 +34,6 @@ pub const DATA_HEADER: usize = 96;
 /// States of logs with many streams travel in one frame.
 pub const BODY_BYTES_MAX: u32 = 64 << 20;
 
-const VERSION: u8 = 1;
 /// "LBct"
 const CONTROL_MAGIC: u32 = u32::from_le_bytes(*b"LBct");
 /// "LBdt"
@@ -60,6 +60,8 @@ pub struct Heartbeat {
     /// `LeaderStatus` and `FollowerStatus` only.
     pub entries: Vec<(LogId, Message)>,
     pub free_bytes: u64,
+    /// No program that does not speak it starts on the sender's disk any more.
+    pub disk_version: u8,
 }
 
 /// Asks for the stream's bytes `from..to`, for storing as bytes only.
@@ -137,10 +139,8 @@ pub struct BytesHeader {
 pub enum FrameError {
     #[error("the peer does not speak frames here")]
     Magic,
-    #[error(
-        "the peer speaks version {0} of the frames, this node only version 1: upgrade this node"
-    )]
-    Version(u8),
+    #[error("a frame in {0}")]
+    Version(#[from] Unspoken),
     #[error("a frame arrived damaged")]
     Checksum,
     #[error("a frame of {0} bytes is too long")]
@@ -153,6 +153,16 @@ pub enum FrameError {
     Body(#[from] DecodeError),
 }
 
+impl FrameError {
+    /// The peer should have known that this program does not speak it.
+    pub fn is_of_version(&self) -> bool {
+        matches!(
+            self,
+            FrameError::Version(_) | FrameError::Body(DecodeError::Version(_))
+        )
+    }
+}
+
 const ENGINE: u8 = 1;
 const HEARTBEAT: u8 = 2;
 const FETCH_BYTES: u8 = 3;
@@ -161,7 +171,7 @@ const BYTES_NOT_HERE: u8 = 4;
 const PROPOSE: u8 = 1;
 const BYTES: u8 = 2;
 
-pub fn encode_control(frame: &Frame) -> Vec<u8> {
+pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
     let (kind, log) = match frame {
         Frame::Engine { log, message } => {
@@ -193,7 +203,7 @@ pub fn encode_control(frame: &Frame) -> Vec<u8> {
     );
     let mut prefix = Vec::with_capacity(CONTROL_PREFIX);
     CONTROL_MAGIC.put(&mut prefix);
-    prefix.extend_from_slice(&[VERSION, kind, 0, 0]);
+    prefix.extend_from_slice(&[version, kind, 0, 0]);
     log.0.put(&mut prefix);
     (body.len() as u32).put(&mut prefix);
     crc32c::crc32c(body).put(&mut prefix);
@@ -202,7 +212,10 @@ pub fn encode_control(frame: &Frame) -> Vec<u8> {
     out
 }
 
-pub fn decode_control_prefix(bytes: &[u8; CONTROL_PREFIX]) -> Result<ControlPrefix, FrameError> {
+pub fn decode_control_prefix(
+    speaks: Speaks,
+    bytes: &[u8; CONTROL_PREFIX],
+) -> Result<ControlPrefix, FrameError> {
     let mut from = Reader::new(bytes);
     let from = &mut from;
     if u32::parse(from)? != CONTROL_MAGIC {
@@ -220,9 +233,7 @@ pub fn decode_control_prefix(bytes: &[u8; CONTROL_PREFIX]) -> Result<ControlPref
     if u32::parse(from)? != crc32c::crc32c(&bytes[..20]) {
         return Err(FrameError::Checksum);
     }
-    if version != VERSION {
-        return Err(FrameError::Version(version));
-    }
+    speaks.check(u32::from(version))?;
     if zero != 0 {
         return Err(FrameError::Invalid("unused bytes are not zero"));
     }
@@ -298,7 +309,7 @@ impl DataHeader {
         }
     }
 
-    pub fn encode(&self) -> [u8; DATA_HEADER] {
+    pub fn encode(&self, version: u8) -> [u8; DATA_HEADER] {
         let mut out = Vec::with_capacity(DATA_HEADER);
         let (kind, value) = match self {
             DataHeader::Propose(header) => match header.value {
@@ -309,7 +320,7 @@ impl DataHeader {
             DataHeader::Bytes(_) => (BYTES, 0),
         };
         DATA_MAGIC.put(&mut out);
-        out.extend_from_slice(&[VERSION, kind, value, 0]);
+        out.extend_from_slice(&[version, kind, value, 0]);
         self.log().0.put(&mut out);
         (self.payload_length() as u32).put(&mut out);
         self.digest().0.put(&mut out);
@@ -342,7 +353,7 @@ impl DataHeader {
         bytes
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<DataHeader, FrameError> {
+    pub fn decode(speaks: Speaks, bytes: &[u8]) -> Result<DataHeader, FrameError> {
         let bytes = bytes.get(..DATA_HEADER).ok_or(DecodeError::Short)?;
         let mut reader = Reader::new(bytes);
         let from = &mut reader;
@@ -352,10 +363,7 @@ impl DataHeader {
         if bytes[92..] != crc32c::crc32c(&bytes[..92]).to_le_bytes() {
             return Err(FrameError::Checksum);
         }
-        let version = u8::parse(from)?;
-        if version != VERSION {
-            return Err(FrameError::Version(version));
-        }
+        let version = speaks.check(u32::from(u8::parse(from)?))?;
         let kind = u8::parse(from)?;
         let value = u8::parse(from)?;
         u8::parse(from)?;
@@ -404,7 +412,7 @@ impl DataHeader {
         };
         header.check()?;
         // One header, one encoding: what this version does not use must be zero.
-        if header.encode() != bytes {
+        if header.encode(version) != bytes {
             return Err(FrameError::Invalid("unused bytes are not zero"));
         }
         Ok(header)
@@ -463,14 +471,14 @@ impl ProposeHeader {
     }
 
     /// The proposal, its action decoded from the payload.
-    pub fn proposal(&self, payload: &[u8]) -> Result<Proposal, FrameError> {
+    pub fn proposal(&self, speaks: Speaks, payload: &[u8]) -> Result<Proposal, FrameError> {
         Ok(Proposal {
             term: self.term,
             slots: self.slots,
             value: match self.value {
                 ProposedValue::NoOp => Value::NoOp,
                 ProposedValue::Content { stream, offset } => Value::Content { stream, offset },
-                ProposedValue::Action => Value::Action(Arc::new(codec::decode(payload)?)),
+                ProposedValue::Action => Value::Action(Arc::new(codec::decode(speaks, payload)?)),
             },
             digest: self.digest,
             chosen_up_to: self.chosen_up_to,
@@ -489,12 +497,13 @@ impl Encode for LogId {
 }
 
 impl Encode for Heartbeat {
-    const BYTES_MIN: usize = 28;
+    const BYTES_MIN: usize = 29;
     fn put(&self, out: &mut Vec<u8>) {
         self.round.put(out);
         self.answers.put(out);
         self.entries.put(out);
         self.free_bytes.put(out);
+        self.disk_version.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Heartbeat, DecodeError> {
         let heartbeat = Heartbeat {
@@ -502,6 +511,7 @@ impl Encode for Heartbeat {
             answers: u64::parse(from)?,
             entries: Vec::parse(from)?,
             free_bytes: u64::parse(from)?,
+            disk_version: u8::parse(from)?,
         };
         let is_status = |message: &Message| {
             matches!(

@@ -1,7 +1,7 @@
 //! The first block of a segment file: whose it is, and what came before.
 //!
 //! ```text
-//!   0 ┬ magic "LOGBERGS" ─ checksum u32 ─ format version u32
+//!   0 ┬ magic "LOGBERGS" ─ checksum u32 ─ version u32
 //!  16 ┼ cluster 16 bytes
 //!  32 ┼ disk 16 bytes
 //!  48 ┼ node u32 ─ log u32
@@ -21,14 +21,15 @@ use thiserror::Error;
 
 use super::codec::{DecodeError, Encode, Reader};
 use crate::op::BLOCK;
+use crate::version::{Speaks, Unspoken};
 use crate::{ClusterId, DiskId, Identity, LogId};
-
-pub const SEGMENT_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"LOGBERGS";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
+    /// Of everything in the segment.
+    pub version: u8,
     pub identity: Identity,
     pub log: LogId,
     pub number: u64,
@@ -63,10 +64,8 @@ pub enum SegmentError {
     /// Nothing was ever written here, or not all of it.
     #[error("it has no valid first block")]
     NoHeader,
-    #[error(
-        "it is written in format {0}, and this program knows only up to format {SEGMENT_VERSION}: start a newer program"
-    )]
-    NewerFormat(u32),
+    #[error("it is written in {0}")]
+    Version(#[from] Unspoken),
     #[error("it belongs to another cluster: point the node at its own directory")]
     OtherCluster,
     #[error("it belongs to node {0}: point the node at its own directory")]
@@ -86,7 +85,7 @@ impl SegmentHeader {
         let mut out = Vec::with_capacity(BLOCK);
         out.extend_from_slice(&MAGIC);
         0u32.put(&mut out);
-        SEGMENT_VERSION.put(&mut out);
+        u32::from(self.version).put(&mut out);
         out.extend_from_slice(&self.identity.cluster.0);
         out.extend_from_slice(&self.identity.disk.0);
         self.identity.node.put(&mut out);
@@ -105,10 +104,10 @@ impl SegmentHeader {
         out
     }
 
-    pub fn decode(block: &[u8]) -> Result<SegmentHeader, SegmentError> {
+    pub fn decode(speaks: Speaks, block: &[u8]) -> Result<SegmentHeader, SegmentError> {
         let block = block.get(..BLOCK).ok_or(SegmentError::NoHeader)?;
         let mut from = Reader::new(block);
-        parse_header(&mut from, block).map_err(|_| SegmentError::NoHeader)?
+        parse_header(speaks, &mut from, block).map_err(|_| SegmentError::NoHeader)?
     }
 
     /// Refuses a file that is not that segment of that log in that node's directory.
@@ -139,6 +138,7 @@ fn block_checksum(block: &[u8]) -> u32 {
 }
 
 fn parse_header(
+    speaks: Speaks,
     from: &mut Reader<'_>,
     block: &[u8],
 ) -> Result<Result<SegmentHeader, SegmentError>, DecodeError> {
@@ -147,14 +147,15 @@ fn parse_header(
     if magic != MAGIC || checksum != block_checksum(block) {
         return Ok(Err(SegmentError::NoHeader));
     }
-    let version = u32::parse(from)?;
-    if version != SEGMENT_VERSION {
-        return Ok(Err(SegmentError::NewerFormat(version)));
-    }
+    let version = match speaks.check(u32::parse(from)?) {
+        Ok(version) => version,
+        Err(unspoken) => return Ok(Err(unspoken.into())),
+    };
     let cluster = ClusterId(sixteen(from)?);
     let disk = DiskId(sixteen(from)?);
     let node = NodeId::parse(from)?;
     Ok(Ok(SegmentHeader {
+        version,
         identity: Identity {
             cluster,
             node,

@@ -14,6 +14,8 @@ use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
 use crate::op::{ConnId, Received};
 use crate::peers::Seen;
+use crate::version::Speaks;
+use crate::welcome;
 use crate::{DiskId, LogId};
 
 const CONTROL_BUFFER: usize = 64 << 10;
@@ -21,27 +23,14 @@ const CONTROL_BUFFER: usize = 64 << 10;
 const CONTROL_BYTES_MAX: usize = 64 << 20;
 
 impl Node {
-    /// `peer kind=control|data …`: checks that it is who we think, and of our cluster.
+    /// `peer kind=control|data …`: checks that it is who we think, and of our cluster. Keys that we
+    /// do not know are a newer node's, and are passed over.
     pub(super) fn on_peer_greeting(
         &mut self,
         conn: ConnId,
         request: &Request,
         rest: &[u8],
     ) -> Result<(), Refusal> {
-        let keys = [
-            "kind",
-            "log",
-            "cluster",
-            "from",
-            "to",
-            "disk",
-            "incarnation",
-            "nonce",
-            "address",
-            "zone",
-            "node-kind",
-        ];
-        request.allow(0, &keys)?;
         let bad = |what: &str| Refusal::new("bad-request", what.to_string());
         let cluster = request.require("cluster")?;
         let own = self.env.identity.cluster.to_string();
@@ -91,6 +80,12 @@ impl Node {
             )));
         }
         let standing = Standing::parse(request)?;
+        let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
+        let needed = self.directory.versions.agreed;
+        let version = self.check_speaks(&format!("node {from}"), speaks, needed);
+        let version = version.inspect_err(|refusal| {
+            tracing::warn!(peer = from.0, why = refusal.sentence, "a peer is refused");
+        })?;
         let seen = Seen {
             disk: DiskId(disk),
             incarnation: number("incarnation")?,
@@ -109,13 +104,14 @@ impl Node {
         self.learn_address(from, &address);
         match request.require("kind")? {
             "control" => {
+                self.peers.get_or_add(from).speaks = Some(speaks);
                 if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
                     self.controls.remove(&old);
                     self.env.close(old);
                 }
                 self.env.conns.insert(conn, Place::ControlIn(from));
                 self.controls.insert(conn, rest.to_vec());
-                self.env.send_bytes(conn, b"ok\n");
+                self.env.send_bytes(conn, &welcome::line(version));
                 self.env
                     .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
             }
@@ -132,7 +128,7 @@ impl Node {
                     return Err(bad("a peer waits for the answer to its first line"));
                 }
                 self.env.conns.insert(conn, Place::DataIn(id, from));
-                log.add_source(&mut self.env, conn, from);
+                log.add_source(&mut self.env, conn, from, version);
             }
             other => return Err(bad(&format!("unknown kind {other:?}"))),
         }
@@ -179,7 +175,8 @@ impl Node {
             let Some(prefix) = rest.first_chunk::<CONTROL_PREFIX>() else {
                 break;
             };
-            let prefix = decode_control_prefix(prefix).map_err(|e| e.to_string())?;
+            let prefix = decode_control_prefix(self.env.speaks, prefix);
+            let prefix = prefix.map_err(|e| self.counts.refuse_frame(&e))?;
             let length = CONTROL_PREFIX + prefix.body_length();
             if length > CONTROL_BYTES_MAX {
                 return Err("a frame longer than allowed".into());
@@ -187,8 +184,8 @@ impl Node {
             if rest.len() < length {
                 break;
             }
-            let frame = decode_control_body(&prefix, &rest[CONTROL_PREFIX..length])
-                .map_err(|e| e.to_string())?;
+            let frame = decode_control_body(&prefix, &rest[CONTROL_PREFIX..length]);
+            let frame = frame.map_err(|e| self.counts.refuse_frame(&e))?;
             at += length;
             self.on_frame(peer, frame);
         }
@@ -210,6 +207,7 @@ impl Node {
             Frame::Heartbeat(heartbeat) => {
                 let now = self.env.now;
                 let state = self.peers.get_or_add(peer);
+                state.disk_version = state.disk_version.max(heartbeat.disk_version);
                 state.on_heartbeat(
                     now,
                     heartbeat.round,

@@ -157,6 +157,7 @@ impl Ask {
                     id: *node,
                     address: address.clone(),
                     disk: entry.disk.clone(),
+                    newest: entry.newest,
                 });
             }
             Action::Zone { node, zone } => {

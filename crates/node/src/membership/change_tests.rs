@@ -18,6 +18,7 @@ impl Scene {
                 id,
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
+                newest: 1,
             });
         }
         let mut scene = Scene {
@@ -122,6 +123,7 @@ fn an_id_that_was_removed_never_comes_back() {
         id: 4,
         address: "a:4".into(),
         disk: "d4".into(),
+        newest: 1,
     });
     assert!(!scene.directory.nodes.contains_key(&NodeId(4)));
     assert!(
@@ -223,6 +225,7 @@ fn an_address_keeps_the_disk() {
     let moved = NodeEntry {
         address: "b:9".into(),
         disk: "d2".into(),
+        newest: 1,
         ..NodeEntry::default()
     };
     assert_eq!(directory.nodes[&NodeId(2)], moved);

@@ -134,6 +134,7 @@ mod tests {
                 id,
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
+                newest: 1,
             });
         }
         for node in auxiliary {

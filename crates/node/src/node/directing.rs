@@ -62,6 +62,7 @@ impl Node {
                 self.dirty.insert(log);
                 if log == DIRECTORY && !self.logs.get(&log).is_some_and(|l| l.is_leading()) {
                     self.refuse_requests();
+                    self.forget_settling();
                 }
             }
             _ => {}
@@ -76,8 +77,7 @@ impl Node {
     pub(super) fn propose_commands(&mut self, commands: &[Command]) -> bool {
         let mut batch = Batch::default();
         for command in commands {
-            let bytes = serde_json::to_vec(command);
-            batch.command(&bytes.expect("numbers and text are always JSON"));
+            batch.command(&command.encode(self.env.version));
         }
         let Some(log) = self.logs.get_mut(&DIRECTORY) else {
             return false;
@@ -189,6 +189,7 @@ impl Node {
                 id: own.0,
                 address,
                 disk,
+                newest: self.env.speaks.newest(),
             });
         }
         self.describe_nodes();
@@ -204,6 +205,7 @@ impl Node {
                 retention: Retention::default(),
             });
         }
+        self.raise_version();
         self.shorten_directory();
     }
 }

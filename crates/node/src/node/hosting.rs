@@ -112,6 +112,7 @@ impl Node {
             return self.save_manifest(); // It lists more than what was written.
         }
         self.on_unlisted();
+        self.on_version_written();
         if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
             return self.on_joined_durably();
         }

@@ -18,6 +18,8 @@ struct Shown<'a> {
     /// That answers.
     node: u32,
     version: u64,
+    /// What logs are written in.
+    cluster_version: u8,
     nodes: Vec<ShownNode<'a>>,
     logs: Vec<ShownLog<'a>>,
     removed: &'a BTreeSet<u32>,
@@ -31,6 +33,8 @@ struct ShownNode<'a> {
     kind: NodeKind,
     alive: bool,
     leaving: bool,
+    /// That it speaks.
+    newest_version: u8,
 }
 
 #[derive(Serialize)]
@@ -74,10 +78,12 @@ impl Node {
             kind: entry.kind,
             alive: alive(*node),
             leaving: members.leaving.contains(&node.0),
+            newest_version: entry.newest,
         });
         crate::status::line(&Shown {
             node: own.0,
             version: members.version,
+            cluster_version: self.directory.versions.agreed,
             nodes: nodes.collect(),
             logs: names(&self.directory)
                 .map(|(id, name)| self.shown_log(id, name))

@@ -9,6 +9,7 @@ use crate::directory::DIRECTORY;
 use crate::format::segment::{SegmentHeader, directory_name, number_of};
 use crate::op::{BLOCK, Disk};
 use crate::store::{Manifest, RecordContext, Store, StoreConfig};
+use crate::version::Speaks;
 use crate::{ClusterId, DiskId, Identity, LogId};
 
 /// The new directory, which nobody can start before [`Copied::finish`].
@@ -56,7 +57,7 @@ impl Rescue {
             let mut change = |offset: u64, piece: &mut [u8]| {
                 copied(piece.len() as u64);
                 if let Some(block) = piece.get_mut(..BLOCK).filter(|_| offset == 0)
-                    && let Ok(header) = SegmentHeader::decode(block)
+                    && let Ok(header) = SegmentHeader::decode(Speaks::THIS, block)
                 {
                     block.copy_from_slice(&SegmentHeader { identity, ..header }.encode());
                 }
@@ -135,7 +136,8 @@ impl Copied {
         let path = self.directory.join(directory_name(id));
         let random = disk.random().map_err(io_at(&path))?;
         let seed = u64::from_le_bytes(*random.first_chunk().expect("8 of 16 bytes"));
-        let config = StoreConfig::new(path, self.manifest.identity, id, seed);
+        let mut config = StoreConfig::new(path, self.manifest.identity, id, seed);
+        config.version = self.manifest.version;
         let failed = |error| RescueError::Replay { log: id, error };
         let (mut store, _, _) = Store::replay(config, disk).map_err(failed)?;
         let checkpoint = paxos::Checkpoint {

@@ -9,9 +9,11 @@ use super::{RecoverError, RecoveredRecord};
 use crate::format::DecodeError;
 use crate::format::codec;
 use crate::format::record::{RecordHeader, RecordKind, ValueKind};
+use crate::version::Speaks;
 
 /// Turns records into what the engine's recovery is told.
 pub(super) struct Feed<'a> {
+    pub speaks: Speaks,
     pub on_record: &'a mut dyn FnMut(RecoveredRecord),
     pub first_unchosen: Option<Slot>,
     /// No full checkpoint followed the corruption.
@@ -31,7 +33,7 @@ impl Feed<'_> {
             return;
         }
         self.newest = Some(*header);
-        match recovered(header, payload) {
+        match recovered(self.speaks, header, payload) {
             Ok(record) => {
                 let is_full = matches!(
                     record,
@@ -62,13 +64,14 @@ impl Feed<'_> {
 }
 
 fn recovered(
+    speaks: Speaks,
     header: &RecordHeader,
     payload: &[u8],
 ) -> Result<Option<RecoveredRecord>, DecodeError> {
     Ok(Some(match header.kind {
-        RecordKind::Checkpoint => RecoveredRecord::Checkpoint(codec::decode(payload)?),
-        RecordKind::Promise => RecoveredRecord::Promise(codec::decode(payload)?),
-        RecordKind::State => RecoveredRecord::State(codec::decode(payload)?),
+        RecordKind::Checkpoint => RecoveredRecord::Checkpoint(codec::decode(speaks, payload)?),
+        RecordKind::Promise => RecoveredRecord::Promise(codec::decode(speaks, payload)?),
+        RecordKind::State => RecoveredRecord::State(codec::decode(speaks, payload)?),
         RecordKind::Accept => RecoveredRecord::Accept {
             term: header.term,
             slots: header.slots,
@@ -78,7 +81,9 @@ fn recovered(
                     stream: header.stream,
                     offset: Offset(header.slots.start.0 - header.position.0),
                 },
-                ValueKind::Action => Value::Action(Arc::new(codec::decode::<Action>(payload)?)),
+                ValueKind::Action => {
+                    Value::Action(Arc::new(codec::decode::<Action>(speaks, payload)?))
+                }
             },
         },
         RecordKind::Bytes | RecordKind::Lost | RecordKind::Idle | RecordKind::Index => {

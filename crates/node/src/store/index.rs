@@ -12,6 +12,7 @@ use paxos::{StreamName, StreamPosition};
 use crate::format::DecodeError;
 use crate::format::codec::{Encode, Reader};
 use crate::op::BLOCK;
+use crate::version::Speaks;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentIndex {
@@ -127,12 +128,12 @@ impl SegmentIndex {
             .collect()
     }
 
-    pub fn encode(&self) -> Vec<u8> {
-        crate::format::codec::encode(self)
+    pub fn encode(&self, version: u8) -> Vec<u8> {
+        crate::format::codec::encode(version, self)
     }
 
-    pub fn decode(bytes: &[u8]) -> Result<SegmentIndex, DecodeError> {
-        crate::format::codec::decode(bytes)
+    pub fn decode(speaks: Speaks, bytes: &[u8]) -> Result<SegmentIndex, DecodeError> {
+        crate::format::codec::decode(speaks, bytes)
     }
 }
 
@@ -221,7 +222,7 @@ mod tests {
                 prop_assert!(found.is_none_or(|(range, _)| range.contains(&(at as u64))));
             }
             prop_assert_eq!(index.iter().count(), index.pieces);
-            prop_assert_eq!(SegmentIndex::decode(&index.encode()), Ok(index));
+            prop_assert_eq!(SegmentIndex::decode(Speaks::THIS, &index.encode(1)), Ok(index));
         }
     }
 }

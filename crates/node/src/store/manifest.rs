@@ -1,7 +1,7 @@
 //! The node's own page: whose directory this is, every log it hosts, and those that were deleted.
 //!
 //! ```text
-//! logberg-manifest 2 crc32c=xxxxxxxx LF      of the rest of the file
+//! logberg-manifest 1 crc32c=xxxxxxxx LF      the version; of it and the rest of the file
 //! { … } LF                                   JSON, for people to read
 //! ```
 //!
@@ -17,16 +17,17 @@ use thiserror::Error;
 
 use crate::format::segment::{directory_name, log_of};
 use crate::op::{Disk, Op, Token};
+use crate::version::{Speaks, Unspoken};
 use crate::{ClusterId, DiskId, Identity, LogId};
 
 pub const MANIFEST_FILE: &str = "manifest";
 pub const LOCK_FILE: &str = "lock";
 
-/// 1 knew of no deleted logs, and is read.
-const VERSION: u32 = 2;
-
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
+    /// What this node's disk is written in. It only grows: programs that do not speak it refuse the
+    /// directory from then on.
+    pub version: u8,
     pub identity: Identity,
     /// Which start of the node this is: increased durably before anything is sent.
     pub incarnation: u32,
@@ -47,10 +48,8 @@ pub enum ManifestError {
     Io { path: PathBuf, source: io::Error },
     #[error("{0} is in use by another process: stop that one, or choose another directory")]
     Locked(PathBuf),
-    #[error(
-        "{path} is written in format {version}, and this program knows only up to format {VERSION}: start a newer program"
-    )]
-    NewerFormat { path: PathBuf, version: u32 },
+    #[error("{path} is written in {unspoken}")]
+    Version { path: PathBuf, unspoken: Unspoken },
     #[error(
         "{path} is damaged ({reason}): restore it, or let this node join again as a new one with an empty directory"
     )]
@@ -86,7 +85,6 @@ struct Page {
     incarnation: u32,
     logs: Vec<PageLog>,
     /// First and last of each range of them.
-    #[serde(default)]
     deleted: Vec<(u32, u32)>,
 }
 
@@ -112,7 +110,16 @@ impl Manifest {
     ///
     /// Every listed log's directory is there, or this is an error.
     pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<Option<Manifest>, ManifestError> {
-        let Some(manifest) = Manifest::read(disk, directory)? else {
+        Manifest::load_as(Speaks::THIS, disk, directory)
+    }
+
+    /// As a program that speaks these versions.
+    pub fn load_as(
+        speaks: Speaks,
+        disk: &mut dyn Disk,
+        directory: &Path,
+    ) -> Result<Option<Manifest>, ManifestError> {
+        let Some(manifest) = Manifest::read(speaks, disk, directory)? else {
             return Ok(None);
         };
         match manifest.lost_logs(disk, directory)?.into_iter().next() {
@@ -141,6 +148,7 @@ impl Manifest {
     }
 
     pub(super) fn read(
+        speaks: Speaks,
         disk: &mut dyn Disk,
         directory: &Path,
     ) -> Result<Option<Manifest>, ManifestError> {
@@ -170,7 +178,7 @@ impl Manifest {
             }
         }
         contents.truncate(filled);
-        Ok(Some(Manifest::parse(&contents, &path)?))
+        Ok(Some(Manifest::parse(speaks, &contents, &path)?))
     }
 
     /// Refuses to serve another cluster from this directory.
@@ -219,15 +227,16 @@ impl Manifest {
         };
         let mut body = serde_json::to_vec_pretty(&page).expect("numbers and text are always JSON");
         body.push(b'\n');
-        let checksum = crc32c::crc32c(&body);
+        let version = self.version;
+        let checksum = checksum(u32::from(version), &body);
         let mut contents =
-            format!("logberg-manifest {VERSION} crc32c={checksum:08x}\n").into_bytes();
+            format!("logberg-manifest {version} crc32c={checksum:08x}\n").into_bytes();
         contents.append(&mut body);
         contents
     }
 
     /// The inverse of [`Manifest::encode`]. `path` is for the sentence of an error.
-    pub fn parse(contents: &[u8], path: &Path) -> Result<Manifest, ManifestError> {
+    pub fn parse(speaks: Speaks, contents: &[u8], path: &Path) -> Result<Manifest, ManifestError> {
         let damaged = |reason: &str| ManifestError::Damaged {
             path: path.to_owned(),
             reason: reason.to_owned(),
@@ -241,22 +250,22 @@ impl Manifest {
         }
         let version: Option<u32> = words.next().and_then(|word| word.parse().ok());
         let version = version.ok_or_else(|| damaged("its version"))?;
-        let checksum = words.next().and_then(|word| word.strip_prefix("crc32c="));
-        let checksum = checksum.and_then(|hex| u32::from_str_radix(hex, 16).ok());
-        if checksum != Some(crc32c::crc32c(body)) {
+        let stated = words.next().and_then(|word| word.strip_prefix("crc32c="));
+        let stated = stated.and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        if stated != Some(checksum(version, body)) {
             return Err(damaged("its checksum is wrong"));
         }
-        if version == 0 || version > VERSION {
-            return Err(ManifestError::NewerFormat {
-                path: path.to_owned(),
-                version,
-            });
-        }
+        let version = speaks.check(version);
+        let version = version.map_err(|unspoken| ManifestError::Version {
+            path: path.to_owned(),
+            unspoken,
+        })?;
         let page: Page =
             serde_json::from_slice(body).map_err(|error| damaged(&error.to_string()))?;
         let cluster = unhex(&page.cluster).ok_or_else(|| damaged("its cluster"))?;
         let disk = unhex(&page.disk).ok_or_else(|| damaged("its disk"))?;
         Ok(Manifest {
+            version,
             identity: Identity {
                 cluster: ClusterId(cluster),
                 node: NodeId(page.node),
@@ -274,6 +283,11 @@ impl Manifest {
             deleted: unrange(&page.deleted).ok_or_else(|| damaged("its deleted logs"))?,
         })
     }
+}
+
+/// So that a flipped bit is never taken for a newer program's file.
+fn checksum(version: u32, body: &[u8]) -> u32 {
+    crc32c::crc32c_append(crc32c::crc32c(&version.to_le_bytes()), body)
 }
 
 fn ranges(ids: &BTreeSet<LogId>) -> Vec<(u32, u32)> {

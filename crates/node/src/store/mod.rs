@@ -52,6 +52,7 @@ use crate::buffer::{Buffer, Pool};
 use crate::format::segment::Birth;
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::retention::Calendar;
+use crate::version::{self, Speaks};
 use crate::{Identity, LogId};
 
 #[derive(Clone, Debug)]
@@ -68,6 +69,9 @@ pub struct StoreConfig {
     pub write_bytes_max: usize,
     pub writes_in_flight_max: usize,
     pub calendar: Calendar,
+    /// Of the segments to come ([`Store::write_in`]).
+    pub version: u8,
+    pub speaks: Speaks,
 }
 
 impl StoreConfig {
@@ -82,6 +86,8 @@ impl StoreConfig {
             write_bytes_max: 4 << 20,
             writes_in_flight_max: 1,
             calendar: Calendar::default(),
+            version: version::FIRST,
+            speaks: Speaks::THIS,
         }
     }
 }
@@ -406,5 +412,5 @@ pub(crate) fn golden_index() -> Vec<u8> {
     };
     index.apply(StreamName::default(), 10..30, index::Place::Record(place));
     index.apply(StreamName::default(), 15..20, index::Place::Lost);
-    index.encode()
+    index.encode(version::FIRST)
 }

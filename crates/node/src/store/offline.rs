@@ -14,6 +14,7 @@ use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreCo
 use crate::LogId;
 use crate::format::segment::directory_name;
 use crate::op::{DirectoryEntry, Disk};
+use crate::version::Speaks;
 
 /// Yields every byte of the output that a state speaks of, in order, verified.
 ///
@@ -338,7 +339,8 @@ impl ReadOffline {
             path: path.clone(),
             source,
         })?;
-        let index = super::read::parse_index(&record[..count], successor.salt, self.log);
+        let index =
+            super::read::parse_index(Speaks::THIS, &record[..count], successor.salt, self.log);
         let index = index.map_err(|reason| OfflineError::Corrupt {
             path,
             offset: place.offset(),

@@ -15,6 +15,7 @@ use crate::LogId;
 use crate::buffer::Buffer;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
 use crate::op::{BLOCK, FileId, Op, OpenMode};
+use crate::version::Speaks;
 
 /// Reads that go on at the same time; the others wait in the order they came. Each needs one file
 /// and one index at a time, so that these always fit the bounds below.
@@ -486,7 +487,7 @@ impl Store {
         let index = result.and_then(|count| {
             let invalid = |reason| io::Error::new(io::ErrorKind::InvalidData, reason);
             let record = &buffer[..count.min(buffer.len())];
-            parse_index(record, salt, self.config.log).map_err(invalid)
+            parse_index(self.config.speaks, record, salt, self.config.log).map_err(invalid)
         });
         match index {
             Ok(index) => {
@@ -577,6 +578,7 @@ fn check(
 }
 
 pub(super) fn parse_index(
+    speaks: Speaks,
     record: &[u8],
     salt: Option<u64>,
     log: LogId,
@@ -589,7 +591,7 @@ pub(super) fn parse_index(
     if header.kind != RecordKind::Index || header.log != log || !header.payload_is_right(payload) {
         return Err("the index is corrupt".to_owned());
     }
-    SegmentIndex::decode(payload).map_err(|error| error.to_string())
+    SegmentIndex::decode(speaks, payload).map_err(|error| error.to_string())
 }
 
 /// A segment begins with one block of its own.

@@ -22,6 +22,7 @@ use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{self, Birth, Predecessor, SegmentError, SegmentHeader};
 use crate::op::{BLOCK, Disk, Op};
+use crate::version::Speaks;
 
 /// In file order, from the newest checkpoint that can be read.
 #[derive(Clone, Debug)]
@@ -316,7 +317,7 @@ impl Recovery<'_> {
             path: path.clone(),
             reason,
         };
-        match SegmentHeader::decode(&block) {
+        match SegmentHeader::decode(self.config.speaks, &block) {
             Ok(header) => {
                 let owned = header.belongs_to(&self.config.identity, self.config.log, number);
                 let was = match owned {
@@ -447,6 +448,7 @@ impl Recovery<'_> {
         let mut segments = BTreeMap::new();
         let mut last: Option<Expected> = None;
         let mut feed = Feed {
+            speaks: self.config.speaks,
             on_record,
             first_unchosen: None,
             gap: false,
@@ -539,7 +541,7 @@ impl Recovery<'_> {
             return Ok(None);
         };
         let mut file = SegmentFile::new(self.disk, path.clone());
-        let read = read_index(&mut file, &scope, &predecessor);
+        let read = read_index(self.config.speaks, &mut file, &scope, &predecessor);
         let read = read.map_err(|e| self.io(&path, e))?;
         Ok(read.map(|(index, stands)| (index, stands, predecessor.end)))
     }
@@ -650,6 +652,7 @@ fn first_expected(predecessor: &Predecessor) -> Expected {
 
 /// The index is the second record of a segment.
 pub(super) fn read_index(
+    speaks: Speaks,
     file: &mut SegmentFile<'_>,
     scope: &Scope,
     predecessor: &Predecessor,
@@ -666,7 +669,7 @@ pub(super) fn read_index(
     }
     let length = header.total_length();
     let record = file.bytes(offset, length)?;
-    let index = parse_index(record, Some(scope.salt), scope.log).ok();
+    let index = parse_index(speaks, record, Some(scope.salt), scope.log).ok();
     Ok(index.map(|index| {
         let place = RecordPlace::new(offset, length as u64);
         let number = header.number;

@@ -17,6 +17,7 @@ use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
 use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
 use crate::op::{BLOCK, Disk};
+use crate::version::Speaks;
 use crate::{Identity, LogId};
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -92,7 +93,7 @@ pub fn verify(
     directory: &Path,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<VerifyReport, VerifyError> {
-    let manifest = Manifest::read(disk, directory)?
+    let manifest = Manifest::read(Speaks::THIS, disk, directory)?
         .ok_or_else(|| VerifyError::NoManifest(directory.to_owned()))?;
     let mut report = VerifyReport {
         cluster: hex(&manifest.identity.cluster.0),
@@ -290,7 +291,7 @@ impl<'a> LogCheck<'a> {
             path: path.to_owned(),
             source,
         })?;
-        let header = SegmentHeader::decode(block).and_then(|header| {
+        let header = SegmentHeader::decode(Speaks::THIS, block).and_then(|header| {
             header
                 .belongs_to(&self.identity, self.log, number)
                 .map(|()| header)
@@ -375,7 +376,7 @@ impl<'a> LogCheck<'a> {
             last_record: None,
         };
         let mut file = SegmentFile::new(disk, path.to_owned());
-        let found = read_index(&mut file, &scope, &successor.predecessor);
+        let found = read_index(Speaks::THIS, &mut file, &scope, &successor.predecessor);
         let found = found.map_err(|source| VerifyError::Io {
             path: path.to_owned(),
             source,

@@ -60,6 +60,8 @@ pub(super) struct Writer {
 /// The segment that records are appended to.
 struct Open {
     segment: u64,
+    /// Of all in it.
+    version: u8,
     salt: u64,
     size_target: u64,
 }
@@ -207,7 +209,7 @@ impl Store {
                     }
                     (Value::Action(action), None) => {
                         header.value = ValueKind::Action;
-                        let encoded = codec::encode(&*action);
+                        let encoded = codec::encode(self.open_version(), &*action);
                         // The engine, which knows no bytes, gives an action none.
                         header.digest = crate::format::digest(&encoded);
                         self.push_encoded(header, &encoded, context, Some(tag));
@@ -231,12 +233,22 @@ impl Store {
             }
             NewRecord::Promise(checkpoint) => {
                 header.kind = RecordKind::Promise;
-                self.push_encoded(header, &codec::encode(&checkpoint), context, Some(tag));
+                self.push_encoded(
+                    header,
+                    &codec::encode(self.open_version(), &checkpoint),
+                    context,
+                    Some(tag),
+                );
                 None
             }
             NewRecord::State(checkpoint) => {
                 header.kind = RecordKind::State;
-                self.push_encoded(header, &codec::encode(&checkpoint), context, Some(tag));
+                self.push_encoded(
+                    header,
+                    &codec::encode(self.open_version(), &checkpoint),
+                    context,
+                    Some(tag),
+                );
                 None
             }
             NewRecord::Bytes {

@@ -4,6 +4,7 @@ use node::format::DecodeError;
 use node::format::frame::{
     CONTROL_PREFIX, Frame, FrameError, decode_control_body, decode_control_prefix, encode_control,
 };
+use node::version::{self, Speaks};
 
 /// `bytes`: a frame. It is tried as it is, and as a peer that means harm would send it: with the
 /// right length and checksums.
@@ -16,7 +17,7 @@ pub fn check(bytes: &[u8]) {
 
 fn check_frame(bytes: &[u8]) {
     match decode(bytes) {
-        Ok(frame) => assert_eq!(encode_control(&frame), bytes, "{frame:?}"),
+        Ok(frame) => assert_eq!(encode_control(version::FIRST, &frame), bytes, "{frame:?}"),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }
@@ -24,7 +25,10 @@ fn check_frame(bytes: &[u8]) {
 fn decode(bytes: &[u8]) -> Result<Frame, FrameError> {
     let prefix = bytes.first_chunk();
     let prefix = prefix.ok_or(FrameError::Body(DecodeError::Short))?;
-    decode_control_body(&decode_control_prefix(prefix)?, &bytes[CONTROL_PREFIX..])
+    decode_control_body(
+        &decode_control_prefix(Speaks::THIS, prefix)?,
+        &bytes[CONTROL_PREFIX..],
+    )
 }
 
 pub fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {

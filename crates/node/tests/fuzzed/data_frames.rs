@@ -2,6 +2,7 @@
 
 use node::format::frame::ProposeHeader;
 use node::format::{DATA_HEADER, DataHeader, PAYLOAD_BYTES_MAX, codec};
+use node::version::{self, Speaks};
 use paxos::Value;
 
 /// `bytes`: a header and its payload, tried as it is and with the right lengths and checksums.
@@ -13,11 +14,15 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn check_frame(bytes: &[u8]) {
-    let header = match DataHeader::decode(bytes) {
+    let header = match DataHeader::decode(Speaks::THIS, bytes) {
         Ok(header) => header,
         Err(error) => return assert!(!error.to_string().is_empty()),
     };
-    assert_eq!(header.encode(), bytes[..DATA_HEADER], "{header:?}");
+    assert_eq!(
+        header.encode(version::FIRST),
+        bytes[..DATA_HEADER],
+        "{header:?}"
+    );
     assert!(header.payload_length() <= PAYLOAD_BYTES_MAX);
     let payload = &bytes[DATA_HEADER..];
     if !header.payload_is_right(payload) {
@@ -26,11 +31,15 @@ fn check_frame(bytes: &[u8]) {
     let DataHeader::Propose(header) = header else {
         return;
     };
-    let Ok(proposal) = header.proposal(payload) else {
+    let Ok(proposal) = header.proposal(Speaks::THIS, payload) else {
         return;
     };
     if let Value::Action(action) = &proposal.value {
-        assert_eq!(codec::encode(&**action), payload, "{action:?}");
+        assert_eq!(
+            codec::encode(version::FIRST, &**action),
+            payload,
+            "{action:?}"
+        );
     }
     let again = ProposeHeader::new(header.log, &proposal, payload.len());
     assert_eq!(again, header);

@@ -5,6 +5,7 @@ use node::format::record::{RecordHeader, RecordKind, ValueKind, total_length};
 use node::format::{RECORD_HEADER, digest};
 use node::op::BLOCK;
 use node::store::SegmentIndex;
+use node::version::{self, Speaks};
 use paxos::{Action, Checkpoint};
 
 /// `bytes`: a header and its payload, tried as they are and with the right lengths and checksums.
@@ -50,8 +51,8 @@ fn check_record(bytes: &[u8]) {
 
 /// What decodes has exactly one encoding: the one it was decoded from.
 fn canonical<T: Encode>(bytes: &[u8]) {
-    match codec::decode::<T>(bytes) {
-        Ok(value) => assert_eq!(codec::encode(&value), bytes),
+    match codec::decode::<T>(Speaks::THIS, bytes) {
+        Ok(value) => assert_eq!(codec::encode(version::FIRST, &value), bytes),
         Err(error) => assert!(!error.to_string().is_empty()),
     }
 }

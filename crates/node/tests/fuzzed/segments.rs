@@ -1,5 +1,6 @@
 //! The first blocks of segments, and the names of files.
 
+use node::Speaks;
 use node::format::segment::{
     SegmentError, SegmentHeader, directory_name, file_name, log_of, number_of,
 };
@@ -15,17 +16,17 @@ pub fn check(bytes: &[u8]) {
 }
 
 fn check_block(block: &[u8]) {
-    match SegmentHeader::decode(block) {
+    match SegmentHeader::decode(Speaks::THIS, block) {
         Ok(header) => {
             let again = header.encode();
-            assert_eq!(SegmentHeader::decode(&again), Ok(header));
+            assert_eq!(SegmentHeader::decode(Speaks::THIS, &again), Ok(header));
             // The rest may be a later version's.
             assert_eq!(again[12..92], block[12..92], "{header:?}");
             assert_eq!(
                 header.belongs_to(&header.identity, header.log, header.number),
                 Ok(())
             );
-            let short = SegmentHeader::decode(&block[..BLOCK - 1]);
+            let short = SegmentHeader::decode(Speaks::THIS, &block[..BLOCK - 1]);
             assert_eq!(short, Err(SegmentError::NoHeader));
         }
         Err(error) => assert!(!error.to_string().is_empty()),

@@ -35,6 +35,8 @@ pub fn config(salt_seed: u64, writes_in_flight_max: usize) -> StoreConfig {
         write_bytes_max: 64 << 10,
         writes_in_flight_max,
         calendar: node::retention::Calendar::default(),
+        version: node::version::FIRST,
+        speaks: node::Speaks::THIS,
     }
 }
 
@@ -152,7 +154,7 @@ impl Truth {
                 NewRecord::Accept {
                     term,
                     slots: self.accepted.last().unwrap().slots,
-                    digest: digest(&codec::encode(&*action)),
+                    digest: digest(&codec::encode(node::version::FIRST, &*action)),
                     value: Value::Action(action),
                     payload: None,
                 }

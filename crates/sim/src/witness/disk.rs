@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::LogId;
 use node::buffer::Slice;
 use node::format::RECORD_HEADER;
 use node::format::codec;
 use node::format::record::{RecordHeader, RecordKind, ValueKind};
 use node::op::{FileId, Op};
+use node::{LogId, Speaks};
 use paxos::{Action, Checkpoint, NodeId, Offset, Slot, Value};
 
 use super::Witness;
@@ -53,7 +53,7 @@ impl<'a> Record<'a> {
     fn checkpoint(&self) -> Option<Checkpoint> {
         match self.header.kind {
             RecordKind::Checkpoint | RecordKind::Promise | RecordKind::State => {
-                let checkpoint = codec::decode(self.payload);
+                let checkpoint = codec::decode(Speaks::ALL, self.payload);
                 Some(checkpoint.expect("a record holds what its kind says"))
             }
             _ => None,
@@ -72,7 +72,7 @@ impl<'a> Record<'a> {
                 offset: Offset(header.slots.start.0 - header.position.0),
             },
             ValueKind::Action => {
-                let action = codec::decode::<Action>(self.payload);
+                let action = codec::decode::<Action>(Speaks::ALL, self.payload);
                 Value::Action(Arc::new(action.expect("an action's record holds it")))
             }
         })
@@ -102,8 +102,9 @@ impl Witness {
                 seen.disk.in_flight.insert(number, write);
                 let node = seen.node;
                 for slice in slices {
-                    if let Some(record) = Record::parse(slice) {
-                        self.on_issued(node, &record);
+                    match Record::parse(slice) {
+                        Some(record) => self.on_issued(node, &record),
+                        None => self.written.on_block(slice),
                     }
                 }
             }
@@ -114,6 +115,9 @@ impl Witness {
     /// A record was given to the disk: from here on it may stand there.
     fn on_issued(&mut self, node: NodeId, record: &Record) {
         let header = &record.header;
+        let is_action = header.value == ValueKind::Action;
+        self.written
+            .on_record(header.kind, is_action, record.payload);
         let is_accept = header.kind == RecordKind::Accept;
         let accept = is_accept.then_some((header.term, header.slots));
         let whose = Whose {

@@ -20,6 +20,7 @@ mod ranges;
 mod removals;
 mod replica;
 mod steps;
+mod versions;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,6 +53,7 @@ pub(crate) struct Witness {
     releases: Vec<(Whose, paxos::Era, Slot)>,
     /// Of each log the last era whose beginning was looked at.
     eras_checked: BTreeMap<LogId, paxos::Era>,
+    written: versions::Written,
     scratch: Vec<u8>,
 }
 
@@ -125,6 +127,7 @@ impl Witness {
                 check_awake(now, &view);
                 self.look(host, &view);
             }
+            self.check_versions(host, node, world);
             self.check_releases(world);
             self.check_steps(world);
         } else if let Some(writer) = world.machine::<Appender>(host) {
@@ -226,7 +229,7 @@ impl Witness {
                     history.state
                 );
             }
-            let digest = node::format::digest(&codec::encode(view.state));
+            let digest = node::format::digest(&codec::encode(node::version::FIRST, view.state));
             let first = *self.states.entry((view.id, next)).or_insert(digest);
             assert!(
                 first == digest,

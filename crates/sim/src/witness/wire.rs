@@ -7,8 +7,8 @@ use node::format::Heartbeat;
 use node::format::frame::{
     CONTROL_PREFIX, DATA_HEADER, DataHeader, Frame, decode_control_body, decode_control_prefix,
 };
-use node::{LogId, Node};
-use paxos::{Message, NodeId, Proposal, Slot, StreamName, Term};
+use node::{LogId, Node, Speaks};
+use paxos::{Message, NodeId, Proposal, Slot, StreamName, Term, Value};
 
 use super::Witness;
 use super::history::PromiseSeen;
@@ -26,7 +26,7 @@ impl Witness {
             match slice.get(..4) {
                 Some(b"LBct") => self.on_control(host, node, slice),
                 Some(b"LBdt") => {
-                    let Ok(header) = DataHeader::decode(slice) else {
+                    let Ok(header) = DataHeader::decode(Speaks::ALL, slice) else {
                         continue; // A payload that looks like one.
                     };
                     let payload = match header.payload_length() {
@@ -45,7 +45,7 @@ impl Witness {
     fn on_control(&mut self, host: HostId, node: NodeId, bytes: &[u8]) {
         let mut rest = bytes;
         while let Some((prefix, after)) = rest.split_first_chunk::<CONTROL_PREFIX>() {
-            let Ok(prefix) = decode_control_prefix(prefix) else {
+            let Ok(prefix) = decode_control_prefix(Speaks::ALL, prefix) else {
                 return;
             };
             let Some((body, after)) = after.split_at_checked(prefix.body_length()) else {
@@ -82,8 +82,11 @@ impl Witness {
         let DataHeader::Propose(header) = header else {
             return;
         };
-        let proposal = header.proposal(payload);
+        let proposal = header.proposal(Speaks::ALL, payload);
         let proposal = proposal.expect("a node sends what it could read itself");
+        if matches!(proposal.value, Value::Action(_)) {
+            self.written.on_action(payload);
+        }
         self.on_proposal(node, header.log, &proposal);
     }
 

@@ -14,7 +14,7 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 43] = [
+const EVENTS: [&str; 46] = [
     "elections",
     "duels",
     "casting-votes",
@@ -58,6 +58,9 @@ const EVENTS: [&str; 43] = [
     "refused-moves",
     "busy-writers",
     "superseded-writers",
+    "starts-beside-another-version",
+    "downgrades",
+    "versions-raised",
 ];
 
 impl Default for Coverage {
@@ -98,6 +101,11 @@ impl Coverage {
         }
     }
 
+    pub(super) fn on_program(&mut self, beside_another: bool, goes_back: bool) {
+        self.add("starts-beside-another-version", u64::from(beside_another));
+        self.add("downgrades", u64::from(goes_back));
+    }
+
     /// What a process counted in its life, at the end of it.
     pub(super) fn take(&mut self, process: &dyn Process) {
         let process: &dyn std::any::Any = process;
@@ -126,6 +134,7 @@ impl Coverage {
     fn take_node(&mut self, counts: &NodeCounts) {
         self.add("disk-full", counts.disk_full);
         self.add("process-gaps", counts.gaps);
+        self.add("versions-raised", counts.disk_versions);
     }
 
     fn take_log(&mut self, counts: &LogCounts) {

@@ -8,6 +8,7 @@ use thiserror::Error;
 use crate::random::{PerMillion, Random};
 use crate::scenario::Scenario;
 use crate::swarm::{Act, Swarm};
+use crate::upgrade::Upgrade;
 
 /// Logs created by clients besides `main`.
 pub(super) const MORE_LOGS: [&str; 1] = ["b"];
@@ -54,6 +55,7 @@ pub fn draw(seed: u64) -> Scenario {
         // Some networks carry a few KiB a second, and everybody reads everything.
         calm_us: 1_200_000_000,
         swarm,
+        upgrade: Upgrade::draw(seed),
         ..Scenario::draw(seed)
     };
     if random.coin() {

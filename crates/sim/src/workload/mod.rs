@@ -172,6 +172,9 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
         cluster.world.run_for(SETTLE_US, u64::MAX);
     }
     cluster.suffer().map_err(told)?;
+    if let Some(programs) = &cluster.programs {
+        programs.borrow_mut().keep();
+    }
     if cluster.scenario().dark_us > 0 {
         cluster.darken();
     }
@@ -182,10 +185,30 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
     append_anew(cluster)?;
     wait_until_whole(cluster)?;
     cluster.stop().map_err(told)?;
+    if let Some(programs) = &cluster.programs {
+        programs.borrow_mut().finish();
+    }
     for node in cluster.nodes.clone() {
         let started = cluster.world.restart(node);
         started.map_err(|e| format!("a node that stopped in peace does not start: {e}"))?;
     }
+    wait_until_whole(cluster)?;
+    go_on_in_the_newer_version(cluster)
+}
+
+/// Every node has the newer program, and nobody is waited for who never comes.
+fn go_on_in_the_newer_version(cluster: &mut Cluster) -> Result<(), String> {
+    let scenario = cluster.scenario();
+    let upgrade = scenario.upgrade.as_ref();
+    if !upgrade.is_some_and(|upgrade| upgrade.to_the_end) || scenario.damaged_node().is_some() {
+        return Ok(());
+    }
+    let nodes = cluster.nodes.clone();
+    let waited = cluster.wait("the newer version to be agreed on", |world| {
+        nodes::agree_on_the_newest(world, &nodes)
+    });
+    waited.map_err(|failure| format!("{failure:?}"))?;
+    append_anew(cluster)?;
     wait_until_whole(cluster)
 }
 

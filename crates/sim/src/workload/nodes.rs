@@ -4,15 +4,17 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use node::Node;
 use node::config::{Limits, NodeConfig, Standing, Start};
 use node::op::{Disk, Time};
-use paxos::Role;
+use node::store::{MANIFEST_FILE, ManifestError};
+use node::{Node, Speaks};
+use paxos::{NodeId, Role};
 
 use super::draw::MORE_LOGS;
 use crate::client::{Asker, Churner};
 use crate::host::{HostId, Process};
 use crate::scenario::{Cluster, Scenario};
+use crate::upgrade::Programs;
 use crate::world::World;
 
 /// Created and deleted by a client all the time, in a part of the seeds.
@@ -39,7 +41,12 @@ pub fn small_limits() -> Limits {
 
 /// A cluster that bootstraps and joins by itself, with the scenario's clients.
 pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
-    let limits = small_limits();
+    let mut limits = small_limits();
+    let upgrade = scenario.upgrade.as_ref();
+    let programs = upgrade.map(|upgrade| {
+        limits.version_settle = upgrade.settle_us;
+        upgrade.programs(scenario.seed, scenario.nodes)
+    });
     let mut cluster = scenario.build_in(world, |index, addresses| {
         let start = match index {
             // Whoever changes members has somebody to add.
@@ -61,9 +68,25 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
             standing: Standing::default(),
             limits: limits.clone(),
             version: "simulated",
+            speaks: Speaks::THIS,
         };
-        Box::new(move |disk, now| start_node(&config, disk, now))
+        let programs = programs.clone();
+        Box::new(move |disk, now| start_node(&config, index, programs.as_ref(), disk, now))
     });
+    if let Some(programs) = programs.clone() {
+        let (nodes, mut told) = (cluster.nodes.clone(), false);
+        cluster.world.after_step(move |world| {
+            let joined = |host: &HostId| {
+                let node = world.machine::<Node>(*host);
+                node.is_some_and(|node| node.id() != NodeId(0))
+            };
+            if !told && nodes.iter().all(joined) {
+                told = true;
+                programs.borrow_mut().on_all_joined();
+            }
+        });
+    }
+    cluster.programs = programs;
     for log in MORE_LOGS {
         let host = cluster.world.add_host(&format!("creates-{log}"));
         let addresses = cluster.addresses.clone();
@@ -105,9 +128,27 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
     cluster
 }
 
-fn start_node(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
-    match Node::start(config.clone(), disk, now) {
+fn start_node(
+    config: &NodeConfig,
+    index: usize,
+    programs: Option<&Programs>,
+    disk: &mut dyn Disk,
+    now: Time,
+) -> io::Result<Box<dyn Process>> {
+    let mut config = config.clone();
+    if let Some(programs) = programs {
+        let files = disk.list(&config.directory).unwrap_or_default();
+        let is_empty = !files.iter().any(|file| file.name == MANIFEST_FILE);
+        config.speaks = programs.borrow_mut().next(index, is_empty);
+    }
+    match Node::start(config, disk, now) {
         Ok(node) => Ok(Box::new(node)),
+        Err(node::StartError::Manifest(error @ ManifestError::Version { .. })) => {
+            if let Some(programs) = programs {
+                programs.borrow_mut().refused(index);
+            }
+            Err(io::Error::other(error))
+        }
         Err(node::StartError::Recover {
             error: node::store::ReplayError::Contradiction(what),
             ..
@@ -152,6 +193,14 @@ pub(super) fn is_whole(world: &World, nodes: &[HostId], members: Option<usize>) 
     };
     let of_node = |node: &&Node| node.log_views().all(|view| whole(node, view));
     all.iter().all(of_node) && follow_one_leader(&all)
+}
+
+/// Nothing newer than the first version has to be kept from anybody any more.
+pub(super) fn agree_on_the_newest(world: &World, nodes: &[HostId]) -> bool {
+    let mut all = nodes.iter().map(|node| world.machine::<Node>(*node));
+    all.all(|node| {
+        node.is_some_and(|node| node.versions().agreed == node.versions().speaks.newest())
+    })
 }
 
 /// In each log one leads, and all the others follow it in its term: nobody is left behind at a

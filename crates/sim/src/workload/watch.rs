@@ -1,10 +1,11 @@
 //! Who looks on: the witness, and what each process counted at its end.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use node::Node;
 use node::op::Op;
+use node::{Node, Speaks};
 
 use super::coverage::Coverage;
 use crate::disk::SimDisk;
@@ -16,6 +17,8 @@ use crate::world::{Watch, World};
 pub(super) struct Watcher {
     coverage: Rc<RefCell<Coverage>>,
     witness: Witness,
+    /// What the nodes that run speak, or spoke last.
+    programs: BTreeMap<HostId, Speaks>,
 }
 
 impl Watcher {
@@ -24,7 +27,11 @@ impl Watcher {
         if let Some(host) = scenario.damaged_node() {
             witness.excuse(host);
         }
-        Watcher { coverage, witness }
+        Watcher {
+            coverage,
+            witness,
+            programs: BTreeMap::new(),
+        }
     }
 }
 
@@ -48,6 +55,14 @@ impl Watch for Watcher {
     fn on_start(&mut self, host: HostId, process: Option<&dyn Process>) {
         if let Some(process) = process {
             self.witness.on_start(host, process);
+        }
+        let machine = process.map(|process| process as &dyn std::any::Any);
+        if let Some(node) = machine.and_then(|machine| machine.downcast_ref::<Node>()) {
+            let speaks = node.versions().speaks;
+            let before = self.programs.insert(host, speaks);
+            let others = self.programs.values().any(|other| *other != speaks);
+            let goes_back = before.is_some_and(|before| before.newest() > speaks.newest());
+            self.coverage.borrow_mut().on_program(others, goes_back);
         }
         let is_node = process.is_none_or(|process| {
             let process: &dyn std::any::Any = process;

@@ -14,12 +14,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use node::Node;
 use node::config::{NodeConfig, Standing, Start};
 use node::format::DATA_HEADER;
 use node::format::frame::CONTROL_PREFIX;
 use node::op::{Completion, ConnId, Op};
 use node::store::Manifest;
+use node::{Node, Speaks};
 use sim::workload::small_limits;
 use sim::{HostId, Status, World};
 
@@ -66,6 +66,7 @@ impl Scene {
             standing: Standing::default(),
             limits: small_limits(),
             version: "simulated",
+            speaks: Speaks::THIS,
         };
         let started = world.start(node, move |disk, now| {
             let node = Node::start(config.clone(), disk, now);

@@ -13,3 +13,4 @@ mod logs;
 mod reconfiguration;
 mod recovery;
 mod trims;
+mod versions;

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use node::config::{NodeConfig, Standing, Start};
 use node::format::codec;
 use node::op::{BLOCK, Disk, Time};
-use node::{LogId, Node};
+use node::{LogId, Node, Speaks};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
 use sim::workload::small_limits;
@@ -30,6 +30,9 @@ pub struct Stage {
     callers: usize,
     voters: u32,
     limits: node::config::Limits,
+    /// What each node speaks from its next start on.
+    programs: Rc<RefCell<Vec<Speaks>>>,
+    next_program: Speaks,
     known: Rc<RefCell<Known>>,
 }
 
@@ -71,6 +74,8 @@ impl Stage {
             callers: 0,
             voters,
             limits,
+            programs: Rc::default(),
+            next_program: Speaks::THIS,
             known: Rc::default(),
         };
         stage.add_node();
@@ -104,11 +109,15 @@ impl Stage {
         let config = self.config("/data", &address, start_as);
         self.nodes.push(host);
         self.addresses.push(address);
+        self.programs.borrow_mut().push(self.next_program);
+        let programs = self.programs.clone();
         self.world.count(host);
         self.watch(host);
-        let started = self
-            .world
-            .start(host, move |disk, now| start(&config, disk, now));
+        let started = self.world.start(host, move |disk, now| {
+            let mut config = config.clone();
+            config.speaks = programs.borrow()[index];
+            start(config, disk, now)
+        });
         started.expect("an empty disk is enough to start");
         index
     }
@@ -122,6 +131,7 @@ impl Stage {
             standing: Standing::default(),
             limits: self.limits.clone(),
             version: "simulated",
+            speaks: Speaks::THIS,
         }
     }
 
@@ -133,7 +143,7 @@ impl Stage {
         let host = self.nodes[index];
         let started = self
             .world
-            .start(host, move |disk, now| start(&config, disk, now));
+            .start(host, move |disk, now| start(config.clone(), disk, now));
         started.expect("it was recovered");
     }
 
@@ -151,7 +161,7 @@ impl Stage {
                 if seen.insert(view.id, view.state.next) == Some(view.state.next) {
                     continue;
                 }
-                let digest = node::format::digest(&codec::encode(view.state));
+                let digest = node::format::digest(&codec::encode(node::version::FIRST, view.state));
                 let first = *known.borrow_mut().entry(at).or_insert(digest);
                 assert!(first == digest, "I1: another history up to {at:?}");
             }
@@ -218,6 +228,16 @@ impl Stage {
     /// The power goes, and nobody is told.
     pub fn cut_power(&mut self, index: usize) {
         self.world.crash_silently(self.nodes[index]);
+    }
+
+    /// From its next start on.
+    pub fn give_program(&mut self, index: usize, speaks: Speaks) {
+        self.programs.borrow_mut()[index] = speaks;
+    }
+
+    /// Of the nodes that are added.
+    pub fn next_program(&mut self, speaks: Speaks) {
+        self.next_program = speaks;
     }
 
     pub fn restart(&mut self, index: usize) {
@@ -354,8 +374,8 @@ impl Stage {
     }
 }
 
-fn start(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
-    let node = Node::start(config.clone(), disk, now);
+fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
+    let node = Node::start(config, disk, now);
     Ok(Box::new(node.map_err(io::Error::other)?))
 }
 
@@ -395,6 +415,11 @@ impl Look<'_> {
     /// The first slot not known to be chosen.
     pub fn next(&self, index: usize) -> Option<u64> {
         Some(self.view(index)?.state.next.0)
+    }
+
+    /// That this node knows to be agreed on.
+    pub fn version(&self, index: usize) -> u8 {
+        self.node(index).map_or(0, |node| node.versions().agreed)
     }
 
     pub fn era(&self, index: usize) -> Option<u32> {

@@ -80,7 +80,7 @@ impl Source {
         }
         match std::mem::replace(&mut self.state, State::Held) {
             State::Held => env.fail("bytes nobody asked for"),
-            State::Header => match DataHeader::decode(&buffer[..HEADER]) {
+            State::Header => match DataHeader::decode(node::Speaks::THIS, &buffer[..HEADER]) {
                 Ok(header) if (1..=PAYLOAD_BYTES_MAX).contains(&header.payload_length()) => {
                     self.header = Some(buffer);
                     let length = header.payload_length();

@@ -222,7 +222,7 @@ impl Lane {
                 && let Some(entry) = self.ring.get((link.cursor - self.ring_base) as usize)
             {
                 let header = entry.header(self.id, self.chosen);
-                slices.push(Slice::copied_from(&header.encode()));
+                slices.push(Slice::copied_from(&header.encode(node::version::FIRST)));
                 slices.push(entry.payload.clone());
                 bytes += super::HEADER + entry.payload.len();
                 link.cursor += 1;

@@ -182,6 +182,7 @@ impl Segments {
         self.end = BLOCK as u64;
         self.ask_for_file(env, self.segment);
         let header = SegmentHeader {
+            version: node::version::FIRST,
             identity: Identity::default(),
             log: LogId(self.lane),
             number: self.segment,

@@ -32,6 +32,9 @@ pub struct Settings {
     pub catch_up_rate: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_reserve: Option<u64>,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version_settle: Option<u64>,
 }
 
 impl Settings {
@@ -63,6 +66,10 @@ impl Settings {
             kind: Some(self.kind.unwrap_or_default()),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
+            version_settle: Some(
+                self.version_settle
+                    .unwrap_or(limits.version_settle / 1_000_000),
+            ),
         }
     }
 }

@@ -13,25 +13,29 @@ use crate::format::record::*;
 use crate::format::segment::{SegmentError, SegmentHeader};
 use crate::op::BLOCK;
 use crate::store::SegmentIndex;
+use crate::version::{FIRST, Speaks};
 
 fn round_trip<T: Encode + PartialEq + std::fmt::Debug>(value: &T) -> Vec<u8> {
-    let bytes = codec::encode(value);
-    assert_eq!(codec::decode::<T>(&bytes).as_ref(), Ok(value));
+    let bytes = codec::encode(FIRST, value);
+    assert_eq!(codec::decode::<T>(Speaks::THIS, &bytes).as_ref(), Ok(value));
     for length in 0..bytes.len() {
         assert!(
-            codec::decode::<T>(&bytes[..length]).is_err(),
+            codec::decode::<T>(Speaks::THIS, &bytes[..length]).is_err(),
             "cut at {length}"
         );
     }
     let longer = [&bytes[..], &[0]].concat();
-    assert_eq!(codec::decode::<T>(&longer), Err(DecodeError::Trailing(1)));
+    assert_eq!(
+        codec::decode::<T>(Speaks::THIS, &longer),
+        Err(DecodeError::Trailing(1))
+    );
     bytes
 }
 
 /// What decodes has exactly one encoding: the one it was decoded from.
 fn canonical<T: Encode>(bytes: &[u8]) {
-    if let Ok(value) = codec::decode::<T>(bytes) {
-        assert_eq!(codec::encode(&value), bytes);
+    if let Ok(value) = codec::decode::<T>(Speaks::THIS, bytes) {
+        assert_eq!(codec::encode(FIRST, &value), bytes);
     }
 }
 
@@ -39,7 +43,10 @@ fn decode_control(bytes: &[u8]) -> Result<Frame, FrameError> {
     let prefix = bytes
         .first_chunk()
         .ok_or(FrameError::Body(DecodeError::Short))?;
-    decode_control_body(&decode_control_prefix(prefix)?, &bytes[CONTROL_PREFIX..])
+    decode_control_body(
+        &decode_control_prefix(Speaks::THIS, prefix)?,
+        &bytes[CONTROL_PREFIX..],
+    )
 }
 
 /// At least one bit differs.
@@ -65,6 +72,7 @@ fn frame() -> impl Strategy<Value = Frame> {
                 .map(|(log, entry)| (LogId(log), entry))
                 .collect(),
             free_bytes: numbers[2],
+            disk_version: numbers[2] as u8,
         })),
         (any::<u32>(), stream(), any::<u64>(), 0..u64::MAX).prop_map(
             |(log, stream, request, from)| Frame::FetchBytes(FetchBytes {
@@ -131,8 +139,8 @@ proptest! {
         round_trip(&state);
         round_trip(&value);
         let checkpoint = Checkpoint { promised: PromisedTerm(promised), finishing: None, state, accepted };
-        let bytes = codec::encode(&checkpoint);
-        let decoded = codec::decode::<Checkpoint>(&bytes).unwrap();
+        let bytes = codec::encode(FIRST, &checkpoint);
+        let decoded = codec::decode::<Checkpoint>(Speaks::THIS, &bytes).unwrap();
         prop_assert_eq!(decoded.promised, checkpoint.promised);
         prop_assert_eq!(&decoded.state, &checkpoint.state);
         prop_assert_eq!(&decoded.accepted, &checkpoint.accepted);
@@ -145,7 +153,7 @@ proptest! {
             bytes.iter_mut().for_each(|byte| *byte %= 4);
         }
         if let Some(version) = bytes.first_mut() {
-            *version = codec::VERSION;
+            *version = FIRST;
         }
         canonical::<Action>(&bytes);
         canonical::<Value>(&bytes);
@@ -155,9 +163,9 @@ proptest! {
         canonical::<Heartbeat>(&bytes);
         canonical::<SegmentIndex>(&bytes);
         let _ = decode_control(&bytes);
-        let _ = DataHeader::decode(&bytes);
+        let _ = DataHeader::decode(Speaks::THIS, &bytes);
         let _ = RecordHeader::decode(&bytes, None);
-        let _ = SegmentHeader::decode(&bytes);
+        let _ = SegmentHeader::decode(Speaks::THIS, &bytes);
     }
 
     #[test]
@@ -168,7 +176,7 @@ proptest! {
         flip in any::<u8>(),
     ) {
         let checkpoint = Checkpoint { promised: PromisedTerm::default(), finishing: None, state, accepted };
-        canonical::<Checkpoint>(&damage(&codec::encode(&checkpoint), at, flip));
+        canonical::<Checkpoint>(&damage(&codec::encode(FIRST, &checkpoint), at, flip));
     }
 
     #[test]
@@ -177,7 +185,7 @@ proptest! {
         at in any::<Index>(),
         flip in any::<u8>(),
     ) {
-        let bytes = encode_control(&frame);
+        let bytes = encode_control(FIRST, &frame);
         prop_assert_eq!(decode_control(&bytes), Ok(frame));
         prop_assert!(decode_control(&damage(&bytes, at, flip)).is_err());
         prop_assert!(decode_control(&bytes[..at.index(bytes.len())]).is_err());
@@ -189,10 +197,10 @@ proptest! {
         at in any::<Index>(),
         flip in any::<u8>(),
     ) {
-        let bytes = header.encode();
-        prop_assert_eq!(DataHeader::decode(&bytes), Ok(header));
-        prop_assert!(DataHeader::decode(&damage(&bytes, at, flip)).is_err());
-        prop_assert!(DataHeader::decode(&bytes[..at.index(bytes.len())]).is_err());
+        let bytes = header.encode(FIRST);
+        prop_assert_eq!(DataHeader::decode(Speaks::THIS, &bytes), Ok(header));
+        prop_assert!(DataHeader::decode(Speaks::THIS, &damage(&bytes, at, flip)).is_err());
+        prop_assert!(DataHeader::decode(Speaks::THIS, &bytes[..at.index(bytes.len())]).is_err());
     }
 
     #[test]
@@ -226,6 +234,7 @@ proptest! {
     #[test]
     fn a_damaged_first_block_is_no_header(at in any::<Index>(), flip in any::<u8>()) {
         let header = SegmentHeader {
+            version: FIRST,
             identity: crate::Identity::default(),
             log: LogId(1),
             number: 1,
@@ -234,29 +243,32 @@ proptest! {
             birth: Default::default(),
         };
         let damaged = damage(&header.encode(), at, flip);
-        prop_assert_eq!(SegmentHeader::decode(&damaged), Err(SegmentError::NoHeader));
-        prop_assert_eq!(SegmentHeader::decode(&damaged[..BLOCK - 1]), Err(SegmentError::NoHeader));
+        prop_assert_eq!(SegmentHeader::decode(Speaks::THIS, &damaged), Err(SegmentError::NoHeader));
+        prop_assert_eq!(SegmentHeader::decode(Speaks::THIS, &damaged[..BLOCK - 1]), Err(SegmentError::NoHeader));
     }
 }
 
 #[test]
 fn an_unknown_action_says_what_to_do() {
-    let error = codec::decode::<Action>(&[codec::VERSION, 99]).unwrap_err();
+    let error = codec::decode::<Action>(Speaks::THIS, &[FIRST, 99]).unwrap_err();
     assert_eq!(error, DecodeError::UnknownAction(99));
     assert!(error.to_string().contains("upgrade"));
 }
 
 #[test]
 fn a_newer_format_is_refused_as_such() {
-    let error = codec::decode::<Action>(&[9, 1]).unwrap_err();
-    assert_eq!(error, DecodeError::NewerVersion(9));
+    let error = codec::decode::<Action>(Speaks::THIS, &[9, 1]).unwrap_err();
+    assert_eq!(
+        error,
+        DecodeError::Version(Speaks::THIS.check(9).unwrap_err())
+    );
 }
 
 #[test]
 fn a_count_that_cannot_be_right_allocates_nothing() {
-    let bytes = [codec::VERSION, 255, 255, 255, 255];
+    let bytes = [FIRST, 255, 255, 255, 255];
     assert_eq!(
-        codec::decode::<SegmentIndex>(&bytes),
+        codec::decode::<SegmentIndex>(Speaks::THIS, &bytes),
         Err(DecodeError::Short)
     );
 }
@@ -272,10 +284,13 @@ fn a_proposal_never_travels_in_a_control_frame() {
         chosen_up_to: Slot(0),
     };
     let log = LogId(1);
-    encode_control(&Frame::Engine {
-        log,
-        message: Message::Propose(proposal),
-    });
+    encode_control(
+        FIRST,
+        &Frame::Engine {
+            log,
+            message: Message::Propose(proposal),
+        },
+    );
 }
 
 #[test]
@@ -289,8 +304,9 @@ fn a_heartbeat_carries_nothing_but_statuses() {
         answers: 0,
         entries: vec![(log, message)],
         free_bytes: 0,
+        disk_version: 1,
     });
-    assert!(decode_control(&encode_control(&frame)).is_err());
+    assert!(decode_control(&encode_control(FIRST, &frame)).is_err());
 }
 
 /// And whatever else the state holds.

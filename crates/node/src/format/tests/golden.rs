@@ -11,6 +11,7 @@ use crate::format::codec;
 use crate::format::frame::*;
 use crate::format::record::*;
 use crate::format::segment::{Birth, Predecessor, SegmentHeader};
+use crate::version::{FIRST, Speaks};
 use crate::{ClusterId, DiskId, Identity, LogId};
 
 fn check(name: &str, bytes: &[u8]) {
@@ -273,9 +274,9 @@ fn messages() -> Vec<(&'static str, Message)> {
 }
 
 fn check_control(name: &str, frame: &Frame) {
-    let bytes = encode_control(frame);
+    let bytes = encode_control(FIRST, frame);
     let prefix = bytes[..CONTROL_PREFIX].try_into().expect("it has a prefix");
-    let prefix = decode_control_prefix(prefix).expect("it is sound");
+    let prefix = decode_control_prefix(Speaks::THIS, prefix).expect("it is sound");
     let decoded = decode_control_body(&prefix, &bytes[CONTROL_PREFIX..]);
     assert_eq!(decoded.as_ref(), Ok(frame));
     check(&format!("frames/{name}"), &bytes);
@@ -297,6 +298,7 @@ fn golden_control_frames() {
             answers: 11,
             entries: statuses.map(|(_, message)| (log, message)).collect(),
             free_bytes: 1 << 40,
+            disk_version: 1,
         }),
     );
     check_control(
@@ -331,11 +333,11 @@ fn golden_data_frames() {
             chosen_up_to: Slot(990),
         };
         let header = ProposeHeader::new(LogId(7), &proposal, payload.len());
-        assert_eq!(header.proposal(payload), Ok(proposal));
+        assert_eq!(header.proposal(Speaks::THIS, payload), Ok(proposal));
         DataHeader::Propose(header)
     };
     let action = open_stream();
-    let encoded = codec::encode(&action);
+    let encoded = codec::encode(FIRST, &action);
     let one = SlotRange::new(Slot(1000), Slot(1001));
     let frames: [(&str, DataHeader, &[u8]); 5] = [
         (
@@ -382,8 +384,11 @@ fn golden_data_frames() {
         ),
     ];
     for (name, header, payload) in frames {
-        let bytes = header.encode();
-        assert_eq!(DataHeader::decode(&bytes).as_ref(), Ok(&header));
+        let bytes = header.encode(FIRST);
+        assert_eq!(
+            DataHeader::decode(Speaks::THIS, &bytes).as_ref(),
+            Ok(&header)
+        );
         assert!(header.payload_is_right(payload));
         check(&format!("frames/{name}"), &[&bytes, payload].concat());
     }
@@ -392,8 +397,8 @@ fn golden_data_frames() {
 #[test]
 fn golden_actions() {
     for (name, action) in actions() {
-        let bytes = codec::encode(&action);
-        assert_eq!(codec::decode::<Action>(&bytes), Ok(action));
+        let bytes = codec::encode(FIRST, &action);
+        assert_eq!(codec::decode::<Action>(Speaks::THIS, &bytes), Ok(action));
         check(&format!("actions/{name}"), &bytes);
     }
 }
@@ -411,8 +416,8 @@ fn golden_records() {
         learn_past: Slot(3),
         ..RecordHeader::default()
     };
-    let encoded_checkpoint = codec::encode(&checkpoint());
-    let encoded_action = codec::encode(&open_stream());
+    let encoded_checkpoint = codec::encode(FIRST, &checkpoint());
+    let encoded_action = codec::encode(FIRST, &open_stream());
     let index = crate::store::golden_index();
     let accept = |value, slots| RecordHeader {
         kind: RecordKind::Accept,
@@ -482,6 +487,7 @@ fn golden_records() {
 #[test]
 fn golden_segment_header() {
     let header = SegmentHeader {
+        version: FIRST,
         identity: Identity {
             cluster: ClusterId(*b"cluster-cluster-"),
             node: NodeId(3),
@@ -502,7 +508,7 @@ fn golden_segment_header() {
         },
     };
     let block = header.encode();
-    assert_eq!(SegmentHeader::decode(&block), Ok(header));
+    assert_eq!(SegmentHeader::decode(Speaks::THIS, &block), Ok(header));
     assert!(block[112..].iter().all(|byte| *byte == 0));
     check("segment-header", &block[..112]);
 }

@@ -117,6 +117,7 @@ impl Node {
         for (id, address) in nodes {
             self.learn_address(id, &address);
         }
+        self.keep_to_versions();
         let own = self.env.identity.node;
         let missing = self.directory.logs.iter().filter(|(id, _)| {
             self.directory.hosts(**id, own)

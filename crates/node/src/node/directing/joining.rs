@@ -10,6 +10,7 @@ use crate::node::{Node, Wants};
 pub(crate) struct JoinCluster {
     pub address: String,
     pub disk: String,
+    pub newest: u8,
     /// Of the id that was asked for.
     pub slot: Option<Slot>,
     pub proposed: bool,
@@ -70,6 +71,7 @@ impl JoinCluster {
             id: id.0,
             address: self.address.clone(),
             disk: self.disk.clone(),
+            newest: self.newest,
         }
     }
 }

@@ -20,8 +20,21 @@ impl Store {
     pub fn wants_roll(&self) -> bool {
         match &self.writer.open {
             None => !self.writer.failed,
-            Some(open) => self.segments[&open.segment].end >= open.size_target,
+            Some(open) => {
+                let is_full = self.segments[&open.segment].end >= open.size_target;
+                is_full || open.version < self.config.version
+            }
         }
+    }
+
+    /// From the next segment on, which then begins soon.
+    pub fn write_in(&mut self, version: u8) {
+        self.config.version = self.config.version.max(version);
+    }
+
+    pub(super) fn open_version(&self) -> u8 {
+        let open = self.writer.open.as_ref();
+        open.expect("recovery is followed by a roll").version
     }
 
     /// Starts a new segment. `checkpoint` must contain the effect of every record appended so far.
@@ -44,7 +57,9 @@ impl Store {
             second: self.config.calendar.second(self.now).unwrap_or(0),
             first_unchosen: context.first_unchosen,
         };
+        let version = self.config.version;
         let header = SegmentHeader {
+            version,
             identity: self.config.identity,
             log: self.config.log,
             number,
@@ -66,6 +81,7 @@ impl Store {
         );
         self.writer.open = Some(Open {
             segment: number,
+            version,
             salt,
             size_target: self.size_target(number),
         });
@@ -79,15 +95,18 @@ impl Store {
             ..RecordHeader::default()
         };
         let encoded = match mutation::is(Mutation::CheckpointWithoutAcceptances) {
-            false => codec::encode(checkpoint),
-            true => codec::encode(&Checkpoint {
-                accepted: Vec::new(),
-                ..checkpoint.clone()
-            }),
+            false => codec::encode(version, checkpoint),
+            true => codec::encode(
+                version,
+                &Checkpoint {
+                    accepted: Vec::new(),
+                    ..checkpoint.clone()
+                },
+            ),
         };
         self.push_encoded(record, &encoded, context, None);
         if let (Some(previous), Some(index)) = (previous, index) {
-            let encoded = index.encode();
+            let encoded = index.encode(version);
             let place = RecordPlace::new(
                 self.segments[&number].end,
                 total_length(encoded.len()) as u64,

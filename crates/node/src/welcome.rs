@@ -1,0 +1,67 @@
+//! A peer's answer to our first line: `ok version=N`, the version of all frames that follow, or a
+//! refusal. What comes behind the line is none of it.
+
+use crate::version::Speaks;
+
+#[derive(Debug, PartialEq, Eq)]
+pub enum Welcome {
+    /// It is not there whole.
+    NotYet,
+    Taken {
+        version: u8,
+    },
+    /// The code and what follows it.
+    Refused(String),
+    Nonsense,
+}
+
+pub fn line(version: u8) -> Vec<u8> {
+    format!("ok version={version}\n").into_bytes()
+}
+
+/// Words that we do not know are a newer peer's, and are passed over.
+pub fn read(speaks: Speaks, bytes: &[u8]) -> Welcome {
+    let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
+        return Welcome::NotYet;
+    };
+    let line = String::from_utf8_lossy(&bytes[..end]);
+    if let Some(said) = line.strip_prefix("error ") {
+        return Welcome::Refused(said.to_owned());
+    }
+    let mut words = line.split(' ');
+    if words.next() != Some("ok") {
+        return Welcome::Nonsense;
+    }
+    let version = words.find_map(|word| word.strip_prefix("version=")?.parse().ok());
+    match version.filter(|version| speaks.has(*version)) {
+        Some(version) => Welcome::Taken { version },
+        None => Welcome::Nonsense,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_waited_for_whole_and_names_a_version_that_we_speak() {
+        let speaks: Speaks = "1-2".parse().unwrap();
+        let taken = |version| Welcome::Taken { version };
+        assert_eq!(read(speaks, &line(2)), taken(2));
+        assert_eq!(read(speaks, b"ok later=words version=1\nLBct"), taken(1));
+        for cut in 0..line(2).len() {
+            assert_eq!(read(speaks, &line(2)[..cut]), Welcome::NotYet);
+        }
+        for nonsense in [
+            "ok\n",
+            "ok version=3\n",
+            "ok version=x\n",
+            "okay version=1\n",
+            "\n",
+        ] {
+            assert_eq!(read(speaks, nonsense.as_bytes()), Welcome::Nonsense);
+        }
+        let refused = read(speaks, b"error removed: so it is\n");
+        assert_eq!(refused, Welcome::Refused("removed: so it is".into()));
+    }
+}

@@ -1,0 +1,101 @@
+//! Versions: nothing is written or sent that somebody's program could not read.
+//!
+//! What stands on a disk is no newer than its manifest, which older programs refuse; and what stands
+//! in a log is no newer than any manifest of the cluster.
+
+use std::collections::BTreeMap;
+
+use node::format::record::RecordKind;
+use node::format::segment::SegmentHeader;
+use node::store::Manifest;
+use node::{Node, Speaks};
+use paxos::NodeId;
+
+use super::Witness;
+use crate::host::HostId;
+use crate::world::World;
+
+#[derive(Default)]
+pub(super) struct Written {
+    /// In this step: the newest on its way to a disk, and into a log.
+    disk: u8,
+    log: u8,
+    /// What was found to be all right. Manifests only grow.
+    disks_checked: BTreeMap<HostId, u8>,
+    logs_checked: u8,
+}
+
+const MANIFEST: &str = "/data/manifest";
+
+impl Written {
+    pub fn on_record(&mut self, kind: RecordKind, is_action: bool, payload: &[u8]) {
+        let is_encoded = match kind {
+            RecordKind::Checkpoint | RecordKind::Promise | RecordKind::State => true,
+            RecordKind::Index => true,
+            RecordKind::Accept => is_action,
+            RecordKind::Bytes | RecordKind::Lost | RecordKind::Idle => false,
+        };
+        if let Some(version) = payload.first().filter(|_| is_encoded) {
+            self.disk = self.disk.max(*version);
+        }
+    }
+
+    /// The first block of a segment, perhaps.
+    pub fn on_block(&mut self, block: &[u8]) {
+        if let Ok(header) = SegmentHeader::decode(Speaks::ALL, block) {
+            self.disk = self.disk.max(header.version);
+        }
+    }
+
+    /// An action as it is sent to followers.
+    pub fn on_action(&mut self, payload: &[u8]) {
+        self.log = self.log.max(payload.first().copied().unwrap_or_default());
+    }
+}
+
+impl Witness {
+    pub(super) fn check_versions(&mut self, host: HostId, node: &Node, world: &World) {
+        let disk = std::mem::take(&mut self.written.disk);
+        let log = std::mem::take(&mut self.written.log);
+        let own = node.id();
+        let checked = self.written.disks_checked.get(&host);
+        if disk > checked.copied().unwrap_or(node::version::FIRST) {
+            let (_, stands) = manifest(world, host).unwrap_or_default();
+            assert!(
+                stands >= disk,
+                "versions: node {own} writes version {disk} to its disk, whose manifest says {stands}"
+            );
+            self.written.disks_checked.insert(host, disk);
+        }
+        if log > self.written.logs_checked.max(node::version::FIRST) {
+            for other in self.hosts.keys() {
+                let Some((id, stands)) = manifest(world, *other) else {
+                    continue;
+                };
+                assert!(
+                    stands >= log || !node.nodes().any(|known| known == id),
+                    "versions: node {own} proposes in version {log}, and the disk of node {id} is still in {stands}"
+                );
+            }
+            self.written.logs_checked = log;
+        }
+        let logs = node.log_views();
+        let unspoken: u64 = logs.map(|view| view.counts.frames_unspoken).sum();
+        assert!(
+            unspoken + node.counts().frames_unspoken == 0,
+            "versions: node {own}, which speaks {}, was sent something newer",
+            node.versions().speaks
+        );
+        if let Some(why) = node.halted() {
+            panic!("versions: node {own} follows the directory no more: {why}");
+        }
+    }
+}
+
+/// Whose disk it is, and in what version.
+fn manifest(world: &World, host: HostId) -> Option<(NodeId, u8)> {
+    let contents = world.disk(host).contents(MANIFEST)?;
+    let manifest = Manifest::parse(Speaks::ALL, &contents, MANIFEST.as_ref());
+    let manifest = manifest.ok()?;
+    Some((manifest.identity.node, manifest.version))
+}
