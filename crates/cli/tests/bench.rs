@@ -28,42 +28,76 @@ fn assert_empty(directory: &Path) {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// Of the cluster, of its floor, or the ratio.
+fn figure(report: &Value, name: &str, of: &str) -> f64 {
+    let value = report["figures"][name][of].as_f64();
+    value.unwrap_or_else(|| panic!("{name} of {of} in {report}"))
+}
+
 #[test]
-fn append_is_measured_beside_its_floor() {
+fn append_is_measured_beside_its_floor_and_the_machine() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "append --seconds 2 --alternations 1 --warm-up 0.2";
     let report = json(&bench(directory.path(), arguments));
-    for key in [
-        "acked_mb_per_s",
-        "floor_mb_per_s",
-        "ratio",
-        "ack_p50_ms",
-        "floor_p50_ms",
-        "cpu_s_per_gb",
-        "floor_cpu_s_per_gb",
-        "client_cpu_s_per_gb",
-        "mean_batch_bytes",
-    ] {
+    for key in ["acked_mb_per_s", "floor_mb_per_s", "ratio"] {
         assert!(number(&report, key) > 0.0, "{key}");
     }
-    assert!(number(&report, "ack_p50_ms") <= number(&report, "ack_p99_ms"));
-    assert!(number(&report, "ack_p99_ms") <= number(&report, "ack_max_ms"));
+    for name in [
+        "writes_per_s",
+        "p50_ms",
+        "cpu_s_per_gb",
+        "leader_cpu_s_per_gb",
+        "follower_cpu_s_per_gb",
+        "client_cpu_s_per_gb",
+        "leader_peak_mb",
+        "mean_batch_bytes",
+        "mean_ack_bytes",
+    ] {
+        for of in ["cluster", "floor", "ratio"] {
+            assert!(figure(&report, name, of) > 0.0, "{name} of {of}: {report}");
+        }
+    }
+    for of in ["cluster", "floor"] {
+        let quantiles = ["p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms"];
+        let quantiles = quantiles.map(|name| figure(&report, name, of));
+        assert!(quantiles.is_sorted(), "{quantiles:?}");
+        let roles = ["leader", "follower"].map(|role| format!("{role}_cpu_s_per_gb"));
+        let roles: f64 = roles.iter().map(|name| figure(&report, name, of)).sum();
+        let all = figure(&report, "cpu_s_per_gb", of);
+        assert!((roles / all - 1.0).abs() < 0.01, "{roles} of {all}");
+    }
+    assert!(number(&report["limits"], "memory_copy_mb_per_s") > 0.0);
+    assert!(number(&report["shares"], "of_memory_copy") > 0.0);
     assert!(number(&report["machine"], "cores") >= 1.0);
     assert_eq!(report["segments"], "fresh");
-    assert_eq!(report["alternations"].as_array().unwrap().len(), 1);
+    let turns = report["alternations"].as_array().unwrap();
+    assert_eq!(turns.len(), 1);
+    let moments = turns[0]["cluster"]["over_time"].as_array().unwrap();
+    assert!(moments.len() > 1, "{report}");
     assert_empty(directory.path());
 }
 
 #[test]
-fn two_paced_clients_are_acknowledged_at_their_rate() {
+fn two_paced_clients_beside_an_idle_log_and_an_auxiliary_keep_their_rate() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = "append --seconds 4 --alternations 1 --warm-up 0.5 --clients 2 \
-                     --rate 1M --write-size 1KiB";
+    let arguments = "append --seconds 4 --alternations 1 --warm-up 0.5 --clients 2 --logs 3 \
+                     --auxiliary --rate 1M --write-size 1KiB";
     let report = json(&bench(directory.path(), arguments));
     for key in ["acked_mb_per_s", "floor_mb_per_s"] {
         let rate = number(&report, key);
         assert!((0.1..1.5).contains(&rate), "{key}: {rate}");
     }
+    assert!(figure(&report, "p99_most_of_least_log", "cluster") >= 1.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn more_clients_than_logs_are_refused_with_the_reason() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(directory.path(), "append --clients 2 --logs 1");
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("one writer at a time"), "{said}");
 }
 
 #[test]

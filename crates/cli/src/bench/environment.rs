@@ -47,6 +47,15 @@ impl Machine {
         })
     }
 
+    pub fn warn_if_no_disk(&self) {
+        if matches!(self.filesystem.as_str(), "tmpfs" | "overlay") {
+            tracing::warn!(
+                self.filesystem,
+                "this is no disk; name one with --directory"
+            );
+        }
+    }
+
     pub fn sentence(&self) -> String {
         format!(
             "{} cores, {} GiB, Linux {}, {}, {}, load before {}",

@@ -17,15 +17,22 @@
 //! watches, ends by itself and leaves nothing behind, also when it is interrupted. A figure without
 //! its circumstances is worth little, so each report names the machine.
 
+mod disk;
 pub mod environment;
 mod process;
+mod roles;
 pub mod scratch;
 pub mod watch;
 
 mod batches;
+mod bed;
 mod content;
+mod figures;
 mod latency;
+mod limits;
 mod load;
+mod measure;
+mod pace;
 
 mod floor;
 mod floor_cluster;

@@ -47,6 +47,8 @@ struct FloorNode {
     data: PathBuf,
     #[arg(long, value_delimiter = ',')]
     followers: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    quorum: usize,
 }
 
 impl Arguments {
@@ -62,7 +64,7 @@ impl Arguments {
             Bench::Reconfigure(arguments) => arguments.run(global.json),
             Bench::Elections(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
-            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers),
+            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }
     }
 }
