@@ -28,6 +28,18 @@ fn assert_empty(directory: &Path) {
     assert!(left.is_empty(), "{left:?}");
 }
 
+/// One page with so many plots and nothing to fetch; it is gone afterwards.
+fn assert_report(path: &Path, plots: usize) {
+    let html = std::fs::read_to_string(path).expect("a report was asked for");
+    assert_eq!(html.matches("<svg").count(), plots);
+    assert_eq!(html.matches("</svg>").count(), plots);
+    assert!(html.contains("<td>") && html.contains("logberg bench "));
+    for fetched in ["src=", "href=", "url("] {
+        assert!(!html.contains(fetched), "{fetched}");
+    }
+    std::fs::remove_file(path).unwrap();
+}
+
 /// Of the cluster, of its floor, or the ratio.
 fn figure(report: &Value, name: &str, of: &str) -> f64 {
     let value = report["figures"][name][of].as_f64();
@@ -37,8 +49,11 @@ fn figure(report: &Value, name: &str, of: &str) -> f64 {
 #[test]
 fn append_is_measured_beside_its_floor_and_the_machine() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = "append --seconds 2 --alternations 1 --warm-up 0.2";
-    let report = json(&bench(directory.path(), arguments));
+    let page = directory.path().join("report.html");
+    let arguments = "append --seconds 2 --alternations 1 --warm-up 0.2 --report";
+    let arguments = format!("{arguments} {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(&page, 5);
     for key in ["acked_mb_per_s", "floor_mb_per_s", "ratio"] {
         assert!(number(&report, key) > 0.0, "{key}");
     }

@@ -153,6 +153,19 @@ pub fn quantile_ms(micros: &Histogram<u64>, quantile: f64) -> f64 {
     micros.value_at_quantile(quantile) as f64 / 1000.0
 }
 
+/// Which part of all takes longer than so many milliseconds: points of a falling curve, ten for each
+/// factor of ten, down to the slowest one.
+pub fn slower_than(micros: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let least = 1.0 / micros.len().max(1) as f64;
+    let parts = (0..).map(|step| 10f64.powf(-f64::from(step) / 10.0));
+    let parts = parts.take_while(|part| *part >= least * 0.99);
+    let point = |part: f64| (quantile_ms(micros, 1.0 - part), part);
+    match micros.is_empty() {
+        true => Vec::new(),
+        false => parts.map(point).collect(),
+    }
+}
+
 pub fn ms(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
 }
@@ -224,6 +237,21 @@ mod tests {
         assert_eq!(micros.len(), 2, "two were due in it");
         assert!((quantile_ms(&micros, 1.0) - 5000.0).abs() < 10.0);
         assert!((quantile_ms(&micros, 0.1) - 500.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_curve_falls_from_all_to_the_slowest() {
+        let mut micros = histogram();
+        (1..=1000).for_each(|value| micros.saturating_record(value));
+        let curve = slower_than(&micros);
+        assert!((curve[0].1, curve[0].0) == (1.0, 0.001), "{curve:?}");
+        let (slowest, part) = curve[curve.len() - 1];
+        assert!(
+            (slowest - 0.999).abs() < 0.002 && part < 0.0011,
+            "{curve:?}"
+        );
+        assert!(curve.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        assert!(slower_than(&histogram()).is_empty());
     }
 
     #[test]

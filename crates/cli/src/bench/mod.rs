@@ -20,6 +20,7 @@
 mod disk;
 pub mod environment;
 mod process;
+mod report;
 mod roles;
 pub mod scratch;
 pub mod watch;

@@ -1,5 +1,6 @@
 //! `bench append`: the cluster, the floor and the machine in turn, slice by slice, under the same load.
 
+mod plots;
 mod slice;
 
 use std::time::Duration;
@@ -13,6 +14,7 @@ use super::figures::{Compared, Figures, by_name};
 use super::latency::rounded;
 use super::limits;
 use super::load::{Content, Plan};
+use super::report;
 use super::scratch::{Place, go_on};
 use super::watch::Watch;
 use crate::exit::{Failure, Kind};
@@ -29,7 +31,7 @@ client could not write in time counts too, with all the time it waited.
 Example: flat out, and paced at 20 MB/s with small writes
   logberg bench append --nodes 3 --seconds 20 --write-size 64KiB
   logberg bench append --nodes 3 --seconds 20 --write-size 1KiB --rate 20M
-  logberg bench append --auxiliary --seconds 20";
+  logberg bench append --auxiliary --seconds 20 --report append.html";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
 #[derive(Debug, Args)]
@@ -67,6 +69,8 @@ pub struct Arguments {
     window: u64,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    report: report::To,
 }
 
 pub fn seconds(text: &str) -> Result<f64, String> {
@@ -148,6 +152,7 @@ impl Arguments {
 
     pub fn run(self, json: bool) -> Result<()> {
         let logs = self.check()?;
+        let report_to = self.report.open()?;
         let length = Duration::from_secs_f64(self.seconds / f64::from(2 * self.alternations));
         let rate = self.rate.map(|rate| rate / u64::from(self.clients));
         let setting = Setting {
@@ -189,14 +194,17 @@ impl Arguments {
             write_path = path;
         }
         drop(watch);
-        let report = self.report(logs, length, turns, machine, write_path);
+        let report = self.summary(logs, length, turns, machine, write_path);
+        if let Some(to) = report_to {
+            to.write(report.page()?)?;
+        }
         match json {
             true => show::print_json(&report),
             false => report.print(),
         }
     }
 
-    fn report(
+    fn summary(
         &self,
         logs: u32,
         length: Duration,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use client::{Client, Timeouts};
+use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::Arguments;
@@ -33,6 +34,8 @@ pub struct Slice {
     #[serde(flatten)]
     pub figures: Figures,
     pub over_time: Vec<Moment>,
+    #[serde(skip)]
+    pub micros: Histogram<u64>,
 }
 
 impl Slice {
@@ -44,6 +47,7 @@ impl Slice {
         Slice {
             figures,
             over_time: measured.moments,
+            micros: measured.micros,
         }
     }
 }
