@@ -116,6 +116,42 @@ fn more_clients_than_logs_are_refused_with_the_reason() {
 }
 
 #[test]
+fn cells_of_the_paper_stand_beside_what_was_published() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("paper.html");
+    let arguments =
+        "paper zero-copy-paxos --warm-up 0.2 --seconds 0.6 --cells 5M:1000,5M:1,2M:64KiB";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(&page, 11);
+    let cells = report["cells"].as_array().unwrap();
+    let sizes: Vec<f64> = cells
+        .iter()
+        .map(|cell| number(cell, "write_bytes"))
+        .collect();
+    assert_eq!(sizes, [1.0, 1000.0, 65_536.0]);
+    for cell in cells {
+        let ours = &cell["ours"];
+        assert!(number(ours, "delivered") > 0.0, "{cell}");
+        assert!(
+            number(ours, "median_ms") <= number(ours, "p99_ms"),
+            "{cell}"
+        );
+        assert!(number(ours, "batch_bytes") >= 1.0, "{cell}");
+        assert!(
+            number(&ours["figures"], "auxiliary_peak_mb") > 0.0,
+            "{cell}"
+        );
+    }
+    assert_eq!(number(&cells[1]["published"], "median_ms"), 14.152);
+    assert!(
+        cells[2]["published"].is_null(),
+        "the paper has no such cell"
+    );
+    assert_empty(directory.path());
+}
+
+#[test]
 fn a_killed_leader_is_replaced_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "failover --times 1 --mode kill --rate 1M";

@@ -51,6 +51,7 @@ pub mod machine;
 pub mod many_logs;
 pub mod memory;
 pub mod moves;
+pub mod paper;
 pub mod reconfigure;
 
 pub use floor_cluster::serve_floor;

@@ -39,6 +39,11 @@ impl Watch {
         self.0.set_message(what.into());
     }
 
+    /// A line that stays.
+    pub fn note(&self, line: impl AsRef<str>) {
+        self.0.println(line);
+    }
+
     pub fn step(&self, steps: u64) {
         self.0.inc(steps);
     }

@@ -35,6 +35,7 @@ enum Bench {
     ManyLogs(bench::many_logs::Arguments),
     Reconfigure(bench::reconfigure::Arguments),
     Elections(bench::elections::Arguments),
+    Paper(bench::paper::Arguments),
     Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
 }
@@ -63,6 +64,7 @@ impl Arguments {
             Bench::ManyLogs(arguments) => arguments.run(global.json),
             Bench::Reconfigure(arguments) => arguments.run(global.json),
             Bench::Elections(arguments) => arguments.run(global.json),
+            Bench::Paper(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }
