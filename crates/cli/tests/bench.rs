@@ -152,6 +152,28 @@ fn cells_of_the_paper_stand_beside_what_was_published() {
 }
 
 #[test]
+fn readers_are_given_what_is_written_and_what_was() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("read.html");
+    let arguments =
+        "read --rate 1M --followers 1,3 --spread --history 4MiB --seconds 0.6 --warm-up 0.3";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(&page, 3);
+    let phases = report["phases"].as_array().unwrap();
+    let of: Vec<_> = phases.iter().map(|phase| phase["of"].as_str()).collect();
+    assert_eq!(of, [Some("tail"), Some("tail"), Some("history")]);
+    for phase in phases {
+        assert!(number(phase, "delivered_mb_per_s") > 0.0, "{phase}");
+        assert!(number(phase, "ratio_p99") > 0.0, "{phase}");
+        for load in ["with", "without"] {
+            assert!(number(&phase[load], "mb_per_s") > 0.0, "{phase}");
+        }
+    }
+    assert_empty(directory.path());
+}
+
+#[test]
 fn a_killed_leader_is_replaced_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "failover --times 1 --mode kill --rate 1M";

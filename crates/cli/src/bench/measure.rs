@@ -20,6 +20,8 @@ pub struct Measured {
     pub write_bytes: u64,
     pub acked_bytes: u64,
     pub acks: u64,
+    /// All bytes that the writers wrote, with those before and after.
+    pub end: u64,
     /// Of all writes that were due in the time.
     pub micros: Histogram<u64>,
     pub spent: Spent,
@@ -67,6 +69,13 @@ impl Measured {
     }
 }
 
+/// Writers, one for each log, that run.
+pub struct Load {
+    writers: Vec<Writer>,
+    acks: Arc<AtomicU64>,
+    write_bytes: u64,
+}
+
 /// One writer per log for `warm_up` and then, measured, for `length`.
 pub fn measure(
     client: &Client,
@@ -76,83 +85,125 @@ pub fn measure(
     length: Duration,
     watched: &Watched,
 ) -> Result<Measured> {
-    let acks = Arc::new(AtomicU64::new(0));
-    let mut writers = Vec::new();
-    for log in logs {
-        let count = acks.clone();
-        let on_ack = move |_, _| {
-            count.fetch_add(1, Ordering::Relaxed);
-        };
-        let on_ack = Some(Box::new(on_ack) as Box<_>);
-        writers.push(Writer::start_with(client, log, plan, on_ack)?);
+    Load::start(client, logs, plan)?.measure(warm_up, length, watched)
+}
+
+impl Load {
+    pub fn start(client: &Client, logs: &[String], plan: &Plan) -> Result<Load> {
+        let acks = Arc::new(AtomicU64::new(0));
+        let mut writers = Vec::new();
+        for log in logs {
+            let count = acks.clone();
+            let on_ack = move |_, _| {
+                count.fetch_add(1, Ordering::Relaxed);
+            };
+            let on_ack = Some(Box::new(on_ack) as Box<_>);
+            writers.push(Writer::start_with(client, log, plan, on_ack)?);
+        }
+        Ok(Load {
+            writers,
+            acks,
+            write_bytes: plan.write_bytes as u64,
+        })
     }
-    let from = Instant::now() + warm_up;
-    let to = from + length;
-    for writer in &writers {
-        writer.latencies().set_due_window(from, to);
+
+    pub fn writers(&self) -> &[Writer] {
+        &self.writers
     }
-    let positions =
-        |writers: &[Writer]| -> Vec<u64> { writers.iter().map(Writer::acknowledged).collect() };
-    sleep_until(from)?;
-    let mut recent = histogram();
-    for writer in &writers {
-        writer.latencies().take_recent(&mut recent);
+
+    /// Ends the writers.
+    pub fn measure(
+        self,
+        warm_up: Duration,
+        length: Duration,
+        watched: &Watched,
+    ) -> Result<Measured> {
+        self.measure_and(warm_up, length, watched, |_| ())
     }
-    let (began, before) = (watched.look()?, positions(&writers));
-    let acks_before = acks.load(Ordering::Relaxed);
-    let mut moments = Vec::new();
-    let piece = (length / MOMENTS_MAX).max(MOMENT_MIN);
-    let (mut last, mut last_sum) = (Instant::now(), before.iter().sum::<u64>());
-    while last < to {
-        // A rest that is shorter than half a piece would be noise.
-        let next = if last + piece * 3 / 2 >= to {
-            to
-        } else {
-            last + piece
-        };
-        sleep_until(next)?;
-        recent.reset();
-        for writer in &mut writers {
-            writer.check()?;
+
+    /// `at_end` is told how many bytes are acknowledged when the time is over, before writers end.
+    pub fn measure_and(
+        self,
+        warm_up: Duration,
+        length: Duration,
+        watched: &Watched,
+        at_end: impl FnOnce(u64),
+    ) -> Result<Measured> {
+        let Load {
+            mut writers,
+            acks,
+            write_bytes,
+        } = self;
+        let from = Instant::now() + warm_up;
+        let to = from + length;
+        for writer in &writers {
+            writer.latencies().set_due_window(from, to);
+        }
+        let positions =
+            |writers: &[Writer]| -> Vec<u64> { writers.iter().map(Writer::acknowledged).collect() };
+        sleep_until(from)?;
+        let mut recent = histogram();
+        for writer in &writers {
             writer.latencies().take_recent(&mut recent);
         }
-        let (now, sum) = (Instant::now(), positions(&writers).iter().sum::<u64>());
-        let rate = (sum - last_sum) as f64 / 1e6 / (now - last).as_secs_f64();
-        moments.push(Moment {
-            at_s: rounded((now - from).as_secs_f64()),
-            mb_per_s: rounded(rate),
-            p50_ms: rounded(quantile_ms(&recent, 0.5)),
-            p99_ms: rounded(quantile_ms(&recent, 0.99)),
-            rss_mb: rounded(watched.nodes_rss_bytes()? as f64 / 1e6),
-        });
-        (last, last_sum) = (now, sum);
+        let (began, before) = (watched.look()?, positions(&writers));
+        let acks_before = acks.load(Ordering::Relaxed);
+        let mut moments = Vec::new();
+        let piece = (length / MOMENTS_MAX).max(MOMENT_MIN);
+        let (mut last, mut last_sum) = (Instant::now(), before.iter().sum::<u64>());
+        while last < to {
+            // A rest that is shorter than half a piece would be noise.
+            let next = if last + piece * 3 / 2 >= to {
+                to
+            } else {
+                last + piece
+            };
+            sleep_until(next)?;
+            recent.reset();
+            for writer in &mut writers {
+                writer.check()?;
+                writer.latencies().take_recent(&mut recent);
+            }
+            let (now, sum) = (Instant::now(), positions(&writers).iter().sum::<u64>());
+            let rate = (sum - last_sum) as f64 / 1e6 / (now - last).as_secs_f64();
+            moments.push(Moment {
+                at_s: rounded((now - from).as_secs_f64()),
+                mb_per_s: rounded(rate),
+                p50_ms: rounded(quantile_ms(&recent, 0.5)),
+                p99_ms: rounded(quantile_ms(&recent, 0.99)),
+                rss_mb: rounded(watched.nodes_rss_bytes()? as f64 / 1e6),
+            });
+            (last, last_sum) = (now, sum);
+        }
+        let (ended, after) = (watched.look()?, positions(&writers));
+        let acks = acks.load(Ordering::Relaxed) - acks_before;
+        at_end(after.iter().sum());
+        let spent = watched.spent(&began, &ended)?;
+        for writer in &writers {
+            writer.stop();
+        }
+        let mut micros = histogram();
+        let (mut of_each, mut end) = (Vec::new(), 0);
+        for (writer, (before, after)) in writers.into_iter().zip(before.iter().zip(&after)) {
+            let (closed, own) = writer.finish_measured()?;
+            scratch::go_on()?;
+            end += closed.position;
+            micros.add(&own)?;
+            of_each.push(OfOne {
+                acked_bytes: after - before,
+                micros: own,
+            });
+        }
+        Ok(Measured {
+            seconds: spent.seconds,
+            write_bytes,
+            acked_bytes: of_each.iter().map(|one| one.acked_bytes).sum(),
+            acks,
+            end,
+            micros,
+            spent,
+            moments,
+            of_each,
+        })
     }
-    let (ended, after) = (watched.look()?, positions(&writers));
-    let acks = acks.load(Ordering::Relaxed) - acks_before;
-    let spent = watched.spent(&began, &ended)?;
-    for writer in &writers {
-        writer.stop();
-    }
-    let mut micros = histogram();
-    let mut of_each = Vec::new();
-    for (writer, (before, after)) in writers.into_iter().zip(before.iter().zip(&after)) {
-        let (closed, own) = writer.finish_measured()?;
-        scratch::go_on()?;
-        tracing::debug!(position = closed.position, "a stream is closed");
-        micros.add(&own)?;
-        of_each.push(OfOne {
-            acked_bytes: after - before,
-            micros: own,
-        });
-    }
-    Ok(Measured {
-        seconds: spent.seconds,
-        write_bytes: plan.write_bytes as u64,
-        acked_bytes: of_each.iter().map(|one| one.acked_bytes).sum(),
-        acks,
-        micros,
-        spent,
-        moments,
-        of_each,
-    })
 }

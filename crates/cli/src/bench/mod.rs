@@ -52,6 +52,7 @@ pub mod many_logs;
 pub mod memory;
 pub mod moves;
 pub mod paper;
+pub mod read;
 pub mod reconfigure;
 
 pub use floor_cluster::serve_floor;

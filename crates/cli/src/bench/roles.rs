@@ -1,5 +1,7 @@
 //! What each role costs: CPU, disk and memory of the leader, the followers and the client apart.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -32,12 +34,15 @@ impl Role {
 pub struct Watched {
     processes: Vec<(Role, u32)>,
     disk: Option<Disk>,
+    /// Of bytes, for example, that readers were given.
+    counters: Vec<Arc<AtomicU64>>,
 }
 
 pub struct Look {
     at: Instant,
     used: Vec<Used>,
     traffic: Option<Traffic>,
+    counted: u64,
 }
 
 /// Between two looks.
@@ -47,6 +52,8 @@ pub struct Spent {
     pub roles: Vec<RoleSpent>,
     /// By everybody who uses the disk.
     pub traffic: Option<Traffic>,
+    /// By all counters together.
+    pub counted: u64,
 }
 
 /// All processes of one role together.
@@ -64,7 +71,15 @@ impl Watched {
     /// Our own process, which is the client, is added.
     pub fn new(mut processes: Vec<(Role, u32)>, disk: Option<Disk>) -> Watched {
         processes.push((Role::Client, std::process::id()));
-        Watched { processes, disk }
+        Watched {
+            processes,
+            disk,
+            counters: Vec::new(),
+        }
+    }
+
+    pub fn count(&mut self, counter: Arc<AtomicU64>) {
+        self.counters.push(counter);
     }
 
     pub fn look(&self) -> Result<Look> {
@@ -73,6 +88,11 @@ impl Watched {
             at: Instant::now(),
             used: used.collect::<Result<_, _>>().context("a process ended")?,
             traffic: self.disk.as_ref().and_then(Disk::traffic),
+            counted: self
+                .counters
+                .iter()
+                .map(|c| c.load(Ordering::Relaxed))
+                .sum(),
         })
     }
 
@@ -113,6 +133,7 @@ impl Watched {
         Ok(Spent {
             seconds: (after.at - before.at).as_secs_f64(),
             roles,
+            counted: after.counted - before.counted,
             traffic: traffic.map(|(before, after)| Traffic {
                 writes: after.writes.saturating_sub(before.writes),
                 written_bytes: after.written_bytes.saturating_sub(before.written_bytes),

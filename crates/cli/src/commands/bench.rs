@@ -36,6 +36,7 @@ enum Bench {
     Reconfigure(bench::reconfigure::Arguments),
     Elections(bench::elections::Arguments),
     Paper(bench::paper::Arguments),
+    Read(bench::read::Arguments),
     Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
 }
@@ -65,6 +66,7 @@ impl Arguments {
             Bench::Reconfigure(arguments) => arguments.run(global.json),
             Bench::Elections(arguments) => arguments.run(global.json),
             Bench::Paper(arguments) => arguments.run(global.json),
+            Bench::Read(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }
