@@ -174,6 +174,27 @@ fn readers_are_given_what_is_written_and_what_was() {
 }
 
 #[test]
+fn a_cluster_serves_again_and_a_lost_node_is_filled() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("recover.html");
+    let arguments = "recover --bytes 8MiB --times 1 --rate 1M --seconds 0.5";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(&page, 1);
+    for key in ["flat_out_mb_per_s", "serving_median_ms", "refill_ratio"] {
+        assert!(number(&report, key) > 0.0, "{key}: {report}");
+    }
+    assert_eq!(report["restarts"].as_array().unwrap().len(), 1);
+    for refill in ["refill", "refill_under_load"] {
+        let bytes = number(&report[refill], "bytes");
+        assert!(bytes >= f64::from(8 << 20), "{report}");
+        assert!(number(&report[refill], "mb_per_s") > 0.0, "{report}");
+    }
+    assert!(number(&report["refill_under_load"], "ratio_p99") > 0.0);
+    assert_empty(directory.path());
+}
+
+#[test]
 fn a_killed_leader_is_replaced_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "failover --times 1 --mode kill --rate 1M";

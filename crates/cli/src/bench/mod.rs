@@ -29,6 +29,7 @@ mod batches;
 mod bed;
 mod content;
 mod figures;
+mod history;
 mod latency;
 mod limits;
 mod load;
@@ -54,5 +55,6 @@ pub mod moves;
 pub mod paper;
 pub mod read;
 pub mod reconfigure;
+pub mod recover;
 
 pub use floor_cluster::serve_floor;

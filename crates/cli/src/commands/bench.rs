@@ -37,6 +37,7 @@ enum Bench {
     Elections(bench::elections::Arguments),
     Paper(bench::paper::Arguments),
     Read(bench::read::Arguments),
+    Recover(bench::recover::Arguments),
     Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
 }
@@ -67,6 +68,7 @@ impl Arguments {
             Bench::Elections(arguments) => arguments.run(global.json),
             Bench::Paper(arguments) => arguments.run(global.json),
             Bench::Read(arguments) => arguments.run(global.json),
+            Bench::Recover(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }

@@ -122,18 +122,8 @@ impl Report {
     pub(super) fn print(&self) -> Result<()> {
         for grid in self.grids() {
             let headings: Vec<&str> = grid.headings.iter().map(String::as_str).collect();
-            let mut table = show::table(&headings);
-            for row in grid.rows {
-                let mut cells = row.into_iter();
-                let mut shown: Vec<_> = cells
-                    .next()
-                    .map(comfy_table::Cell::new)
-                    .into_iter()
-                    .collect();
-                shown.extend(cells.map(show::number));
-                table.add_row(shown);
-            }
-            show::print(format!("{}\n{}\n", grid.title, show::lines(&table)))?;
+            let rows = show::rows(&headings, grid.rows);
+            show::print(format!("{}\n{rows}\n", grid.title))?;
         }
         for failure in self.failures() {
             show::print(failure)?;

@@ -10,7 +10,7 @@
 mod readers;
 
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -20,13 +20,14 @@ use serde::Serialize;
 use super::bed::Bed;
 use super::environment::Machine;
 use super::figures::Figures;
+use super::history;
 use super::latency::{rounded, slower_than};
-use super::load::{Content, Plan, Writer};
+use super::load::{Content, Plan};
 use super::measure::{Load, Measured};
 use super::report::plot::{Axis, Line, Lines};
 use super::report::{self, Page};
 use super::scratch::{Place, Scratch};
-use super::watch::{Watch, sleep_until};
+use super::watch::Watch;
 use crate::local::log_of;
 use crate::{quantity, show};
 use readers::{History, Readers};
@@ -109,8 +110,6 @@ enum Kind {
 }
 
 const NODES: u32 = 3;
-const PATIENCE: Duration = Duration::from_secs(60);
-const POLL: Duration = Duration::from_millis(20);
 
 impl Kind {
     fn shown(self) -> String {
@@ -137,8 +136,7 @@ impl Arguments {
         let watch = Watch::of(whole);
         watch.says("starting");
         let bed = Bed::start(&scratch.path().join("cluster"), NODES, 0)?;
-        watch.says("writing history");
-        let history = self.write_history(&bed, &scratch)?;
+        let history = self.write_history(&bed, &scratch, &watch)?;
         let mut phases = Vec::new();
         for (number, kind) in kinds.into_iter().enumerate() {
             let logs = ["without", "with"].map(|name| format!("{name}-{number}"));
@@ -171,35 +169,16 @@ impl Arguments {
         }
     }
 
-    fn write_history(&self, bed: &Bed, scratch: &Scratch) -> Result<History> {
+    fn write_history(&self, bed: &Bed, scratch: &Scratch, watch: &Watch) -> Result<History> {
         let log = "history".to_owned();
         bed.create(std::slice::from_ref(&log))?;
-        let plan = Plan {
-            write_bytes: 64 << 10,
-            rate: None,
-            buffer_bytes: 16 << 20,
-            content: Content::Repeated,
-        };
-        let mut writer = Writer::start(&bed.client, &log, &plan)?;
-        let mut progress = (0, Instant::now());
-        while writer.acknowledged() < self.history {
-            sleep_until(Instant::now() + POLL)?;
-            writer.check()?;
-            scratch.check_space()?;
-            if writer.acknowledged() > progress.0 {
-                progress = (writer.acknowledged(), Instant::now());
-            } else if progress.1.elapsed() > PATIENCE {
-                bail!("nothing was acknowledged for {} s", PATIENCE.as_secs());
-            }
-        }
-        let stream = writer.stream();
-        writer.finish()?;
+        let written = history::write(&bed.client, &log, self.history, scratch, watch)?;
         let status = bed.cluster.status(1)?;
         let id = log_of(&status, &log).context("a node lost its log")?.id;
         let directories = (1..=NODES).map(|node| bed.cluster.node_directory(node));
         Ok(History {
             log,
-            stream,
+            stream: written.stream,
             directories: directories.map(|d| d.join(format!("log-{id}"))).collect(),
         })
     }
@@ -324,14 +303,8 @@ const HEADINGS: [&str; 8] = [
 
 impl Report {
     fn print(&self) -> Result<()> {
-        let mut table = show::table(&HEADINGS);
-        for phase in &self.phases {
-            let mut row = phase.row().into_iter();
-            let mut cells: Vec<_> = row.next().map(comfy_table::Cell::new).into_iter().collect();
-            cells.extend(row.map(show::number));
-            table.add_row(cells);
-        }
-        show::print(show::lines(&table))?;
+        let rows = self.phases.iter().map(Phase::row).collect();
+        show::print(show::rows(&HEADINGS, rows))?;
         show::print(self.machine.sentence())
     }
 

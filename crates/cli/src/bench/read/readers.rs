@@ -1,7 +1,7 @@
 //! Readers: each a thread that counts what it is given.
 
 use std::io::BufRead;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use client::{Client, ReadError, ReadOptions, Reader, StreamName};
-use rustix::fs::{Advice, fadvise};
 
+use crate::bench::history::forget_pages;
 use crate::bench::watch::sleep_until;
 
 const UNKNOWN: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub struct History {
     pub log: String,
     pub stream: StreamName,
     /// The nodes' directories of that log, whose pages are dropped from memory before each time.
-    pub directories: Vec<std::path::PathBuf>,
+    pub directories: Vec<PathBuf>,
 }
 
 impl Readers {
@@ -155,16 +155,4 @@ fn open(client: &Client, log: &str, options: &ReadOptions) -> Result<Reader> {
             opened => return Ok(opened?),
         }
     }
-}
-
-/// What the page cache has of the segments. What a node wrote past it was never there.
-fn forget_pages(directory: &Path) -> Result<()> {
-    for entry in std::fs::read_dir(directory)? {
-        let path = entry?.path();
-        if path.extension().is_some_and(|extension| extension == "seg") {
-            let file = std::fs::File::open(&path)?;
-            fadvise(&file, 0, None, Advice::DontNeed)?;
-        }
-    }
-    Ok(())
 }
