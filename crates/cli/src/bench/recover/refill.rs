@@ -107,15 +107,23 @@ impl Refill<'_> {
         self.cluster.restart(lost)?;
         loop {
             let status = level::status(self.cluster.address(lost));
-            if let Some(log) = status.as_ref().and_then(|status| log_of(status, LOG)) {
-                if log.missing_bytes == 0 && log.output_bytes >= least {
-                    return Ok((began.elapsed().as_secs_f64(), log.output_bytes));
-                }
+            let log = status.as_ref().and_then(|status| log_of(status, LOG));
+            if let Some(log) = log.filter(|log| log.missing_bytes == 0 && log.output_bytes >= least)
+            {
+                return Ok((began.elapsed().as_secs_f64(), log.output_bytes));
             }
             check()?;
             self.scratch.check_space()?;
             if began.elapsed() > self.patience {
-                bail!("the node is not whole after {} s", self.patience.as_secs());
+                let (seconds, has) = (
+                    self.patience.as_secs(),
+                    log.map_or(0, |log| log.output_bytes),
+                );
+                let missing = log.map_or(0, |log| log.missing_bytes);
+                bail!(
+                    "the node is not whole after {seconds} s: it knows of {has} bytes of {least}, \
+                     and lacks {missing}"
+                );
             }
             sleep_until(Instant::now() + POLL)?;
         }
@@ -130,36 +138,24 @@ impl Refill<'_> {
         Ok(log.output_bytes)
     }
 
-    /// The new node gets the vote of the one that it was.
+    /// The new node gets the votes of the one that it was, in every log: until then one more lost disk
+    /// may be one too many.
     fn take_its_place(&mut self, lost: u32) -> Result<()> {
         let address = self.cluster.address(lost);
         let status = level::status(address).with_context(|| format!("{address} is mute"))?;
-        let old = std::mem::replace(&mut self.ids[lost as usize - 1], status.node);
-        let client = Client::new(self.cluster.addresses(), Timeouts::default());
-        client.change_members(&Change::new(Action::Replace {
-            old,
-            new: status.node,
-        }))?;
         let new = status.node;
+        let old = std::mem::replace(&mut self.ids[lost as usize - 1], new);
+        let addresses = self.cluster.addresses();
+        let client = Client::new(addresses.clone(), Timeouts::default());
+        client.change_members(&Change::new(Action::Replace { old, new }))?;
         let deadline = Instant::now() + self.patience;
-        loop {
-            let addresses = self.cluster.addresses();
-            let votes = addresses.iter().any(|address| {
-                let status = level::status(address);
-                let log = status.as_ref().and_then(|status| log_of(status, LOG));
-                log.is_some_and(|log| {
-                    let votes = |node| log.weights.iter().any(|w| w.node == node && w.weight > 0);
-                    log.role == "leader" && votes(new) && !votes(old)
-                })
-            });
-            if votes {
-                return level::wait_ready(&addresses, LOG, self.patience);
-            }
+        while !client.members()?.removed.contains(&old) {
             if Instant::now() > deadline {
-                bail!("node {new} has not got the vote of node {old}");
+                bail!("node {new} has not got all votes of node {old}");
             }
             sleep_until(Instant::now() + POLL)?;
         }
+        level::wait_ready(&addresses, LOG, self.patience)
     }
 }
 
