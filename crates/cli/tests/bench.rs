@@ -274,3 +274,23 @@ fn idle_logs_are_created_looked_at_and_led_again() {
     }
     assert_empty(directory.path());
 }
+
+#[test]
+fn active_logs_are_compared_with_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("logs.html");
+    let arguments = "many-logs --active 1,3 --rate 1M --write-size 4KiB --seconds 1 --warm-up 0.3";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(&page, 2);
+    let active = report["active"].as_array().unwrap();
+    let logs: Vec<f64> = active.iter().map(|one| number(one, "logs")).collect();
+    assert_eq!(logs, [1.0, 3.0]);
+    let best = active.iter().map(|one| number(one, "of_best"));
+    assert_eq!(best.fold(0.0, f64::max), 1.0);
+    for one in active {
+        assert!(number(&one["figures"], "mb_per_s") > 0.0, "{one}");
+    }
+    assert!(number(&active[1]["figures"], "p99_most_of_least_log") >= 1.0);
+    assert_empty(directory.path());
+}

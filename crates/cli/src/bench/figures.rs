@@ -53,17 +53,7 @@ impl Figures {
         ] {
             figures.add(name, quantile_ms(&measured.micros, quantile));
         }
-        if measured.of_each.len() > 1 {
-            let spread = |of: &dyn Fn(&OfOne) -> f64| {
-                let values: Vec<f64> = measured.of_each.iter().map(of).collect();
-                let largest = values.iter().copied().fold(0.0, f64::max);
-                largest / values.into_iter().fold(f64::INFINITY, f64::min)
-            };
-            let p99 = |one: &OfOne| quantile_ms(&one.micros, 0.99);
-            figures.add("p99_most_of_least_log", spread(&p99));
-            let bytes = |one: &OfOne| one.acked_bytes as f64;
-            figures.add("bytes_most_of_least_log", spread(&bytes));
-        }
+        figures.add_spread(&measured.of_each);
         figures.add("acks_per_s", measured.acks as f64 / seconds);
         if measured.acks > 0 {
             let mean = measured.acked_bytes as f64 / measured.acks as f64;
@@ -101,6 +91,23 @@ impl Figures {
             );
         }
         figures
+    }
+
+    /// Whether each log got its share.
+    fn add_spread(&mut self, logs: &[OfOne]) {
+        let ends = |of: &dyn Fn(&OfOne) -> f64| {
+            let values = || logs.iter().map(of);
+            let least = values().fold(f64::INFINITY, f64::min);
+            (least, values().fold(0.0, f64::max))
+        };
+        if logs.len() > 1 {
+            let (least, most) = ends(&|one| quantile_ms(&one.micros, 0.99));
+            self.add("p99_least_log_ms", least);
+            self.add("p99_most_log_ms", most);
+            self.add("p99_most_of_least_log", most / least);
+            let (least, most) = ends(&|one| one.acked_bytes as f64);
+            self.add("bytes_most_of_least_log", most / least);
+        }
     }
 
     /// Of each the median; of a maximum the largest.
