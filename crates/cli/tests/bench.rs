@@ -197,8 +197,11 @@ fn a_cluster_serves_again_and_a_lost_node_is_filled() {
 #[test]
 fn a_killed_leader_is_replaced_and_nothing_is_lost() {
     let directory = tempfile::tempdir().unwrap();
-    let arguments = "failover --times 1 --mode kill --rate 1M";
-    let report = json(&bench(directory.path(), arguments));
+    let page = directory.path().join("failover.html");
+    let arguments = "failover --times 1 --mode kill --rate 1M --report";
+    let arguments = format!("{arguments} {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(&page, 1);
     assert!(number(&report, "median_ms") > 0.0);
     assert_eq!(number(&report, "lost_bytes"), 0.0);
     assert!(number(&report, "acked_bytes") > 0.0);
