@@ -12,6 +12,17 @@ fn bench(directory: &Path, arguments: &str) -> Output {
     command.output().expect("the program runs")
 }
 
+/// Where no other program is to be found.
+fn bench_alone(directory: &Path, arguments: &str) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_logberg"));
+    command.arg("bench").args(arguments.split_whitespace());
+    command.args(["--json", "--directory", &directory.to_string_lossy()]);
+    command
+        .env("PATH", directory)
+        .output()
+        .expect("the program runs")
+}
+
 fn json(output: &Output) -> Value {
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{}: {said}", output.status);
@@ -295,5 +306,23 @@ fn active_logs_are_compared_with_each_other() {
         assert!(number(&one["figures"], "mb_per_s") > 0.0, "{one}");
     }
     assert!(number(&active[1]["figures"], "p99_most_of_least_log") >= 1.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn rivals_that_are_not_installed_are_skipped_with_the_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "rivals --times 1 --seconds 0.5 --write-size 4KiB";
+    let report = json(&bench_alone(directory.path(), arguments));
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0]["durability"], "durable");
+    assert!(number(&results[0], "mb_per_s") > 0.0, "{report}");
+    assert_eq!(number(&results[0], "we_mb_per_s_ratio"), 1.0);
+    let skipped = report["skipped"].as_array().unwrap();
+    assert_eq!(skipped.len(), 2, "{report}");
+    for said in skipped {
+        assert!(said.as_str().unwrap().contains("--rivals DIR"), "{said}");
+    }
     assert_empty(directory.path());
 }

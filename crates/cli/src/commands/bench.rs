@@ -16,7 +16,7 @@ did something else meanwhile is none.
 Example: what agreement costs
   logberg bench append --seconds 20";
 
-/// Measure appends, failovers, moves, memory, many logs and the machine
+/// Measure appends, reads, failovers, restarts, many logs, rivals and the machine
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -38,6 +38,7 @@ enum Bench {
     Paper(bench::paper::Arguments),
     Read(bench::read::Arguments),
     Recover(bench::recover::Arguments),
+    Rivals(bench::rivals::Arguments),
     Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
 }
@@ -69,6 +70,7 @@ impl Arguments {
             Bench::Paper(arguments) => arguments.run(global.json),
             Bench::Read(arguments) => arguments.run(global.json),
             Bench::Recover(arguments) => arguments.run(global.json),
+            Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }
