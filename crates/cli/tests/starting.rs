@@ -58,7 +58,8 @@ fn edit_manifest(directory: &Path, version: u32, edit: impl FnOnce(String) -> St
     let text = fs::read_to_string(&path).expect("a manifest");
     let (_, body) = text.split_once('\n').expect("a first line");
     let body = edit(body.to_owned());
-    let checksum = crc32c::crc32c(body.as_bytes());
+    let sealed = crc32c::crc32c(&version.to_le_bytes());
+    let checksum = crc32c::crc32c_append(sealed, body.as_bytes());
     let text = format!("logberg-manifest {version} crc32c={checksum:08x}\n{body}");
     fs::write(path, text).expect("room");
 }
@@ -205,7 +206,7 @@ fn a_newer_manifest_needs_a_newer_program() {
     let (cluster, content) = served();
     let node = &cluster.nodes[0];
     edit_manifest(&node.data, 9, |body| body);
-    check_refuses(node, &["manifest", "format 9", "newer program"]);
+    check_refuses(node, &["manifest", "version 9", "newer program"]);
     edit_manifest(&node.data, 1, |body| body);
     check_reads_again(cluster, content);
 }
