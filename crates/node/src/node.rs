@@ -24,6 +24,7 @@ mod agenda;
 mod directing;
 mod hosting;
 mod moving;
+mod parting;
 pub(crate) use moving::REMOVED;
 mod removing;
 mod showing;
@@ -71,6 +72,7 @@ pub struct Node {
     away_since: BTreeMap<NodeId, Time>,
     /// Where this node leads and the configuration is not what is wanted.
     pub(crate) moves: BTreeMap<LogId, Move>,
+    parted: parting::Parted,
     stopping_since: Option<Time>,
     /// Everything is handed over and flushed; the files are being closed.
     closing_since: Option<Time>,
@@ -158,6 +160,7 @@ impl Node {
             next_tick: now,
             away_since: BTreeMap::new(),
             moves: BTreeMap::new(),
+            parted: Default::default(),
             stopping_since: None,
             closing_since: None,
             finished: false,
@@ -330,6 +333,7 @@ impl Node {
         self.peers.dial(&mut self.env);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
+        let parted = self.parted();
         let directory = self.logs.get(&DIRECTORY);
         let directs = directory.and_then(|log| Some(log.engine.leader()?.0));
         for id in ids {
@@ -375,6 +379,8 @@ impl Node {
                 entries,
                 free_bytes: self.env.free_bytes,
                 disk_version: self.env.disk_version,
+                members_version: self.directory.members.version,
+                parted: parted.clone(),
             };
             self.peers.send(
                 &mut self.env,

@@ -205,6 +205,7 @@ impl Node {
                 }
             }
             Frame::Heartbeat(heartbeat) => {
+                self.on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);

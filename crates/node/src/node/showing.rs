@@ -142,7 +142,13 @@ impl Node {
     fn dismissal_waits(&self) -> Option<String> {
         let members = &self.directory.members;
         let mut leaving = members.leaving.iter().filter(|n| !members.has_weight(**n));
-        leaving.find_map(|node| self.keeps_for_bytes(*node))
+        leaving.find_map(|node| {
+            let needed = self.has_part_in(NodeId(*node));
+            let needed = needed.map(|log| {
+                format!("node {node} is kept until the leader of log {log} says that it is needed no more")
+            });
+            needed.or_else(|| self.keeps_for_bytes(*node))
+        })
     }
 }
 
