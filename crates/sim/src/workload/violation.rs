@@ -27,6 +27,9 @@ pub enum Checker {
     Eras,
     #[serde(rename = "I8 positions")]
     Positions,
+    /// Something is in a version that somebody's program could not read.
+    #[serde(rename = "versions")]
+    Versions,
     /// A writer was told what cannot be.
     #[serde(rename = "writers")]
     Writers,
@@ -74,7 +77,7 @@ pub(crate) struct Caught {
     pub location: String,
 }
 
-const INVARIANTS: [(&str, Checker); 9] = [
+const INVARIANTS: [(&str, Checker); 10] = [
     ("I1", Checker::Agreement),
     ("I2", Checker::Proposal),
     ("I3", Checker::OneValue),
@@ -83,6 +86,7 @@ const INVARIANTS: [(&str, Checker); 9] = [
     ("I6", Checker::Content),
     ("I7", Checker::Eras),
     ("I8", Checker::Positions),
+    ("versions", Checker::Versions),
     ("liveness", Checker::Liveness),
 ];
 
@@ -97,6 +101,7 @@ impl Checker {
             Checker::Content => "I6 content",
             Checker::Eras => "I7 eras",
             Checker::Positions => "I8 positions",
+            Checker::Versions => "versions",
             Checker::Writers => "writers",
             Checker::Readers => "readers",
             Checker::NodeAssert => "node assert",

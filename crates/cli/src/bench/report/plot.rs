@@ -47,6 +47,8 @@ const COLOURS: [RGBColor; 8] = [
     RGBColor(120, 120, 120),
     RGBColor(0, 0, 0),
 ];
+/// Lines of so many points show each of them.
+const MARKED_MAX: usize = 24;
 const FONT: (&str, i32) = ("sans-serif", 14);
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -120,11 +122,19 @@ impl Lines {
             .light_line_style(WHITE)
             .draw()
             .map_err(failed)?;
-        for (line, colour) in self.lines.iter().zip(COLOURS.iter().cycle()) {
+        let lines = self.lines.iter().zip(COLOURS.iter().cycle());
+        for (line, colour) in lines.filter(|(line, _)| !line.points.is_empty()) {
             let points = line.points.iter().copied();
             let points = points.filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y));
+            let drawn = LineSeries::new(points, colour.filled().stroke_width(2));
+            // A single point is no line, and of a few each was measured apart.
+            let marks = if line.points.len() <= MARKED_MAX {
+                3
+            } else {
+                0
+            };
             chart
-                .draw_series(LineSeries::new(points, colour.stroke_width(2)))
+                .draw_series(drawn.point_size(marks))
                 .map_err(failed)?
                 .label(&line.name)
                 .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));

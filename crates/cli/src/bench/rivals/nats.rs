@@ -14,7 +14,7 @@ use crate::bench::watch::sleep_until;
 use crate::local::port;
 
 pub const HOW_TO_GET: &str = "NATS JetStream is skipped: put the programs nats-server and nats (of the Go modules \
-    github.com/nats-io/nats-server/v2 and github.com/nats-io/natscli/nats) into PATH or DIR/bin of --rivals DIR";
+    github.com/nats-io/nats-server/v2 and github.com/nats-io/natscli) into PATH or DIR/bin of --rivals DIR";
 
 pub struct Installed {
     server: PathBuf,
