@@ -22,7 +22,7 @@
 //! long as the cluster is to live, such as the main one.
 
 pub mod payloads;
-mod port;
+pub mod port;
 mod process;
 
 use std::fs::{self, File};

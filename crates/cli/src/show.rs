@@ -53,6 +53,19 @@ pub fn number(value: impl ToString) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)
 }
 
+/// A table of which the first column is text and the others are numbers, as lines.
+pub fn rows(headings: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = table(headings);
+    for row in rows {
+        let cells = row.into_iter().enumerate().map(|(at, text)| match at {
+            0 => Cell::new(text),
+            _ => number(text),
+        });
+        table.add_row(cells.collect::<Vec<_>>());
+    }
+    lines(&table)
+}
+
 /// Lines of a table end with padding; what is copied from a terminal should not.
 pub fn lines(table: &Table) -> String {
     let lines: Vec<String> = table

@@ -3,6 +3,7 @@
 mod harness;
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use harness::{Cluster, Content, Raw, ask, err, out, wait_for};
 use serde_json::Value;
@@ -331,4 +332,67 @@ fn an_address_is_changed_for_a_node_that_cannot_say_so_itself() {
     let leader = &cluster.nodes[cluster.leader("directory")].listen;
     let shown = ask(leader, "members").expect("its leader answers");
     assert_eq!(shown["nodes"][2]["address"], address.as_str());
+}
+
+#[test]
+fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(1, 6_000_000);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    for node in &mut cluster.nodes {
+        node.kill();
+    }
+    // The same bytes are spoilt on two of three disks.
+    for node in &cluster.nodes[..2] {
+        let segment = fs::File::options().write(true).open(&node.segments(1)[1]);
+        let segment = segment.expect("a segment");
+        segment.write_all_at(&[0xa5; 64], 300_000).expect("a disk");
+    }
+    cluster.nodes[0].start();
+    cluster.nodes[1].start();
+    let leads = || {
+        (0..2).find(|index| {
+            cluster.nodes[*index].of_log("directory", "role") == Some("leader".into())
+        })
+    };
+    wait_for(leads, || cluster.logs());
+    let lacks = |index: usize| {
+        cluster.nodes[index]
+            .of_log("main", "missing_bytes")?
+            .as_u64()
+            .filter(|bytes| *bytes > 0)
+    };
+    for (index, id) in [(0, "1"), (1, "2")] {
+        // A sealed segment is looked at when it is read.
+        cluster.run(&["read", "main", "--from-node", id, "--timeout", "3"]);
+        wait_for(|| lacks(index), || cluster.logs());
+    }
+    let alone = "node 3 is silent, and none of the others holds all bytes of main";
+    // What the other one lacks has to be heard first.
+    wait_for(
+        || {
+            err(&cluster.run(&["members", "remove", "3", "--plan"]))
+                .contains(alone)
+                .then_some(())
+        },
+        || cluster.logs(),
+    );
+    let said = refused(&cluster, &["members", "remove", "3"], 4);
+    assert!(said.contains(alone) && said.contains("start it"), "{said}");
+    let forced = cluster.run_well(&["members", "remove", "3", "--force", "--no-wait"]);
+    assert!(forced.contains(&format!("RISK  {alone}")), "{forced}");
+    let waits = || {
+        let shown = shown(&cluster)?;
+        let why = shown["logs"][1]["waits_for"].as_str()?.to_owned();
+        why.contains("too few others hold everything without node 3")
+            .then_some(())
+    };
+    wait_for(waits, || cluster.logs());
+    cluster.nodes[2].start();
+    cluster.run_well(&["members", "remove", "3", "--timeout", "60"]);
+    wait_weights(&cluster, &[(1, 1), (2, 1)]);
+    cluster.nodes[2].kill();
+    cluster.check_node(0, "main", &[content]);
+    cluster.check_node(1, "main", &[content]);
 }

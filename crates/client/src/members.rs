@@ -35,6 +35,9 @@ pub struct Node {
     pub address: String,
     #[serde(default)]
     pub zone: Option<String>,
+    /// full or auxiliary.
+    #[serde(default)]
+    pub kind: String,
     #[serde(default)]
     pub alive: bool,
     /// It is removed once it has weight nowhere.

@@ -43,10 +43,18 @@ pub(crate) fn create(path: &Path) -> io::Result<()> {
 
 /// Replaces a file: after a crash its old or its new contents are there, never a mixture.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> io::Result<()> {
+    replace(path, |file| file.write_all(contents))
+}
+
+/// As `write_file`, with what `write` writes.
+pub(crate) fn replace(
+    path: &Path,
+    write: impl FnOnce(&mut File) -> io::Result<()>,
+) -> io::Result<()> {
     let aside = aside_of(path)?;
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(&aside, flags, Mode::RUSR | Mode::WUSR)?);
-    let written = file.write_all(contents).and_then(|()| file.sync_all());
+    let written = write(&mut file).and_then(|()| file.sync_all());
     if let Err(error) = written.and_then(|()| std::fs::rename(&aside, path)) {
         // What stands aside is ours alone; the next attempt would replace it anyway.
         let _ = std::fs::remove_file(&aside);

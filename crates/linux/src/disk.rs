@@ -1,14 +1,14 @@
 //! The disk for start-up and offline checks: the same durable changes, one after the other.
 
 use std::fs::File;
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::SystemTime;
 
-use node::op::{DirectoryEntry, Disk};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use node::op::{COPY_BYTES, DirectoryEntry, Disk};
+use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{directory, disk_file};
@@ -62,8 +62,40 @@ impl Disk for LinuxDisk {
         Ok(count)
     }
 
+    fn settle(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::open(path)?;
+        if file.metadata()?.is_dir() {
+            return file.sync_all();
+        }
+        file.sync_data()?;
+        // Where an earlier write-back failed the cache holds what the disk does not: let it be read anew.
+        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+        Ok(())
+    }
+
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         directory::write_file(path, contents)
+    }
+
+    fn copy_file(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        change: &mut dyn FnMut(u64, &mut [u8]),
+    ) -> io::Result<()> {
+        let mut offset = 0;
+        let mut piece = vec![0; COPY_BYTES];
+        directory::replace(to, |file| {
+            loop {
+                let count = self.read_at(from, offset, &mut piece)?;
+                if count == 0 {
+                    return Ok(());
+                }
+                change(offset, &mut piece[..count]);
+                file.write_all(&piece[..count])?;
+                offset += count as u64;
+            }
+        })
     }
 
     fn create_directory(&mut self, path: &Path) -> io::Result<()> {

@@ -216,6 +216,11 @@ impl Log {
         self.catch_up.missing_bytes()
     }
 
+    /// Others may be needed to fill it. (An auxiliary is not to be filled.)
+    pub(crate) fn lacks_bytes(&self) -> bool {
+        self.missing_bytes() > 0 && !self.engine.is_auxiliary()
+    }
+
     /// Asks for the next missing bytes, if there are any and the rate allows.
     pub(crate) fn pump_catch_up(&mut self, env: &mut Env) {
         if !self.catch_up.is_busy() {

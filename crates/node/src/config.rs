@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use paxos::Timing;
 
+pub use crate::membership::standing::{NodeKind, Standing};
 use crate::version::Speaks;
 
 #[derive(Clone, Debug)]
@@ -14,6 +15,7 @@ pub struct NodeConfig {
     /// HOST:PORT that peers and clients are told.
     pub advertise: String,
     pub start: Start,
+    pub standing: Standing,
     pub limits: Limits,
     /// "O_DIRECT" or why not; for status.
     pub version: &'static str,

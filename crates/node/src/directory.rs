@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::LogId;
 use crate::membership::registry::{self, Members};
+use crate::membership::standing::NodeKind;
 use crate::retention::Retention;
 use crate::version::{self, Speaks};
 
@@ -72,6 +73,14 @@ pub enum Command {
         node: u32,
         zone: String,
     },
+    /// What a node says of itself when it starts.
+    DescribeNode {
+        node: u32,
+        #[serde(default, skip_serializing_if = "String::is_empty")]
+        zone: String,
+        #[serde(default)]
+        kind: NodeKind,
+    },
     /// Of a node that is to leave, once it has weight nowhere.
     RemoveNode {
         node: u32,
@@ -107,6 +116,9 @@ pub struct NodeEntry {
     pub address: String,
     /// In hexadecimal.
     pub disk: String,
+    pub kind: NodeKind,
+    /// The last one that it said itself; an operator may have said another since.
+    pub said_zone: String,
     /// The newest version that it speaks.
     pub newest: u8,
 }
@@ -197,11 +209,15 @@ impl Directory {
                     address: address.clone(),
                     disk: disk.clone(),
                     newest: *newest,
+                    ..NodeEntry::default()
                 };
                 let has_id = self.node_by_disk(disk).is_some();
                 match self.nodes.get_mut(&NodeId(*id)) {
                     Some(known) if known.disk != *disk => {}
-                    Some(known) => *known = entry,
+                    Some(known) => {
+                        known.address = entry.address;
+                        known.newest = entry.newest;
+                    }
                     // It asked twice, and has its id already.
                     None if has_id || self.members.removed.contains(id) => {}
                     // Its disk would not be as the others' are.
@@ -274,6 +290,15 @@ impl Directory {
                     self.members.set_zone(*node, zone);
                 }
             }
+            Command::DescribeNode { node, zone, kind } => {
+                if let Some(entry) = self.nodes.get_mut(&NodeId(*node)) {
+                    entry.kind = *kind;
+                    if !zone.is_empty() && entry.said_zone != *zone {
+                        entry.said_zone = zone.clone();
+                        self.members.set_zone(*node, zone);
+                    }
+                }
+            }
             Command::RemoveNode { node } => {
                 if self.members.remove(*node) {
                     self.nodes.remove(&NodeId(*node));
@@ -285,15 +310,19 @@ impl Directory {
                 disk,
                 logs,
             } => {
-                let known = self.nodes.get(&NodeId(*id));
-                if known.is_some_and(|known| known.address == *address && known.disk == *disk) {
-                    return;
-                }
+                let known = self.nodes.get(&NodeId(*id)).cloned();
+                let known = known.unwrap_or_else(|| NodeEntry {
+                    newest: self.versions.prepared,
+                    ..NodeEntry::default()
+                });
                 let entry = NodeEntry {
                     address: address.clone(),
                     disk: disk.clone(),
-                    newest: known.map_or(self.versions.prepared, |known| known.newest),
+                    ..known.clone()
                 };
+                if known == entry {
+                    return;
+                }
                 let lost = self.nodes.keys().map(|node| node.0);
                 self.members.go_on_alone(*id, lost, logs);
                 self.nodes = BTreeMap::from([(NodeId(*id), entry)]);
@@ -438,6 +467,7 @@ mod tests {
                 id,
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
+                newest: 1,
             });
         }
         directory.members.leaving.insert(3);

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 
 use crate::buffer::{Buffer, Pool, Slice};
-use crate::config::Limits;
+use crate::config::{Limits, Standing};
 use crate::format::frame::FetchBytes;
 use crate::format::{BATCH_BUFFER, Frame};
 use crate::line::{Refusal, Request};
@@ -78,6 +78,7 @@ pub struct Env {
     /// Drawn at this start of the process.
     pub nonce: u64,
     pub advertise: String,
+    pub standing: Standing,
     /// Every node of the cluster that is not this one.
     pub addresses: BTreeMap<NodeId, String>,
     /// Batches on their way to disk and followers.
@@ -125,6 +126,7 @@ impl Env {
             incarnation,
             nonce,
             advertise,
+            standing: Standing::default(),
             addresses: BTreeMap::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
             disk_is_full: false,
@@ -217,7 +219,7 @@ impl Env {
 
     /// The first line of a connection to a peer.
     pub fn hello(&self, to: NodeId, kind: &str, log: LogId) -> Vec<u8> {
-        Request::new("peer")
+        let hello = Request::new("peer")
             .key("kind", kind)
             .key("log", log)
             .key("cluster", self.identity.cluster.to_string())
@@ -227,7 +229,7 @@ impl Env {
             .key("incarnation", self.incarnation)
             .key("nonce", self.nonce)
             .key("address", &self.advertise)
-            .key("speaks", self.speaks)
-            .encode()
+            .key("speaks", self.speaks);
+        self.standing.write(hello).encode()
     }
 }

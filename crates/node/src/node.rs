@@ -24,6 +24,7 @@ mod agenda;
 mod directing;
 mod hosting;
 mod moving;
+mod parting;
 pub(crate) use moving::REMOVED;
 mod removing;
 mod showing;
@@ -71,6 +72,7 @@ pub struct Node {
     away_since: BTreeMap<NodeId, Time>,
     /// Where this node leads and the configuration is not what is wanted.
     pub(crate) moves: BTreeMap<LogId, Move>,
+    parted: parting::Parted,
     stopping_since: Option<Time>,
     /// Everything is handed over and flushed; the files are being closed.
     closing_since: Option<Time>,
@@ -158,6 +160,7 @@ impl Node {
             next_tick: now,
             away_since: BTreeMap::new(),
             moves: BTreeMap::new(),
+            parted: Default::default(),
             stopping_since: None,
             closing_since: None,
             finished: false,
@@ -330,6 +333,9 @@ impl Node {
         self.peers.dial(&mut self.env);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
+        let parted = self.parted();
+        let directory = self.logs.get(&DIRECTORY);
+        let directs = directory.and_then(|log| Some(log.engine.leader()?.0));
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
@@ -339,14 +345,21 @@ impl Node {
                     renounced.extend(log.renounces().map(|message| (*log_id, message)));
                     continue;
                 }
-                if !self.directory.hosts(*log_id, id) {
+                // Before somebody is dismissed it must be known who holds what.
+                let lacks = directs == Some(id) && log.lacks_bytes();
+                let hosts = self.directory.hosts(*log_id, id);
+                if !lacks && !hosts {
                     continue;
                 }
                 if log.is_leading() {
-                    if !log.engine.is_level(id)
+                    if hosts
+                        && !log.engine.is_level(id)
                         && let Some(status) = log.engine.leader_status()
                     {
                         entries.push((*log_id, status));
+                    }
+                    if lacks {
+                        entries.push((*log_id, log.engine.follower_status()));
                     }
                     continue;
                 }
@@ -354,7 +367,7 @@ impl Node {
                 let promised = log.engine.durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 let news = peer.promise_told.get(log_id) != Some(&promised);
-                if wanted || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
+                if wanted || lacks || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
                     peer.promise_told.insert(*log_id, promised);
                     entries.push((*log_id, log.engine.follower_status()));
                 }
@@ -366,6 +379,8 @@ impl Node {
                 entries,
                 free_bytes: self.env.free_bytes,
                 disk_version: self.env.disk_version,
+                members_version: self.directory.members.version,
+                parted: parted.clone(),
             };
             self.peers.send(
                 &mut self.env,

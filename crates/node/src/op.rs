@@ -179,14 +179,41 @@ pub struct Received {
 /// know, and the page.
 pub const BLOCK: usize = 4096;
 
+/// Of a file that is copied, in memory at once on a real disk.
+pub const COPY_BYTES: usize = 1 << 20;
+
 /// Synchronous access to the disk, for start-up and offline checks only.
 pub trait Disk {
     /// Names (not paths) of a directory's entries, sorted; `NotFound` if it does not exist.
     fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>>;
     /// Reads up to `into.len()` bytes; fewer mean end of file.
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// What can be read of this file, or of this directory's names, is durable afterwards. A process
+    /// that was killed in a write leaves what only the page cache may hold.
+    fn settle(&mut self, path: &Path) -> io::Result<()>;
     /// As `Op::WriteFile`.
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()>;
+    /// A file with the contents of another, as durable as by `write_file`. `change` sees it from its
+    /// beginning to its end, in pieces of at least a block where there are so many bytes.
+    fn copy_file(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        change: &mut dyn FnMut(u64, &mut [u8]),
+    ) -> io::Result<()> {
+        let mut contents = Vec::new();
+        loop {
+            let start = contents.len();
+            contents.resize(start + COPY_BYTES, 0);
+            let count = self.read_at(from, start as u64, &mut contents[start..])?;
+            contents.truncate(start + count);
+            if count < COPY_BYTES {
+                break;
+            }
+        }
+        change(0, &mut contents);
+        self.write_file(to, &contents)
+    }
     /// With mode 0700, its parents too; durable.
     fn create_directory(&mut self, path: &Path) -> io::Result<()>;
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;

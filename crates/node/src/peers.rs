@@ -14,6 +14,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
 
 use crate::buffer::{Buffer, Slice};
+use crate::config::Standing;
 use crate::env::{Env, Place};
 use crate::format::Frame;
 use crate::format::frame::encode_control;
@@ -51,6 +52,10 @@ pub struct Peer {
     pub promise_told: BTreeMap<LogId, PromisedTerm>,
     pub alive: bool,
     pub free_bytes: u64,
+    /// Logs of which it lacks bytes, by its last heartbeat.
+    pub lacks: BTreeSet<LogId>,
+    /// By its last greeting.
+    pub standing: Option<Standing>,
     /// By its last greeting.
     pub speaks: Option<Speaks>,
     /// What its disk is written in, at least: by its heartbeats.
@@ -85,6 +90,8 @@ impl Peer {
             promise_told: BTreeMap::new(),
             alive: false,
             free_bytes: u64::MAX,
+            lacks: BTreeSet::new(),
+            standing: None,
             speaks: None,
             disk_version: version::FIRST,
             seen: None,

@@ -13,6 +13,8 @@
 //! Units:  microseconds and bytes.
 //! Errors: none; where no step is possible there is none yet.
 
+use std::cmp::Reverse;
+
 use paxos::{Change, Configuration, NodeId};
 
 /// What a leader knows of a member of its log.
@@ -24,6 +26,8 @@ pub struct Part {
     /// ‡ Active members that form a quorum without it durably hold all bytes.
     pub is_spared: bool,
     pub free_bytes: u64,
+    /// Its machine is there to be auxiliary.
+    pub stands_in: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,34 +70,46 @@ pub fn next_step(
     let is_away = |part: &&&Part| part.silent_for.is_some_and(|silent| silent >= away_after);
     let away: Vec<&&Part> = active.iter().filter(is_away).collect();
     let missing = rules.auxiliaries.saturating_sub(auxiliaries.len());
+    let needed = rules.log_bytes.saturating_add(2 * rules.reserve_bytes);
+    let is_able = |part: &&&Part| part.is_alive() && part.free_bytes >= needed;
     if away.len() > missing {
         // One more of those that can be reached has to hold everything.
-        let needed = rules.log_bytes.saturating_add(2 * rules.reserve_bytes);
-        let is_able = |part: &&&Part| part.is_alive() && part.free_bytes >= needed;
         let mut able: Vec<&&Part> = auxiliaries.iter().filter(is_able).collect();
-        able.sort_by_key(|part| (std::cmp::Reverse(part.free_bytes), part.node));
+        able.sort_by_key(|part| (part.stands_in, Reverse(part.free_bytes), part.node));
         return able
             .first()
             .map(|part| Change::UnmarkAuxiliary(part.node))
             .filter(|change| configuration.apply(*change).is_ok());
     }
+    let stands_in = |part: &&Part| part.stands_in && part.is_alive();
     if missing == 0 {
-        return None;
+        // Back from standing in: one that is there for more becomes active, and this one auxiliary.
+        let others = auxiliaries.iter().filter(|part| !part.stands_in);
+        let back = others.filter(is_able).min_by_key(|part| part.node);
+        let back = back.filter(|_| active.iter().any(stands_in));
+        return back
+            .filter(|_| away.is_empty() && auxiliaries.len() == rules.auxiliaries)
+            .map(|part| Change::UnmarkAuxiliary(part.node))
+            .filter(|change| configuration.apply(*change).is_ok());
     }
-    // Too few: those that are away first, then those that it was meant to be.
-    let mut spared: Vec<&&Part> = active.iter().filter(|part| part.is_spared).collect();
+    // Too few: those that are away first, then those that it was meant to be. While one that stands in
+    // is not spared yet, no other is marked in its place: it would only be unmarked again.
+    let waits = active.iter().any(stands_in);
+    let may = |part: &&&Part| part.is_spared && (!waits || part.stands_in || is_away(part));
+    let mut spared: Vec<&&Part> = active.iter().filter(may).collect();
     spared.sort_by_key(|part| {
-        let away = part.silent_for.is_some_and(|silent| silent >= away_after);
         (
-            !away,
+            !is_away(part),
+            !part.stands_in,
             !first.contains(&part.node),
-            std::cmp::Reverse(part.node),
+            Reverse(part.node),
         )
     });
     let changes = spared.iter().map(|part| Change::MarkAuxiliary(part.node));
-    changes
-        .into_iter()
-        .find(|change| configuration.apply(*change).is_ok())
+    changes.into_iter().find(|change| {
+        let next = configuration.apply(*change);
+        next.is_ok_and(|next| next.is_quorum(|node| !next.is_auxiliary(node)))
+    })
 }
 
 #[cfg(test)]
@@ -126,6 +142,7 @@ mod tests {
             silent_for: None,
             is_spared: false,
             free_bytes: 1_000_000,
+            stands_in: false,
         };
         (1..=count).map(part).collect()
     }
@@ -240,6 +257,48 @@ mod tests {
         assert_eq!(step(&[4], &parts), Some(Change::UnmarkAuxiliary(NodeId(4))));
         parts[0].is_spared = true;
         assert_eq!(step(&[], &parts), Some(Change::MarkAuxiliary(NodeId(1))));
+    }
+
+    #[test]
+    fn one_that_stands_in_is_auxiliary_again_once_the_others_are_back() {
+        let mut parts = parts(3);
+        parts[2].stands_in = true;
+        // It took the place of node 2, which is back now.
+        let marked = configuration(3, &[2]);
+        parts[1].silent_for = Some(SECOND);
+        assert_eq!(next(&marked, &parts), None);
+        parts[1].silent_for = None;
+        let unmark = Change::UnmarkAuxiliary(NodeId(2));
+        assert_eq!(next(&marked, &parts), Some(unmark));
+        let between = configuration(3, &[]);
+        parts[1].is_spared = true;
+        parts[0].is_spared = true;
+        assert_eq!(
+            next(&between, &parts),
+            None,
+            "until node 2 holds everything"
+        );
+        parts[2].is_spared = true;
+        let mark = Change::MarkAuxiliary(NodeId(3));
+        assert_eq!(next(&between, &parts), Some(mark));
+        assert_eq!(next(&configuration(3, &[3]), &parts), None);
+    }
+
+    #[test]
+    fn one_that_stands_in_is_the_last_to_become_active() {
+        let rules = Rules {
+            auxiliaries: 2,
+            ..RULES
+        };
+        let mut parts = parts(5);
+        parts[0].silent_for = Some(60 * SECOND);
+        parts[3].stands_in = true;
+        parts[3].free_bytes = 9_000_000;
+        let unmark = Change::UnmarkAuxiliary(NodeId(5));
+        assert_eq!(
+            next_step(&configuration(5, &[4, 5]), &parts, &[], rules),
+            Some(unmark)
+        );
     }
 
     #[test]

@@ -86,6 +86,7 @@ impl Node {
             config.advertise.clone(),
         );
         env.now = now;
+        env.standing = config.standing.clone();
         env.speaks = config.speaks;
         env.disk_version = manifest.version;
         env.version = config.speaks.oldest();

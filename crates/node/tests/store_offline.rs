@@ -200,6 +200,9 @@ impl Disk for CountingDisk {
         assert_eq!(offset % 4096, 0);
         Ok(count)
     }
+    fn settle(&mut self, path: &Path) -> io::Result<()> {
+        self.disk.settle(path)
+    }
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.disk.write_file(path, contents)
     }

@@ -28,6 +28,7 @@ const HELP: &str = "\
 --changes N         so often                                                    1
 --window N          so many bytes may be proposed and not chosen                64
 --begun             node 1 is elected, and has proposed the reconfiguration
+--impatient         every change names the era in which the first was asked for
 --restarts N,N,..   how often each may restart                                  0,0,0
 --restarts-max N    and all together                                            sum
 --tells N           how often heartbeats tell what is chosen                    0
@@ -66,6 +67,7 @@ fn main() -> ExitCode {
         slots: u64::from(one("--slots", 2)),
         change: value("--change").map(|change| self::change(&change)),
         changes: one("--changes", 1),
+        impatient: arguments.iter().any(|a| a == "--impatient"),
         window: u64::from(one("--window", 64)),
         begun: arguments.iter().any(|a| a == "--begun"),
         restarts_max: one("--restarts-max", restarts.iter().sum()),

@@ -187,6 +187,8 @@ mutations! {
         "After a moment without writes a record says that all before it is durable."
     StaleRecordParsed "stale-record-parsed" "node::store::scan::walk"
         "Recovery stops at the first break above the watermark: what stands behind it was never durable."
+    StartNotSettled "start-not-settled" "node::store::recover::settle"
+        "A start makes durable what it reads: a process that was killed leaves what only memory may hold."
     SegmentForgottenTooEarly "segment-forgotten-too-early" "node::store::trim::trim"
         "A segment is forgotten only once every byte in it is trimmed."
     ForgottenBeforeKnownChosen "forgotten-before-known-chosen" "node::store::trim::lacks_word"

@@ -63,6 +63,9 @@ pub struct SimDisk {
     /// Changes that failed since the process started.
     failed_changes: u64,
     pub(crate) counts: DiskCounts,
+    /// Files and directories that were being changed when the process died: a machine that then loses
+    /// its power may lose what can be read of them.
+    pub(crate) unsettled: BTreeSet<PathBuf>,
     /// Where the last few writes to each file began, oldest first.
     last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
     /// When the last write to each file was to be over.
@@ -145,6 +148,7 @@ impl SimDisk {
             ops: 0,
             failed_changes: 0,
             counts: DiskCounts::default(),
+            unsettled: BTreeSet::new(),
             last_writes: BTreeMap::new(),
             quiet_from: BTreeMap::new(),
         }
@@ -294,6 +298,7 @@ impl SimDisk {
     pub(crate) fn crash(&mut self, random: &mut Random) {
         for (_, (op, wrong)) in std::mem::take(&mut self.in_flight) {
             if wrong.is_none() {
+                self.unsettle(&op);
                 self.perform_perhaps(op, random);
             }
         }
@@ -301,6 +306,26 @@ impl SimDisk {
         self.open.clear();
         self.locks.clear();
         self.failed_changes = 0;
+    }
+
+    fn unsettle(&mut self, op: &Op) {
+        let path = match op {
+            Op::Write { file, .. } => self.open.get(file).map(|open| open.path.as_path()),
+            Op::Rename { to, .. } => to.parent(),
+            Op::Open { path, .. } | Op::Remove { path, .. } | Op::CreateDirectory { path, .. } => {
+                path.parent()
+            }
+            _ => None,
+        };
+        self.unsettled.extend(path.map(Path::to_owned));
+    }
+
+    /// A process that starts says what it reads of its logs without writing it again.
+    pub(crate) fn check_settled(&self, path: &Path) {
+        assert!(
+            !self.unsettled.contains(path),
+            "I4: a process that starts reads {path:?}, which was being changed when it was killed, and a power cut could still take that away"
+        );
     }
 
     fn perform(&mut self, op: Op, random: &mut Random) -> Completion {

@@ -13,6 +13,8 @@ use crate::random::Random;
 pub(crate) struct StartUp<'a> {
     pub disk: &'a mut SimDisk,
     pub random: &'a mut Random,
+    /// The process is to run on what it reads.
+    pub runs: bool,
     /// What a clock on the wall shows.
     pub second: u64,
 }
@@ -21,6 +23,12 @@ pub(crate) struct StartUp<'a> {
 pub(crate) const FIRST_SECOND: u64 = 1_800_000_000;
 
 impl StartUp<'_> {
+    fn check_settled(&self, path: &Path) {
+        if self.runs {
+            self.disk.check_settled(path);
+        }
+    }
+
     /// What is at rest stays as it is.
     fn flip(&mut self, path: &Path, offset: u64, read: &mut [u8]) {
         if !self.random.chance(self.disk.faults.start_flips) {
@@ -38,6 +46,10 @@ impl StartUp<'_> {
 
 impl Disk for StartUp<'_> {
     fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        let name = directory.file_name().and_then(|name| name.to_str());
+        if name.is_some_and(|name| name.starts_with("log-")) {
+            self.check_settled(directory);
+        }
         self.disk.media.list(directory)
     }
 
@@ -47,9 +59,18 @@ impl Disk for StartUp<'_> {
             return Err(io::ErrorKind::Other.into());
         }
         let contents = self.disk.media.file(path)?;
+        if path.extension().is_some_and(|extension| extension == "seg") {
+            self.check_settled(path);
+        }
         let count = disk::read_at(&contents.borrow(), offset, into);
         self.flip(path, offset, &mut into[..count]);
         Ok(count)
+    }
+
+    fn settle(&mut self, path: &Path) -> io::Result<()> {
+        self.disk.strike(true, self.random)?;
+        self.disk.unsettled.remove(path);
+        Ok(())
     }
 
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {

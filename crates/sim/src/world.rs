@@ -129,6 +129,7 @@ impl World {
         let start_up = &mut StartUp {
             disk,
             random,
+            runs: true,
             second,
         };
         let process = start(start_up, now);
@@ -562,6 +563,7 @@ impl World {
         look(&mut StartUp {
             disk,
             random,
+            runs: false,
             second,
         })
     }

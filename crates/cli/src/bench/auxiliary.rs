@@ -9,7 +9,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::Args;
 use client::admin::LogStatus;
 use client::{Client, Timeouts};
@@ -189,7 +189,7 @@ impl Arguments {
         cluster.restart(active)?;
         writer.finish()?;
         level::wait_level(&cluster.addresses(), CHEAP, PATIENCE)?;
-        wait_at_rest(cluster, leader)?;
+        level::wait_at_rest(&cluster.addresses(), CHEAP, PATIENCE)?;
         let acks = acks.lock().unwrap_or_else(PoisonError::into_inner);
         let within = acks.iter().filter(|at| (began..end).contains(*at));
         let moments: Vec<Instant> = std::iter::once(began)
@@ -214,26 +214,6 @@ fn look(cluster: &LocalCluster, log: &str) -> Result<Sample> {
         sample.disks.push(log.disk_bytes);
     }
     Ok(sample)
-}
-
-/// The auxiliary gets nothing any more.
-fn wait_at_rest(cluster: &LocalCluster, leader: u32) -> Result<()> {
-    let deadline = Instant::now() + PATIENCE;
-    let address = &cluster.addresses()[leader as usize - 1];
-    loop {
-        let status = level::status(address);
-        let log = status.as_ref().and_then(|status| log_of(status, CHEAP));
-        if log.is_some_and(|log| log.role == "leader" && !log.engaged) {
-            return Ok(());
-        }
-        if Instant::now() >= deadline {
-            bail!(
-                "the auxiliary still stands in after {} s",
-                PATIENCE.as_secs()
-            );
-        }
-        sleep_until(Instant::now() + Duration::from_millis(50))?;
-    }
 }
 
 fn cost(samples: &[Sample]) -> Cost {

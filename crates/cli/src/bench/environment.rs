@@ -8,6 +8,8 @@ use serde::Serialize;
 
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
+    /// When the bench began, in UTC.
+    pub at: String,
     pub cores: usize,
     pub memory_bytes: u64,
     pub kernel: String,
@@ -32,7 +34,9 @@ impl Machine {
         let kib = total
             .and_then(first)
             .and_then(|kib| kib.parse::<u64>().ok());
+        let now = std::time::SystemTime::now();
         Ok(Machine {
+            at: humantime::format_rfc3339_seconds(now).to_string(),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             memory_bytes: kib.unwrap_or(0) * 1024,
             kernel: rustix::system::uname()
@@ -47,9 +51,19 @@ impl Machine {
         })
     }
 
+    pub fn warn_if_no_disk(&self) {
+        if matches!(self.filesystem.as_str(), "tmpfs" | "overlay") {
+            tracing::warn!(
+                self.filesystem,
+                "this is no disk; name one with --directory"
+            );
+        }
+    }
+
     pub fn sentence(&self) -> String {
         format!(
-            "{} cores, {} GiB, Linux {}, {}, {}, load before {}",
+            "{}: {} cores, {} GiB, Linux {}, {}, {}, load before {}",
+            self.at,
             self.cores,
             self.memory_bytes >> 30,
             self.kernel,

@@ -21,6 +21,8 @@ use super::environment::Machine;
 use super::latency::{median, ms, rounded};
 use super::load::{Content, Plan, Writer};
 use super::proxied::ProxiedCluster;
+use super::report::plot::{Axis, Line, Lines};
+use super::report::{self, Page};
 use super::scratch::Place;
 use super::watch::{Watch, sleep_until};
 use super::{content, level};
@@ -55,6 +57,8 @@ pub struct Arguments {
     client_silence: Option<f64>,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    report: report::To,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
@@ -100,6 +104,7 @@ pub(super) struct Promise {
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
+        let report_to = self.report.open()?;
         let bytes = self.rate * u64::from(self.times) * ROUND_SECONDS * u64::from(self.nodes);
         let scratch = self.place.make(bytes * 11 / 10)?;
         let machine = Machine::look(scratch.path())?;
@@ -145,6 +150,9 @@ impl Arguments {
             lost_bytes: lost,
             machine,
         };
+        if let Some(to) = report_to {
+            to.write(report.page()?)?;
+        }
         match json {
             true => show::print_json(&report)?,
             false => report.print()?,
@@ -300,22 +308,45 @@ pub(super) fn lost_bytes(client: &Client, promise: &Promise) -> Result<u64> {
     Ok(promise.acknowledged.saturating_sub(position))
 }
 
+const HEADINGS: [&str; 6] = [
+    "mode",
+    "times",
+    "median ms",
+    "p90 ms",
+    "max ms",
+    "lost bytes",
+];
+
 impl Report {
+    fn row(&self) -> Vec<String> {
+        vec![
+            format!("{:?}", self.mode).to_lowercase(),
+            self.times.to_string(),
+            self.median_ms.to_string(),
+            self.p90_ms.to_string(),
+            self.max_ms.to_string(),
+            self.lost_bytes.to_string(),
+        ]
+    }
+
     fn print(&self) -> Result<()> {
-        let mut table = show::table(&[
-            "mode",
-            "times",
-            "median ms",
-            "p90 ms",
-            "max ms",
-            "lost bytes",
-        ]);
-        let mode = format!("{:?}", self.mode).to_lowercase();
-        let mut cells = vec![comfy_table::Cell::new(mode), show::number(self.times)];
-        cells.extend([self.median_ms, self.p90_ms, self.max_ms].map(show::number));
-        cells.push(show::number(self.lost_bytes));
-        table.add_row(cells);
-        show::print(show::lines(&table))?;
+        show::print(show::rows(&HEADINGS, vec![self.row()]))?;
         show::print(self.machine.sentence())
+    }
+
+    fn page(&self) -> Result<Page> {
+        let mut page = Page::new("Losing a leader", &self.machine);
+        let rounds = (1..).map(f64::from).zip(self.all_ms.iter().copied());
+        page.lines(&Lines {
+            title: "From the fault to the next ack".to_owned(),
+            x: Axis::linear("round"),
+            y: Axis::linear("ms"),
+            lines: vec![Line {
+                name: format!("{:?}", self.mode).to_lowercase(),
+                points: rounds.collect(),
+            }],
+        })?;
+        page.table(&HEADINGS.map(str::to_owned), &[self.row()]);
+        Ok(page)
     }
 }

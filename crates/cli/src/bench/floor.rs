@@ -68,6 +68,8 @@ struct Env {
     conns: BTreeMap<ConnId, Place>,
     limits: Limits,
     batches: Pool,
+    /// On so many processes a byte is durable before its ack.
+    quorum: usize,
     directory: PathBuf,
     next_conn: u64,
     failed: bool,
@@ -135,7 +137,7 @@ impl Env {
 
 impl Floor {
     /// `followers`: the addresses of the other processes; empty on a follower.
-    pub fn new(listen: String, followers: Vec<String>, directory: PathBuf) -> Floor {
+    pub fn new(listen: String, followers: Vec<String>, quorum: usize, directory: PathBuf) -> Floor {
         let limits = Limits::default();
         let idle = limits.ring_bytes_max as usize / BATCH_BUFFER + 16;
         Floor {
@@ -144,6 +146,7 @@ impl Floor {
                 conns: BTreeMap::new(),
                 limits,
                 batches: Pool::new(BATCH_BUFFER, idle),
+                quorum,
                 directory,
                 next_conn: 2,
                 failed: false,

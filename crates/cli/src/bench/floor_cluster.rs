@@ -3,13 +3,12 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use linux::{Kernel, KernelConfig};
 
 use super::floor::Floor;
-use super::process;
+use super::roles::Role;
 use crate::show;
 
 /// Ended with SIGKILL when dropped.
@@ -21,8 +20,10 @@ pub struct FloorCluster {
 }
 
 impl FloorCluster {
+    /// `quorum`: on so many of the processes a byte is durable before its ack.
+    ///
     /// Must be called on a thread that lives as long: the children end with it.
-    pub fn start(directory: &Path, nodes: u32) -> Result<FloorCluster> {
+    pub fn start(directory: &Path, nodes: u32, quorum: u32) -> Result<FloorCluster> {
         let mut floor = FloorCluster {
             children: Vec::new(),
             address: String::new(),
@@ -35,6 +36,7 @@ impl FloorCluster {
             command.arg(directory.join(format!("floor-{id}")));
             if id == nodes && !followers.is_empty() {
                 command.args(["--followers", &followers.join(",")]);
+                command.args(["--quorum", &quorum.to_string()]);
             }
             command.stdin(Stdio::null()).stdout(Stdio::piped());
             let mut child = command.spawn().context("cannot start the floor")?;
@@ -55,12 +57,16 @@ impl FloorCluster {
         &self.address
     }
 
-    pub fn cpu(&self) -> Result<Duration> {
-        let mut sum = Duration::ZERO;
-        for child in &self.children {
-            sum += process::cpu(child.id()).context("a process of the floor ended")?;
+    pub fn processes(&self) -> Vec<(Role, u32)> {
+        let mut roles: Vec<_> = self
+            .children
+            .iter()
+            .map(|child| (Role::Follower, child.id()))
+            .collect();
+        if let Some((role, _)) = roles.last_mut() {
+            *role = Role::Leader;
         }
-        Ok(sum)
+        roles
     }
 
     /// Of the leader's first log.
@@ -82,7 +88,13 @@ impl Drop for FloorCluster {
 }
 
 /// One process of the floor, until it is ended. Says its address on standard output.
-pub fn serve_floor(directory: PathBuf, followers: Vec<String>) -> Result<()> {
+pub fn serve_floor(directory: PathBuf, followers: Vec<String>, quorum: usize) -> Result<()> {
+    if quorum == 0 || quorum > followers.len() + 1 {
+        bail!(
+            "a quorum of {quorum} is none of {} processes",
+            followers.len() + 1
+        );
+    }
     linux::die_with_parent().context("cannot be tied to the starting process")?;
     linux::raise_file_limit().context("cannot raise the limit on open files")?;
     std::fs::create_dir_all(&directory)?;
@@ -92,7 +104,7 @@ pub fn serve_floor(directory: PathBuf, followers: Vec<String>) -> Result<()> {
         .bind("127.0.0.1:0")
         .context("cannot listen")?
         .to_string();
-    let mut floor = Floor::new(address.clone(), followers, directory);
+    let mut floor = Floor::new(address.clone(), followers, quorum, directory);
     show::print(&address)?;
     kernel.run(&mut floor).context("the event loop failed")?;
     match floor.has_failed() {

@@ -8,7 +8,7 @@ use hdrhistogram::Histogram;
 
 /// Writes whose latency is wanted are at least so far apart, so that a flood of tiny ones measures
 /// the cluster and not this queue.
-const MARK_BYTES: u64 = 1024;
+pub const MARK_BYTES: u64 = 1024;
 
 /// Shared by who writes and who hears the acks.
 pub struct Latencies(Mutex<State>);
@@ -16,20 +16,36 @@ pub struct Latencies(Mutex<State>);
 struct State {
     /// The position after a write, and when it was due.
     marks: VecDeque<(u64, Instant)>,
-    marked: u64,
-    /// Acks outside of it are not counted.
-    window: Option<(Instant, Instant)>,
+    window: Option<Window>,
     micros: Histogram<u64>,
+    /// Of all acks since somebody took them.
+    recent: Histogram<u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Window {
+    from: Instant,
+    to: Instant,
+    counts: Counts,
+}
+
+/// Which latencies belong to a window.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Counts {
+    /// Of acks that arrive in it: for windows that follow each other without a gap.
+    Acks,
+    /// Of writes that are due in it, however late they are acknowledged: for a window after which
+    /// nobody looks, so that a stall at its end is not lost.
+    Due,
 }
 
 impl Latencies {
     pub fn new() -> Latencies {
-        let bounds = Histogram::new_with_bounds(1, 1_000_000_000, 3);
         Latencies(Mutex::new(State {
             marks: VecDeque::new(),
-            marked: 0,
             window: None,
-            micros: bounds.expect("1 µs to 1000 s in three digits is a histogram"),
+            micros: histogram(),
+            recent: histogram(),
         }))
     }
 
@@ -39,43 +55,115 @@ impl Latencies {
 
     /// Counts anew, and only what is acknowledged in this window.
     pub fn set_window(&self, from: Instant, to: Instant) {
+        self.count_in(Window {
+            from,
+            to,
+            counts: Counts::Acks,
+        });
+    }
+
+    /// Counts anew, and only what is due in this window. To be read once everything is acknowledged.
+    pub fn set_due_window(&self, from: Instant, to: Instant) {
+        self.count_in(Window {
+            from,
+            to,
+            counts: Counts::Due,
+        });
+    }
+
+    fn count_in(&self, window: Window) {
         let mut state = self.lock();
-        state.window = Some((from, to));
+        state.window = Some(window);
         state.micros.reset();
     }
 
-    /// A write that ends at `position` was due at `since`. Called before it is made.
+    /// A write that ends at `position` was due at `since`. Called before it is made, for writes that
+    /// are [`MARK_BYTES`] or more apart.
     pub fn on_write(&self, position: u64, since: Instant) {
-        let mut state = self.lock();
-        if position >= state.marked + MARK_BYTES {
-            state.marked = position;
-            state.marks.push_back((position, since));
-        }
+        self.lock().marks.push_back((position, since));
     }
 
     pub fn on_acknowledged(&self, position: u64, at: Instant) {
         let mut state = self.lock();
-        let counts = state.window.is_some_and(|(from, to)| from <= at && at < to);
+        let state = &mut *state;
         while let Some((end, since)) = state.marks.front().copied() {
             if end > position {
                 break;
             }
             state.marks.pop_front();
+            let micros = micros_between(since, at);
+            state.recent.saturating_record(micros);
+            let counts = state.window.is_some_and(|window| {
+                let moment = match window.counts {
+                    Counts::Acks => at,
+                    Counts::Due => since,
+                };
+                window.from <= moment && moment < window.to
+            });
             if counts {
-                let micros = at.saturating_duration_since(since).as_micros();
-                state.micros.saturating_record(micros.max(1) as u64);
+                state.micros.saturating_record(micros);
             }
+        }
+    }
+
+    /// The end of a window that counts what is due in it.
+    pub fn due_until(&self) -> Option<Instant> {
+        let window = self.lock().window?;
+        (window.counts == Counts::Due).then_some(window.to)
+    }
+
+    /// A write was due in the window and was not even made when it ended: it has waited until then
+    /// at least.
+    pub fn on_never_written(&self, since: Instant) {
+        let mut state = self.lock();
+        if let Some(window) = state.window
+            && window.from <= since
+            && since < window.to
+        {
+            let micros = micros_between(since, window.to);
+            state.micros.saturating_record(micros);
         }
     }
 
     pub fn micros(&self) -> Histogram<u64> {
         self.lock().micros.clone()
     }
+
+    /// Adds what was acknowledged since the last call.
+    pub fn take_recent(&self, into: &mut Histogram<u64>) {
+        let mut state = self.lock();
+        // The same bounds everywhere, so it cannot fail.
+        let _ = into.add(&state.recent);
+        state.recent.reset();
+    }
+}
+
+/// Of microseconds: 1 µs to 1000 s in three digits.
+pub fn histogram() -> Histogram<u64> {
+    let bounds = Histogram::new_with_bounds(1, 1_000_000_000, 3);
+    bounds.expect("1 µs to 1000 s in three digits is a histogram")
+}
+
+fn micros_between(since: Instant, at: Instant) -> u64 {
+    (at.saturating_duration_since(since).as_micros() as u64).max(1)
 }
 
 /// Of a histogram of microseconds, in milliseconds; 0 if it is empty.
 pub fn quantile_ms(micros: &Histogram<u64>, quantile: f64) -> f64 {
     micros.value_at_quantile(quantile) as f64 / 1000.0
+}
+
+/// Which part of all takes longer than so many milliseconds: points of a falling curve, ten for each
+/// factor of ten, down to the slowest one.
+pub fn slower_than(micros: &Histogram<u64>) -> Vec<(f64, f64)> {
+    let least = 1.0 / micros.len().max(1) as f64;
+    let parts = (0..).map(|step| 10f64.powf(-f64::from(step) / 10.0));
+    let parts = parts.take_while(|part| *part >= least * 0.99);
+    let point = |part: f64| (quantile_ms(micros, 1.0 - part), part);
+    match micros.is_empty() {
+        true => Vec::new(),
+        false => parts.map(point).collect(),
+    }
 }
 
 pub fn ms(duration: Duration) -> f64 {
@@ -132,6 +220,38 @@ mod tests {
         latencies.on_write(4096, now);
         latencies.on_acknowledged(4096, now);
         assert_eq!(latencies.micros().len(), 0);
+    }
+
+    #[test]
+    fn what_was_due_in_the_window_counts_however_late_its_ack() {
+        let latencies = Latencies::new();
+        let now = Instant::now();
+        let second = Duration::from_secs(1);
+        latencies.set_due_window(now, now + second);
+        latencies.on_write(1024, now);
+        latencies.on_write(2048, now + 2 * second);
+        latencies.on_acknowledged(2048, now + 5 * second);
+        latencies.on_never_written(now + second / 2);
+        latencies.on_never_written(now + 2 * second);
+        let micros = latencies.micros();
+        assert_eq!(micros.len(), 2, "two were due in it");
+        assert!((quantile_ms(&micros, 1.0) - 5000.0).abs() < 10.0);
+        assert!((quantile_ms(&micros, 0.1) - 500.0).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_curve_falls_from_all_to_the_slowest() {
+        let mut micros = histogram();
+        (1..=1000).for_each(|value| micros.saturating_record(value));
+        let curve = slower_than(&micros);
+        assert!((curve[0].1, curve[0].0) == (1.0, 0.001), "{curve:?}");
+        let (slowest, part) = curve[curve.len() - 1];
+        assert!(
+            (slowest - 0.999).abs() < 0.002 && part < 0.0011,
+            "{curve:?}"
+        );
+        assert!(curve.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+        assert!(slower_than(&histogram()).is_empty());
     }
 
     #[test]

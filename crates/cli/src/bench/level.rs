@@ -1,9 +1,10 @@
 //! Asking nodes by their addresses, which may be proxies', whether the cluster is whole.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use client::admin::Status;
+use client::admin::{LogStatus, Status};
 use client::{Client, Timeouts};
 
 use super::scratch::go_on;
@@ -48,20 +49,44 @@ pub fn wait_id(address: &str, id: u32, timeout: Duration) -> Result<()> {
 
 /// Every node votes and knows the leader.
 pub fn wait_ready(addresses: &[String], log: &str, timeout: Duration) -> Result<()> {
+    wait_all_ready(addresses, &[log.to_owned()], timeout)
+}
+
+/// The same of many logs.
+pub fn wait_all_ready(addresses: &[String], logs: &[String], timeout: Duration) -> Result<()> {
     wait(timeout, || {
         for address in addresses {
             let Some(status) = status(address) else {
                 return Some(format!("{address} does not answer"));
             };
-            let Some(log) = log_of(&status, log) else {
-                return Some(format!("{address} does not know the log {log}"));
-            };
-            let voters = log.weights.iter().filter(|weight| weight.weight > 0);
-            if voters.count() < addresses.len() || log.leader.is_none() {
-                return Some(format!("{address} has no leader or not all voters"));
+            let known: HashMap<&str, &LogStatus> = status
+                .logs
+                .iter()
+                .map(|log| (log.name.as_str(), log))
+                .collect();
+            for log in logs {
+                let Some(log) = known.get(log.as_str()) else {
+                    return Some(format!("{address} does not know the log {log}"));
+                };
+                let voters = log.weights.iter().filter(|weight| weight.weight > 0);
+                if voters.count() < addresses.len() || log.leader.is_none() {
+                    return Some(format!("{address} has no leader or not all voters"));
+                }
             }
         }
         None
+    })
+}
+
+/// The log's auxiliaries get nothing, because the others are well.
+pub fn wait_at_rest(addresses: &[String], log: &str, timeout: Duration) -> Result<()> {
+    wait(timeout, || {
+        let rests = addresses.iter().any(|address| {
+            let status = status(address);
+            let log = status.as_ref().and_then(|status| log_of(status, log));
+            log.is_some_and(|log| log.role == "leader" && !log.engaged)
+        });
+        (!rests).then(|| format!("an auxiliary of the log {log} still stands in"))
     })
 }
 

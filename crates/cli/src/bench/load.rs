@@ -16,10 +16,15 @@ use anyhow::{Context, Result, anyhow};
 use client::{AppendOptions, Appender, Client, Closed, StreamName};
 use hdrhistogram::Histogram;
 
-use super::latency::Latencies;
-use super::process;
-use super::watch::sleep_until;
-use super::{content, scratch};
+use super::content;
+use super::latency::{Latencies, MARK_BYTES};
+use super::pace::Pace;
+
+/// So much is written before a writer looks at the clock again, or whether it is to end.
+const BURST_BYTES: usize = 64 << 10;
+/// A thread that sleeps for less does little else than sleep. What is written later for it counts
+/// from when it was due all the same.
+const SLEEP_MIN: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Debug)]
 pub struct Plan {
@@ -124,10 +129,21 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes no more, waits for what is under way, and closes the stream.
-    pub fn finish(mut self) -> Result<Closed> {
+    /// Writes no more; what is under way goes on.
+    pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        self.join()
+    }
+
+    /// Writes no more, waits for what is under way, and closes the stream.
+    pub fn finish(self) -> Result<Closed> {
+        Ok(self.finish_measured()?.0)
+    }
+
+    /// And what came of all that was in the window.
+    pub fn finish_measured(mut self) -> Result<(Closed, Histogram<u64>)> {
+        self.stop();
+        let closed = self.join()?;
+        Ok((closed, self.shared.latencies.micros()))
     }
 
     fn join(&mut self) -> Result<Closed> {
@@ -162,121 +178,59 @@ impl Shared {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut bytes = vec![0; plan.write_bytes];
         content::fill(0, &mut bytes);
-        let mut position = 0;
-        let mut due = Instant::now();
-        let interval = plan
+        let pace = plan
             .rate
-            .map(|rate| Duration::from_secs_f64(plan.write_bytes as f64 / rate as f64));
+            .map(|rate| Pace::new(Instant::now(), plan.write_bytes, rate));
+        let burst = (BURST_BYTES / plan.write_bytes).max(1) as u64;
+        let (mut number, mut position, mut marked) = (0, 0, 0);
         while !self.stop.load(Ordering::Acquire) {
-            match interval {
-                Some(interval) => {
-                    due += interval;
-                    let early = due.saturating_duration_since(Instant::now());
-                    if !early.is_zero() {
-                        std::thread::sleep(early);
+            let ready = match &pace {
+                None => burst,
+                Some(pace) => {
+                    let now = Instant::now();
+                    let ready = pace.due_by(now).saturating_sub(number);
+                    if ready == 0 {
+                        let early = pace.due(number).saturating_duration_since(now);
+                        std::thread::sleep(early.max(SLEEP_MIN));
+                        continue;
                     }
+                    ready.min(burst)
                 }
-                None => due = Instant::now(),
+            };
+            for _ in 0..ready {
+                if plan.content == Content::Numbered {
+                    content::fill(position, &mut bytes);
+                    let reconnects = appender.statistics().reconnects;
+                    self.reconnects.store(reconnects, Ordering::Release);
+                }
+                position += bytes.len() as u64;
+                if position >= marked + MARK_BYTES {
+                    marked = position;
+                    let due = pace.map_or_else(Instant::now, |pace| pace.due(number));
+                    self.latencies.on_write(position, due);
+                }
+                number += 1;
+                appender.write_all(&bytes).context("an append failed")?;
             }
-            if plan.content == Content::Numbered {
-                content::fill(position, &mut bytes);
-                let reconnects = appender.statistics().reconnects;
-                self.reconnects.store(reconnects, Ordering::Release);
-            }
-            position += bytes.len() as u64;
-            self.latencies.on_write(position, due);
-            appender.write_all(&bytes).context("an append failed")?;
+        }
+        if let (Some(pace), Some(until)) = (pace, self.latencies.due_until()) {
+            self.count_unwritten(pace, number, plan.write_bytes as u64, until);
         }
         if self.abandon.load(Ordering::Acquire) {
             return Err(anyhow!("abandoned"));
         }
         appender.close().context("a stream could not be closed")
     }
-}
 
-/// What came of a load, between its warm-up and its end.
-pub struct Measured {
-    pub seconds: f64,
-    pub acked_bytes: u64,
-    pub acks: u64,
-    pub micros: Histogram<u64>,
-    pub client_cpu: Duration,
-    pub nodes_cpu: Duration,
-}
-
-impl Measured {
-    pub fn mb_per_s(&self) -> f64 {
-        self.acked_bytes as f64 / 1e6 / self.seconds
-    }
-
-    pub fn per_gb(&self, cpu: Duration) -> f64 {
-        match self.acked_bytes {
-            0 => 0.0,
-            bytes => cpu.as_secs_f64() / (bytes as f64 / 1e9),
+    /// A writer that did not keep its pace would otherwise be silent about its longest waits.
+    fn count_unwritten(&self, pace: Pace, first: u64, write_bytes: u64, until: Instant) {
+        let apart = MARK_BYTES.div_ceil(write_bytes);
+        let numbers = (first..).step_by(apart as usize);
+        for due in numbers.map(|number| pace.due(number)) {
+            if due >= until {
+                break;
+            }
+            self.latencies.on_never_written(due);
         }
     }
-}
-
-/// One writer per log for `warm_up` and then, measured, for `length`.
-pub fn measure(
-    client: &Client,
-    logs: &[String],
-    plan: &Plan,
-    warm_up: Duration,
-    length: Duration,
-    nodes_cpu: impl Fn() -> Result<Duration>,
-) -> Result<Measured> {
-    let acks = Arc::new(AtomicU64::new(0));
-    let mut writers = Vec::new();
-    for log in logs {
-        let count = acks.clone();
-        let on_ack = move |_, _| {
-            count.fetch_add(1, Ordering::Relaxed);
-        };
-        writers.push(Writer::start_with(
-            client,
-            log,
-            plan,
-            Some(Box::new(on_ack)),
-        )?);
-    }
-    let from = Instant::now() + warm_up;
-    let to = from + length;
-    for writer in &writers {
-        writer.latencies().set_window(from, to);
-    }
-    let look = || -> Result<_> {
-        let acked: u64 = writers.iter().map(Writer::acknowledged).sum();
-        let acks = acks.load(Ordering::Relaxed);
-        Ok((
-            Instant::now(),
-            acked,
-            acks,
-            process::own_cpu()?,
-            nodes_cpu()?,
-        ))
-    };
-    sleep_until(from)?;
-    let before = look()?;
-    sleep_until(to)?;
-    let after = look()?;
-    let mut micros: Option<Histogram<u64>> = None;
-    for mut writer in writers {
-        writer.check()?;
-        match &mut micros {
-            None => micros = Some(writer.latencies().micros()),
-            Some(sum) => sum.add(writer.latencies().micros())?,
-        }
-        let closed = writer.finish()?;
-        scratch::go_on()?;
-        tracing::debug!(position = closed.position, "a stream is closed");
-    }
-    Ok(Measured {
-        seconds: (after.0 - before.0).as_secs_f64(),
-        acked_bytes: after.1 - before.1,
-        acks: after.2 - before.2,
-        micros: micros.context("there is at least one writer")?,
-        client_cpu: after.3.saturating_sub(before.3),
-        nodes_cpu: after.4.saturating_sub(before.4),
-    })
 }

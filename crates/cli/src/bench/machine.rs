@@ -50,18 +50,18 @@ struct Report {
 }
 
 #[derive(Debug, Serialize)]
-struct Writes {
-    path: &'static str,
-    bytes: usize,
-    p50_ms: f64,
-    p99_ms: f64,
-    mb_per_s: f64,
+pub(super) struct Writes {
+    pub path: &'static str,
+    pub bytes: usize,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub mb_per_s: f64,
 }
 
 #[derive(Debug, Serialize)]
-struct Loopback {
-    congestion: String,
-    gb_per_s: f64,
+pub(super) struct Loopback {
+    pub congestion: String,
+    pub gb_per_s: f64,
 }
 
 const SIZES: [usize; 3] = [4 << 10, 64 << 10, 1 << 20];
@@ -112,7 +112,7 @@ impl Arguments {
 }
 
 /// None if the file system refuses O_DIRECT.
-fn durable_writes(
+pub(super) fn durable_writes(
     scratch: &Scratch,
     bytes: usize,
     direct: bool,
@@ -166,7 +166,7 @@ fn write_file(path: &Path, bytes: usize, direct: bool, length: Duration) -> Resu
 }
 
 /// One stream to a thread that throws it away. None if the system has no such congestion control.
-fn over_loopback(congestion: &str, length: Duration) -> Result<Option<Loopback>> {
+pub(super) fn over_loopback(congestion: &str, length: Duration) -> Result<Option<Loopback>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
     let (mut receiver, _) = listener.accept()?;
@@ -196,7 +196,7 @@ fn over_loopback(congestion: &str, length: Duration) -> Result<Option<Loopback>>
 }
 
 /// From memory to memory, 64 MiB at a time: more than caches hold.
-fn copied(length: Duration) -> f64 {
+pub(super) fn copied(length: Duration) -> f64 {
     let from = vec![1u8; 64 << 20];
     let mut to = vec![2u8; 64 << 20];
     rate_of(length, from.len(), || {

@@ -4,10 +4,17 @@ use std::fs;
 use std::io;
 use std::time::Duration;
 
-/// User and system time of all its threads, also of those that ended.
-///
-/// Source: proc_pid_stat(5), fields 14 and 15; a tick is 10 ms.
-pub fn cpu(pid: u32) -> io::Result<Duration> {
+/// Since the process was started, by all its threads, also those that ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Used {
+    pub user: Duration,
+    pub system: Duration,
+    /// What it caused to be sent to disks. Where that is a secret, 0.
+    pub written_bytes: u64,
+}
+
+/// Source: proc_pid_stat(5), fields 14 and 15, in ticks of 10 ms; proc_pid_io(5), write_bytes.
+pub fn used(pid: u32) -> io::Result<Used> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
     // The second field is the program's name in parentheses, which may contain both.
     let rest = stat
@@ -20,21 +27,41 @@ pub fn cpu(pid: u32) -> io::Result<Duration> {
         return Err(odd());
     };
     let per_second = rustix::param::clock_ticks_per_second() as f64;
-    Ok(Duration::from_secs_f64((user + system) as f64 / per_second))
+    let time = |ticks: u64| Duration::from_secs_f64(ticks as f64 / per_second);
+    let io = fs::read_to_string(format!("/proc/{pid}/io")).unwrap_or_default();
+    Ok(Used {
+        user: time(user),
+        system: time(system),
+        written_bytes: number_after(&io, "write_bytes:").unwrap_or(0),
+    })
 }
 
-pub fn own_cpu() -> io::Result<Duration> {
-    cpu(std::process::id())
+pub fn cpu(pid: u32) -> io::Result<Duration> {
+    let used = used(pid)?;
+    Ok(used.user + used.system)
 }
 
 /// The most memory that was ever resident.
 ///
 /// Source: proc_pid_status(5), VmHWM.
 pub fn peak_rss_bytes(pid: u32) -> io::Result<u64> {
+    kib_in_status(pid, "VmHWM:")
+}
+
+/// Memory that is resident now.
+pub fn rss_bytes(pid: u32) -> io::Result<u64> {
+    kib_in_status(pid, "VmRSS:")
+}
+
+fn kib_in_status(pid: u32, name: &str) -> io::Result<u64> {
     let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().next()?.parse::<u64>().ok());
+    let kib = number_after(&status, name);
     kib.map(|kib| kib * 1024).ok_or_else(odd)
+}
+
+fn number_after(text: &str, name: &str) -> Option<u64> {
+    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
 }
 
 fn odd() -> io::Error {
@@ -47,7 +74,16 @@ mod tests {
 
     #[test]
     fn our_own_process_has_used_something() {
-        assert!(peak_rss_bytes(std::process::id()).unwrap() > 1 << 16);
-        own_cpu().unwrap();
+        let pid = std::process::id();
+        assert!(peak_rss_bytes(pid).unwrap() > 1 << 16);
+        assert!(rss_bytes(pid).unwrap() <= peak_rss_bytes(pid).unwrap());
+        used(pid).unwrap();
+    }
+
+    #[test]
+    fn a_number_is_found_by_the_name_before_it() {
+        let io = "wchar: 7\nwrite_bytes: 4096\ncancelled_write_bytes: 5\n";
+        assert_eq!(number_after(io, "write_bytes:"), Some(4096));
+        assert_eq!(number_after(io, "read_bytes:"), None);
     }
 }

@@ -20,6 +20,8 @@ use super::environment::Machine;
 use super::latency::{median, quantile_ms, rounded};
 use super::level;
 use super::load::{Content, Plan, Writer};
+use super::report::plot::{Axis, Line, Lines};
+use super::report::{self, Page};
 use super::scratch::Place;
 use super::watch::{Watch, sleep_until};
 use crate::local::{LocalCluster, LocalOptions, log_of};
@@ -50,6 +52,8 @@ pub struct Arguments {
     times: u32,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    report: report::To,
 }
 
 #[derive(Debug, Serialize)]
@@ -108,6 +112,7 @@ struct Sides {
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
+        let report_to = self.report.open()?;
         let rounds = f64::from(self.times) * 2.0;
         let written = self.rate as f64 * (rounds * (self.every * 4.0 + 1.0) + 10.0);
         let bytes = written.min(2.0 * RETAINED as f64) * f64::from(NODES);
@@ -174,6 +179,9 @@ impl Arguments {
             rounds,
             machine,
         };
+        if let Some(to) = report_to {
+            to.write(report.page()?)?;
+        }
         match json {
             true => show::print_json(&report),
             false => report.print(),
@@ -302,44 +310,74 @@ fn summary(rounds: &[Round], changing: bool) -> Acks {
     }
 }
 
+const HEADINGS: [&str; 6] = ["", "ack p50 ms", "p99 ms", "p99.9 ms", "max ms", "MB/s"];
+
+impl Acks {
+    fn row(&self, name: &str) -> Vec<String> {
+        let figures = [
+            self.ack_p50_ms,
+            self.ack_p99_ms,
+            self.ack_p999_ms,
+            self.ack_max_ms,
+            self.acked_mb_per_s,
+        ];
+        let figures = figures.iter().map(f64::to_string);
+        std::iter::once(name.to_owned()).chain(figures).collect()
+    }
+}
+
 impl Report {
-    fn print(&self) -> Result<()> {
-        let headings = ["", "ack p50 ms", "p99 ms", "p99.9 ms", "max ms", "MB/s"];
-        let mut table = show::table(&headings);
-        for (name, acks) in [
-            ("nothing changes", &self.unchanged),
-            ("weights change", &self.changing),
-        ] {
-            let mut cells = vec![comfy_table::Cell::new(name)];
-            let figures = [
-                acks.ack_p50_ms,
-                acks.ack_p99_ms,
-                acks.ack_p999_ms,
-                acks.ack_max_ms,
-                acks.acked_mb_per_s,
-            ];
-            cells.extend(figures.map(show::number));
-            table.add_row(cells);
-        }
-        let mut cells = vec![comfy_table::Cell::new("ratio")];
+    fn rows(&self) -> Vec<Vec<String>> {
         let ratios = [
             self.ratio_p50,
             self.ratio_p99,
             self.ratio_p999,
             self.ratio_max,
         ];
-        cells.extend(ratios.map(show::number));
-        cells.push(comfy_table::Cell::new(""));
-        table.add_row(cells);
-        show::print(show::lines(&table))?;
+        let mut ratio = vec!["ratio".to_owned()];
+        ratio.extend(ratios.iter().map(f64::to_string));
+        ratio.push(String::new());
+        vec![
+            self.unchanged.row("nothing changes"),
+            self.changing.row("weights change"),
+            ratio,
+        ]
+    }
+
+    fn sentence(&self) -> String {
         let stream = match self.streams {
             1 => "the stream was not cut".to_owned(),
             streams => format!("the stream was cut: there are {streams}"),
         };
-        show::print(format!(
-            "{} reconfigurations; {stream}; {}",
-            self.eras,
-            self.machine.sentence()
-        ))
+        format!("{} reconfigurations; {stream}", self.eras)
+    }
+
+    fn print(&self) -> Result<()> {
+        show::print(show::rows(&HEADINGS, self.rows()))?;
+        show::print(format!("{}; {}", self.sentence(), self.machine.sentence()))
+    }
+
+    fn page(&self) -> Result<Page> {
+        let mut page = Page::new("Reconfiguring under load", &self.machine);
+        page.text(&self.sentence());
+        let line = |name: &str, changing: bool| {
+            let rounds = self
+                .rounds
+                .iter()
+                .filter(|round| round.changing == changing);
+            let p99 = rounds.map(|round| round.acks.ack_p99_ms);
+            Line {
+                name: name.to_owned(),
+                points: (1..).map(f64::from).zip(p99).collect(),
+            }
+        };
+        page.lines(&Lines {
+            title: "99th percentile of latency".to_owned(),
+            x: Axis::linear("round"),
+            y: Axis::linear("ms"),
+            lines: vec![line("nothing changes", false), line("weights change", true)],
+        })?;
+        page.table(&HEADINGS.map(str::to_owned), &self.rows());
+        Ok(page)
     }
 }

@@ -20,8 +20,28 @@ impl Watch {
         Watch(bar)
     }
 
+    /// Steps that take so long together, with the time that is left.
+    pub fn of(length: Duration) -> Watch {
+        let bar = ProgressBar::new(length.as_millis() as u64);
+        let style = ProgressStyle::with_template("{bar:30} {percent}% {elapsed}, left {eta} {msg}");
+        if let Ok(style) = style {
+            bar.set_style(style);
+        }
+        Watch(bar)
+    }
+
+    /// One of them is done.
+    pub fn passed(&self, length: Duration) {
+        self.0.inc(length.as_millis() as u64);
+    }
+
     pub fn says(&self, what: impl Into<String>) {
         self.0.set_message(what.into());
+    }
+
+    /// A line that stays.
+    pub fn note(&self, line: impl AsRef<str>) {
+        self.0.println(line);
     }
 
     pub fn step(&self, steps: u64) {

@@ -16,7 +16,7 @@ did something else meanwhile is none.
 Example: what agreement costs
   logberg bench append --seconds 20";
 
-/// Measure appends, failovers, moves, memory, many logs and the machine
+/// Measure appends, reads, failovers, restarts, many logs, rivals and the machine
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
@@ -35,6 +35,10 @@ enum Bench {
     ManyLogs(bench::many_logs::Arguments),
     Reconfigure(bench::reconfigure::Arguments),
     Elections(bench::elections::Arguments),
+    Paper(bench::paper::Arguments),
+    Read(bench::read::Arguments),
+    Recover(bench::recover::Arguments),
+    Rivals(bench::rivals::Arguments),
     Machine(bench::machine::Arguments),
     FloorNode(FloorNode),
 }
@@ -47,6 +51,8 @@ struct FloorNode {
     data: PathBuf,
     #[arg(long, value_delimiter = ',')]
     followers: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    quorum: usize,
 }
 
 impl Arguments {
@@ -61,8 +67,12 @@ impl Arguments {
             Bench::ManyLogs(arguments) => arguments.run(global.json),
             Bench::Reconfigure(arguments) => arguments.run(global.json),
             Bench::Elections(arguments) => arguments.run(global.json),
+            Bench::Paper(arguments) => arguments.run(global.json),
+            Bench::Read(arguments) => arguments.run(global.json),
+            Bench::Recover(arguments) => arguments.run(global.json),
+            Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
-            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers),
+            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }
     }
 }

@@ -169,6 +169,13 @@ impl Arguments {
                 (Action::Zone { node, zone }, Vec::new(), how)
             }
         };
+        let named: Vec<u64> = match &action {
+            Action::Replace { old, new } => vec![*old, *new],
+            Action::Add { node, .. } | Action::Remove { node } | Action::Weight { node, .. } => {
+                vec![*node]
+            }
+            Action::Address { .. } | Action::Zone { .. } => Vec::new(),
+        };
         let change = Change {
             logs,
             force: how.force,
@@ -194,7 +201,7 @@ impl Arguments {
             client.change_members(&change)?;
         }
         if !how.no_wait {
-            follow(&client, &planned, global.json)?;
+            follow(&client, &planned, &named, global.json)?;
         }
         match global.json {
             true => show::print_json(&planned),
@@ -205,13 +212,20 @@ impl Arguments {
 }
 
 /// Until everything is as planned, or somebody wanted something else meanwhile.
-fn follow(client: &Client, planned: &Planned, quiet: bool) -> Result<()> {
+/// (What is under way in a log that the answering node does not host is not in its plan.)
+fn follow(client: &Client, planned: &Planned, named: &[u64], quiet: bool) -> Result<()> {
     let mut told = BTreeMap::new();
     loop {
         let members = client
             .members()
             .context("the change goes on by itself; the same command again follows it")?;
-        let concerned = |log: &&Log| planned.logs.iter().any(|planned| planned.id == log.id);
+        let moves = |member: &client::members::Member| {
+            named.contains(&member.node) && member.weight != member.wanted
+        };
+        let concerned = |log: &&Log| {
+            let is_planned = planned.logs.iter().any(|planned| planned.id == log.id);
+            is_planned || log.members.iter().any(moves)
+        };
         let mut waits = Vec::new();
         for log in members.logs.iter().filter(concerned) {
             let state = progress(log);
@@ -296,7 +310,7 @@ fn render_plan(planned: &Planned) -> String {
 }
 
 fn render(members: &Members) -> String {
-    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "STATE", "SPEAKS"]);
+    let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE", "SPEAKS"]);
     for node in &members.nodes {
         let state = match (node.alive, node.leaving) {
             (true, false) => "alive",
@@ -309,6 +323,7 @@ fn render(members: &Members) -> String {
             node.id.into(),
             node.address.as_str().into(),
             zone.into(),
+            node.kind.as_str().into(),
             comfy_table::Cell::new(state),
             format!("up to {}", node.newest_version).into(),
         ]);

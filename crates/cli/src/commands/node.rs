@@ -8,7 +8,7 @@ use clap::Args;
 use client::{Client, Timeouts};
 use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::{ClusterId, Node, Speaks};
-use node::config::{Limits, NodeConfig, Start};
+use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
 
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
@@ -24,7 +24,7 @@ The first node makes the cluster, the others join it; each keeps its directory f
 Example: three nodes on one machine
   logberg node --data d1 --listen 127.0.0.1:7117 --bootstrap
   logberg node --data d2 --listen 127.0.0.1:7118 --join 127.0.0.1:7117
-  logberg node --data d3 --listen 127.0.0.1:7119 --join 127.0.0.1:7117
+  logberg node --data d3 --listen 127.0.0.1:7119 --join 127.0.0.1:7117 --zone cellar --kind auxiliary
 Start one again with the same words: --bootstrap and --join change nothing in a directory that
 holds a node.
 
@@ -61,6 +61,12 @@ pub struct Arguments {
     /// Join the cluster of these nodes, if the directory is empty
     #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "LOGBERG_JOIN", hide_env_values = true)]
     join: Vec<String>,
+    /// Nodes of one zone fail together (`-`: none is said). Holds until `logberg members zone` says otherwise
+    #[arg(long, value_name = "NAME", env = "LOGBERG_ZONE", hide_env_values = true)]
+    zone: Option<String>,
+    /// full, or auxiliary: a small machine that stands in, and holds bytes only while others cannot
+    #[arg(long, value_name = "KIND", env = "LOGBERG_KIND", hide_env_values = true)]
+    kind: Option<NodeKind>,
     /// Bytes a second, per log, at which this node fetches what it missed while others append
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_CATCH_UP_RATE", hide_env_values = true)]
     catch_up_rate: Option<u64>,
@@ -120,6 +126,8 @@ impl Arguments {
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },
+            zone: self.zone.or(file.zone),
+            kind: self.kind.or(file.kind),
             catch_up_rate: self.catch_up_rate.or(file.catch_up_rate),
             disk_reserve: self.disk_reserve.or(file.disk_reserve),
             version_settle: self.version_settle.or(file.version_settle),
@@ -155,6 +163,8 @@ impl Settings {
                 "the disk reserve is smaller than what may have to be written after a change of leader; 32MiB or more is safe"
             );
         }
+        let zone = all.zone.filter(|zone| zone != "-").unwrap_or_default();
+        let standing = Standing::new(&zone, all.kind.unwrap_or_default());
         let settle = all.version_settle.map(|seconds| seconds.saturating_mul(1_000_000));
         limits.version_settle = settle.unwrap_or(limits.version_settle);
         let listen = all.listen.unwrap_or_default();
@@ -167,6 +177,7 @@ impl Settings {
                 (false, false) => Start::Join { servers: self.join.clone() },
                 (false, true) => Start::Again,
             },
+            standing: standing.map_err(Failure::usage)?,
             limits,
             version: env!("CARGO_PKG_VERSION"),
             speaks: Speaks::THIS,

@@ -98,6 +98,8 @@ mod tests {
             r#"{"command":"create-log","name":"b","members":[[1,1]],"hosts":[1],"retention":{"age":null,"bytes":9}}"#,
             r#"{"command":"delete-log","id":1}"#,
             r#"{"command":"set-zone","node":1,"zone":"a"}"#,
+            r#"{"command":"describe-node","node":1,"zone":"b","kind":"auxiliary"}"#,
+            r#"{"command":"describe-node","node":1}"#,
             r#"{"command":"set-retention","log":"b","retention":{"age":null,"bytes":7}}"#,
         ];
         let mut directory = Directory::default();

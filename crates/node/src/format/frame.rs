@@ -18,7 +18,8 @@
 //! A slot is never inferred by counting: every batch says its own.
 
 use paxos::{
-    Digest, Message, Offset, Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value,
+    Digest, Message, NodeId, Offset, Proposal, Slot, SlotRange, StreamName, StreamPosition, Term,
+    Value,
 };
 use std::sync::Arc;
 use thiserror::Error;
@@ -62,6 +63,10 @@ pub struct Heartbeat {
     pub free_bytes: u64,
     /// No program that does not speak it starts on the sender's disk any more.
     pub disk_version: u8,
+    /// What the sender's directory calls its members' version, and who of those that leave has no part any
+    /// more in which log that it leads.
+    pub members_version: u64,
+    pub parted: Vec<(LogId, NodeId)>,
 }
 
 /// Asks for the stream's bytes `from..to`, for storing as bytes only.
@@ -497,13 +502,15 @@ impl Encode for LogId {
 }
 
 impl Encode for Heartbeat {
-    const BYTES_MIN: usize = 29;
+    const BYTES_MIN: usize = 41;
     fn put(&self, out: &mut Vec<u8>) {
         self.round.put(out);
         self.answers.put(out);
         self.entries.put(out);
         self.free_bytes.put(out);
         self.disk_version.put(out);
+        self.members_version.put(out);
+        self.parted.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Heartbeat, DecodeError> {
         let heartbeat = Heartbeat {
@@ -512,6 +519,8 @@ impl Encode for Heartbeat {
             entries: Vec::parse(from)?,
             free_bytes: u64::parse(from)?,
             disk_version: u8::parse(from)?,
+            members_version: u64::parse(from)?,
+            parted: Vec::parse(from)?,
         };
         let is_status = |message: &Message| {
             matches!(

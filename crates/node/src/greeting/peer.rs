@@ -6,6 +6,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
 
 use crate::buffer::Buffer;
+use crate::config::Standing;
 use crate::env::Place;
 use crate::format::Frame;
 use crate::format::frame::{CONTROL_PREFIX, decode_control_body, decode_control_prefix};
@@ -78,6 +79,7 @@ impl Node {
                 "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"
             )));
         }
+        let standing = Standing::parse(request)?;
         let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
         let needed = self.directory.versions.agreed;
         let version = self.check_speaks(&format!("node {from}"), speaks, needed);
@@ -97,6 +99,7 @@ impl Node {
             tracing::error!(peer = from.0, why, "a peer is refused");
             bad(&format!("node {from} is refused: {why}"))
         })?;
+        self.peers.get_or_add(from).standing = Some(standing);
         let address = request.get("address").unwrap_or_default().to_string();
         self.learn_address(from, &address);
         match request.require("kind")? {
@@ -202,6 +205,7 @@ impl Node {
                 }
             }
             Frame::Heartbeat(heartbeat) => {
+                self.on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);
@@ -211,9 +215,16 @@ impl Node {
                     heartbeat.answers,
                     heartbeat.free_bytes,
                 );
+                state.lacks.clear();
                 for (log, message) in &heartbeat.entries {
-                    if matches!(message, Message::LeaderStatus { .. }) {
-                        state.status_wanted.insert(*log);
+                    match message {
+                        Message::LeaderStatus { .. } => {
+                            state.status_wanted.insert(*log);
+                        }
+                        Message::FollowerStatus { missing_bytes, .. } if *missing_bytes > 0 => {
+                            state.lacks.insert(*log);
+                        }
+                        _ => {}
                     }
                 }
                 for (log, message) in heartbeat.entries {

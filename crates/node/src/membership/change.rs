@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::plan::{self, Goal, STEPS_MAX};
 use super::registry;
 use crate::LogId;
-use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory};
+use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configuration};
 use crate::line::{Refusal, Request};
 
 /// `change-members ACTION …` of docs/wire.md.
@@ -67,6 +67,8 @@ pub struct View<'a> {
     pub directory: &'a Directory,
     pub alive: &'a BTreeSet<u32>,
     pub configurations: &'a BTreeMap<u32, Configuration>,
+    /// Of each log, who is known to lack bytes.
+    pub lacks: &'a BTreeMap<u32, BTreeSet<u32>>,
 }
 
 fn refused(sentence: impl Into<String>) -> Refusal {
@@ -197,7 +199,19 @@ impl Ask {
             };
             let mut weights = before.weights.clone();
             self.alter(&mut weights, name)?;
-            view.check(name, &before.weights, &weights, self.force, worked)?;
+            let mut risks = view.risks(name, &before.weights, &weights)?;
+            let new = |node: &&u32| !members.leaving.contains(node);
+            let leaves = worked.leaves.iter().filter(new);
+            let gone = before.weights.keys().filter(|n| !weights.contains_key(n));
+            let going: BTreeSet<u32> = gone.chain(leaves).copied().collect();
+            risks.extend(view.bytes_risked(*log, name, &going, &worked.leaves));
+            if !risks.is_empty() && !self.force {
+                return Err(refused(format!(
+                    "{} (--force does it all the same)",
+                    risks.join("; ")
+                )));
+            }
+            worked.risks.extend(risks);
             let change = view.changes(*log, name, weights)?;
             if change.to != before.weights {
                 worked.nothing = false;
@@ -332,14 +346,12 @@ impl View<'_> {
     }
 
     /// Refused, or with `force` a risk: what leaves no quorum or half of the weight in one zone.
-    fn check(
+    fn risks(
         &self,
         name: &str,
         before: &BTreeMap<u32, u32>,
         after: &BTreeMap<u32, u32>,
-        force: bool,
-        worked: &mut Worked,
-    ) -> Result<(), Refusal> {
+    ) -> Result<Vec<String>, Refusal> {
         let total: u64 = after.values().map(|weight| u64::from(*weight)).sum();
         if total == 0 {
             return Err(refused(format!(
@@ -352,7 +364,7 @@ impl View<'_> {
             )));
         }
         if before == after {
-            return Ok(());
+            return Ok(Vec::new());
         }
         let mut risks = Vec::new();
         let alive = after.iter().filter(|(node, _)| self.alive.contains(node));
@@ -372,14 +384,7 @@ impl View<'_> {
                 "zone {zone} would have {part} of the {total} votes of {name}: when it fails, there is no quorum"
             ));
         }
-        if risks.is_empty() || force {
-            worked.risks.extend(risks);
-            return Ok(());
-        }
-        Err(refused(format!(
-            "{} (--force does it all the same)",
-            risks.join("; ")
-        )))
+        Ok(risks)
     }
 
     /// Where two zones or more are declared among these.
@@ -407,8 +412,19 @@ impl View<'_> {
         u128::from(part) * u128::from(all) > u128::from(within) * u128::from(total)
     }
 
+    /// Of a log that this node does not host: what is wanted, as if all of it had been done.
+    pub(super) fn configuration(&self, log: u32) -> Option<Configuration> {
+        let known = self.configurations.get(&log).cloned();
+        known.or_else(|| {
+            let wanted = self.directory.members.wanted.get(&log)?;
+            let weights: Vec<(u32, u32)> = wanted.weights.iter().map(|(n, w)| (*n, *w)).collect();
+            configuration(&weights, &[]).ok()
+        })
+    }
+
     fn changes(&self, log: u32, name: &str, to: BTreeMap<u32, u32>) -> Result<LogChange, Refusal> {
-        let configuration = self.configurations.get(&log);
+        let configuration = self.configuration(log);
+        let configuration = configuration.as_ref();
         let known = self.directory.nodes.keys().map(|node| node.0);
         let silent = known.filter(|node| !self.alive.contains(node)).collect();
         let goal = Goal {
@@ -469,7 +485,7 @@ pub fn sentences(from: Option<&Configuration>, steps: &[Change]) -> Vec<String> 
     sentences
 }
 
-fn listed<'a>(nodes: impl Iterator<Item = &'a u32>) -> String {
+pub(super) fn listed<'a>(nodes: impl Iterator<Item = &'a u32>) -> String {
     let nodes: Vec<String> = nodes.map(ToString::to_string).collect();
     nodes.join(" and ")
 }

@@ -6,6 +6,7 @@ struct Scene {
     directory: Directory,
     alive: BTreeSet<u32>,
     configurations: BTreeMap<u32, Configuration>,
+    lacks: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 impl Scene {
@@ -24,6 +25,7 @@ impl Scene {
             directory,
             alive: (1..=4).collect(),
             configurations: BTreeMap::new(),
+            lacks: BTreeMap::new(),
         };
         scene.configurations.insert(0, equal(&[1, 2, 3]));
         scene
@@ -36,6 +38,7 @@ impl Scene {
             directory: &self.directory,
             alive: &self.alive,
             configurations: &self.configurations,
+            lacks: &self.lacks,
         })
     }
 
@@ -223,6 +226,7 @@ fn an_address_keeps_the_disk() {
         address: "b:9".into(),
         disk: "d2".into(),
         newest: 1,
+        ..NodeEntry::default()
     };
     assert_eq!(directory.nodes[&NodeId(2)], moved);
     assert!(scene.ask("address 2 a:2").unwrap().nothing);
@@ -239,4 +243,61 @@ fn a_zone_is_declared_and_taken_back() {
     assert!(scene.directory.members.zones.is_empty());
     let line = Request::parse(b"logberg/1 change-members zone 2 a/b").unwrap();
     assert_eq!(Ask::parse(&line).unwrap_err().code, "bad-request");
+}
+
+/// Of the directory; asked of it alone, so that nothing else is in the way.
+fn lacking(nodes: &[u32]) -> Scene {
+    let mut scene = Scene::new();
+    scene.lacks.insert(0, nodes.iter().copied().collect());
+    scene
+}
+
+#[test]
+fn a_silent_node_that_may_alone_hold_bytes_is_not_dropped() {
+    let mut scene = lacking(&[1, 2, 4]);
+    scene.alive.remove(&3);
+    for words in ["remove 3", "replace 3 4", "weight 3 0"] {
+        let said = scene.said(words);
+        assert!(
+            said.contains("node 3 is silent, and none of the others holds all bytes of directory")
+                && said.contains("node 1 and 2 and 4 lacks some")
+                && said.contains("--force"),
+            "{said}"
+        );
+        let forced = scene.ask(&format!("{words} force=1")).unwrap();
+        assert_eq!(forced.risks.len(), 1);
+        assert!(forced.command.is_some());
+    }
+    // It was being filled itself when it died: it holds nothing that others lack.
+    scene.lacks.get_mut(&0).unwrap().insert(3);
+    assert!(scene.ask("replace 3 4").unwrap().risks.is_empty());
+    let mut scene = lacking(&[1, 4]);
+    scene.alive.remove(&3);
+    assert!(scene.ask("replace 3 4").is_ok(), "node 2 holds everything");
+}
+
+#[test]
+fn who_is_alive_fills_the_others_before_it_goes() {
+    let scene = lacking(&[1, 2, 4]);
+    assert!(scene.ask("replace 3 4").unwrap().risks.is_empty());
+    let mut scene = lacking(&[1, 2, 4]);
+    scene.alive = BTreeSet::from([3]);
+    let risks = scene.ask("remove 3 force=1").unwrap().risks;
+    assert!(
+        risks
+            .iter()
+            .any(|r| r.contains("none is alive that could be filled")),
+        "{risks:?}"
+    );
+}
+
+#[test]
+fn of_a_learner_that_alone_holds_bytes_no_step_waits() {
+    let scene = lacking(&[1, 2, 3]);
+    let said = scene.said("remove 4");
+    assert!(
+        said.contains("only node 4 holds all bytes") && said.contains("without a vote"),
+        "{said}"
+    );
+    assert!(lacking(&[1, 2]).ask("remove 4").is_ok());
 }

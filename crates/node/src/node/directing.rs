@@ -192,6 +192,7 @@ impl Node {
                 newest: self.env.speaks.newest(),
             });
         }
+        self.describe_nodes();
         if let Start::Bootstrap { voters } = self.config.start
             && self.directory.voters == 0
         {
@@ -206,5 +207,26 @@ impl Node {
         }
         self.raise_version();
         self.shorten_directory();
+    }
+}
+
+impl Node {
+    /// What nodes said of themselves when they started, if that is news.
+    fn describe_nodes(&mut self) {
+        let own = (&self.env.identity.node, &self.env.standing);
+        let peers = self.peers.peers.iter();
+        let peers = peers.filter_map(|(node, peer)| Some((node, peer.standing.as_ref()?)));
+        let news = [own].into_iter().chain(peers).filter(|(node, standing)| {
+            let entry = self.directory.nodes.get(node);
+            entry.is_some_and(|entry| standing.is_news_to(entry))
+        });
+        let commands: Vec<Command> = news
+            .map(|(node, standing)| Command::DescribeNode {
+                node: node.0,
+                zone: standing.zone.clone(),
+                kind: standing.kind,
+            })
+            .collect();
+        self.propose_commands(&commands);
     }
 }

@@ -179,7 +179,10 @@ impl Node {
         let members = &self.directory.members;
         let leaving = members.leaving.iter().copied();
         let mut free = leaving.filter(|node| !members.has_weight(*node));
-        if let Some(node) = free.find(|node| !self.is_member(NodeId(*node))) {
+        let may_go = |node: &u32| {
+            self.has_part_in(NodeId(*node)).is_none() && self.keeps_for_bytes(*node).is_none()
+        };
+        if let Some(node) = free.find(may_go) {
             self.propose_command(&Command::RemoveNode { node });
         }
     }

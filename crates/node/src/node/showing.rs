@@ -6,6 +6,8 @@ use paxos::{Configuration, NodeId, Role};
 use serde::Serialize;
 
 use crate::LogId;
+use crate::config::NodeKind;
+use crate::directory::DIRECTORY;
 use crate::log::Log;
 use crate::membership::change::{names, sentences};
 use crate::membership::plan::{Goal, plan};
@@ -28,6 +30,7 @@ struct ShownNode<'a> {
     id: u32,
     address: &'a str,
     zone: Option<&'a str>,
+    kind: NodeKind,
     alive: bool,
     leaving: bool,
     /// That it speaks.
@@ -47,7 +50,7 @@ struct ShownLog<'a> {
     /// Each a sentence; none if all is as wanted.
     steps: Vec<String>,
     /// Why the next step is not made yet.
-    waits_for: Option<&'a str>,
+    waits_for: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -72,6 +75,7 @@ impl Node {
             id: node.0,
             address: &entry.address,
             zone: members.zones.get(&node.0).map(String::as_str),
+            kind: entry.kind,
             alive: alive(*node),
             leaving: members.leaving.contains(&node.0),
             newest_version: entry.newest,
@@ -119,6 +123,9 @@ impl Node {
             }),
         });
         let waits = self.moves.get(&id).map(|step| step.waits_for.as_str());
+        let waits = waits.filter(|why| !why.is_empty()).map(str::to_owned);
+        let directs = id == DIRECTORY && log.is_some_and(Log::is_leading);
+        let waits = waits.or_else(|| directs.then(|| self.dismissal_waits()).flatten());
         ShownLog {
             id: id.0,
             name,
@@ -128,8 +135,20 @@ impl Node {
             output_bytes,
             members: members.collect(),
             steps: sentences(Some(configuration), &steps.unwrap_or_default()),
-            waits_for: waits.filter(|why| !why.is_empty()),
+            waits_for: waits,
         }
+    }
+
+    fn dismissal_waits(&self) -> Option<String> {
+        let members = &self.directory.members;
+        let mut leaving = members.leaving.iter().filter(|n| !members.has_weight(**n));
+        leaving.find_map(|node| {
+            let needed = self.has_part_in(NodeId(*node));
+            let needed = needed.map(|log| {
+                format!("node {node} is kept until the leader of log {log} says that it is needed no more")
+            });
+            needed.or_else(|| self.keeps_for_bytes(*node))
+        })
     }
 }
 

@@ -9,10 +9,11 @@ impl Node {
     pub(super) fn split(&mut self) {
         let now = self.env.now;
         for (id, log) in &mut self.logs {
-            let Some(entry) = self.directory.logs.get(id) else {
+            if !self.directory.logs.contains_key(id) || !log.can_propose() {
                 continue;
-            };
-            if entry.auxiliary.is_empty() || !log.can_propose() {
+            }
+            let first = self.directory.meant_auxiliaries(*id);
+            if first.is_empty() {
                 continue;
             }
             let state = log.engine.state();
@@ -28,10 +29,11 @@ impl Node {
                     silent_for: since.map(|since| now.0.saturating_sub(since.0)),
                     is_spared: log.engine.bytes_stand_without(node),
                     free_bytes: free.unwrap_or(self.env.free_bytes),
+                    stands_in: self.directory.stands_in(node.0),
                 }
             });
             let parts: Vec<Part> = parts.collect();
-            let first: Vec<NodeId> = entry.auxiliary.iter().copied().map(NodeId).collect();
+            let first: Vec<NodeId> = first.into_iter().map(NodeId).collect();
             // f of 2f+1 members, also where fewer are left.
             let members = self.directory.members.wanted.get(&id.0);
             let most = members.map_or(first.len(), |m| m.weights.len().saturating_sub(1) / 2);
@@ -54,7 +56,7 @@ impl Node {
                     log = id.0,
                     name = log.name,
                     node = node.0,
-                    "an active node stays away: this auxiliary takes its place"
+                    "this auxiliary takes the place of an active node that stays away, or only stands in"
                 ),
                 _ => tracing::info!(log = id.0, name = log.name, ?change, "a new split"),
             }

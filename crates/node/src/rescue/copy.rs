@@ -53,17 +53,20 @@ impl Rescue {
             let to = into.join(directory_name(log.id));
             disk.create_directory(&to).map_err(io_at(&to))?;
         }
-        for (from, to, entry) in files {
-            let mut contents = vec![0; entry.length as usize];
-            let count = disk.read_at(&from, 0, &mut contents);
-            contents.truncate(count.map_err(io_at(&from))?);
-            if let Some(block) = contents.get_mut(..BLOCK)
-                && let Ok(header) = SegmentHeader::decode(Speaks::THIS, block)
-            {
-                block.copy_from_slice(&SegmentHeader { identity, ..header }.encode());
-            }
-            disk.write_file(&to, &contents).map_err(io_at(&to))?;
-            copied(contents.len() as u64);
+        for (from, to, _) in files {
+            let mut change = |offset: u64, piece: &mut [u8]| {
+                copied(piece.len() as u64);
+                if let Some(block) = piece.get_mut(..BLOCK).filter(|_| offset == 0)
+                    && let Ok(header) = SegmentHeader::decode(Speaks::THIS, block)
+                {
+                    block.copy_from_slice(&SegmentHeader { identity, ..header }.encode());
+                }
+            };
+            let done = disk.copy_file(&from, &to, &mut change);
+            done.map_err(|error| {
+                let sentence = format!("cannot be copied to {}: {error}", to.display());
+                io_at(&from)(std::io::Error::new(error.kind(), sentence))
+            })?;
         }
         let mut logs = self.logs;
         for log in &mut logs {

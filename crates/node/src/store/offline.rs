@@ -434,6 +434,9 @@ impl Disk for LookOnly<'_> {
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         self.0.read_at(path, offset, into)
     }
+    fn settle(&mut self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
     fn write_file(&mut self, _: &Path, _: &[u8]) -> io::Result<()> {
         Ok(())
     }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
 
@@ -189,6 +190,7 @@ impl Recovery<'_> {
     /// nothing was ever written.
     fn find_segments(&mut self) -> Result<Vec<PathBuf>, RecoverError> {
         let directory = self.config.directory.clone();
+        self.settle(&directory)?;
         let entries = match self.disk.list(&directory) {
             Ok(entries) => entries,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -217,6 +219,9 @@ impl Recovery<'_> {
                     number: pair[0] + 1,
                 });
             }
+        }
+        for number in &numbers {
+            self.settle(&directory.join(segment::file_name(*number)))?;
         }
         for number in numbers {
             let found = self.first_block(number)?;
@@ -258,6 +263,18 @@ impl Recovery<'_> {
         }
         self.report.segments = self.found.len();
         Ok(empty)
+    }
+
+    /// ‡ What is read here is announced without being written again, so it must be durable and not only
+    /// be in memory.
+    fn settle(&mut self, path: &Path) -> Result<(), RecoverError> {
+        if mutation::is(Mutation::StartNotSettled) {
+            return Ok(());
+        }
+        match self.disk.settle(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io(path, error)),
+            _ => Ok(()),
+        }
     }
 
     /// The process ended between taking a spare and writing the first block of its new use.

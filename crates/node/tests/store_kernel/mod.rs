@@ -310,6 +310,10 @@ impl Disk for MemoryDisk {
         Ok(count)
     }
 
+    fn settle(&mut self, _: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.files.insert(path.to_owned(), contents.to_vec());
         Ok(())

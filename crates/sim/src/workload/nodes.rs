@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
-use node::config::{Limits, NodeConfig, Start};
+use node::config::{Limits, NodeConfig, Standing, Start};
 use node::op::{Disk, Time};
 use node::store::{MANIFEST_FILE, ManifestError};
 use node::{Node, Speaks};
@@ -65,6 +65,7 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
             listen: addresses[index].clone(),
             advertise: addresses[index].clone(),
             start,
+            standing: Standing::default(),
             limits: limits.clone(),
             version: "simulated",
             speaks: Speaks::THIS,

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use node::config::{NodeConfig, Start};
+use node::config::{NodeConfig, Standing, Start};
 use node::format::DATA_HEADER;
 use node::format::frame::CONTROL_PREFIX;
 use node::op::{Completion, ConnId, Op};
@@ -63,6 +63,7 @@ impl Scene {
             listen: ADDRESS.to_owned(),
             advertise: ADDRESS.to_owned(),
             start: Start::Bootstrap { voters: 3 },
+            standing: Standing::default(),
             limits: small_limits(),
             version: "simulated",
             speaks: Speaks::THIS,

@@ -155,6 +155,62 @@ fn a_log_with_members_is_hosted_by_them_alone_and_found_through_all() {
     assert!(!hosts(&stage, 0, "some"));
 }
 
+/// The directory's leader does not host the log, and cannot know by itself who is needed there.
+#[test]
+fn a_node_that_leaves_is_kept_until_the_leader_of_each_of_its_logs_needs_it_no_more() {
+    for seed in 0..3 {
+        let mut stage = Stage::three(seed);
+        for _ in 3..6 {
+            stage.add_node();
+        }
+        let id_of = |stage: &Stage, index: usize| stage.look().node(index).expect("it runs").id().0;
+        stage.wait("ids", |look| {
+            (0..6).all(|index| look.node(index).is_some_and(|node| node.id().0 > 0))
+        });
+        let ids: Vec<u32> = (0..6).map(|index| id_of(&stage, index)).collect();
+        let (a, b, leaves) = (ids[3], ids[4], ids[5]);
+        created(
+            &mut stage,
+            &format!("create-log some members={a},{b},{leaves}"),
+        );
+        stage.wait("its replicas", |look| {
+            (3..6).all(|index| look.view_of(index, "some").is_some())
+        });
+        // What is chosen from here on the others alone have.
+        stage.crash(3);
+        let answer = done(&mut stage, "append some mode=takeover");
+        assert!(answer.starts_with("stream "), "{answer}");
+        let answer = done(
+            &mut stage,
+            &format!("change-members remove {leaves} force=1"),
+        );
+        assert!(answer.starts_with("ok "), "{answer}");
+        let gone = format!("\"removed\":[{leaves}]");
+        for _ in 0..20 {
+            stage.pass(200 * MS);
+            let members = done(&mut stage, "members");
+            assert!(!members.contains(&gone), "it is needed: {members}");
+            let needed = format!("node {leaves} is kept until the leader of log");
+            assert!(members.contains(&needed), "{members}");
+        }
+        let answer = done(&mut stage, "append some mode=takeover");
+        assert!(answer.starts_with("stream "), "{answer}");
+        stage.restart(3);
+        stage.wait("it to be without the one that leaves", |look| {
+            let view = look.view_of(3, "some");
+            view.is_some_and(|view| !view.state.configuration.contains(paxos::NodeId(leaves)))
+        });
+        for _ in 0..200 {
+            stage.pass(50 * MS);
+            if done(&mut stage, "members").contains(&gone) {
+                break;
+            }
+        }
+        let members = done(&mut stage, "members");
+        assert!(members.contains(&gone), "{members}");
+    }
+}
+
 /// Snapshots stand for what came before, at restarts and for nodes that join.
 #[test]
 fn the_directory_is_as_long_as_what_it_says_and_a_new_node_begins_at_its_snapshot() {

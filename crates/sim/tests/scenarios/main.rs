@@ -11,5 +11,6 @@ mod elections;
 mod gray;
 mod logs;
 mod reconfiguration;
+mod recovery;
 mod trims;
 mod versions;

@@ -6,7 +6,7 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
-use node::config::{NodeConfig, Start};
+use node::config::{NodeConfig, Standing, Start};
 use node::format::codec;
 use node::op::{BLOCK, Disk, Time};
 use node::{LogId, Node, Speaks};
@@ -85,26 +85,28 @@ impl Stage {
 
     /// The next one, which joins if it is not the first. Returns its index.
     pub fn add_node(&mut self) -> usize {
+        self.add(self.addresses.first().cloned())
+    }
+
+    /// As `add_node`, by way of that one.
+    pub fn add_node_by(&mut self, index: usize) -> usize {
+        self.add(Some(self.addresses[index].clone()))
+    }
+
+    fn add(&mut self, server: Option<String>) -> usize {
         let index = self.nodes.len();
         let name = format!("node{}", index + 1);
         let host = self.world.add_host(&name);
         let address = format!("{name}:7000");
-        let config = NodeConfig {
-            directory: PathBuf::from("/data"),
-            listen: address.clone(),
-            advertise: address.clone(),
-            start: match self.addresses.first() {
-                None => Start::Bootstrap {
-                    voters: self.voters,
-                },
-                Some(first) => Start::Join {
-                    servers: vec![first.clone()],
-                },
+        let start_as = match server {
+            None => Start::Bootstrap {
+                voters: self.voters,
             },
-            limits: self.limits.clone(),
-            version: "simulated",
-            speaks: Speaks::THIS,
+            Some(server) => Start::Join {
+                servers: vec![server],
+            },
         };
+        let config = self.config("/data", &address, start_as);
         self.nodes.push(host);
         self.addresses.push(address);
         self.programs.borrow_mut().push(self.next_program);
@@ -118,6 +120,31 @@ impl Stage {
         });
         started.expect("an empty disk is enough to start");
         index
+    }
+
+    fn config(&self, directory: &str, address: &str, start: Start) -> NodeConfig {
+        NodeConfig {
+            directory: PathBuf::from(directory),
+            listen: address.to_owned(),
+            advertise: address.to_owned(),
+            start,
+            standing: Standing::default(),
+            limits: self.limits.clone(),
+            version: "simulated",
+            speaks: Speaks::THIS,
+        }
+    }
+
+    /// A node whose disk was recovered into this directory. What the lost cluster knew is another
+    /// history.
+    pub fn go_on_alone(&mut self, index: usize, directory: &str) {
+        self.known.borrow_mut().clear();
+        let config = self.config(directory, &self.addresses[index], Start::Again);
+        let host = self.nodes[index];
+        let started = self
+            .world
+            .start(host, move |disk, now| start(config.clone(), disk, now));
+        started.expect("it was recovered");
     }
 
     /// After every step: nobody contradicts himself, and no two nodes know different histories.

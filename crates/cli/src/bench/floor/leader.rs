@@ -121,7 +121,7 @@ impl Lane {
         if let Some(segments) = &mut self.segments {
             segments.on_done(env, token);
         }
-        self.count();
+        self.count(env.quorum);
     }
 
     fn propose_received(&mut self, env: &mut Env) {
@@ -294,16 +294,16 @@ impl Lane {
             link.partial.drain(..whole);
         }
         env.receive(conn, buffer, 0..BLOCK, false);
-        self.count();
+        self.count(env.quorum);
     }
 
     /// The counter in the engine's place: what the middle one of all copies holds is chosen.
-    fn count(&mut self) {
+    fn count(&mut self, quorum: usize) {
         let own = self.segments.as_ref().map_or(0, Segments::durable);
         let mut durable: Vec<u64> = self.links.iter().map(|link| link.durable).collect();
         durable.push(own);
         durable.sort_unstable();
-        self.chosen = durable[(durable.len() - 1) / 2];
+        self.chosen = durable[durable.len() - quorum];
     }
 
     fn acknowledge(&mut self, env: &mut Env) {

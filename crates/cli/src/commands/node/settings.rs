@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use node::config::Limits;
+use node::config::{Limits, NodeKind};
 use serde::{Deserialize, Serialize};
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
@@ -24,6 +24,10 @@ pub struct Settings {
     pub voters: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub join: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub zone: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kind: Option<NodeKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up_rate: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,6 +62,8 @@ impl Settings {
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),
+            zone: self.zone.clone(),
+            kind: Some(self.kind.unwrap_or_default()),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
             version_settle: Some(

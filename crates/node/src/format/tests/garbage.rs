@@ -73,6 +73,8 @@ fn frame() -> impl Strategy<Value = Frame> {
                 .collect(),
             free_bytes: numbers[2],
             disk_version: numbers[2] as u8,
+            members_version: numbers[1],
+            parted: vec![(LogId(numbers[0] as u32), NodeId(numbers[1] as u32))],
         })),
         (any::<u32>(), stream(), any::<u64>(), 0..u64::MAX).prop_map(
             |(log, stream, request, from)| Frame::FetchBytes(FetchBytes {
@@ -305,6 +307,8 @@ fn a_heartbeat_carries_nothing_but_statuses() {
         entries: vec![(log, message)],
         free_bytes: 0,
         disk_version: 1,
+        members_version: 0,
+        parted: Vec::new(),
     });
     assert!(decode_control(&encode_control(FIRST, &frame)).is_err());
 }

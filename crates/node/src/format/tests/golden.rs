@@ -299,6 +299,8 @@ fn golden_control_frames() {
             entries: statuses.map(|(_, message)| (log, message)).collect(),
             free_bytes: 1 << 40,
             disk_version: 1,
+            members_version: 9,
+            parted: vec![(log, NodeId(3))],
         }),
     );
     check_control(

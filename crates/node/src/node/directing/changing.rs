@@ -45,6 +45,15 @@ impl Node {
     }
 
     fn work_out(&self, ask: &Ask) -> Result<Worked, Refusal> {
+        self.with_view(|view| ask.work_out(view))
+    }
+
+    /// Why a node that leaves, and has no weight any more, is kept: it may alone hold bytes.
+    pub(crate) fn keeps_for_bytes(&self, node: u32) -> Option<String> {
+        self.with_view(|view| view.kept_for_bytes(node))
+    }
+
+    fn with_view<R>(&self, look: impl FnOnce(&View) -> R) -> R {
         let own = self.env.identity.node.0;
         let peers = self.peers.peers.iter().filter(|(_, peer)| peer.alive);
         let alive: BTreeSet<u32> = peers.map(|(node, _)| node.0).chain([own]).collect();
@@ -52,11 +61,32 @@ impl Node {
         let configurations: BTreeMap<u32, Configuration> = logs
             .map(|log| (log.id.0, log.engine.state().configuration.clone()))
             .collect();
-        ask.work_out(&View {
+        look(&View {
             directory: &self.directory,
             alive: &alive,
             configurations: &configurations,
+            lacks: &self.lacks(),
         })
+    }
+
+    /// Of each log, who lacks bytes, by the last word of each. Auxiliaries hold none to speak of.
+    fn lacks(&self) -> BTreeMap<u32, BTreeSet<u32>> {
+        let own = self.env.identity.node;
+        let mut lacks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
+        for (node, peer) in &self.peers.peers {
+            for log in &peer.lacks {
+                lacks.entry(log.0).or_default().insert(node.0);
+            }
+        }
+        for (id, log) in &self.logs {
+            let lacking = lacks.entry(id.0).or_default();
+            let members = log.engine.state().configuration.members().iter();
+            lacking.extend(members.filter(|m| m.auxiliary).map(|m| m.node.0));
+            if log.missing_bytes() > 0 {
+                lacking.insert(own.0);
+            }
+        }
+        lacks
     }
 }
 

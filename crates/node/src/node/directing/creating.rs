@@ -48,8 +48,11 @@ impl Node {
                 match self.check_members(create) {
                     Ok(members) => commands.push(Command::CreateLog {
                         name: name.clone(),
+                        auxiliary: match create.auxiliary.is_empty() {
+                            true => self.directory.auxiliaries_of(&members),
+                            false => create.auxiliary.clone(),
+                        },
                         members,
-                        auxiliary: create.auxiliary.clone(),
                         hosts: create.hosts.clone(),
                         retention: create.retention,
                     }),

@@ -1,9 +1,11 @@
-//! `bench many-logs`: what logs cost that nobody uses.
+//! `bench many-logs`: what logs cost that nobody uses, and with `--active` what many busy ones do.
 //!
 //! ```text
 //!  create N logs ── rest ── CPU, memory, files, disk of each node ── stop all ── start all, N leaders
 //!  (how fast)      (--seconds)                                                   (how soon)
 //! ```
+
+mod active;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -19,6 +21,7 @@ use super::environment::Machine;
 use super::latency::rounded;
 use super::level;
 use super::process::{cpu, peak_rss_bytes};
+use super::report::{self, Page};
 use super::scratch::{Place, Scratch};
 use super::watch::{Watch, sleep_until};
 use crate::local::{LocalCluster, LocalOptions};
@@ -29,16 +32,21 @@ CPU is of one core, while nobody asks for anything; memory is VmHWM of each node
 disk is what the file system gave to each node's directory. Started again are all nodes at once: each figure
 is the time until its node answers, and until the last log has a leader.
 
-Example: a thousand idle logs
-  logberg bench many-logs --logs 1000";
+With --active logs are not idle but have a writer each, flat out or together at --rate. Each number of logs
+has a fresh cluster; its share is that of the fastest of them. What all writers together keep is 64 MiB, and
+at most 16 MiB each, so a flat-out latency is again the length of a queue.
 
-/// What a thousand idle logs cost: CPU, memory, disk, and time to start
+Example: a thousand idle logs; and busy ones
+  logberg bench many-logs --logs 1000
+  logberg bench many-logs --active 1,4,16,64,256 --seconds 10 --report logs.html";
+
+/// What many logs cost, idle or active: CPU, memory, disk, time to start; throughput, fairness
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     logs: u32,
-    /// How long the logs are idle
+    /// How long the logs are idle, or are measured
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = super::append::seconds)]
     seconds: f64,
     /// Logs created at the same time
@@ -46,8 +54,25 @@ pub struct Arguments {
     at_once: u32,
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=9))]
     nodes: u32,
+    /// Logs with a writer each; one measurement for each number, instead of idle ones
+    #[arg(long, value_name = "N,…", value_delimiter = ',', conflicts_with_all = ["logs", "at_once"], value_parser = clap::value_parser!(u32).range(1..=1024))]
+    active: Vec<u32>,
+    /// Of active logs: bytes per second of all writers together [default: as fast as acks come]
+    #[arg(long, value_name = "RATE", requires = "active", value_parser = quantity::bytes_per_second)]
+    rate: Option<u64>,
+    /// Of active logs: bytes handed to a client at a time
+    #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = quantity::at_least_one)]
+    write_size: u64,
+    /// Of active logs: unmeasured time before each measurement
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::append::seconds)]
+    warm_up: f64,
+    /// Of active logs: how often the numbers take turns
+    #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    times: u32,
     #[command(flatten)]
     place: Place,
+    #[command(flatten)]
+    report: report::To,
 }
 
 #[derive(Debug, Serialize)]
@@ -82,6 +107,10 @@ const SETTLE: Duration = Duration::from_secs(3);
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
+        let report_to = self.report.open()?;
+        if !self.active.is_empty() {
+            return self.run_active(report_to, json);
+        }
         let logs = u64::from(self.logs);
         let needed = (logs + 64) * DISK_BYTES * u64::from(self.nodes);
         let scratch = self.place.make(needed)?;
@@ -110,6 +139,9 @@ impl Arguments {
             led_after_s: rounded(led_after),
             machine,
         };
+        if let Some(to) = report_to {
+            to.write(report.page())?;
+        }
         match json {
             true => show::print_json(&report),
             false => report.print(),
@@ -251,34 +283,46 @@ fn disk_bytes(directory: &Path) -> Result<u64> {
     Ok(bytes)
 }
 
+const HEADINGS: [&str; 6] = [
+    "node",
+    "idle CPU %",
+    "peak memory",
+    "disk",
+    "open files",
+    "answers after s",
+];
+
 impl Report {
+    fn rows(&self) -> Vec<Vec<String>> {
+        let row = |node: &Node| {
+            vec![
+                node.id.to_string(),
+                node.idle_cpu_percent.to_string(),
+                quantity::shown(node.peak_rss_bytes),
+                quantity::shown(node.disk_bytes),
+                node.open_files.to_string(),
+                node.answers_after_s.to_string(),
+            ]
+        };
+        self.nodes.iter().map(row).collect()
+    }
+
+    fn sentence(&self) -> String {
+        format!(
+            "{} logs created in {} s; all led {} s after a start of all nodes",
+            self.logs, self.created_in_s, self.led_after_s,
+        )
+    }
+
     fn print(&self) -> Result<()> {
-        let heads = [
-            "node",
-            "idle CPU %",
-            "peak memory",
-            "disk",
-            "open files",
-            "answers after s",
-        ];
-        let mut table = show::table(&heads);
-        for node in &self.nodes {
-            table.add_row(vec![
-                comfy_table::Cell::new(node.id),
-                show::number(node.idle_cpu_percent),
-                show::number(quantity::shown(node.peak_rss_bytes)),
-                show::number(quantity::shown(node.disk_bytes)),
-                show::number(node.open_files),
-                show::number(node.answers_after_s),
-            ]);
-        }
-        show::print(show::lines(&table))?;
-        show::print(format!(
-            "{} logs created in {} s; all led {} s after a start of all nodes; {}",
-            self.logs,
-            self.created_in_s,
-            self.led_after_s,
-            self.machine.sentence()
-        ))
+        show::print(show::rows(&HEADINGS, self.rows()))?;
+        show::print(format!("{}; {}", self.sentence(), self.machine.sentence()))
+    }
+
+    fn page(&self) -> Page {
+        let mut page = Page::new("Many idle logs", &self.machine);
+        page.text(&self.sentence());
+        page.table(&HEADINGS.map(str::to_owned), &self.rows());
+        page
     }
 }

@@ -1,0 +1,319 @@
+//! Plots as SVG: lines over two axes, and bars of stacked parts.
+
+use std::ops::Range;
+
+use anyhow::{Result, anyhow};
+use plotters::coord::Shift;
+use plotters::coord::ranged1d::{AsRangedCoord, ValueFormatter};
+use plotters::prelude::*;
+
+/// Lines in one coordinate system.
+pub struct Lines {
+    pub title: String,
+    pub x: Axis,
+    pub y: Axis,
+    pub lines: Vec<Line>,
+}
+
+pub struct Axis {
+    pub label: &'static str,
+    /// In powers of ten. Values that are not above 0 are left out.
+    pub log: bool,
+}
+
+pub struct Line {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Groups of one bar each, every bar made of the same parts.
+pub struct Bars {
+    pub title: String,
+    pub unit: &'static str,
+    pub parts: Vec<String>,
+    /// A name, and a value for each part.
+    pub groups: Vec<(String, Vec<f64>)>,
+}
+
+const SIZE: (u32, u32) = (760, 420);
+/// Told apart also by who sees few colours (Okabe and Ito).
+const COLOURS: [RGBColor; 8] = [
+    RGBColor(0, 114, 178),
+    RGBColor(213, 94, 0),
+    RGBColor(0, 158, 115),
+    RGBColor(204, 121, 167),
+    RGBColor(86, 180, 233),
+    RGBColor(230, 159, 0),
+    RGBColor(120, 120, 120),
+    RGBColor(0, 0, 0),
+];
+/// Lines of so many points show each of them.
+const MARKED_MAX: usize = 24;
+const FONT: (&str, i32) = ("sans-serif", 14);
+
+type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+impl Axis {
+    pub fn linear(label: &'static str) -> Axis {
+        Axis { label, log: false }
+    }
+
+    pub fn log(label: &'static str) -> Axis {
+        Axis { label, log: true }
+    }
+
+    fn shows(&self, value: f64) -> bool {
+        value.is_finite() && (!self.log || value > 0.0)
+    }
+
+    /// From 0 or below, or, in powers of ten, from a little below the smallest.
+    fn range(&self, values: impl Iterator<Item = f64>) -> Range<f64> {
+        let (mut least, mut most) = (f64::INFINITY, 0.0_f64);
+        for value in values {
+            (least, most) = (least.min(value), most.max(value));
+        }
+        match (least.is_finite(), self.log) {
+            (false, true) => 0.1..1.0,
+            (false, false) => 0.0..1.0,
+            (true, true) => least * 0.8..(most * 1.25).max(least * 2.0),
+            (true, false) if most > 0.0 => least.min(0.0)..most * 1.05,
+            (true, false) => least.min(0.0)..1.0,
+        }
+    }
+}
+
+impl Lines {
+    pub fn svg(&self) -> Result<String> {
+        let shown = || {
+            let points = self.lines.iter().flat_map(|line| &line.points);
+            points.filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y))
+        };
+        let x = self.x.range(shown().map(|point| point.0));
+        let y = self.y.range(shown().map(|point| point.1));
+        draw(|area| match (self.x.log, self.y.log) {
+            (false, false) => self.draw(area, x, y),
+            (false, true) => self.draw(area, x, y.log_scale()),
+            (true, false) => self.draw(area, x.log_scale(), y),
+            (true, true) => self.draw(area, x.log_scale(), y.log_scale()),
+        })
+    }
+
+    fn draw<X, Y>(&self, area: &Area, x: X, y: Y) -> Result<()>
+    where
+        X: AsRangedCoord<Value = f64>,
+        Y: AsRangedCoord<Value = f64>,
+        X::CoordDescType: ValueFormatter<f64>,
+        Y::CoordDescType: ValueFormatter<f64>,
+    {
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 18))
+            .margin(10)
+            .x_label_area_size(42)
+            .y_label_area_size(72)
+            .build_cartesian_2d(x, y)
+            .map_err(failed)?;
+        chart
+            .configure_mesh()
+            .x_desc(self.x.label)
+            .y_desc(self.y.label)
+            .x_label_formatter(&|value| short(*value))
+            .y_label_formatter(&|value| short(*value))
+            .label_style(FONT)
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(failed)?;
+        let lines = self.lines.iter().zip(COLOURS.iter().cycle());
+        for (line, colour) in lines.filter(|(line, _)| !line.points.is_empty()) {
+            let points = line.points.iter().copied();
+            let points = points.filter(|(x, y)| self.x.shows(*x) && self.y.shows(*y));
+            let drawn = LineSeries::new(points, colour.filled().stroke_width(2));
+            // A single point is no line, and of a few each was measured apart.
+            let marks = if line.points.len() <= MARKED_MAX {
+                3
+            } else {
+                0
+            };
+            chart
+                .draw_series(drawn.point_size(marks))
+                .map_err(failed)?
+                .label(&line.name)
+                .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
+        }
+        // Where such lines usually leave room.
+        let legend = match (self.x.log, self.y.log) {
+            (true, true) => SeriesLabelPosition::LowerLeft,
+            (false, true) => SeriesLabelPosition::UpperLeft,
+            _ => SeriesLabelPosition::LowerRight,
+        };
+        chart
+            .configure_series_labels()
+            .position(legend)
+            .background_style(WHITE.mix(0.8))
+            .border_style(RGBColor(200, 200, 200))
+            .label_font(FONT)
+            .draw()
+            .map_err(failed)
+    }
+}
+
+impl Bars {
+    pub fn svg(&self) -> Result<String> {
+        let heights = self
+            .groups
+            .iter()
+            .map(|(_, parts)| parts.iter().sum::<f64>());
+        let height = Axis::linear(self.unit).range(heights);
+        draw(|area| self.draw(area, height))
+    }
+
+    fn draw(&self, area: &Area, height: Range<f64>) -> Result<()> {
+        let count = self.groups.len().max(1);
+        let mut chart = ChartBuilder::on(area)
+            .caption(&self.title, ("sans-serif", 18))
+            .margin(10)
+            .x_label_area_size(42)
+            .y_label_area_size(72)
+            .build_cartesian_2d((0..count - 1).into_segmented(), height)
+            .map_err(failed)?;
+        let name = |at: &SegmentValue<usize>| match at {
+            SegmentValue::CenterOf(at) => {
+                let group = self.groups.get(*at);
+                group.map_or_else(String::new, |(name, _)| name.clone())
+            }
+            _ => String::new(),
+        };
+        chart
+            .configure_mesh()
+            .disable_x_mesh()
+            .y_desc(self.unit)
+            .x_labels(count)
+            .x_label_formatter(&name)
+            .y_label_formatter(&|value| short(*value))
+            .label_style(("sans-serif", 12))
+            .light_line_style(WHITE)
+            .draw()
+            .map_err(failed)?;
+        for (part, label) in self.parts.iter().enumerate() {
+            let colour = COLOURS[part % COLOURS.len()];
+            let bars = self.groups.iter().enumerate().map(|(at, (_, parts))| {
+                let below: f64 = parts.iter().take(part).sum();
+                let above = below + parts.get(part).copied().unwrap_or(0.0);
+                let (left, right) = (SegmentValue::Exact(at), SegmentValue::Exact(at + 1));
+                let mut bar = Rectangle::new([(left, below), (right, above)], colour.filled());
+                bar.set_margin(0, 0, 12, 12);
+                bar
+            });
+            chart
+                .draw_series(bars)
+                .map_err(failed)?
+                .label(label)
+                .legend(move |(x, y)| {
+                    Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
+                });
+        }
+        chart
+            .configure_series_labels()
+            .position(SeriesLabelPosition::UpperRight)
+            .background_style(WHITE.mix(0.8))
+            .border_style(RGBColor(200, 200, 200))
+            .label_font(FONT)
+            .draw()
+            .map_err(failed)
+    }
+}
+
+fn draw(draws: impl FnOnce(&Area) -> Result<()>) -> Result<String> {
+    let mut svg = String::new();
+    {
+        let area = SVGBackend::with_string(&mut svg, SIZE).into_drawing_area();
+        area.fill(&WHITE).map_err(failed)?;
+        draws(&area)?;
+        area.present().map_err(failed)?;
+    }
+    Ok(svg)
+}
+
+fn failed(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow!("a plot could not be drawn: {error}")
+}
+
+/// As few digits as tell a mark from its neighbours.
+fn short(value: f64) -> String {
+    let size = value.abs();
+    match size {
+        _ if size == 0.0 => "0".to_owned(),
+        _ if size >= 1e6 => format!("{}M", trimmed(value / 1e6, 2)),
+        _ if size >= 1e4 => format!("{}k", trimmed(value / 1e3, 1)),
+        _ if size >= 1.0 => trimmed(value, 2),
+        _ if size >= 1e-3 => trimmed(value, 4),
+        _ => format!("{value:.0e}"),
+    }
+}
+
+fn trimmed(value: f64, digits: usize) -> String {
+    let text = format!("{value:.digits$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(log: bool, points: Vec<(f64, f64)>) -> Lines {
+        Lines {
+            title: "a < b".to_owned(),
+            x: Axis { label: "x", log },
+            y: Axis { label: "y", log },
+            lines: vec![Line {
+                name: "cluster".to_owned(),
+                points,
+            }],
+        }
+    }
+
+    #[test]
+    fn a_plot_is_one_svg_whatever_it_is_given() {
+        for log in [false, true] {
+            for points in [
+                vec![],
+                vec![(1.0, 1.0)],
+                vec![(0.0, -1.0), (f64::NAN, 2.0), (3.0, f64::INFINITY)],
+                vec![(0.001, 1.0), (1e6, 1e-5)],
+            ] {
+                let svg = lines(log, points).svg().unwrap();
+                assert!(svg.starts_with("<svg"), "{svg}");
+                assert!(svg.trim_end().ends_with("</svg>"));
+                assert!(svg.contains("a &lt; b"), "what is said is no markup");
+            }
+        }
+    }
+
+    #[test]
+    fn bars_are_named() {
+        let bars = Bars {
+            title: "CPU".to_owned(),
+            unit: "s/GB",
+            parts: vec!["user".to_owned(), "system".to_owned()],
+            groups: vec![
+                ("leader".to_owned(), vec![0.1, 0.4]),
+                ("follower".to_owned(), vec![0.2, 0.3]),
+            ],
+        };
+        let svg = bars.svg().unwrap();
+        for word in ["leader", "follower", "user", "system"] {
+            assert!(svg.contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn marks_are_short() {
+        for (value, text) in [(0.0, "0"), (1.5, "1.5"), (20_000.0, "20k"), (0.05, "0.05")] {
+            assert_eq!(short(value), text);
+        }
+        assert_eq!(short(1e-5), "1e-5");
+        assert_eq!(short(2.5e6), "2.5M");
+    }
+}

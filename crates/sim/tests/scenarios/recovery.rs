@@ -1,0 +1,291 @@
+//! A majority that is lost for good, at drawn moments: the survivor's disk, as the power left it, is
+//! recovered by the production code, and a node starts from it.
+
+use std::cell::Cell;
+
+use node::rescue::{Rescue, RescuedLog};
+use sim::{Random, Status};
+
+use crate::stage::{LOG, MS, SECOND, Stage};
+
+const OLD: &str = "/data";
+const NEW: &str = "/new";
+
+/// What the cluster and the survivor knew at the moment of the loss.
+struct Truth {
+    /// To the writer.
+    acknowledged: u64,
+    sent: u64,
+    /// Everything below was durable on the survivor, of the writer's bytes.
+    durable: u64,
+    /// Of the log's output, by whoever of the three knew most.
+    chosen: u64,
+    /// The survivor's first slot that is not known to be chosen.
+    next: u64,
+}
+
+/// Why the survivor may not hold everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Before {
+    /// It kept up.
+    Nothing,
+    /// The leader died a moment ago.
+    Election,
+    /// It was cut off a while ago.
+    CutOff,
+    /// It was down, and is being filled.
+    Filled,
+}
+
+impl Before {
+    fn of(seed: u64) -> Before {
+        [
+            Before::Nothing,
+            Before::Election,
+            Before::CutOff,
+            Before::Filled,
+        ][(seed % 4) as usize]
+    }
+}
+
+fn truth(stage: &Stage, chain: &sim::client::SharedChain, survivor: usize) -> Truth {
+    let look = stage.look();
+    let view = look.view_of(survivor, LOG).expect("it runs");
+    let chain = chain.borrow();
+    let mut durable = 0;
+    for (at, (name, begin)) in chain.streams.iter().enumerate() {
+        let end = chain
+            .streams
+            .get(at + 1)
+            .map_or(chain.sent, |(_, next)| *next);
+        let stream = view.state.streams.iter().map(|stream| stream.name);
+        let Some(stream) = stream.clone().find(|stream| stream.to_string() == *name) else {
+            break;
+        };
+        if durable < *begin {
+            break;
+        }
+        // Holding a range is holding its beginning.
+        let (mut least, mut most) = (0, end - begin);
+        while least < most {
+            let middle = (least + most).div_ceil(2);
+            match view.holds(stream, 0..middle) {
+                true => least = middle,
+                false => most = middle - 1,
+            }
+        }
+        durable = begin + least;
+    }
+    let views = (0..stage.nodes.len()).filter_map(|index| look.view_of(index, LOG));
+    let output = |view: node::LogView<'_>| -> u64 {
+        let streams = view.state.streams.iter();
+        streams
+            .map(|stream| stream.length.0 - stream.trimmed.0)
+            .sum()
+    };
+    Truth {
+        acknowledged: chain.acknowledged,
+        sent: chain.sent,
+        durable,
+        chosen: views.map(output).max().unwrap_or_default(),
+        next: view.state.next.0,
+    }
+}
+
+/// By the same code as `logberg recover`, on the survivor's disk. The report on the log.
+fn recover(stage: &mut Stage, survivor: usize) -> RescuedLog {
+    let host = stage.nodes[survivor];
+    let survey = |stage: &mut Stage| {
+        let rescue = stage
+            .world
+            .with_disk(host, |disk| Rescue::survey(disk, OLD.as_ref(), &mut |_| {}));
+        rescue.expect("the survivor's copy of the directory is whole")
+    };
+    let old_files = |stage: &Stage| {
+        let files = stage.world.disk(host).files().into_iter();
+        let files = files.filter(|(path, _)| path.starts_with(OLD));
+        files
+            .map(|(path, _)| (path.clone(), stage.world.disk(host).contents(&path)))
+            .collect::<Vec<_>>()
+    };
+    let before = old_files(stage);
+    let mut rescue = survey(stage);
+    let at = rescue
+        .logs
+        .iter()
+        .position(|log| log.name == LOG)
+        .expect("it hosts it");
+    let report = rescue.logs.remove(at);
+    let copied = survey(stage);
+    let copied = stage
+        .world
+        .with_disk(host, |disk| copied.copy(disk, NEW.as_ref(), &mut |_| {}));
+    let mut copied = copied.expect("there is room");
+    while let Some(seal) = stage
+        .world
+        .with_disk(host, |disk| copied.seal(disk))
+        .expect("what was copied can be read")
+    {
+        let seal = Cell::new(Some(seal));
+        let started = stage.world.start(host, move |_, _| {
+            Ok(Box::new(seal.take().expect("it is started once")))
+        });
+        started.expect("it needs no more");
+        stage.wait("the last segment", |look| {
+            look.world.status(host) == Status::Finished
+        });
+    }
+    let finished = stage.world.with_disk(host, |disk| copied.finish(disk));
+    finished.expect("there is room");
+    assert!(old_files(stage) == before, "the old directory was changed");
+    report
+}
+
+/// The whole of what is left, and the position at which it begins.
+fn read(stage: &mut Stage, index: usize) -> (u64, Vec<u8>) {
+    let mut from = 0;
+    for _ in 0..40 {
+        let caller = stage.call(index, &format!("read {LOG} from={from} stale=1"));
+        stage.wait("the end of the read", |_| caller.is_over());
+        let heard = caller.heard();
+        if !heard.starts_with(b"error ") {
+            return (from, heard);
+        }
+        let said = String::from_utf8_lossy(&heard).into_owned();
+        match said.strip_prefix("error trimmed from=") {
+            Some(rest) => {
+                let digits = rest.split(|c: char| !c.is_ascii_digit()).next();
+                from = digits.and_then(|d| d.parse().ok()).expect("a position");
+            }
+            None => stage.pass(200 * MS),
+        }
+    }
+    panic!("nobody reads\n{}", stage.look().picture());
+}
+
+fn content(client: u64, bytes: std::ops::Range<u64>) -> Vec<u8> {
+    let mut content = vec![0; (bytes.end - bytes.start) as usize];
+    sim::client::fill(client, bytes.start, &mut content);
+    content
+}
+
+/// What came of a seed.
+struct Came {
+    lost: u64,
+    unsure: u64,
+    holes: usize,
+}
+
+fn lose_a_majority(seed: u64) -> Came {
+    let before = Before::of(seed);
+    let mut random = Random::new(seed ^ 0x1057);
+    let mut stage = Stage::three(seed);
+    let chain = stage.add_writer(1 << 30, 9_000, 300);
+    stage.pass(random.below(400) * MS + 20 * MS);
+    let (leader, others) = stage.roles();
+    let survivor = match (before, random.below(3)) {
+        (Before::Nothing, 0) => leader,
+        (_, 1) => others[0],
+        _ => others[1],
+    };
+    match before {
+        Before::Nothing => {}
+        Before::Election => {
+            stage.crash(leader);
+            stage.pass(random.below(700) * MS);
+        }
+        Before::CutOff => {
+            stage.isolate(survivor);
+            stage.pass(SECOND + random.below(400) * MS);
+        }
+        Before::Filled => {
+            stage.crash(survivor);
+            stage.pass(600 * MS);
+            stage.restart(survivor);
+            stage.pass(random.below(250) * MS);
+        }
+    }
+    stage.pass(random.below(5_000));
+    let truth = truth(&stage, &chain, survivor);
+    for index in 0..stage.nodes.len() {
+        stage.cut_power(index);
+    }
+    stage.world.crash(stage.writers[0]);
+    let report = recover(&mut stage, survivor);
+    stage.go_on_alone(survivor, NEW);
+    stage.wait("the survivor to lead", |look| {
+        look.leader() == Some(survivor)
+    });
+    let (from, left) = read(&mut stage, survivor);
+
+    // What is said is so.
+    let place = format!("seed {seed}, {before:?}");
+    assert_eq!(left.len() as u64, report.carried_bytes, "{place}");
+    let end = from + report.carried_bytes;
+    assert!(end <= truth.sent, "{place}: more than was ever sent");
+    let client = chain.borrow().client;
+    assert!(left == content(client, from..end), "{place}: other bytes");
+    assert!(report.known_chosen <= truth.next, "{place}");
+    let holes: u64 = report.holes.iter().map(|hole| hole.to - hole.from).sum();
+    let all = report.carried_bytes + report.left_bytes + holes;
+    assert!(
+        all - report.unsure_bytes <= truth.chosen,
+        "{place}: said to be chosen, and is not"
+    );
+    // What was acknowledged and stood on the survivor's disk is there.
+    let kept = truth.acknowledged.min(truth.durable);
+    match report.holes.is_empty() {
+        true => {
+            assert!(from == 0 && end >= kept, "{place}: {end} of {kept}");
+        }
+        false => assert!(report.carried_bytes + report.left_bytes >= kept, "{place}"),
+    }
+    if before == Before::CutOff {
+        // Its disk is at rest: to the byte. (Of the newest it may not know any more that it is chosen.)
+        assert_eq!(end, truth.durable, "{place}: it says how far it holds");
+        assert!(
+            truth.acknowledged > end,
+            "{place}: the others went on without it"
+        );
+    }
+    grow_again(&mut stage, survivor, from, &left);
+    Came {
+        lost: truth.acknowledged.saturating_sub(end),
+        unsure: report.unsure_bytes,
+        holes: report.holes.len(),
+    }
+}
+
+/// Somebody joins, is filled, and appends go on.
+fn grow_again(stage: &mut Stage, survivor: usize, from: u64, left: &[u8]) {
+    let joined = stage.add_node_by(survivor);
+    stage.wait_whole(2);
+    let leader = stage.leader();
+    let mut writer = stage.open(leader, &format!("append {LOG}"));
+    stage.say_and_wait(&mut writer, 20_000);
+    stage.wait_whole(2);
+    let (begin, all) = read(stage, joined);
+    assert_eq!(begin, from);
+    assert!(
+        all == [left, &writer.content(0..20_000)].concat(),
+        "other bytes"
+    );
+}
+
+#[test]
+fn what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost() {
+    let (mut lost, mut unsure, mut holes) = (0, 0, 0);
+    for seed in 0..40 {
+        let came = lose_a_majority(seed);
+        lost += u64::from(came.lost > 0);
+        unsure += u64::from(came.unsure > 0);
+        holes += u64::from(came.holes > 0);
+    }
+    println!(
+        "of 40: {lost} lost acknowledged bytes, {unsure} were unsure of some, {holes} had holes"
+    );
+    assert!(
+        lost > 0 && unsure > 0 && holes > 0,
+        "{lost} {unsure} {holes}"
+    );
+}
