@@ -49,6 +49,8 @@ pub(crate) struct CatchUp {
     told_at: Time,
     /// Everything was asked for: count again once it is on disk.
     recheck: bool,
+    /// Lost before it was known to be chosen, up to here: of the log's last stream.
+    lost_ahead: Option<(StreamName, StreamPosition)>,
     state_jumped: bool,
 }
 
@@ -106,6 +108,23 @@ impl CatchUp {
                 let rest = (request.stream, request.next..request.to);
                 self.missing.push_front(rest);
             }
+        }
+    }
+
+    /// Bytes that were accepted are gone. Those that are not known to be chosen are missing once they are.
+    pub(crate) fn on_lost(&mut self, stream: StreamName, end: StreamPosition, state: &LogState) {
+        let before = self.lost_ahead.filter(|(name, _)| *name == stream);
+        let end = before.map_or(end, |(_, before)| before.max(end));
+        if is_ahead(state, stream, end) {
+            self.lost_ahead = Some((stream, end));
+        }
+    }
+
+    /// More is chosen.
+    pub(crate) fn on_chosen(&mut self, state: &LogState) {
+        if let Some((stream, end)) = self.lost_ahead {
+            self.recount_soon();
+            self.lost_ahead = self.lost_ahead.filter(|_| is_ahead(state, stream, end));
         }
     }
 
@@ -437,9 +456,65 @@ impl Log {
     }
 }
 
+/// Whether more of the stream may yet become known to be chosen, below that end.
+fn is_ahead(state: &LogState, stream: StreamName, end: StreamPosition) -> bool {
+    let known = state.streams.iter().find(|known| known.name == stream);
+    let ended = known.is_some_and(|known| state.current != Some(known.name));
+    !ended && known.is_none_or(|known| known.length < end)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use paxos::{
+        Action, Configuration, Offset, OpenStream, Slot, SlotRange, StreamSequence, Value,
+    };
+
     use super::*;
+
+    #[test]
+    fn what_was_lost_before_it_was_known_to_be_chosen_is_counted_once_it_is() {
+        let stream = StreamName {
+            owner: NodeId(1),
+            sequence: StreamSequence {
+                incarnation: 1,
+                counter: 1,
+            },
+        };
+        let mut state = LogState::new(Configuration::equal([NodeId(1)]).unwrap());
+        let open = Action::OpenStream(OpenStream {
+            stream,
+            label: String::new(),
+            metadata: Vec::new(),
+            continues: None,
+        });
+        state.apply(
+            SlotRange::new(Slot(0), Slot(1)),
+            &Value::Action(Arc::new(open)),
+        );
+        let content = Value::Content {
+            stream,
+            offset: Offset(1),
+        };
+        let mut choose = |slots: std::ops::Range<u64>| {
+            state.apply(SlotRange::new(Slot(slots.start), Slot(slots.end)), &content);
+            state.clone()
+        };
+        let state = choose(1..11);
+        let mut catch_up = CatchUp::default();
+        catch_up.on_lost(stream, StreamPosition(10), &state);
+        catch_up.on_chosen(&state);
+        assert!(
+            !catch_up.take_state_jumped(),
+            "it was counted when it was lost"
+        );
+        catch_up.on_lost(stream, StreamPosition(20), &state);
+        for (slots, counts) in [(11..16, true), (16..21, true), (21..26, false)] {
+            catch_up.on_chosen(&choose(slots.clone()));
+            assert_eq!(catch_up.take_state_jumped(), counts, "{slots:?}");
+        }
+    }
 
     #[test]
     fn what_is_on_its_way_is_not_missing() {

@@ -255,7 +255,10 @@ impl Log {
             Output::Permit(Some(_)) => {}
             Output::Permit(None) => self.counts.permits_lapsed += 1,
             Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
-            Output::Chosen { .. } => self.last_chosen_at = env.now,
+            Output::Chosen { .. } => {
+                self.last_chosen_at = env.now;
+                self.catch_up.on_chosen(self.engine.state());
+            }
             Output::Release { below } => self.on_release(env, below),
             Output::StateInstalled => {
                 tracing::info!(
@@ -391,6 +394,8 @@ impl Log {
                     "a record on disk is corrupt; it is quarantined and will be fetched from a peer"
                 );
                 self.counts.ranges_lost += 1;
+                self.catch_up
+                    .on_lost(stream, range.end, self.engine.state());
                 self.recount_missing(env);
             }
             // Who is alone waits for the device.
@@ -404,6 +409,8 @@ impl Log {
                     "a record on disk cannot be read; it will be fetched from a peer"
                 );
                 self.counts.ranges_lost += 1;
+                self.catch_up
+                    .on_lost(stream, range.end, self.engine.state());
                 self.store.distrust(stream, range);
                 self.recount_missing(env);
             }
