@@ -4,11 +4,12 @@
 //!  we ── rival, received ── rival, durable ── next rival … ── we ── … (--times)
 //! ```
 //!
-//! Each starts on an empty directory: three nodes, one producer, flat out. A rival's own load tool
-//! produces; how much is found out in a short run before.
+//! Each starts on an empty directory: three nodes, one producer, flat out. For Kafka its own load tool
+//! produces, for NATS ours; how much is found out in a short run before.
 
 mod kafka;
 mod nats;
+mod producer;
 mod service;
 
 use std::path::{Path, PathBuf};
@@ -35,7 +36,7 @@ use crate::{quantity, show};
 const HELP: &str = "\
 Rivals that are not installed are skipped, with a sentence on how to get them. What an ack means differs:
 `received` is in the memory of a majority's kernels, `durable` is on their disks, as ours always is. CPU is
-that of all nodes, without the producer. Latency is what a rival's own tool says, under its own full load.
+that of all nodes, without the producer. Latency is that of a producer's full queue.
 
 Example: all that is installed, three times in turn
   logberg bench rivals --rivals /opt/rivals --times 3 --report rivals.html";
@@ -44,7 +45,7 @@ Example: all that is installed, three times in turn
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Where rivals are, beside PATH: DIR/bin/nats-server, DIR/bin/nats, DIR/kafka/libs/*.jar
+    /// Where rivals are, beside PATH: DIR/bin/nats-server, DIR/kafka/libs/*.jar
     #[arg(long, value_name = "DIR")]
     rivals: Option<PathBuf>,
     /// Bytes of each message
