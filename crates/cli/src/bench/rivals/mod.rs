@@ -4,12 +4,14 @@
 //!  we ── rival, received ── rival, durable ── next rival … ── we ── … (--times)
 //! ```
 //!
-//! Each starts on an empty directory: three nodes, one producer, flat out. A rival's own load tool
-//! produces; how much is found out in a short run before.
+//! Each starts on an empty directory: three nodes, one producer, flat out. For Kafka its own load tool
+//! produces, for NATS ours; how much is found out in a short run before.
 
 mod kafka;
 mod nats;
+mod producer;
 mod service;
+mod shown;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,8 +27,7 @@ use super::figures::Figures;
 use super::latency::rounded;
 use super::load::{Content, Plan};
 use super::measure::measure;
-use super::report::plot::Bars;
-use super::report::{self, Page};
+use super::report;
 use super::roles::{Role, Watched};
 use super::scratch::{Place, Scratch, go_on};
 use super::watch::Watch;
@@ -35,7 +36,7 @@ use crate::{quantity, show};
 const HELP: &str = "\
 Rivals that are not installed are skipped, with a sentence on how to get them. What an ack means differs:
 `received` is in the memory of a majority's kernels, `durable` is on their disks, as ours always is. CPU is
-that of all nodes, without the producer. Latency is what a rival's own tool says, under its own full load.
+that of all nodes, without the producer. Latency is that of a producer's full queue.
 
 Example: all that is installed, three times in turn
   logberg bench rivals --rivals /opt/rivals --times 3 --report rivals.html";
@@ -44,7 +45,7 @@ Example: all that is installed, three times in turn
 #[derive(Debug, Args)]
 #[command(after_help = HELP)]
 pub struct Arguments {
-    /// Where rivals are, beside PATH: DIR/bin/nats-server, DIR/bin/nats, DIR/kafka/libs/*.jar
+    /// Where rivals are, beside PATH: DIR/bin/nats-server, DIR/kafka/libs/*.jar
     #[arg(long, value_name = "DIR")]
     rivals: Option<PathBuf>,
     /// Bytes of each message
@@ -360,83 +361,5 @@ impl Outcome {
             Durability::Durable => "durable",
         };
         format!("{}, {durability}, {} B", self.name, self.write_bytes)
-    }
-
-    fn row(&self) -> Vec<String> {
-        let shown = |value: Option<f64>| value.map_or("-".to_owned(), |value| value.to_string());
-        let figure = |name| shown(self.figures.get(name));
-        vec![
-            self.sentence(),
-            figure("mb_per_s"),
-            figure("writes_per_s"),
-            figure("p50_ms"),
-            figure("p99_ms"),
-            figure("cpu_s_per_gb"),
-            shown(self.we_mb_per_s_ratio),
-            shown(self.we_mb_per_cpu_s_ratio),
-        ]
-    }
-}
-
-const HEADINGS: [&str; 8] = [
-    "who, what an ack means, messages",
-    "MB/s",
-    "messages/s",
-    "p50 ms",
-    "p99 ms",
-    "CPU s/GB",
-    "our MB/s ×",
-    "our MB/CPU s ×",
-];
-
-impl Report {
-    fn remarks(&self) -> Vec<String> {
-        let mut remarks: Vec<String> = self.skipped.iter().map(|s| (*s).to_owned()).collect();
-        for outcome in &self.results {
-            for failure in &outcome.failures {
-                remarks.push(format!("{}: a turn failed: {failure}", outcome.sentence()));
-            }
-        }
-        remarks
-    }
-
-    fn rows(&self) -> Vec<Vec<String>> {
-        self.results.iter().map(Outcome::row).collect()
-    }
-
-    fn print(&self) -> Result<()> {
-        show::print(show::rows(&HEADINGS, self.rows()))?;
-        for remark in self.remarks() {
-            show::print(remark)?;
-        }
-        show::print(self.machine.sentence())
-    }
-
-    fn page(&self) -> Result<Page> {
-        let mut page = Page::new("Rivals", &self.machine);
-        page.text("Three nodes and one producer of each, flat out, in turn on one machine.");
-        let bars = |title: &str, unit, name: &str| {
-            let group = |outcome: &Outcome| {
-                let value = outcome.figures.get(name).unwrap_or(0.0);
-                (outcome.sentence(), vec![value])
-            };
-            Bars {
-                title: title.to_owned(),
-                unit,
-                parts: vec![title.to_owned()],
-                groups: self.results.iter().map(group).collect(),
-            }
-        };
-        page.bars(&bars("Throughput", "MB/s", "mb_per_s"))?;
-        page.bars(&bars(
-            "CPU of all nodes",
-            "s per acknowledged GB",
-            "cpu_s_per_gb",
-        ))?;
-        page.table(&HEADINGS.map(str::to_owned), &self.rows());
-        for remark in self.remarks() {
-            page.text(&remark);
-        }
-        Ok(page)
     }
 }
