@@ -123,6 +123,25 @@ fn a_start_takes_over_the_spares_and_removes_those_that_are_too_many() {
     assert_eq!(files(&kernel.disk, "free").len(), 1);
 }
 
+#[test]
+fn a_file_that_cannot_be_removed_leaves_no_hole_behind_it() {
+    let (mut store, mut kernel) = new_store(6);
+    let mut truth = Truth::default();
+    let mut random = Random(6);
+    fill(&mut store, &mut kernel, &mut truth, &mut random, 1);
+    for _ in 0..10 {
+        kernel.fail_forgetting = 1;
+        fill(&mut store, &mut kernel, &mut truth, &mut random, 2);
+        let mut disk = kernel.disk.clone();
+        recover(&mut disk, 9).expect("the segments that are left follow each other");
+    }
+    assert!(
+        kernel.reused > 5,
+        "it goes on: {} files were reused",
+        kernel.reused
+    );
+}
+
 /// Whatever was being forgotten, taken or written when the power went.
 #[test]
 fn a_crash_at_any_step_of_a_files_way_leaves_a_directory_that_starts() {

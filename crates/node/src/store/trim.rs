@@ -25,7 +25,8 @@ pub(super) const SPARES_MAX: usize = 2;
 
 #[derive(Default)]
 pub(super) struct Trimmer {
-    /// Out of memory already; forgotten one after the other, so that a crash leaves no hole.
+    /// Out of memory already; forgotten one after the other, so that neither a crash nor an error
+    /// leaves a hole. The first is under way if it is busy.
     leaving: VecDeque<Leaving>,
     busy: bool,
     /// What is trimmed is known chosen by whoever knows all below this slot to be chosen.
@@ -156,7 +157,7 @@ impl Store {
         if self.trimmer.busy || self.writer.closing {
             return;
         }
-        let Some(next) = self.trimmer.leaving.pop_front() else {
+        let Some(next) = self.trimmer.leaving.front().copied() else {
             return;
         };
         self.trimmer.busy = true;
@@ -191,11 +192,13 @@ impl Store {
 
     pub(super) fn on_removed(&mut self, result: io::Result<()>) {
         self.trimmer.busy = false;
-        match result {
-            Ok(()) => self.forget_next(),
-            // The files stay: the next start finds them, and the next trim forgets them.
-            Err(_) => self.trimmer.leaving.clear(),
+        // What failed may have happened all the same, and is not there when it is tried again.
+        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
+        if result.as_ref().err().is_none_or(gone) {
+            self.trimmer.leaving.pop_front();
+            self.forget_next();
         }
+        // Else it stays, and with it all behind it: the next trim, or the next start, begins with it.
     }
 
     pub(super) fn on_spared(&mut self, spare: Spare, result: io::Result<()>) {

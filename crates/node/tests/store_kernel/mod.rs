@@ -27,6 +27,8 @@ pub struct Kernel {
     in_flight: VecDeque<Op>,
     /// Fails the write with this number (from 0).
     pub fail_write: Option<usize>,
+    /// The next so many segments cannot be removed or renamed.
+    pub fail_forgetting: usize,
     writes: usize,
     /// Files opened to be written that were there before.
     pub reused: usize,
@@ -175,6 +177,14 @@ impl Kernel {
                     token,
                     result: Ok(()),
                 }
+            }
+            Op::Remove { token, path }
+            | Op::Rename {
+                token, from: path, ..
+            } if self.fail_forgetting > 0 && path.extension().is_some_and(|e| e == "seg") => {
+                self.fail_forgetting -= 1;
+                let result = Err(io::Error::other("injected"));
+                Completion::Done { token, result }
             }
             Op::Remove { token, path } => {
                 self.disk.files.remove(&path);

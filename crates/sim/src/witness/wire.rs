@@ -41,9 +41,11 @@ impl Witness {
         }
     }
 
-    /// Several frames may wait for the connection in one piece.
+    /// Several frames may wait for the connection in one piece: heartbeats made long before they leave
+    /// count as one.
     fn on_control(&mut self, host: HostId, node: NodeId, bytes: &[u8]) {
         let mut rest = bytes;
+        let mut beats = false;
         while let Some((prefix, after)) = rest.split_first_chunk::<CONTROL_PREFIX>() {
             let Ok(prefix) = decode_control_prefix(Speaks::ALL, prefix) else {
                 return;
@@ -59,10 +61,14 @@ impl Witness {
                         self.on_message(node, *log, message);
                     }
                     self.on_heartbeat(host, &heartbeat);
+                    beats = true;
                 }
                 Frame::FetchBytes(_) | Frame::BytesNotHere(_) => {}
             }
             rest = after;
+        }
+        if let Some(seen) = self.hosts.get_mut(&host).filter(|_| beats) {
+            seen.promises.on_heartbeat(seen.node);
         }
     }
 
@@ -75,7 +81,6 @@ impl Witness {
                 seen.promises.on_listed(*log, *promised);
             }
         }
-        seen.promises.on_heartbeat(seen.node);
     }
 
     fn on_data(&mut self, node: NodeId, header: &DataHeader, payload: &[u8]) {
