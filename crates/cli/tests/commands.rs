@@ -395,5 +395,5 @@ fn help_documents_the_exit_codes() {
     assert_eq!(code(&output), Some(0));
     assert!(out(&output).contains("Exit codes:"));
     let output = run(&cluster, &["--version"]);
-    assert_eq!(out(&output), "logberg 0.1.0\n");
+    assert_eq!(out(&output), "logberg 0.1.0 (speaks version 1)\n");
 }
