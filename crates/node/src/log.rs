@@ -608,6 +608,10 @@ impl Log {
         if matches!(message, Message::Propose(_)) {
             return; // Proposals travel with their bytes only.
         }
+        let succeeds = |term: &paxos::Term| term.owner == env.identity.node;
+        if env.stopping && matches!(&message, Message::Prepare { term } if succeeds(term)) {
+            return; // Nodes that all stop would hand the lead around among them until they are gone.
+        }
         self.input(env, Input::Message { from, message });
     }
 
