@@ -234,7 +234,9 @@ fn a_peer_must_be_of_this_cluster_and_know_whom_it_calls() {
         ),
     ];
     for (line, expected) in cases {
-        let answer = raw::answer(&address, &line);
+        let mut raw = Raw::say(&address, &format!("{line}\n"));
+        raw.half_close();
+        let answer = raw.rest_text();
         assert!(
             answer.starts_with("error ") && answer.contains(expected),
             "{line}: {answer}"

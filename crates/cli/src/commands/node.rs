@@ -1,6 +1,7 @@
 //! `logberg node`: one node of a cluster, in the foreground.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +10,7 @@ use client::{Client, Timeouts};
 use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::{ClusterId, Node, Speaks};
 use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
@@ -185,28 +187,35 @@ impl Settings {
     }
 }
 
-/// Whether the servers we are to join are of the cluster that our directory belongs to. Those that
-/// do not answer soon are not waited for: a node starts without its peers.
-fn check_cluster(own: ClusterId, servers: &[String], data: &Path) -> Result<()> {
+/// Whether the servers we are to join are of the cluster that our directory belongs to: looked at while
+/// the node runs, since they may be starting too, and asking each other would keep all waiting. If one is
+/// not, says so here and asks this process to stop.
+fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<OnceLock<String>> {
+    let refusal = Arc::new(OnceLock::new());
     if own == ClusterId::default() {
-        return Ok(()); // It has not joined any.
+        return refusal; // It has not joined any.
     }
-    let own = own.to_string();
-    let soon = Duration::from_millis(500);
-    let timeouts = Timeouts { connect: soon, silence: soon, total: soon };
-    for server in servers {
-        let client = Client::new(vec![server.clone()], timeouts);
-        let Ok(status) = client.status_of(server) else { continue };
-        if status.cluster != own {
-            let sentence = format!(
-                "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
-                data.display(),
-                status.cluster
-            );
-            return Err(Failure::new(Kind::Failure, sentence).into());
+    let found = refusal.clone();
+    std::thread::spawn(move || {
+        let own = own.to_string();
+        let soon = Duration::from_millis(500);
+        let timeouts = Timeouts { connect: soon, silence: soon, total: soon };
+        for server in servers {
+            let client = Client::new(vec![server.clone()], timeouts);
+            let Ok(status) = client.status_of(&server) else { continue };
+            if status.cluster != own {
+                let sentence = format!(
+                    "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
+                    data.display(),
+                    status.cluster
+                );
+                let _ = found.set(sentence);
+                let _ = kill_process(getpid(), Signal::TERM);
+                return;
+            }
         }
-    }
-    Ok(())
+    });
+    refusal
 }
 
 /// `LOGBERG_FAULTS` names a file by which `logberg torture` makes this node's disk fail.
@@ -258,7 +267,10 @@ fn serve(mut config: NodeConfig) -> Result<()> {
     let mut disk = LinuxDisk::new();
     let mut node = Node::start(config, &mut disk, linux::now())
         .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
-    check_cluster(node.cluster(), &servers, &data)?;
+    let refusal = check_cluster(node.cluster(), servers, data);
     kernel.run(&mut node).context("the event loop failed")?;
-    Ok(())
+    match refusal.get() {
+        Some(sentence) => Err(Failure::new(Kind::Failure, sentence.clone()).into()),
+        None => Ok(()),
+    }
 }
