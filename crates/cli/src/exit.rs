@@ -145,7 +145,7 @@ fn of_append(error: &AppendError) -> Kind {
         | AppendError::Full { .. } => Kind::Refused,
         AppendError::Garbled { .. } => Kind::Corrupt,
         AppendError::Refused { refusal, .. } => of_refusal(refusal),
-        AppendError::Closed | AppendError::Thread(_) => Kind::Failure,
+        AppendError::Closed | AppendError::Dropped | AppendError::Thread(_) => Kind::Failure,
     }
 }
 

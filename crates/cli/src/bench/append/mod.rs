@@ -28,9 +28,10 @@ machine's own limits take turns, each time on fresh directories, because machine
 from when a write was due, or flat out from when it was handed to the client, to its ack; what a paced
 client could not write in time counts too, with all the time it waited.
 
-Example: flat out, and paced at 20 MB/s with small writes
+Example: flat out, paced at 20 MB/s with small writes, and single bytes from a foreign client
   logberg bench append --nodes 3 --seconds 20 --write-size 64KiB
   logberg bench append --nodes 3 --seconds 20 --write-size 1KiB --rate 20M
+  logberg bench append --nodes 3 --seconds 20 --write-size 1 --raw-writes
   logberg bench append --auxiliary --seconds 20 --report append.html";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
@@ -49,6 +50,9 @@ pub struct Arguments {
     /// Bytes handed to the client at a time
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = quantity::at_least_one)]
     write_size: u64,
+    /// Make a system call of each write, without the client library that gathers them
+    #[arg(long)]
+    raw_writes: bool,
     /// Bytes per second of all clients together [default: as fast as acks come]
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes_per_second)]
     rate: Option<u64>,
@@ -92,6 +96,7 @@ struct Report {
     clients: u32,
     logs: u32,
     write_bytes: u64,
+    raw_writes: bool,
     rate: Option<u64>,
     window_bytes: u64,
     slice_seconds: f64,
@@ -229,6 +234,7 @@ impl Arguments {
             clients: self.clients,
             logs,
             write_bytes: self.write_size,
+            raw_writes: self.raw_writes,
             rate: self.rate,
             window_bytes: self.window,
             slice_seconds: rounded(length.as_secs_f64()),

@@ -14,7 +14,8 @@ use crate::bench::disk::Disk;
 use crate::bench::figures::Figures;
 use crate::bench::floor_cluster::FloorCluster;
 use crate::bench::load::Plan;
-use crate::bench::measure::{Measured, Moment, measure};
+use crate::bench::measure::{Load, Measured, Moment};
+use crate::bench::raw::Way;
 use crate::bench::roles::Watched;
 use crate::bench::scratch::{Scratch, go_on};
 use crate::local::log_of;
@@ -109,7 +110,11 @@ impl Setting<'_> {
     }
 
     fn measure(&self, client: &Client, watched: &Watched) -> Result<Measured> {
-        let logs = self.written();
-        measure(client, logs, &self.plan, self.warm_up, self.length, watched)
+        let way = match self.arguments.raw_writes {
+            true => Way::Socket,
+            false => Way::Library,
+        };
+        let load = Load::start_by(way, client, self.written(), &self.plan)?;
+        load.measure(self.warm_up, self.length, watched)
     }
 }
