@@ -44,6 +44,7 @@ commands! {
     members Members,
     node Node,
     dev Dev,
+    doctor Doctor,
     verify Verify,
     recover Recover,
     bench Bench,
