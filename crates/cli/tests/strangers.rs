@@ -2,7 +2,7 @@
 
 mod harness;
 
-use harness::{Cluster, Content, Raw, ask, raw, wait_for};
+use harness::{Cluster, Content, Raw, ask, wait_for};
 
 /// Random numbers that are the same in every run.
 struct Random(u64);
