@@ -57,7 +57,7 @@ fn an_auxiliary_is_sent_less_than_a_hundredth_of_the_bytes_and_its_disk_stays_fl
     }
     cluster.check_node(0, LOG, &contents);
     cluster.check_node(1, LOG, &contents);
-    let status = cluster.run_well(&["--server", &cluster.nodes[leader].listen, "status"]);
+    let status = cluster.run_status(&cluster.nodes[leader].listen).1;
     assert!(status.contains("3:1 auxiliary"), "{status}");
 }
 

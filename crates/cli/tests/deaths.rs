@@ -265,7 +265,9 @@ fn without_a_quorum_nothing_is_agreed_and_everybody_says_so() {
         );
         assert_eq!(out(&output), "", "{arguments:?}");
     }
-    let status = cluster.run_well(&["status"]);
+    let alone = cluster.nodes[alive].listen.clone();
+    let (code, status) = cluster.run_status(&alone);
+    assert_eq!(code, Some(3), "{status}");
     assert_eq!(
         status
             .lines()

@@ -54,7 +54,7 @@ fn three_nodes_are_upgraded_one_after_the_other_under_appends() {
     cluster.append("main", &[], after);
     cluster.wait_whole();
     cluster.check_same("main", &[before, during, after]);
-    let shown = cluster.run_well(&["status"]);
+    let shown = cluster.run_status(&cluster.servers()).1;
     assert!(
         shown.contains(", version 2, ") && shown.contains("1-2"),
         "{shown}"

@@ -43,6 +43,7 @@ pub enum Request {
         to: Option<u64>,
     },
     Status,
+    Metrics,
     Streams {
         log: String,
         stale: bool,
@@ -238,6 +239,7 @@ impl Request {
                 .flag("plan", *plan),
             Self::Lead { log, to } => line.word("lead").word(log).key_if("to", *to),
             Self::Status => line.word("status"),
+            Self::Metrics => line.word("metrics"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
             Self::CreateLog {
@@ -311,6 +313,7 @@ impl Request {
                 to: words.key_as("to")?,
             },
             "status" => Self::Status,
+            "metrics" => Self::Metrics,
             "streams" => Self::Streams {
                 log: words.word("LOG")?,
                 stale: words.flag("stale")?,
@@ -407,6 +410,7 @@ mod tests {
                 },
             ),
             ("logberg/1 status\n", Request::Status),
+            ("logberg/1 metrics\n", Request::Metrics),
             (
                 "logberg/1 streams main stale=1\n",
                 Request::Streams {

@@ -14,6 +14,7 @@ use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
 use crate::env::Env;
 use crate::greeting::Greeting;
+use crate::health::Board;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
@@ -49,6 +50,7 @@ pub struct Node {
     pub(crate) creating: BTreeMap<LogId, Creating>,
     pub(crate) manifest: Manifest,
     pub(crate) peers: Peers,
+    pub(crate) board: Board,
     pub(crate) directory: Replica<Directory>,
     directing: Directing,
     versioning: Versioning,
@@ -138,6 +140,7 @@ impl Node {
             creating: BTreeMap::new(),
             manifest,
             peers: Peers::default(),
+            board: Board::default(),
             directory: Replica::new(
                 Directory {
                     speaks,
@@ -215,6 +218,7 @@ impl Node {
             }
         }
         self.expire_greetings();
+        self.judge_health();
         self.tell_waiting();
         if !self.space_asked {
             self.space_asked = true;
@@ -297,13 +301,20 @@ impl Node {
             return;
         }
         self.waiting_told_at = self.env.now;
-        for why in self.waiting_for() {
+        for why in self.leaderless() {
             tracing::warn!("{why}");
         }
     }
 
     /// Sentences about what keeps this node from working; empty when nothing does.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
+        let mut waits = self.leaderless();
+        waits.extend(self.versions_wait());
+        waits.extend(self.refusals());
+        waits
+    }
+
+    fn leaderless(&self) -> Vec<String> {
         let leaderless: Vec<&str> = self
             .logs
             .values()
@@ -321,11 +332,9 @@ impl Node {
         if silent.is_empty() {
             return vec![format!("no leader yet for {}", leaderless.join(", "))];
         }
-        vec![format!(
-            "waiting for {}: no leader for {}",
-            silent.join(" and "),
-            leaderless.join(", ")
-        )]
+        let leaderless = leaderless.join(", ");
+        let silent = silent.join(" and ");
+        vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
 
     fn heartbeat(&mut self) {
@@ -381,6 +390,7 @@ impl Node {
                 disk_version: self.env.disk_version,
                 members_version: self.directory.members.version,
                 parted: parted.clone(),
+                warnings: self.board.to_tell(self.env.identity.node, id),
             };
             self.peers.send(
                 &mut self.env,
@@ -463,6 +473,7 @@ impl Node {
             return;
         }
         self.counts.gaps += 1;
+        self.counts.gap_us = gap;
         tracing::warn!(
             milliseconds = gap / 1000,
             "this process did not run for a while"

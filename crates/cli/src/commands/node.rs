@@ -1,5 +1,6 @@
 //! `logberg node`: one node of a cluster, in the foreground.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -54,6 +55,9 @@ pub struct Arguments {
     /// Address that others are told, if it is not the one we listen on
     #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADVERTISE", hide_env_values = true)]
     advertise: Option<String>,
+    /// Address to serve /metrics and /healthz on, over HTTP
+    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADMIN", hide_env_values = true)]
+    admin: Option<String>,
     /// Make a new cluster, if the directory is empty
     #[arg(long, conflicts_with = "join", env = "LOGBERG_BOOTSTRAP", hide_env_values = true)]
     bootstrap: bool,
@@ -112,7 +116,7 @@ impl Arguments {
         }
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
-        serve(config)
+        serve(config, settings.admin.as_deref())
     }
 
     fn settings(self) -> Result<Settings> {
@@ -125,6 +129,7 @@ impl Arguments {
             data: self.data.or(file.data),
             listen: self.listen.or(file.listen),
             advertise: self.advertise.or(file.advertise),
+            admin: self.admin.or(file.admin),
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },
@@ -228,7 +233,19 @@ fn kernel_config() -> KernelConfig {
     config
 }
 
-fn serve(mut config: NodeConfig) -> Result<()> {
+fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
+    let bound = crate::admin::serve(admin, node).map_err(|error| {
+        let sentence = format!("cannot serve /metrics on {admin}: {error}; choose another address with --admin");
+        Failure::new(Kind::Failure, sentence)
+    })?;
+    tracing::info!(address = %bound, "serving /metrics and /healthz");
+    if !bound.ip().is_loopback() {
+        tracing::warn!(address = %bound, "there is no authentication: whoever reaches this address can read metrics");
+    }
+    Ok(())
+}
+
+fn serve(mut config: NodeConfig, admin: Option<&str>) -> Result<()> {
     let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
     if files.is_some_and(|limit| limit < 256) {
         tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
@@ -252,6 +269,9 @@ fn serve(mut config: NodeConfig) -> Result<()> {
             address = %bound,
             "there is no authentication: whoever reaches this address can read and append"
         );
+    }
+    if let Some(admin) = admin {
+        serve_admin(admin, bound)?;
     }
     if config.advertise == config.listen {
         config.advertise = bound.to_string();

@@ -320,6 +320,13 @@ impl Cluster {
         out(&output)
     }
 
+    /// What `status` shows, and how it ends: 0, 8 or 3 by the cluster's health.
+    pub fn run_status(&self, servers: &str) -> (Option<i32>, String) {
+        let output = logberg(servers, &["status", "--timeout", "2"]).output();
+        let output = output.expect("the binary runs");
+        (output.status.code(), out(&output) + &err(&output))
+    }
+
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self.spawn(arguments);
         // Who refuses what is asked does not read it either.
@@ -471,7 +478,7 @@ impl Cluster {
 }
 
 impl Node {
-    fn leads(&self, log: &str) -> bool {
+    pub fn leads(&self, log: &str) -> bool {
         let Some(status) = self.status() else {
             return false;
         };
