@@ -14,8 +14,10 @@ use crate::lookout::{Lookout, OWED};
 use crate::request::{Before, Request};
 
 mod logs;
+mod scrub;
 
 pub use logs::{DeletedLog, LogDetails, NewLog};
+pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
 
 /// One node's view of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -247,6 +249,9 @@ impl Cluster {
         let mut lookout = match request {
             Request::Streams { log, stale: false }
             | Request::Trim { log, .. }
+            | Request::Scrub {
+                log, start: true, ..
+            }
             | Request::Lead { log, .. } => Some(Lookout::new(self.clone(), log)),
             _ => None,
         };

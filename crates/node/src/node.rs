@@ -27,6 +27,7 @@ mod moving;
 mod parting;
 pub(crate) use moving::REMOVED;
 mod removing;
+mod scrubbing;
 mod showing;
 mod splitting;
 mod versions;
@@ -39,6 +40,7 @@ use directing::{Directing, directory_members};
 use hosting::Creating;
 use moving::Move;
 use removing::Removing;
+use scrubbing::Scrubbing;
 use versions::Versioning;
 
 pub struct Node {
@@ -63,6 +65,7 @@ pub struct Node {
     /// Logs that something happened to in this round.
     pub(crate) dirty: BTreeSet<LogId>,
     agenda: Agenda,
+    scrubbing: Scrubbing,
     pub(crate) write_path: String,
     last_round: Time,
     /// An answer about free space is owed.
@@ -154,6 +157,7 @@ impl Node {
             join: None,
             dirty: BTreeSet::new(),
             agenda: Agenda::default(),
+            scrubbing: Scrubbing::default(),
             write_path,
             last_round: now,
             space_asked: false,
@@ -209,6 +213,7 @@ impl Node {
         self.advance_creating();
         self.advance_removing();
         self.save_stale_files();
+        self.begin_scrubs();
         for (id, log) in &mut self.logs {
             if log.break_late_links(&mut self.env) {
                 self.dirty.insert(*id);
@@ -304,6 +309,11 @@ impl Node {
 
     /// Sentences about what keeps this node from working; empty when nothing does.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
+        let differing = self.logs.values().filter_map(Log::scrub_warning);
+        differing.chain(self.waiting_for_leaders()).collect()
+    }
+
+    fn waiting_for_leaders(&self) -> Vec<String> {
         let leaderless: Vec<&str> = self
             .logs
             .values()
@@ -587,6 +597,7 @@ impl Machine for Node {
             self.dial_join();
         }
         self.dirty.extend(self.agenda.due(now));
+        self.scrub();
         self.settle();
     }
 
@@ -599,6 +610,7 @@ impl Machine for Node {
             Some(self.peers.next_heartbeat),
             Some(self.next_tick),
             self.peers.next_judgement(&self.env),
+            self.scrub_deadline(),
         ];
         own.into_iter().chain([self.agenda.first()]).flatten().min()
     }

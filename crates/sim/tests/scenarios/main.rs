@@ -12,5 +12,6 @@ mod gray;
 mod logs;
 mod reconfiguration;
 mod recovery;
+mod scrub;
 mod trims;
 mod versions;
