@@ -15,9 +15,11 @@ use crate::request::{Before, Request};
 
 mod health;
 mod logs;
+mod scrub;
 
 pub use health::{Health, State, Warning};
 pub use logs::{DeletedLog, LogDetails, NewLog};
+pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
 
 /// One node's view of its cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -259,6 +261,9 @@ impl Cluster {
         let mut lookout = match request {
             Request::Streams { log, stale: false }
             | Request::Trim { log, .. }
+            | Request::Scrub {
+                log, start: true, ..
+            }
             | Request::Lead { log, .. } => Some(Lookout::new(self.clone(), log)),
             _ => None,
         };

@@ -42,6 +42,14 @@ pub enum Request {
         /// The most suitable node, if none is named.
         to: Option<u64>,
     },
+    /// How the node's scrubs of a log go.
+    Scrub {
+        log: String,
+        /// Begin one now: the log's leader.
+        start: bool,
+        /// Read so many bytes a second.
+        rate: Option<u64>,
+    },
     Status,
     Metrics,
     Streams {
@@ -238,6 +246,11 @@ impl Request {
                 .key("before", before)
                 .flag("plan", *plan),
             Self::Lead { log, to } => line.word("lead").word(log).key_if("to", *to),
+            Self::Scrub { log, start, rate } => line
+                .word("scrub")
+                .word(log)
+                .flag("start", *start)
+                .key_if("rate", *rate),
             Self::Status => line.word("status"),
             Self::Metrics => line.word("metrics"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
@@ -311,6 +324,11 @@ impl Request {
             "lead" => Self::Lead {
                 log: words.word("LOG")?,
                 to: words.key_as("to")?,
+            },
+            "scrub" => Self::Scrub {
+                log: words.word("LOG")?,
+                start: words.flag("start")?,
+                rate: words.key_as("rate")?,
             },
             "status" => Self::Status,
             "metrics" => Self::Metrics,
@@ -407,6 +425,14 @@ mod tests {
                 Request::Lead {
                     log: "main".to_owned(),
                     to: Some(3),
+                },
+            ),
+            (
+                "logberg/1 scrub main start=1 rate=1000\n",
+                Request::Scrub {
+                    log: "main".to_owned(),
+                    start: true,
+                    rate: Some(1000),
                 },
             ),
             ("logberg/1 status\n", Request::Status),

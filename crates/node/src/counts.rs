@@ -58,6 +58,14 @@ pub struct LogCounts {
     pub files_reused: u64,
     /// Records that could not be read any more while running; at the start see below.
     pub ranges_lost: u64,
+    /// Passes of the scrubber that this replica led to their end, and what they looked at.
+    pub scrub_passes: u64,
+    pub scrub_bytes: u64,
+    /// Records that a scrub found damaged on this node's disk, and those that are whole again.
+    pub scrub_damaged: u64,
+    pub scrub_repaired: u64,
+    /// Pieces of which replicas hold different bytes, each time that a scrub met one.
+    pub scrub_differences: u64,
     pub disk_failures: u64,
     pub disk_stalls: u64,
     /// Rounds in which received bytes were not proposed: too much waits for a quorum, …

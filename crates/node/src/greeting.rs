@@ -310,6 +310,10 @@ impl Node {
                     log.on_lead_request(&mut self.env, conn, request);
                 }
             }
+            "scrub" => {
+                let id = self.log_named(request)?;
+                self.on_scrub_request(conn, request, id)?;
+            }
             "status" => {
                 request.allow(0, &[])?;
                 let line = self.status_line();
@@ -404,7 +408,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, scrub, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
                     ),
                 ));
             }

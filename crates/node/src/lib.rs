@@ -45,6 +45,7 @@ mod node;
 mod peers;
 pub mod rescue;
 pub mod retention;
+mod scrub;
 mod split;
 mod start;
 mod status;

@@ -38,6 +38,7 @@ use crate::read::Readers;
 use crate::replicate::Follower;
 use crate::retention::Keeping;
 use crate::ring::{Entry, Ring};
+use crate::scrub::{Asker, Scrub};
 use crate::store::{NewRecord, RecordContext, Store, StoreEvent};
 use crate::trim::Trims;
 
@@ -59,6 +60,7 @@ pub struct Log {
     pub(crate) ingest: Ingest,
     pub(crate) readers: Readers,
     pub(crate) catch_up: CatchUp,
+    pub(crate) scrub: Scrub,
     pub(crate) trims: Trims,
     pub(crate) moves: Moves,
     pub(crate) keeping: Keeping,
@@ -94,6 +96,7 @@ pub(crate) enum Ticket {
     Reader(ConnId),
     Feeder(NodeId),
     Local,
+    Examine(Asker),
 }
 
 /// What was asked for: whoever asked may want something else by the time it comes.
@@ -139,6 +142,7 @@ impl Log {
             ingest: Ingest::default(),
             readers: Readers::default(),
             catch_up: CatchUp::default(),
+            scrub: Scrub::default(),
             trims: Trims::default(),
             moves: Moves::default(),
             keeping: Keeping::default(),
@@ -386,6 +390,9 @@ impl Log {
                     self.on_feeder_bytes(env, peer, wanted, buffer, result);
                 }
                 Some((Ticket::Local, wanted)) => self.on_local_bytes(env, wanted, buffer, result),
+                Some((Ticket::Examine(asker), wanted)) => {
+                    self.on_examined(env, asker, wanted, &buffer, result);
+                }
                 None => {}
             },
             StoreEvent::Lost { stream, range } => {
@@ -671,6 +678,7 @@ impl Log {
         self.pump_feeders(env);
         self.settle_auxiliary(env);
         self.take_pulse(env);
+        self.settle_scrub(env);
         if env.now.0 > self.last_chosen_at.0 + env.limits.ring_idle {
             let end = self.ring.end();
             self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
@@ -729,6 +737,7 @@ impl Log {
             self.auxiliary_deadline(),
             self.moves.deadline(),
             self.stall_deadline(env),
+            self.scrub_deadline(env),
         ]
         .into_iter()
         .flatten()

@@ -28,6 +28,7 @@ mod moving;
 mod parting;
 pub(crate) use moving::REMOVED;
 mod removing;
+mod scrubbing;
 mod showing;
 mod splitting;
 mod versions;
@@ -40,6 +41,7 @@ use directing::{Directing, directory_members};
 use hosting::Creating;
 use moving::Move;
 use removing::Removing;
+use scrubbing::Scrubbing;
 use versions::Versioning;
 
 pub struct Node {
@@ -65,6 +67,7 @@ pub struct Node {
     /// Logs that something happened to in this round.
     pub(crate) dirty: BTreeSet<LogId>,
     agenda: Agenda,
+    scrubbing: Scrubbing,
     pub(crate) write_path: String,
     last_round: Time,
     /// An answer about free space is owed.
@@ -157,6 +160,7 @@ impl Node {
             join: None,
             dirty: BTreeSet::new(),
             agenda: Agenda::default(),
+            scrubbing: Scrubbing::default(),
             write_path,
             last_round: now,
             space_asked: false,
@@ -212,6 +216,7 @@ impl Node {
         self.advance_creating();
         self.advance_removing();
         self.save_stale_files();
+        self.begin_scrubs();
         for (id, log) in &mut self.logs {
             if log.break_late_links(&mut self.env) {
                 self.dirty.insert(*id);
@@ -311,6 +316,7 @@ impl Node {
         let mut waits = self.leaderless();
         waits.extend(self.versions_wait());
         waits.extend(self.refusals());
+        waits.extend(self.logs.values().filter_map(Log::scrub_warning));
         waits
     }
 
@@ -598,6 +604,7 @@ impl Machine for Node {
             self.dial_join();
         }
         self.dirty.extend(self.agenda.due(now));
+        self.scrub();
         self.settle();
     }
 
@@ -610,6 +617,7 @@ impl Machine for Node {
             Some(self.peers.next_heartbeat),
             Some(self.next_tick),
             self.peers.next_judgement(&self.env),
+            self.scrub_deadline(),
         ];
         own.into_iter().chain([self.agenda.first()]).flatten().min()
     }

@@ -44,6 +44,7 @@ commands! {
     members Members,
     node Node,
     dev Dev,
+    scrub Scrub,
     doctor Doctor,
     verify Verify,
     recover Recover,

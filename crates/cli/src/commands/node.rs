@@ -76,6 +76,9 @@ pub struct Arguments {
     /// Bytes a second, per log, at which this node fetches what it missed while others append
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_CATCH_UP_RATE", hide_env_values = true)]
     catch_up_rate: Option<u64>,
+    /// Bytes a second at which a leader reads its logs once a day, to compare them with its peers (0: never)
+    #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_SCRUB_RATE", hide_env_values = true)]
+    scrub_rate: Option<u64>,
     /// Refuse appends when less than this is free on the disk
     #[arg(long, value_name = "BYTES", value_parser = quantity::bytes, env = "LOGBERG_DISK_RESERVE", hide_env_values = true)]
     disk_reserve: Option<u64>,
@@ -136,6 +139,7 @@ impl Arguments {
             zone: self.zone.or(file.zone),
             kind: self.kind.or(file.kind),
             catch_up_rate: self.catch_up_rate.or(file.catch_up_rate),
+            scrub_rate: self.scrub_rate.or(file.scrub_rate),
             disk_reserve: self.disk_reserve.or(file.disk_reserve),
             version_settle: self.version_settle.or(file.version_settle),
         })
@@ -163,6 +167,7 @@ impl Settings {
         }
         let mut limits = Limits::default();
         limits.catch_up_rate = all.catch_up_rate.unwrap_or(limits.catch_up_rate).max(1);
+        limits.scrub_rate = all.scrub_rate.unwrap_or(limits.scrub_rate);
         limits.disk_reserve_bytes = all.disk_reserve.unwrap_or(limits.disk_reserve_bytes);
         if limits.disk_reserve_bytes < 2 * limits.unchosen_bytes_max {
             tracing::warn!(

@@ -13,5 +13,6 @@ mod health;
 mod logs;
 mod reconfiguration;
 mod recovery;
+mod scrub;
 mod trims;
 mod versions;

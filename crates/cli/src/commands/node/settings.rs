@@ -33,6 +33,8 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up_rate: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub_rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_reserve: Option<u64>,
     /// In seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,6 +70,7 @@ impl Settings {
             zone: self.zone.clone(),
             kind: Some(self.kind.unwrap_or_default()),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
+            scrub_rate: Some(self.scrub_rate.unwrap_or(limits.scrub_rate)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
             version_settle: Some(
                 self.version_settle

@@ -100,6 +100,30 @@ fn frame() -> impl Strategy<Value = Frame> {
                 to: StreamPosition(from + 1),
             })
         ),
+        (any::<u32>(), any::<u64>(), any::<Option<Option<u32>>>()).prop_map(
+            |(log, request, found)| Frame::TellDigest(TellDigest {
+                log: LogId(log),
+                request,
+                found: match found {
+                    Some(Some(digest)) => Examined::Digest(Digest(digest)),
+                    Some(None) => Examined::NotHere,
+                    None => Examined::Damaged,
+                },
+            })
+        ),
+        (
+            any::<u32>(),
+            stream(),
+            0..u64::MAX - PIECE_BYTES_MAX,
+            1..=PIECE_BYTES_MAX
+        )
+            .prop_map(|(log, stream, from, length)| Frame::AskDigest(AskDigest {
+                log: LogId(log),
+                request: length,
+                stream,
+                from: StreamPosition(from),
+                to: StreamPosition(from + length),
+            })),
     ]
 }
 

@@ -337,6 +337,29 @@ fn golden_control_frames() {
             from: StreamPosition(10),
         }),
     );
+    check_control(
+        "ask-digest",
+        &Frame::AskDigest(AskDigest {
+            log,
+            request: 6,
+            stream: stream(),
+            from: StreamPosition(10),
+            to: StreamPosition(10 + PIECE_BYTES_MAX),
+        }),
+    );
+    for (name, found) in [
+        ("tell-digest", Examined::Digest(Digest(0x1234_5678))),
+        ("tell-digest-not-here", Examined::NotHere),
+        ("tell-digest-damaged", Examined::Damaged),
+    ] {
+        let request = 6;
+        let told = TellDigest {
+            log,
+            request,
+            found,
+        };
+        check_control(name, &Frame::TellDigest(told));
+    }
 }
 
 #[test]
