@@ -1,6 +1,6 @@
 //! Nodes come, change their weight, are replaced and go, with writers at work and leaders that die.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 use std::os::unix::fs::FileExt;

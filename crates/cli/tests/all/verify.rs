@@ -1,6 +1,6 @@
 //! The offline check, from outside.
 
-mod outside;
+use crate::outside;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! What `status`, `/healthz` and `/metrics` say of real nodes.
 
-mod harness;
+use crate::harness;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use harness::{Cluster, Content, LONG, wait_for};
 use node::health::Code;
 
-const OPERATIONS: &str = include_str!("../../../docs/operations.md");
+const OPERATIONS: &str = include_str!("../../../../docs/operations.md");
 
 fn admin_of(listen: &str) -> String {
     listen.replace(":700", ":900")

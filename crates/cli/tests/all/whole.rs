@@ -6,7 +6,7 @@
 //! LOGBERG_TEST_MB=700 cargo test --release -p cli --test whole
 //! ```
 
-mod harness;
+use crate::harness;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! A cluster to work with, from outside.
 
-mod outside;
+use crate::outside;
 
 use std::net::TcpListener;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! A log on nodes of its own: its hosts change while it is written to, and nobody else's files do.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! The demo, from outside.
 
-mod outside;
+use crate::outside;
 
 use std::fs;
 

@@ -1,6 +1,6 @@
 //! The scrubber on real disks.
 
-mod harness;
+use crate::harness;
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;

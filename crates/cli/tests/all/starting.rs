@@ -1,6 +1,6 @@
 //! A node that cannot start says why in one sentence, and which way out there is.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 use std::net::TcpListener;

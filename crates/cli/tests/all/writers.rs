@@ -1,6 +1,6 @@
 //! Writers at the command line and writers that misbehave, against real nodes.
 
-mod harness;
+use crate::harness;
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

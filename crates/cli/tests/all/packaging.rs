@@ -1,6 +1,6 @@
 //! What packages install starts nodes, exactly as it stands there.
 
-mod harness;
+use crate::harness;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};

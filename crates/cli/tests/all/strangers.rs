@@ -1,6 +1,6 @@
 //! Whatever comes over the wire, a node answers or closes, lives on and serves the others.
 
-mod harness;
+use crate::harness;
 
 use harness::{Cluster, Content, Raw, ask, wait_for};
 

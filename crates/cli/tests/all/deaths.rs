@@ -1,6 +1,6 @@
 //! Nodes that are killed, paused, stopped and started again, under appends that do not notice.
 
-mod harness;
+use crate::harness;
 
 use harness::{Cluster, Content, Raw, err, out, wait_for};
 use serde_json::Value;

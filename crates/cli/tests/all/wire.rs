@@ -1,6 +1,6 @@
 //! The lines of docs/wire.md, said by hand as with nc.
 
-mod harness;
+use crate::harness;
 
 use harness::{Cluster, Content, Raw, raw, wait_for};
 

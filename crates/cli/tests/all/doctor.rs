@@ -1,6 +1,6 @@
 //! `logberg doctor` looks, says what it saw, and leaves nothing.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! A majority lost for good: what the survivor held lives on in a new cluster, and never by accident.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 use std::os::unix::fs::FileExt;

@@ -1,6 +1,6 @@
 //! A log whose third node is auxiliary: what it costs, and what happens when another one dies.
 
-mod harness;
+use crate::harness;
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Moving leaders, from outside: nobody's stream is cut, and what cannot be is refused.
 
-mod harness;
+use crate::harness;
 
 use std::io::Write;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 //! Forgetting, from outside: what is trimmed is gone on every node, what is not is read as before.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,6 +1,6 @@
 //! What a node says of itself when it starts: its zone, and whether it only stands in.
 
-mod harness;
+use crate::harness;
 
 use harness::{Cluster, Content, out, wait_for};
 use serde_json::Value;

@@ -1,6 +1,6 @@
 //! Logs are created, shown and deleted from outside.
 
-mod harness;
+use crate::harness;
 
 use harness::{Cluster, Content, err, wait_for};
 use serde_json::Value;

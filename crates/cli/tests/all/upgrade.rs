@@ -1,7 +1,7 @@
 //! Nodes of two program versions, as processes: a hidden option makes this program one that speaks the
 //! next version too, which differs in its number only.
 
-mod harness;
+use crate::harness;
 
 use harness::{Cluster, Content, Node, err, wait_for};
 

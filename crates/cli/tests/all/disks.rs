@@ -1,6 +1,6 @@
 //! Disks that fill up, lie or are gone.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 use std::path::Path;
