@@ -2,6 +2,7 @@
 //! the list, with the tests at other levels.
 
 mod caller;
+mod small_writes;
 mod stage;
 
 mod auxiliary;
