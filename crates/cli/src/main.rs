@@ -10,6 +10,7 @@ mod commands;
 mod exit;
 #[allow(dead_code, reason = "each command uses a part of it")]
 mod local;
+mod moving;
 mod quantity;
 mod show;
 mod torture;

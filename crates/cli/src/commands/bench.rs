@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::arguments::Global;
+use crate::moving::MovingAndInk;
 use crate::bench;
 
 const HELP: &str = "\
@@ -53,6 +54,8 @@ struct FloorNode {
     followers: Vec<String>,
     #[arg(long, default_value_t = 1)]
     quorum: usize,
+    #[command(flatten)]
+    moving: MovingAndInk,
 }
 
 impl Arguments {
@@ -72,7 +75,9 @@ impl Arguments {
             Bench::Recover(arguments) => arguments.run(global.json),
             Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
-            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
+            Bench::FloorNode(node) => {
+                bench::serve_floor(node.data, node.followers, node.quorum, node.moving)
+            }
         }
     }
 }

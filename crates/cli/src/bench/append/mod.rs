@@ -18,6 +18,7 @@ use super::report;
 use super::scratch::{Place, go_on};
 use super::watch::Watch;
 use crate::exit::{Failure, Kind};
+use crate::moving::MovingAndInk;
 use crate::{quantity, show};
 use slice::{Setting, Slice};
 
@@ -31,7 +32,8 @@ client could not write in time counts too, with all the time it waited.
 Example: flat out, and paced at 20 MB/s with small writes
   logberg bench append --nodes 3 --seconds 20 --write-size 64KiB
   logberg bench append --nodes 3 --seconds 20 --write-size 1KiB --rate 20M
-  logberg bench append --auxiliary --seconds 20 --report append.html";
+  logberg bench append --auxiliary --seconds 20 --report append.html
+  logberg bench append --mover uring --ink ram";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
 #[derive(Debug, Args)]
@@ -67,6 +69,8 @@ pub struct Arguments {
     /// What a client keeps in memory: flat out, this much is under way
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = quantity::at_least_one)]
     window: u64,
+    #[command(flatten)]
+    moving: MovingAndInk,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]

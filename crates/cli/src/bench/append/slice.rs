@@ -77,7 +77,8 @@ impl Setting<'_> {
         go_on()?;
         let directory = scratch.path().join("cluster");
         let (nodes, auxiliaries) = (self.arguments.nodes, self.arguments.auxiliaries());
-        let bed = Bed::start(&directory, nodes, auxiliaries)?;
+        let arguments = self.arguments.moving.arguments();
+        let bed = Bed::start_with(&directory, nodes, auxiliaries, arguments)?;
         bed.create(&self.logs)?;
         let measured = self.measure(&bed.client, &bed.watched(self.written())?)?;
         let first = &self.logs[0];
@@ -98,7 +99,8 @@ impl Setting<'_> {
         go_on()?;
         let directory = scratch.path().join("floor");
         let quorum = self.arguments.nodes / 2 + 1;
-        let floor = FloorCluster::start(&directory, self.arguments.copies(), quorum)?;
+        let copies = self.arguments.copies();
+        let floor = FloorCluster::start(&directory, copies, quorum, &self.arguments.moving)?;
         let client = Client::new(vec![floor.address().to_owned()], Timeouts::default());
         let watched = Watched::new(floor.processes(), Disk::below(scratch.path()));
         let measured = self.measure(&client, &watched)?;
