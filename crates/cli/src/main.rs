@@ -11,6 +11,7 @@ mod commands;
 mod exit;
 #[allow(dead_code, reason = "each command uses a part of it")]
 mod local;
+mod moving;
 mod quantity;
 mod show;
 mod torture;

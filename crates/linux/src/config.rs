@@ -3,12 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::ink::Ink;
 use crate::mover::Mover;
 
 #[derive(Clone, Debug)]
 pub struct KernelConfig {
     /// How bytes move.
     pub mover: Mover,
+    /// Where files are.
+    pub ink: Ink,
     /// Replaces the system's congestion control on our sockets where that one paces (bbr): between
     /// machines of one site, and on loopback, pacing costs throughput and latency. Best effort.
     /// `None` leaves the system's.
@@ -49,6 +52,7 @@ impl Default for KernelConfig {
     fn default() -> KernelConfig {
         KernelConfig {
             mover: Mover::default(),
+            ink: Ink::default(),
             congestion: Some("cubic".to_string()),
             send_buffer: None,
             receive_buffer: None,

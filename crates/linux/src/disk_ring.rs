@@ -15,6 +15,7 @@ use crate::connection::SLICES_MAX;
 use crate::disk_file::DiskFile;
 use crate::disk_thread::{WriteTask, take_batch};
 use crate::fault_file::Injected;
+use crate::ink::InkFile;
 use crate::network::copy_of;
 use crate::tag::Tag;
 
@@ -31,14 +32,14 @@ pub(crate) struct RingWriter {
 
 #[derive(Default)]
 struct FileWrites {
-    waiting: VecDeque<WriteTask>,
+    waiting: VecDeque<WriteTask<DiskFile>>,
     batch: Option<Batch>,
 }
 
 /// Writes that are performed as one.
 struct Batch {
     /// Answered together; their slices are in `rest`.
-    tasks: Vec<WriteTask>,
+    tasks: Vec<WriteTask<DiskFile>>,
     offset: u64,
     rest: VecDeque<Slice>,
     /// Written through the page cache, or where a write alone is not durable.
@@ -56,7 +57,7 @@ impl RingWriter {
         }
     }
 
-    pub fn put(&mut self, task: WriteTask) {
+    pub fn put(&mut self, task: WriteTask<DiskFile>) {
         let id = task.id;
         let file = self.files.entry(id).or_default();
         if file.batch.is_none() && file.waiting.is_empty() {
@@ -163,7 +164,7 @@ enum Step {
 }
 
 impl Batch {
-    fn new(tasks: Vec<WriteTask>) -> Batch {
+    fn new(tasks: Vec<WriteTask<DiskFile>>) -> Batch {
         let slices = tasks.iter().flat_map(|task| task.slices.iter());
         let rest = slices.filter(|slice| !slice.is_empty()).cloned().collect();
         let offset = tasks.first().map_or(0, |task| task.offset);

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::op::{Completion, Machine, Op, Time};
+use node::op::{Completion, Disk, Machine, Op, Time};
 use uring::{Finished, Request, Ring};
 
 use crate::clock;
@@ -86,6 +86,11 @@ impl Kernel {
     /// "direct" or "uring"; where auto could not have the best, "direct: <why>".
     pub fn mover(&self) -> &str {
         &self.mover
+    }
+
+    /// The files as a node that starts on this kernel sees them.
+    pub fn disk(&self) -> Box<dyn Disk> {
+        self.files.disk(&self.mover)
     }
 
     /// Takes an address before there is a machine, so that a port in use is found out first.

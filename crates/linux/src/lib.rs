@@ -49,6 +49,7 @@ mod disk_ring;
 mod disk_thread;
 mod fault_file;
 mod files;
+mod ink;
 
 mod directory;
 mod disk;
@@ -61,6 +62,7 @@ mod signals;
 pub use clock::now;
 pub use config::{Faults, KernelConfig};
 pub use disk::LinuxDisk;
+pub use ink::Ink;
 pub use kernel::{Kernel, Stopper};
 pub use mover::Mover;
 pub use process::{die_with_parent, raise_file_limit};

@@ -17,6 +17,10 @@ const RECORDS_MAX: u64 = 50_000;
 /// `directory` is of one log on one node, `log-N`. The newest segments count first: those of the
 /// warm-up are the oldest.
 pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
+    // Of records in memory nothing can be seen from here.
+    if !directory.exists() {
+        return Ok(None);
+    }
     let mut segments: Vec<_> = fs::read_dir(directory)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))

@@ -9,6 +9,7 @@ use linux::{Kernel, KernelConfig};
 
 use super::floor::{Floor, spares};
 use super::roles::Role;
+use crate::moving::MovingAndInk;
 use crate::show;
 
 /// Ended with SIGKILL when dropped.
@@ -24,7 +25,13 @@ impl FloorCluster {
     /// logs are written into files that were written before.
     ///
     /// Must be called on a thread that lives as long: the children end with it.
-    pub fn start(directory: &Path, nodes: u32, quorum: u32, recycled: u32) -> Result<FloorCluster> {
+    pub fn start(
+        directory: &Path,
+        nodes: u32,
+        quorum: u32,
+        recycled: u32,
+        moving: &MovingAndInk,
+    ) -> Result<FloorCluster> {
         let mut floor = FloorCluster {
             children: Vec::new(),
             address: String::new(),
@@ -36,6 +43,7 @@ impl FloorCluster {
             command.args(["bench", "floor-node", "--data"]);
             command.arg(directory.join(format!("floor-{id}")));
             command.args(["--recycled", &recycled.to_string()]);
+            command.args(moving.arguments());
             if id == nodes && !followers.is_empty() {
                 command.args(["--followers", &followers.join(",")]);
                 command.args(["--quorum", &quorum.to_string()]);
@@ -95,6 +103,7 @@ pub fn serve_floor(
     followers: Vec<String>,
     quorum: usize,
     recycled: u32,
+    moving: MovingAndInk,
 ) -> Result<()> {
     if quorum == 0 || quorum > followers.len() + 1 {
         bail!(
@@ -104,10 +113,14 @@ pub fn serve_floor(
     }
     linux::die_with_parent().context("cannot be tied to the starting process")?;
     linux::raise_file_limit().context("cannot raise the limit on open files")?;
-    std::fs::create_dir_all(&directory)?;
+    let config = KernelConfig {
+        mover: moving.moving.mover.unwrap_or_default(),
+        ink: moving.ink.unwrap_or_default(),
+        ..KernelConfig::default()
+    };
+    let mut kernel = Kernel::new(config).context("cannot set up the event loop")?;
+    kernel.disk().create_directory(&directory)?;
     let written = spares::write(&directory, recycled)?;
-    let mut kernel =
-        Kernel::new(KernelConfig::default()).context("cannot set up the event loop")?;
     let address = kernel
         .bind("127.0.0.1:0")
         .context("cannot listen")?

@@ -8,14 +8,14 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Timeouts};
-use linux::{Kernel, KernelConfig, LinuxDisk};
+use linux::{Ink, Kernel, KernelConfig, Mover};
 use node::{ClusterId, Node, Speaks};
 use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use crate::{moving, quantity, show};
 
 mod settings;
 
@@ -86,6 +86,12 @@ pub struct Arguments {
     /// then each can go back to its older program
     #[arg(long, value_name = "SECONDS", env = "LOGBERG_VERSION_SETTLE", hide_env_values = true)]
     version_settle: Option<u64>,
+    /// How bytes move: auto, direct (calls and threads) or uring (io_uring). `logberg status` says which it is
+    #[arg(long, value_name = "MOVER", env = "LOGBERG_MOVER", hide_env_values = true)]
+    mover: Option<Mover>,
+    /// Where records go: disk, pmem (mapped files), or ram. Of ram nothing survives the process: started again it is a new node
+    #[arg(long, value_name = "INK", env = "LOGBERG_INK", hide_env_values = true)]
+    ink: Option<Ink>,
     /// Read settings from a TOML file
     #[arg(long, value_name = "FILE", env = "LOGBERG_CONFIG", hide_env_values = true)]
     config: Option<PathBuf>,
@@ -119,7 +125,7 @@ impl Arguments {
         }
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
-        serve(config, settings.admin.as_deref())
+        serve(config, settings.kernel_config()?, settings.admin.as_deref())
     }
 
     fn settings(self) -> Result<Settings> {
@@ -142,6 +148,8 @@ impl Arguments {
             scrub_rate: self.scrub_rate.or(file.scrub_rate),
             disk_reserve: self.disk_reserve.or(file.disk_reserve),
             version_settle: self.version_settle.or(file.version_settle),
+            mover: self.mover.map(|mover| mover.to_string()).or(file.mover),
+            ink: self.ink.map(|ink| ink.to_string()).or(file.ink),
         })
     }
 }
@@ -228,6 +236,19 @@ fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<Onc
     refusal
 }
 
+impl Settings {
+    fn kernel_config(&self) -> Result<KernelConfig> {
+        let mut config = kernel_config();
+        if let Some(mover) = &self.mover {
+            config.mover = mover.parse().map_err(Failure::usage)?;
+        }
+        if let Some(ink) = &self.ink {
+            config.ink = ink.parse().map_err(Failure::usage)?;
+        }
+        Ok(config)
+    }
+}
+
 /// `LOGBERG_FAULTS` names a file by which `logberg torture` makes this node's disk fail.
 fn kernel_config() -> KernelConfig {
     let mut config = KernelConfig::default();
@@ -250,7 +271,10 @@ fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
     Ok(())
 }
 
-fn serve(mut config: NodeConfig, admin: Option<&str>) -> Result<()> {
+fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> Result<()> {
+    if kernel.ink == Ink::Ram {
+        moving::check_memory(&config.directory, matches!(config.start, Start::Bootstrap { .. }))?;
+    }
     let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
     if files.is_some_and(|limit| limit < 256) {
         tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
@@ -258,7 +282,7 @@ fn serve(mut config: NodeConfig, admin: Option<&str>) -> Result<()> {
     // Segments need files too, and a replica without the next one stops: clients must not take them.
     let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
     config.limits.connections_max = config.limits.connections_max.min(half);
-    let mut kernel = Kernel::new(kernel_config()).context("cannot set up the event loop")?;
+    let mut kernel = Kernel::new(kernel).context("cannot set up the event loop")?;
     let bound = kernel.bind(&config.listen).map_err(|error| {
         let sentence = match error.kind() {
             std::io::ErrorKind::AddrInUse => format!(
@@ -289,8 +313,8 @@ fn serve(mut config: NodeConfig, admin: Option<&str>) -> Result<()> {
         _ => Vec::new(),
     };
     let data = config.directory.clone();
-    let mut disk = LinuxDisk::new();
-    let mut node = Node::start(config, &mut disk, linux::now())
+    let mut disk = kernel.disk();
+    let mut node = Node::start(config, &mut *disk, linux::now())
         .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
     let refusal = check_cluster(node.cluster(), servers, data);
     kernel.run(&mut node).context("the event loop failed")?;

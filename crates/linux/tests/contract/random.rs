@@ -3,10 +3,10 @@
 //! Drawn are scripts whose outcomes leave no freedom: every op on files is waited for, and of
 //! connections it is asked what arrives in all, not when.
 
-use linux::Mover;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::KERNELS;
 use crate::kernels::{on_linux, on_sim};
 use crate::script::{Line, Script};
 
@@ -51,10 +51,17 @@ fn script(title: &str, lines: &[String]) -> Script {
 
 fn agree(script: &Script, seed: u64) -> Result<(), TestCaseError> {
     let simulated = on_sim(script, seed);
-    for mover in [Mover::Direct, Mover::Auto] {
-        let real = on_linux(script, mover).expect("nothing special is needed");
+    for (mover, ink) in KERNELS {
+        let real = on_linux(script, mover, ink).expect("nothing special is needed");
         for ((line, real), simulated) in script.lines.iter().zip(&real).zip(&simulated) {
-            prop_assert_eq!(real, simulated, "`{}` ({}): real, simulated", line, mover);
+            prop_assert_eq!(
+                real,
+                simulated,
+                "`{}` ({}, {}): real, simulated",
+                line,
+                mover,
+                ink
+            );
         }
     }
     Ok(())

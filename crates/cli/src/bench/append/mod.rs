@@ -19,6 +19,7 @@ use super::report;
 use super::scratch::{Place, go_on};
 use super::watch::Watch;
 use crate::exit::{Failure, Kind};
+use crate::moving::MovingAndInk;
 use crate::{quantity, show};
 use slice::{Setting, Slice};
 
@@ -36,7 +37,8 @@ Example: flat out, paced at 20 MB/s with small writes, and single bytes from a f
   logberg bench append --nodes 3 --seconds 20 --write-size 1KiB --rate 20M
   logberg bench append --nodes 3 --seconds 20 --write-size 1 --raw-writes
   logberg bench append --auxiliary --seconds 20 --report append.html
-  logberg bench append --recycled --seconds 20 --write-size 1KiB --rate 100M";
+  logberg bench append --recycled --seconds 20 --write-size 1KiB --rate 100M
+  logberg bench append --mover uring --ink ram";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
 #[derive(Debug, Args)]
@@ -79,6 +81,8 @@ pub struct Arguments {
     /// What a client keeps in memory: flat out, this much is under way
     #[arg(long, value_name = "BYTES", default_value = "16MiB", value_parser = quantity::at_least_one)]
     window: u64,
+    #[command(flatten)]
+    moving: MovingAndInk,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -151,6 +155,11 @@ impl Arguments {
                 "a log has one writer at a time: {} clients need as many --logs",
                 self.clients
             );
+            return Err(Failure::new(Kind::Usage, sentence).into());
+        }
+        if self.recycled && self.moving.ink == Some(linux::Ink::Ram) {
+            let sentence =
+                "nothing is written again in memory: --recycled goes with --ink disk or pmem";
             return Err(Failure::new(Kind::Usage, sentence).into());
         }
         if self.auxiliary && (self.nodes < 3 || self.nodes.is_multiple_of(2)) {

@@ -82,7 +82,8 @@ impl Setting<'_> {
         go_on()?;
         let directory = scratch.path().join("cluster");
         let (nodes, auxiliaries) = (self.arguments.nodes, self.arguments.auxiliaries());
-        let bed = Bed::start(&directory, nodes, auxiliaries)?;
+        let arguments = self.arguments.moving.arguments();
+        let bed = Bed::start_with(&directory, nodes, auxiliaries, arguments)?;
         bed.create(&self.logs)?;
         if self.arguments.recycled {
             recycled::prepare(&bed.client, self.written())?;
@@ -113,7 +114,9 @@ impl Setting<'_> {
             true => self.arguments.clients,
             false => 0,
         };
-        let floor = FloorCluster::start(&directory, self.arguments.copies(), quorum, recycled)?;
+        let copies = self.arguments.copies();
+        let moving = &self.arguments.moving;
+        let floor = FloorCluster::start(&directory, copies, quorum, recycled, moving)?;
         let client = Client::new(vec![floor.address().to_owned()], Timeouts::default());
         let watched = Watched::new(floor.processes(), Disk::below(scratch.path()));
         let measured = self.measure(&client, &watched)?;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use linux::{Ink, Mover};
 use node::config::{Limits, NodeKind};
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,10 @@ pub struct Settings {
     /// In seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version_settle: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mover: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ink: Option<String>,
 }
 
 impl Settings {
@@ -75,6 +80,16 @@ impl Settings {
             version_settle: Some(
                 self.version_settle
                     .unwrap_or(limits.version_settle / 1_000_000),
+            ),
+            mover: Some(
+                self.mover
+                    .clone()
+                    .unwrap_or_else(|| Mover::default().to_string()),
+            ),
+            ink: Some(
+                self.ink
+                    .clone()
+                    .unwrap_or_else(|| Ink::default().to_string()),
             ),
         }
     }
