@@ -396,7 +396,7 @@ impl Node {
                 disk_version: self.env.disk_version,
                 members_version: self.directory.members.version,
                 parted: parted.clone(),
-                warnings: self.board.to_tell(self.env.identity.node, id),
+                warnings: self.board.to_tell(self.env.now, self.env.identity.node, id),
             };
             self.peers.send(
                 &mut self.env,

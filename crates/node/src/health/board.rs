@@ -84,6 +84,10 @@ impl Board {
         self.own.retain(|_, held| !held.is_over(now));
         for others in self.others.values_mut() {
             others.retain(|_, held| !held.is_over(now));
+            for held in others.values_mut() {
+                // Whoever said so is silent.
+                held.is_active &= now.0 <= held.last.0 + SETTLED;
+            }
         }
         self.others.retain(|_, others| !others.is_empty());
     }
@@ -120,15 +124,18 @@ impl Board {
         }
     }
 
-    /// For a heartbeat to `to`: our own, and those of nodes that it does not hear.
-    pub fn to_tell(&self, own: NodeId, to: NodeId) -> Vec<Told> {
+    /// For a heartbeat to `to`: our own, and those of nodes that it does not hear. Only what their own
+    /// heartbeats said a moment ago: else those who do not hear a node would tell each other for ever.
+    pub fn to_tell(&self, now: Time, own: NodeId, to: NodeId) -> Vec<Told> {
+        let recent = |by: &NodeId| self.heard.get(by).is_some_and(|at| now.0 <= at.0 + SETTLED);
         let unheard = |by: &NodeId| {
             let said = self.others.get(&to);
             let key = (Code::NodeUnreachable, *by, NodeId(0));
             said.and_then(|said| said.get(&key))
                 .is_some_and(|held| held.is_active)
         };
-        let others = self.others.iter().filter(|(by, _)| unheard(by));
+        let others = self.others.iter();
+        let others = others.filter(|(by, _)| recent(by) && unheard(by));
         let all = [(&own, &self.own)].into_iter().chain(others);
         let told = all.flat_map(|(by, warnings)| {
             let shared = warnings.values().filter(|held| is_told(held.warning.code));
@@ -189,15 +196,19 @@ impl Board {
                     true => warning.state(*by == own),
                     false => State::AtRisk,
                 };
-                let same = |other: &&mut Posted| other.held.warning.key() == warning.key();
+                let says_same = |other: &Warning| {
+                    let logs = (warning.log, warning.logs) == (other.log, other.logs);
+                    warning.key() == other.key() && (warning.about != NodeId(0) || logs)
+                };
+                let same = |other: &&mut Posted| says_same(&other.held.warning);
                 match posted.iter_mut().find(same) {
-                    // Several say the same of a node: once is enough.
-                    Some(other) if warning.about != NodeId(0) => {
+                    // Several say the same: once is enough.
+                    Some(other) => {
                         other.state = other.state.max(state);
                         other.held.is_active |= held.is_active;
                         other.held.since = other.held.since.min(held.since);
                     }
-                    _ => posted.push(Posted {
+                    None => posted.push(Posted {
                         by: *by,
                         held: *held,
                         state,
@@ -215,9 +226,10 @@ impl Board {
     }
 }
 
-/// What follows from what all say each works out for itself.
+/// What follows from what all say each works out for itself; and whether a node is one of the others is
+/// nothing that it tells them.
 fn is_told(code: Code) -> bool {
-    code != Code::PairCannotTalk
+    !matches!(code, Code::PairCannotTalk | Code::NotJoined | Code::Removed)
 }
 
 fn hold(warnings: &mut BTreeMap<Key, Held>, now: Time, warning: Warning, is_active: bool) {
@@ -267,10 +279,12 @@ mod tests {
         let mut other = Board::default();
         other.judge(Time(0), [Warning::new(Code::DiskFull)]);
         let mut board = Board::default();
-        let told = other.to_tell(NodeId(2), NodeId(1));
+        let told = other.to_tell(Time(0), NodeId(2), NodeId(1));
         board.on_told(Time(0), NodeId(1), NodeId(2), &told);
         board.judge(Time(0), []);
         assert_eq!(codes(&board), [(Code::DiskFull, true)]);
+        board.judge(Time(2 * SECOND), []);
+        assert_eq!(codes(&board), [(Code::DiskFull, false)], "its last word");
         board.judge(Time(11 * SECOND), []);
         assert!(codes(&board).is_empty(), "it is silent");
         board.on_told(Time(12 * SECOND), NodeId(1), NodeId(2), &told);
@@ -284,7 +298,7 @@ mod tests {
         let hears = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
         let mut second = Board::default();
         second.judge(Time(0), [silent(3)]);
-        let told = second.to_tell(NodeId(2), NodeId(1));
+        let told = second.to_tell(Time(0), NodeId(2), NodeId(1));
         let mut board = Board::default();
         board.on_told(Time(0), NodeId(1), NodeId(2), &told);
         let all = hears(&[1, 2, 3]);
@@ -306,16 +320,19 @@ mod tests {
         let mut third = Board::default();
         third.judge(Time(0), [Warning::new(Code::DiskSlow), silent(1)]);
         let mut second = Board::default();
-        let told = third.to_tell(NodeId(3), NodeId(2));
+        let told = third.to_tell(Time(0), NodeId(3), NodeId(2));
         second.on_told(Time(0), NodeId(2), NodeId(3), &told);
-        assert!(second.to_tell(NodeId(2), NodeId(1)).is_empty());
+        assert!(second.to_tell(Time(0), NodeId(2), NodeId(1)).is_empty());
         let mut first = Board::default();
         first.judge(Time(0), [silent(3)]);
-        let told = first.to_tell(NodeId(1), NodeId(2));
+        let told = first.to_tell(Time(0), NodeId(1), NodeId(2));
         second.on_told(Time(0), NodeId(2), NodeId(1), &told);
-        let relayed = second.to_tell(NodeId(2), NodeId(1));
+        let relayed = second.to_tell(Time(0), NodeId(2), NodeId(1));
         first.on_told(Time(0), NodeId(1), NodeId(2), &relayed);
         assert!(codes(&first).contains(&(Code::DiskSlow, true)));
+        // It is dead: nobody keeps its words alive by telling them on.
+        let later = Time(2 * SECOND);
+        assert!(second.to_tell(later, NodeId(2), NodeId(1)).is_empty());
     }
 
     #[test]
@@ -323,7 +340,7 @@ mod tests {
         let mut board = Board::default();
         let mut other = Board::default();
         other.judge(Time(0), [Warning::new(Code::DiskFull)]);
-        let mut told = other.to_tell(NodeId(2), NodeId(1));
+        let mut told = other.to_tell(Time(0), NodeId(2), NodeId(1));
         told[0].code = 250;
         board.on_told(Time(0), NodeId(1), NodeId(2), &told);
         assert!(codes(&board).is_empty());

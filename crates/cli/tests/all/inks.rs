@@ -1,6 +1,6 @@
 //! How bytes move and where records go, as nodes are told.
 
-mod harness;
+use crate::harness;
 
 use std::fs;
 
