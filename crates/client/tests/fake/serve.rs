@@ -124,9 +124,10 @@ impl Conversation {
                     stale,
                 )
             }
-            Request::Scrub { .. } => {
-                self.refuse(Refusal::new(Code::BadRequest, "Nothing lies on disks here."))
-            }
+            Request::Scrub { .. } => self.refuse(Refusal::new(
+                Code::BadRequest,
+                "Nothing lies on disks here.",
+            )),
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }
