@@ -45,6 +45,8 @@ commands! {
     node Node,
     dev Dev,
     scrub Scrub,
+    backup Backup,
+    restore Restore,
     doctor Doctor,
     verify Verify,
     recover Recover,

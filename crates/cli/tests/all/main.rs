@@ -7,6 +7,7 @@ mod harness;
 mod outside;
 
 mod auxiliary;
+mod backup;
 mod bench;
 mod commands;
 mod deaths;
