@@ -142,7 +142,7 @@ impl Connection {
             Phase::Open(socket) | Phase::Flushing(socket) | Phase::Lingering { socket, .. } => {
                 Some(socket)
             }
-            Phase::Resolving | Phase::Connecting { .. } => None,
+            Phase::Resolving | Phase::Connecting { .. } | Phase::Ending => None,
         }
     }
 
