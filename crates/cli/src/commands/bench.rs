@@ -40,6 +40,8 @@ enum Bench {
     Recover(bench::recover::Arguments),
     Rivals(bench::rivals::Arguments),
     Machine(bench::machine::Arguments),
+    #[command(hide = true)]
+    Instructions(bench::instructions::Arguments),
     FloorNode(FloorNode),
 }
 
@@ -72,6 +74,7 @@ impl Arguments {
             Bench::Recover(arguments) => arguments.run(global.json),
             Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
+            Bench::Instructions(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
         }
     }
