@@ -4,12 +4,14 @@
 //! `anyhow::Result<()>`; one line in [`commands`] makes it known. What an error means for the exit
 //! code is decided in one place, [`exit`].
 
+mod admin;
 mod arguments;
 mod bench;
 mod commands;
 mod exit;
 #[allow(dead_code, reason = "each command uses a part of it")]
 mod local;
+mod moving;
 mod quantity;
 mod show;
 mod torture;

@@ -53,6 +53,7 @@
 pub mod admin;
 pub mod answer;
 mod append;
+pub mod backup;
 mod cluster;
 mod connection;
 pub mod leader;

@@ -11,17 +11,38 @@ use node::op::{COPY_BYTES, DirectoryEntry, Disk};
 use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::ink::pmem_write_path;
 use crate::{directory, disk_file};
 
 #[derive(Debug, Default)]
 pub struct LinuxDisk {
     /// Locks last as long as their descriptors.
     locks: Vec<OwnedFd>,
+    /// For status.
+    mover: Option<String>,
+    /// Files are written as memory.
+    mapped: bool,
 }
 
 impl LinuxDisk {
     pub fn new() -> LinuxDisk {
         LinuxDisk::default()
+    }
+
+    /// As `moved_by`, for files that are written as memory.
+    pub(crate) fn in_memory(mover: &str) -> LinuxDisk {
+        LinuxDisk {
+            mapped: true,
+            ..LinuxDisk::moved_by(mover)
+        }
+    }
+
+    /// For the status of a node whose kernel moves bytes so.
+    pub(crate) fn moved_by(mover: &str) -> LinuxDisk {
+        LinuxDisk {
+            mover: Some(mover.to_string()),
+            ..LinuxDisk::default()
+        }
     }
 }
 
@@ -131,6 +152,13 @@ impl Disk for LinuxDisk {
     }
 
     fn write_path(&mut self, directory: &Path) -> String {
-        disk_file::write_path(directory)
+        let path = match self.mapped {
+            true => pmem_write_path(directory),
+            false => disk_file::write_path(directory),
+        };
+        match &self.mover {
+            Some(mover) => format!("{mover}, {path}"),
+            None => path,
+        }
     }
 }

@@ -14,6 +14,7 @@ use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fcntl_setfl, fdatasync
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
 use crate::directory;
+use crate::ink::InkFile;
 
 pub(crate) struct DiskFile {
     file: OwnedFd,
@@ -70,26 +71,8 @@ impl DiskFile {
         })
     }
 
-    /// Writes at `offset`, durable on return.
-    ///
-    /// Shape:  buffers -> device (O_DIRECT), or -> page cache -> device.
-    /// Units:  the slices begin and end at blocks, in memory and in the file.
-    /// Errors: this and every later write of the file fail; nothing is retried. EINVAL from a first
-    ///         O_DIRECT write is no error of the disk but a refusal that wrote nothing: from then on
-    ///         the file is written through the page cache.
-    /// Source: open(2) on O_DIRECT; Rebello et al., USENIX ATC 2020, on fsync failure.
-    pub fn write(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()> {
-        self.check()?;
-        self.write_all(offset, slices, refuse)
-            .inspect_err(|error| self.fail(error))
-    }
-
-    /// All later writes fail with this.
-    pub fn fail(&self, error: &io::Error) {
-        let _ = self.failure.set(error.to_string());
-    }
-
-    fn check(&self) -> io::Result<()> {
+    /// Whether no write has failed.
+    pub fn check(&self) -> io::Result<()> {
         match self.failure.get() {
             None => Ok(()),
             Some(first) => Err(io::Error::other(format!(
@@ -135,10 +118,52 @@ impl DiskFile {
         Ok(())
     }
 
-    fn end_direct(&self) -> io::Result<()> {
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Whether a write with RWF_DSYNC is all that it takes.
+    pub fn writes_durably(&self) -> bool {
+        self.is_direct() && self.sync == Sync::WithWrite
+    }
+
+    pub fn end_direct(&self) -> io::Result<()> {
         fcntl_setfl(&self.file, OFlags::empty())?;
         self.direct.store(false, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn read_fd(&self) -> BorrowedFd<'_> {
+        if self.read_only || !self.direct.load(Ordering::Relaxed) {
+            return self.file.as_fd();
+        }
+        if let Some(reads) = self.reads.get() {
+            return reads.as_fd();
+        }
+        // By the descriptor and not by name, which may have changed. Without /proc the direct one
+        // serves: the op's rules are those of O_DIRECT.
+        let again = format!("/proc/self/fd/{}", self.file.as_raw_fd());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        match rustix::fs::open(again, flags, Mode::empty()) {
+            Ok(reads) => self.reads.get_or_init(|| reads).as_fd(),
+            Err(_) => self.file.as_fd(),
+        }
+    }
+}
+
+impl InkFile for DiskFile {
+    /// Writes at `offset`, durable on return.
+    ///
+    /// Shape:  buffers -> device (O_DIRECT), or -> page cache -> device.
+    /// Units:  the slices begin and end at blocks, in memory and in the file.
+    /// Errors: this and every later write of the file fail; nothing is retried. EINVAL from a first
+    ///         O_DIRECT write is no error of the disk but a refusal that wrote nothing: from then on
+    ///         the file is written through the page cache.
+    /// Source: open(2) on O_DIRECT; Rebello et al., USENIX ATC 2020, on fsync failure.
+    fn write(&self, offset: u64, slices: &mut [IoSlice<'_>], refuse: bool) -> io::Result<()> {
+        self.check()?;
+        self.write_all(offset, slices, refuse)
+            .inspect_err(|error| self.fail(error))
     }
 
     /// Reads at `offset`; fewer bytes than asked mean end of file.
@@ -152,7 +177,7 @@ impl DiskFile {
     ///         read once per follower, and the cache is not ours to fill. But an O_DIRECT reader of a
     ///         growing file and its writer wait for each other's inode lock: durable writes of 64 KiB
     ///         took 690 us instead of 225. Beside a reader through the cache they took 215.
-    pub fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+    fn read(&self, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let mut count = 0;
         while count < into.len() {
             let fd = self.read_fd();
@@ -181,21 +206,15 @@ impl DiskFile {
         Ok(count)
     }
 
-    fn read_fd(&self) -> BorrowedFd<'_> {
-        if self.read_only || !self.direct.load(Ordering::Relaxed) {
-            return self.file.as_fd();
-        }
-        if let Some(reads) = self.reads.get() {
-            return reads.as_fd();
-        }
-        // By the descriptor and not by name, which may have changed. Without /proc the direct one
-        // serves: the op's rules are those of O_DIRECT.
-        let again = format!("/proc/self/fd/{}", self.file.as_raw_fd());
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        match rustix::fs::open(again, flags, Mode::empty()) {
-            Ok(reads) => self.reads.get_or_init(|| reads).as_fd(),
-            Err(_) => self.file.as_fd(),
-        }
+    /// All later writes fail with this.
+    fn fail(&self, error: &io::Error) {
+        let _ = self.failure.set(error.to_string());
+    }
+}
+
+impl AsFd for DiskFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -16,9 +16,9 @@ use rustix::io::Errno;
 
 use crate::config::{Faults, KernelConfig};
 use crate::connection::SLICES_MAX;
-use crate::disk_file::DiskFile;
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
+use crate::ink::InkFile;
 use crate::network::copy_of;
 
 /// A queue that one thread serves. Dropping the owner lets the thread finish what is queued.
@@ -27,17 +27,17 @@ struct Queue<T> {
     changed: Condvar,
 }
 
-pub(crate) struct WriteTask {
+pub(crate) struct WriteTask<F: ?Sized> {
     pub token: Token,
     pub id: FileId,
-    pub file: Arc<DiskFile>,
+    pub file: Arc<F>,
     pub offset: u64,
     pub slices: Vec<Slice>,
 }
 
 /// Durable writes, in order for each file.
 pub(crate) struct Writer {
-    queue: Arc<Queue<WriteTask>>,
+    queue: Arc<Queue<WriteTask<dyn InkFile>>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -73,7 +73,7 @@ impl Writer {
         })
     }
 
-    pub fn put(&self, task: WriteTask) {
+    pub fn put(&self, task: WriteTask<dyn InkFile>) {
         self.queue.put(task);
     }
 }
@@ -121,7 +121,7 @@ fn join(thread: &mut Option<JoinHandle<()>>) {
 }
 
 struct WriterThread {
-    queue: Arc<Queue<WriteTask>>,
+    queue: Arc<Queue<WriteTask<dyn InkFile>>>,
     inbox: Arc<Inbox>,
     faults: Faults,
     merged_bytes_max: usize,
@@ -150,14 +150,14 @@ impl WriterThread {
         }
     }
 
-    fn write(&self, batch: &[WriteTask]) -> io::Result<()> {
+    fn write(&self, batch: &[WriteTask<dyn InkFile>]) -> io::Result<()> {
         let first = &batch[0];
         if !self.faults.write_delay.is_zero() {
             std::thread::sleep(self.faults.write_delay);
         }
         if let Some(path) = &self.faults.file {
             let injected = Injected::read(path).inspect_err(|error| first.file.fail(error))?;
-            std::thread::sleep(injected.write_delay);
+            injected.delay(path);
             if let Some(errno) = injected.write_error {
                 let error = errno.into();
                 first.file.fail(&error);
@@ -189,7 +189,10 @@ impl WriterThread {
 
 /// The oldest write and those that continue it, oldest first. Writes of other files stay; a write of
 /// the same file that does not continue ends the batch, because they happen in order.
-fn take_batch(queue: &mut VecDeque<WriteTask>, bytes_max: usize) -> Option<Vec<WriteTask>> {
+pub(crate) fn take_batch<F: ?Sized>(
+    queue: &mut VecDeque<WriteTask<F>>,
+    bytes_max: usize,
+) -> Option<Vec<WriteTask<F>>> {
     let mut batch = vec![queue.pop_front()?];
     let mut slices = batch[0].slices.len();
     let mut bytes = batch[0].length();
@@ -210,7 +213,7 @@ fn take_batch(queue: &mut VecDeque<WriteTask>, bytes_max: usize) -> Option<Vec<W
     Some(batch)
 }
 
-impl WriteTask {
+impl<F: ?Sized> WriteTask<F> {
     fn length(&self) -> usize {
         self.slices.iter().map(|slice| slice.len()).sum()
     }
@@ -259,9 +262,10 @@ impl<T> Queue<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::disk_file::DiskFile;
     use node::op::{BLOCK, OpenMode};
 
-    fn task(file: &Arc<DiskFile>, id: u64, block: u64, blocks: usize) -> WriteTask {
+    fn task(file: &Arc<DiskFile>, id: u64, block: u64, blocks: usize) -> WriteTask<DiskFile> {
         WriteTask {
             token: Token(block),
             id: FileId(id),
@@ -275,7 +279,7 @@ mod tests {
         }
     }
 
-    fn tokens(batch: Option<Vec<WriteTask>>) -> Vec<u64> {
+    fn tokens(batch: Option<Vec<WriteTask<DiskFile>>>) -> Vec<u64> {
         batch
             .into_iter()
             .flatten()

@@ -9,21 +9,27 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use node::buffer::{Buffer, Slice};
-use node::op::{BLOCK, Completion, FileId, OpenMode, Token};
+use node::op::{BLOCK, Completion, Disk, FileId, OpenMode, Token};
+use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;
-use crate::directory;
-use crate::disk_file::DiskFile;
+use crate::disk_ring::RingWriter;
 use crate::disk_thread::{Worker, WriteTask, Writer};
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
+use crate::ink::{Ink, Medium, Opened};
 use crate::network::copy_of;
+use crate::tag::Tag;
 
 pub(crate) struct Files {
     open: HashMap<FileId, Entry>,
     /// How many files were given to a writer, to take turns.
     assigned: usize,
-    writers: Vec<Writer>,
+    /// None if there is no ring, or files are no descriptors.
+    ring: Option<RingWriter>,
+    /// None if the ring does all.
+    threads: Vec<Writer>,
+    medium: Arc<dyn Medium>,
     reader: Worker,
     chores: Worker,
     /// Freeing the blocks of many large files takes long, and nothing may wait for it.
@@ -42,7 +48,7 @@ struct Entry {
 enum State {
     /// With what was asked of it meanwhile.
     Opening(Vec<Parked>),
-    Open(Arc<DiskFile>),
+    Open(Opened),
 }
 
 enum Parked {
@@ -51,22 +57,19 @@ enum Parked {
 }
 
 impl Files {
-    pub fn new(config: &KernelConfig, inbox: Arc<Inbox>) -> io::Result<Files> {
-        let writes = Arc::new(AtomicU64::new(0));
-        let writers = (0..config.write_threads.max(1))
-            .map(|n| {
-                Writer::start(
-                    format!("disk-write-{n}"),
-                    config,
-                    inbox.clone(),
-                    writes.clone(),
-                )
-            })
-            .collect::<io::Result<_>>()?;
+    pub fn new(config: &KernelConfig, inbox: Arc<Inbox>, on_ring: bool) -> io::Result<Files> {
+        let ring = (on_ring && config.ink == Ink::Disk)
+            .then(|| RingWriter::new(config.faults.clone(), config.merged_bytes_max));
+        let threads = match &ring {
+            Some(_) => Vec::new(),
+            None => start_writers(config, &inbox)?,
+        };
         Ok(Files {
             open: HashMap::new(),
             assigned: 0,
-            writers,
+            ring,
+            threads,
+            medium: config.ink.medium(),
             reader: Worker::start("disk-read".to_string(), inbox.clone())?,
             chores: Worker::start("disk-names".to_string(), inbox.clone())?,
             removals: Worker::start("disk-remove".to_string(), inbox)?,
@@ -90,15 +93,16 @@ impl Files {
         self.assigned += 1;
         let entry = Entry {
             state: State::Opening(Vec::new()),
-            writer: self.assigned % self.writers.len(),
+            writer: self.assigned,
             outstanding: 0,
             closing: None,
         };
         self.open.insert(file, entry);
+        let medium = self.medium.clone();
         self.chores.put(move || Reply::Opened {
             token,
             file,
-            result: DiskFile::open(&path, mode).map(Arc::new),
+            result: medium.open(&path, mode),
         });
     }
 
@@ -106,7 +110,7 @@ impl Files {
         &mut self,
         token: Token,
         file: FileId,
-        result: io::Result<Arc<DiskFile>>,
+        result: io::Result<Opened>,
         completions: &mut Vec<Completion>,
     ) {
         let Some(entry) = self.open.get_mut(&file) else {
@@ -185,27 +189,74 @@ impl Files {
         let State::Open(file) = &entry.state else {
             return;
         };
-        let file = file.clone();
         entry.outstanding += 1;
         match op {
-            Parked::Write(token, offset, slices) => self.writers[entry.writer].put(WriteTask {
-                token,
-                id,
-                file,
-                offset,
-                slices,
-            }),
-            Parked::Read(token, offset, mut buffer, range) => self.reader.put(move || {
-                let result = file.read(offset, &mut buffer[range.clone()]);
-                let completion = Completion::Read {
+            Parked::Write(token, offset, slices) => match (file, &mut self.ring) {
+                (Opened::Disk(file), Some(ring)) => ring.put(WriteTask {
                     token,
-                    buffer,
-                    range,
-                    result,
-                };
-                Reply::FileOp(id, completion)
-            }),
+                    id,
+                    file: file.clone(),
+                    offset,
+                    slices,
+                }),
+                (opened, _) => self.threads[entry.writer % self.threads.len()].put(WriteTask {
+                    token,
+                    id,
+                    file: opened.file(),
+                    offset,
+                    slices,
+                }),
+            },
+            Parked::Read(token, offset, mut buffer, range) => {
+                let file = file.file();
+                self.reader.put(move || {
+                    let result = file.read(offset, &mut buffer[range.clone()]);
+                    let completion = Completion::Read {
+                        token,
+                        buffer,
+                        range,
+                        result,
+                    };
+                    Reply::FileOp(id, completion)
+                });
+            }
         }
+    }
+
+    /// Gives the ring the writes that wait for it.
+    pub fn begin_writes(&mut self, ring: &mut Ring<Tag>, completions: &mut Vec<Completion>) {
+        if let Some(writer) = &mut self.ring {
+            let mut answers = Vec::new();
+            writer.begin(ring, &mut answers);
+            self.answer(answers, completions);
+        }
+    }
+
+    /// The ring gives back what it had of a file.
+    pub fn on_finished(
+        &mut self,
+        file: FileId,
+        finished: Finished<Tag>,
+        ring: &mut Ring<Tag>,
+        completions: &mut Vec<Completion>,
+    ) {
+        if let Some(writer) = &mut self.ring {
+            let mut answers = Vec::new();
+            writer.on_finished(file, finished, ring, &mut answers);
+            self.answer(answers, completions);
+        }
+    }
+
+    fn answer(&mut self, answers: Vec<(FileId, Completion)>, completions: &mut Vec<Completion>) {
+        for (file, completion) in answers {
+            completions.push(completion);
+            self.on_file_op(file);
+        }
+    }
+
+    /// Whether the ring still has, or is to get, something to write.
+    pub fn is_writing_on_ring(&self) -> bool {
+        self.ring.as_ref().is_some_and(|writer| !writer.is_idle())
     }
 
     /// A thread has answered an op of the file.
@@ -243,30 +294,31 @@ impl Files {
     }
 
     pub fn create_directory(&mut self, token: Token, path: PathBuf) {
-        self.chore(token, move || directory::create(&path));
+        self.chore(token, move |medium| medium.create_directory(&path));
     }
 
     pub fn write_file(&mut self, token: Token, path: PathBuf, contents: Vec<u8>) {
-        self.chore(token, move || directory::write_file(&path, &contents));
+        self.chore(token, move |medium| medium.write_file(&path, &contents));
     }
 
     pub fn rename(&mut self, token: Token, from: PathBuf, to: PathBuf) {
-        self.chore(token, move || directory::rename(&from, &to));
+        self.chore(token, move |medium| medium.rename(&from, &to));
     }
 
     pub fn remove(&mut self, token: Token, path: PathBuf) {
-        self.chore(token, move || directory::remove(&path));
+        self.chore(token, move |medium| medium.remove(&path));
     }
 
     pub fn remove_directory(&mut self, token: Token, path: PathBuf) {
+        let medium = self.medium.clone();
         self.removals
-            .put(move || Reply::Completed(done(token, directory::remove_directory(&path))));
+            .put(move || Reply::Completed(done(token, medium.remove_directory(&path))));
     }
 
     pub fn free_space(&mut self, token: Token, path: PathBuf) {
-        let faults = self.faults.clone();
+        let (faults, medium) = (self.faults.clone(), self.medium.clone());
         self.chores.put(move || {
-            let result = directory::free_space(&path).and_then(|free| match &faults {
+            let result = medium.free_space(&path).and_then(|free| match &faults {
                 Some(file) => Ok(Injected::read(file)?.free_bytes.unwrap_or(free).min(free)),
                 None => Ok(free),
             });
@@ -274,10 +326,30 @@ impl Files {
         });
     }
 
-    fn chore(&mut self, token: Token, chore: impl FnOnce() -> io::Result<()> + Send + 'static) {
-        self.chores
-            .put(move || Reply::Completed(done(token, chore())));
+    /// The files as a node that starts sees them.
+    pub fn disk(&self, mover: &str) -> Box<dyn Disk> {
+        self.medium.clone().disk(mover)
     }
+
+    fn chore(
+        &mut self,
+        token: Token,
+        chore: impl FnOnce(&dyn Medium) -> io::Result<()> + Send + 'static,
+    ) {
+        let medium = self.medium.clone();
+        self.chores
+            .put(move || Reply::Completed(done(token, chore(&*medium))));
+    }
+}
+
+fn start_writers(config: &KernelConfig, inbox: &Arc<Inbox>) -> io::Result<Vec<Writer>> {
+    let writes = Arc::new(AtomicU64::new(0));
+    (0..config.write_threads.max(1))
+        .map(|n| {
+            let name = format!("disk-write-{n}");
+            Writer::start(name, config, inbox.clone(), writes.clone())
+        })
+        .collect()
 }
 
 impl Parked {

@@ -3,12 +3,12 @@
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use node::op::{Completion, ConnId, FileId, Token};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::disk_file::DiskFile;
+use crate::ink::Opened;
 
 pub(crate) enum Reply {
     /// Nothing of ours to keep in step.
@@ -18,7 +18,7 @@ pub(crate) enum Reply {
     Opened {
         token: Token,
         file: FileId,
-        result: io::Result<Arc<DiskFile>>,
+        result: io::Result<Opened>,
     },
     Resolved {
         conn: ConnId,

@@ -17,6 +17,10 @@ const RECORDS_MAX: u64 = 50_000;
 /// `directory` is of one log on one node, `log-N`. The newest segments count first: those of the
 /// warm-up are the oldest.
 pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
+    // Of records in memory nothing can be seen from here.
+    if !directory.exists() {
+        return Ok(None);
+    }
     let mut segments: Vec<_> = fs::read_dir(directory)?
         .filter_map(|entry| Some(entry.ok()?.path()))
         .filter(|path| path.extension().is_some_and(|extension| extension == "seg"))
@@ -27,10 +31,16 @@ pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
         let file = File::open(path)?;
         let mut header = [0; RECORD_HEADER];
         let mut offset = BLOCK as u64;
+        // In a file that was written before, older records stand behind the newest.
+        let mut last = 0;
         while records < RECORDS_MAX && file.read_exact_at(&mut header, offset).is_ok() {
             let Ok((record, ..)) = RecordHeader::decode(&header, None) else {
                 break;
             };
+            if record.number < last {
+                break;
+            }
+            last = record.number;
             offset += record.total_length() as u64;
             if record.kind == RecordKind::Accept && record.bytes().is_some() {
                 records += 1;

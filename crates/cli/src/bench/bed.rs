@@ -28,7 +28,19 @@ const AT_ONCE: usize = 8;
 impl Bed {
     /// Must be called on a thread that lives as long as the cluster.
     pub fn start(directory: &Path, nodes: u32, auxiliaries: u32) -> Result<Bed> {
-        let cluster = LocalCluster::start(LocalOptions::new(directory, nodes))?;
+        Bed::start_with(directory, nodes, auxiliaries, Vec::new())
+    }
+
+    /// With more arguments for each node.
+    pub fn start_with(
+        directory: &Path,
+        nodes: u32,
+        auxiliaries: u32,
+        arguments: Vec<String>,
+    ) -> Result<Bed> {
+        let mut options = LocalOptions::new(directory, nodes);
+        options.arguments = arguments;
+        let cluster = LocalCluster::start(options)?;
         cluster.wait_ready(READY)?;
         let client = Client::new(cluster.addresses(), Timeouts::default());
         Ok(Bed {

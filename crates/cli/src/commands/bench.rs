@@ -6,6 +6,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use crate::arguments::Global;
+use crate::moving::MovingAndInk;
 use crate::bench;
 
 const HELP: &str = "\
@@ -55,6 +56,10 @@ struct FloorNode {
     followers: Vec<String>,
     #[arg(long, default_value_t = 1)]
     quorum: usize,
+    #[arg(long, default_value_t = 0)]
+    recycled: u32,
+    #[command(flatten)]
+    moving: MovingAndInk,
 }
 
 impl Arguments {
@@ -75,7 +80,10 @@ impl Arguments {
             Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::Instructions(arguments) => arguments.run(global.json),
-            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
+            Bench::FloorNode(node) => {
+                let FloorNode { data, followers, quorum, .. } = node;
+                bench::serve_floor(data, followers, quorum, node.recycled, node.moving)
+            }
         }
     }
 }

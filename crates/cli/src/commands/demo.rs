@@ -26,6 +26,7 @@ use node::op::Disk;
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
 use crate::local::{LocalCluster, LocalOptions, log_of};
+use crate::moving::Moving;
 use crate::{quantity, show};
 use cleanup::Cleanup;
 use report::{NodeReport, Report};
@@ -68,6 +69,8 @@ pub struct Arguments {
     /// Leave the nodes' data and logs in place
     #[arg(long)]
     keep: bool,
+    #[command(flatten)]
+    moving: Moving,
     /// Flip a byte on the disk of this node before the reading back
     #[arg(long, value_name = "NODE", hide = true, value_parser = clap::value_parser!(u32).range(1..=3))]
     corrupt: Option<u32>,
@@ -97,7 +100,7 @@ impl Arguments {
         guard.0.on_signals()?;
         let directory = self.directory(&guard.0)?;
         check_space(&directory, source.length())?;
-        let cluster = start(&directory, &guard.0)?;
+        let cluster = start(&directory, &self.moving, &guard.0)?;
         teller.say(format_args!(
             "Started {NODES} nodes, each a process with its own directory in {}.",
             directory.display()
@@ -201,11 +204,13 @@ impl Arguments {
 }
 
 /// Starts the nodes, again on other ports if somebody took one in between.
-fn start(directory: &Path, cleanup: &Cleanup) -> Result<Arc<LocalCluster>> {
+fn start(directory: &Path, moving: &Moving, cleanup: &Cleanup) -> Result<Arc<LocalCluster>> {
     let mut attempts = 3;
     loop {
         attempts -= 1;
-        let cluster = LocalCluster::prepare(LocalOptions::new(directory, NODES))?;
+        let mut options = LocalOptions::new(directory, NODES);
+        options.arguments = moving.arguments();
+        let cluster = LocalCluster::prepare(options)?;
         let cluster = Arc::new(cluster);
         cleanup.cluster(cluster.clone());
         let ready = cluster.launch().and_then(|()| cluster.wait_ready(READY_MAX));

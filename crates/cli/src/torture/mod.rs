@@ -37,6 +37,7 @@ use clap::Args;
 use crate::bench::environment::Machine;
 use crate::bench::scratch::{Place, go_on};
 use crate::bench::watch::Watch;
+use crate::moving::Moving;
 use crate::{quantity, show};
 use conduct::Conductor;
 use leaders::Leaders;
@@ -92,6 +93,8 @@ pub struct Arguments {
     /// Keep all nodes' data below this: over long times the rate is lowered to it
     #[arg(long, value_name = "BYTES", default_value = "40GiB", value_parser = quantity::at_least_one)]
     disk: u64,
+    #[command(flatten)]
+    moving: Moving,
     #[command(flatten)]
     place: Place,
     /// Break something, to see that it is seen
@@ -154,7 +157,7 @@ impl Arguments {
     fn torture(&self, directory: &Path, length: Duration, machine: Machine) -> Result<Report> {
         let watch = Watch::new(length.as_secs());
         watch.says("starting");
-        let rack = Rack::start(&directory.join("cluster"), self.nodes)?;
+        let rack = Rack::start(&directory.join("cluster"), self.nodes, &self.moving)?;
         let began = Instant::now();
         let mut ledgers = Vec::new();
         for index in 0..self.logs as usize {

@@ -20,6 +20,7 @@ use crate::bench::level;
 use crate::bench::proxy::{Proxy, Traffic};
 use crate::bench::scratch::go_on;
 use crate::local::{LocalCluster, LocalOptions};
+use crate::moving::Moving;
 
 pub struct Rack {
     pub cluster: LocalCluster,
@@ -32,9 +33,10 @@ const POLL: Duration = Duration::from_millis(30);
 
 impl Rack {
     /// To be called on a thread that lives as long: the nodes end with it.
-    pub fn start(directory: &Path, nodes: u32) -> Result<Rack> {
+    pub fn start(directory: &Path, nodes: u32, moving: &Moving) -> Result<Rack> {
         let options = LocalOptions {
             fault_files: true,
+            arguments: moving.arguments(),
             ..LocalOptions::new(directory, nodes)
         };
         let mut cluster = LocalCluster::prepare(options)?;

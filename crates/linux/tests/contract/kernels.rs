@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
-use linux::{Faults, Kernel, KernelConfig, LinuxDisk};
+use linux::{Faults, Ink, Kernel, KernelConfig, Mover};
 use node::op::{Completion, Disk, Machine, Op, Time};
 use sim::{Outcome, Random, World};
 
@@ -14,15 +14,20 @@ use crate::performer::Performer;
 use crate::script::Script;
 
 /// What came of each line; `None` if this machine cannot do what the script needs.
-pub fn on_linux(script: &Script) -> Option<Vec<String>> {
+pub fn on_linux(script: &Script, mover: Mover, ink: Ink) -> Option<Vec<String>> {
     let directory = tempfile::tempdir().expect("a directory for the script");
     let mut small = None;
     let mut root = directory.path().to_path_buf();
     if script.fills_the_disk() {
+        if ink == Ink::Ram {
+            return None;
+        }
         small = Some(SmallFileSystem::mount()?);
         root = small.as_ref().map_or(root, SmallFileSystem::mountpoint);
     }
     let config = KernelConfig {
+        mover,
+        ink,
         signals: false,
         faults: Faults {
             fail_write_after: script.breaks_after(),
@@ -46,10 +51,12 @@ pub fn on_linux(script: &Script) -> Option<Vec<String>> {
         addresses.push((port, address.to_string()));
     }
     let mut performer = Performer::new(script, &root, 16 << 20, named(addresses));
+    let mut disk = kernel.disk();
+    disk.create_directory(&root).expect("a directory");
     kernel.run(&mut performer).expect("the kernel's loop");
     drop(kernel);
     let mut outcomes = performer.outcomes;
-    look_if_asked(script, &mut outcomes, &mut LinuxDisk::new(), &root);
+    look_if_asked(script, &mut outcomes, &mut *disk, &root);
     drop(small);
     Some(outcomes)
 }

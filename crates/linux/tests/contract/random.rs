@@ -6,6 +6,7 @@
 use proptest::prelude::*;
 use proptest::sample::select;
 
+use crate::KERNELS;
 use crate::kernels::{on_linux, on_sim};
 use crate::script::{Line, Script};
 
@@ -49,10 +50,19 @@ fn script(title: &str, lines: &[String]) -> Script {
 }
 
 fn agree(script: &Script, seed: u64) -> Result<(), TestCaseError> {
-    let real = on_linux(script).expect("nothing special is needed");
     let simulated = on_sim(script, seed);
-    for ((line, real), simulated) in script.lines.iter().zip(&real).zip(&simulated) {
-        prop_assert_eq!(real, simulated, "`{}`: real, simulated", line);
+    for (mover, ink) in KERNELS {
+        let real = on_linux(script, mover, ink).expect("nothing special is needed");
+        for ((line, real), simulated) in script.lines.iter().zip(&real).zip(&simulated) {
+            prop_assert_eq!(
+                real,
+                simulated,
+                "`{}` ({}, {}): real, simulated",
+                line,
+                mover,
+                ink
+            );
+        }
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ use super::report;
 use super::scratch::{Place, Scratch, go_on};
 use super::watch::Watch;
 use crate::exit::{Failure, Kind};
+use crate::moving::MovingAndInk;
 use crate::show;
 use cells::Cell;
 use published::Published;
@@ -61,6 +62,8 @@ pub struct Arguments {
     /// Measured time of each cell [default: the paper's, or 3]
     #[arg(long, value_name = "SECONDS", value_parser = super::append::seconds)]
     seconds: Option<f64>,
+    #[command(flatten)]
+    moving: MovingAndInk,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -150,7 +153,7 @@ impl Arguments {
         let mut outcomes = Vec::new();
         for cell in cells {
             watch.says(cell.shown());
-            let ours = measure_cell(&scratch, cell, warm_up, length);
+            let ours = measure_cell(&scratch, cell, warm_up, length, &self.moving);
             // Asked to end, and not a cell that cannot be measured.
             go_on()?;
             let (ours, failure) = match ours {
@@ -208,10 +211,11 @@ fn measure_cell(
     cell: Cell,
     warm_up: Duration,
     length: Duration,
+    moving: &MovingAndInk,
 ) -> Result<Ours> {
     let directory = scratch.path().join("cluster");
     let measured = (|| {
-        let bed = Bed::start(&directory, NODES, AUXILIARIES)?;
+        let bed = Bed::start_with(&directory, NODES, AUXILIARIES, moving.arguments())?;
         let logs = ["paper".to_owned()];
         bed.create(&logs)?;
         let plan = Plan {

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use linux::{Ink, Mover};
 use node::config::{Limits, NodeKind};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,8 @@ pub struct Settings {
     pub listen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
     #[serde(default)]
     pub bootstrap: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,10 +34,16 @@ pub struct Settings {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up_rate: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub_rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_reserve: Option<u64>,
     /// In seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version_settle: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mover: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ink: Option<String>,
 }
 
 impl Settings {
@@ -59,16 +68,28 @@ impl Settings {
             data: self.data.clone(),
             advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
             listen: Some(listen),
+            admin: self.admin.clone(),
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),
             zone: self.zone.clone(),
             kind: Some(self.kind.unwrap_or_default()),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
+            scrub_rate: Some(self.scrub_rate.unwrap_or(limits.scrub_rate)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
             version_settle: Some(
                 self.version_settle
                     .unwrap_or(limits.version_settle / 1_000_000),
+            ),
+            mover: Some(
+                self.mover
+                    .clone()
+                    .unwrap_or_else(|| Mover::default().to_string()),
+            ),
+            ink: Some(
+                self.ink
+                    .clone()
+                    .unwrap_or_else(|| Ink::default().to_string()),
             ),
         }
     }

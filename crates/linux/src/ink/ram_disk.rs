@@ -1,0 +1,141 @@
+//! The files in memory for a node that starts: there are none, so it starts as a new one.
+
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use node::op::{DirectoryEntry, Disk};
+use rustix::io::Errno;
+
+use super::ram::Ram;
+use super::{InkFile, Medium};
+use crate::disk::LinuxDisk;
+
+pub(super) struct RamDisk {
+    files: Arc<Ram>,
+    locks: BTreeSet<PathBuf>,
+    /// For what is no file: time and randomness.
+    machine: LinuxDisk,
+    mover: String,
+}
+
+impl RamDisk {
+    pub fn new(files: Arc<Ram>, mover: &str) -> RamDisk {
+        RamDisk {
+            files,
+            locks: BTreeSet::new(),
+            machine: LinuxDisk::new(),
+            mover: mover.to_string(),
+        }
+    }
+}
+
+impl Disk for RamDisk {
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>> {
+        let entries = self.files.list(directory)?.into_iter();
+        Ok(entries
+            .map(|(name, is_directory, length)| DirectoryEntry {
+                name,
+                is_directory,
+                length,
+            })
+            .collect())
+    }
+
+    fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.files.file(path)?.read(offset, into)
+    }
+
+    fn settle(&mut self, path: &Path) -> io::Result<()> {
+        match self.files.file(path) {
+            Err(error) if error.kind() != io::ErrorKind::IsADirectory => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
+        self.files.write_file(path, contents)
+    }
+
+    fn create_directory(&mut self, path: &Path) -> io::Result<()> {
+        self.files.create_directory(path)
+    }
+
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
+        self.files.rename(from, to)
+    }
+
+    fn lock(&mut self, path: &Path) -> io::Result<()> {
+        if self.locks.contains(path) {
+            return Err(Errno::WOULDBLOCK.into());
+        }
+        match self.files.file(path) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.files.write_file(path, &[])?;
+            }
+            Err(error) => return Err(error),
+        }
+        self.locks.insert(path.to_owned());
+        Ok(())
+    }
+
+    fn free_space(&mut self, path: &Path) -> io::Result<u64> {
+        self.files.free_space(path)
+    }
+
+    fn wall_clock(&mut self) -> Option<u64> {
+        self.machine.wall_clock()
+    }
+
+    fn random(&mut self) -> io::Result<[u8; 16]> {
+        self.machine.random()
+    }
+
+    fn write_path(&mut self, _directory: &Path) -> String {
+        format!(
+            "{}, ram: nothing survives the end of this process",
+            self.mover
+        )
+    }
+}
+
+/// What the system could still give without swapping, and what our control group lets us have.
+pub(super) fn free_memory() -> io::Result<u64> {
+    let about = std::fs::read_to_string("/proc/meminfo")?;
+    let available = available_bytes(&about).ok_or_else(|| {
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            "/proc/meminfo does not say MemAvailable",
+        )
+    })?;
+    let number = |name: &str| {
+        let text = std::fs::read_to_string(Path::new("/sys/fs/cgroup").join(name)).ok()?;
+        text.trim().parse::<u64>().ok()
+    };
+    Ok(match (number("memory.max"), number("memory.current")) {
+        (Some(most), Some(now)) => available.min(most.saturating_sub(now)),
+        _ => available,
+    })
+}
+
+fn available_bytes(meminfo: &str) -> Option<u64> {
+    let mut lines = meminfo.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn available_memory_is_read_from_its_line() {
+        let text = "MemTotal:  24 kB\nMemFree:  3 kB\nMemAvailable:   5 kB\n";
+        assert_eq!(available_bytes(text), Some(5 << 10));
+        assert_eq!(available_bytes("MemFree: 3 kB\n"), None);
+        assert!(free_memory().unwrap() > 0);
+    }
+}
