@@ -14,6 +14,7 @@
 //!   catch-up     cluster, a node that was away, acks ───────────────│
 //!   reconfigure  cluster, weights that change, acks ────────────────│
 //!   elections    cluster and busy cores ────────────────────────────│
+//!   instructions engine, formats and nodes, under valgrind ─────────│
 //!   machine      the disk, the loopback and memory themselves ──────┘
 //! ```
 //!
@@ -53,6 +54,7 @@ pub mod auxiliary;
 pub mod catch_up;
 pub mod elections;
 pub mod failover;
+pub mod instructions;
 pub mod machine;
 pub mod many_logs;
 pub mod memory;

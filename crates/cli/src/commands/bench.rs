@@ -41,6 +41,8 @@ enum Bench {
     Recover(bench::recover::Arguments),
     Rivals(bench::rivals::Arguments),
     Machine(bench::machine::Arguments),
+    #[command(hide = true)]
+    Instructions(bench::instructions::Arguments),
     FloorNode(FloorNode),
 }
 
@@ -77,6 +79,7 @@ impl Arguments {
             Bench::Recover(arguments) => arguments.run(global.json),
             Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
+            Bench::Instructions(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => {
                 let FloorNode { data, followers, quorum, .. } = node;
                 bench::serve_floor(data, followers, quorum, node.recycled, node.moving)

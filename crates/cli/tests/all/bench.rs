@@ -104,6 +104,20 @@ fn append_is_measured_beside_its_floor_and_the_machine() {
 }
 
 #[test]
+fn single_bytes_of_a_foreign_client_are_gathered_into_batches() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "append --seconds 1 --alternations 1 --warm-up 0.2 --write-size 1 --raw-writes";
+    let report = json(&bench(directory.path(), arguments));
+    assert_eq!(report["raw_writes"], true);
+    assert!(number(&report, "acked_mb_per_s") > 0.0);
+    assert!(
+        figure(&report, "mean_batch_bytes", "cluster") > 2.0,
+        "{report}"
+    );
+    assert_empty(directory.path());
+}
+
+#[test]
 fn two_paced_clients_beside_an_idle_log_and_an_auxiliary_keep_their_rate() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "append --seconds 4 --alternations 1 --warm-up 0.5 --clients 2 --logs 3 \
