@@ -42,7 +42,16 @@ pub enum Request {
         /// The most suitable node, if none is named.
         to: Option<u64>,
     },
+    /// How the node's scrubs of a log go.
+    Scrub {
+        log: String,
+        /// Begin one now: the log's leader.
+        start: bool,
+        /// Read so many bytes a second.
+        rate: Option<u64>,
+    },
     Status,
+    Metrics,
     Streams {
         log: String,
         stale: bool,
@@ -237,7 +246,13 @@ impl Request {
                 .key("before", before)
                 .flag("plan", *plan),
             Self::Lead { log, to } => line.word("lead").word(log).key_if("to", *to),
+            Self::Scrub { log, start, rate } => line
+                .word("scrub")
+                .word(log)
+                .flag("start", *start)
+                .key_if("rate", *rate),
             Self::Status => line.word("status"),
+            Self::Metrics => line.word("metrics"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
             Self::CreateLog {
@@ -310,7 +325,13 @@ impl Request {
                 log: words.word("LOG")?,
                 to: words.key_as("to")?,
             },
+            "scrub" => Self::Scrub {
+                log: words.word("LOG")?,
+                start: words.flag("start")?,
+                rate: words.key_as("rate")?,
+            },
             "status" => Self::Status,
+            "metrics" => Self::Metrics,
             "streams" => Self::Streams {
                 log: words.word("LOG")?,
                 stale: words.flag("stale")?,
@@ -406,7 +427,16 @@ mod tests {
                     to: Some(3),
                 },
             ),
+            (
+                "logberg/1 scrub main start=1 rate=1000\n",
+                Request::Scrub {
+                    log: "main".to_owned(),
+                    start: true,
+                    rate: Some(1000),
+                },
+            ),
             ("logberg/1 status\n", Request::Status),
+            ("logberg/1 metrics\n", Request::Metrics),
             (
                 "logberg/1 streams main stale=1\n",
                 Request::Streams {

@@ -31,6 +31,8 @@ pub(crate) struct Connection {
     /// The other side sends no more, or the connection is broken: an incomplete receive no longer
     /// means that the socket is empty.
     hung_up: bool,
+    /// Epoll reports no more that bytes came in: see `wants_deaf`.
+    pub deaf: bool,
     receives: VecDeque<Receiving>,
     sends: VecDeque<Sending>,
     /// The kernel reports an error once; we report it for all later ops of the direction.
@@ -103,6 +105,7 @@ impl Connection {
             readable: open,
             writable: open,
             hung_up: false,
+            deaf: false,
             receives: VecDeque::new(),
             sends: VecDeque::new(),
             receive_failure: None,
@@ -119,6 +122,28 @@ impl Connection {
         self.hung_up |= broken || flags.contains(EventFlags::RDHUP);
         self.readable |= broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP);
         self.writable |= broken || flags.contains(EventFlags::OUT);
+    }
+
+    /// Whether to hear of bytes that come in, from here on. Somebody who sends single bytes while
+    /// nobody receives would wake us with each of them, to tell us again what we know. Who is deaf
+    /// knows that the socket can be read and written; once one of the two may be over it has to
+    /// hear again.
+    pub fn wants_deaf(&self, came_in_again: bool) -> bool {
+        let certain = self.readable && self.writable;
+        certain && (self.deaf || came_in_again && self.receives.is_empty())
+    }
+
+    pub fn is_readable(&self) -> bool {
+        self.readable
+    }
+
+    pub fn socket(&self) -> Option<&OwnedFd> {
+        match &self.phase {
+            Phase::Open(socket) | Phase::Flushing(socket) | Phase::Lingering { socket, .. } => {
+                Some(socket)
+            }
+            Phase::Resolving | Phase::Connecting { .. } | Phase::Ending => None,
+        }
     }
 
     /// The socket of a connection attempt became the connection.

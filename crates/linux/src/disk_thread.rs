@@ -157,7 +157,7 @@ impl WriterThread {
         }
         if let Some(path) = &self.faults.file {
             let injected = Injected::read(path).inspect_err(|error| first.file.fail(error))?;
-            std::thread::sleep(injected.write_delay);
+            injected.delay(path);
             if let Some(errno) = injected.write_error {
                 let error = errno.into();
                 first.file.fail(&error);

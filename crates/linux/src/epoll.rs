@@ -46,12 +46,25 @@ impl Epoll {
 
     /// For the life of `fd`: closing it is what removes it.
     pub fn add(&self, source: Source, fd: impl AsFd) -> io::Result<()> {
-        let interest = match source {
-            Source::Connection(_) => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
-            Source::Listener(_) | Source::Inbox | Source::Signals => EventFlags::IN,
-        };
         let data = epoll::EventData::new_u64(source.token());
-        epoll::add(&self.epoll, fd, data, interest | EventFlags::ET)?;
+        epoll::add(&self.epoll, fd, data, source.interest())?;
+        Ok(())
+    }
+
+    /// Reports no more bytes that come in on a connection, or reports them again, beginning with
+    /// those that are there already.
+    pub fn set_deaf(&self, conn: ConnId, fd: impl AsFd, deaf: bool) -> io::Result<()> {
+        let source = Source::Connection(conn);
+        let interest = match deaf {
+            true => EventFlags::RDHUP | EventFlags::ET,
+            false => source.interest(),
+        };
+        epoll::modify(
+            &self.epoll,
+            fd,
+            epoll::EventData::new_u64(source.token()),
+            interest,
+        )?;
         Ok(())
     }
 
@@ -98,6 +111,14 @@ impl Epoll {
 }
 
 impl Source {
+    fn interest(self) -> EventFlags {
+        let kinds = match self {
+            Source::Connection(_) => EventFlags::IN | EventFlags::OUT | EventFlags::RDHUP,
+            Source::Listener(_) | Source::Inbox | Source::Signals => EventFlags::IN,
+        };
+        kinds | EventFlags::ET
+    }
+
     fn token(self) -> u64 {
         match self {
             Source::Connection(conn) => {

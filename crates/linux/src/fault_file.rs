@@ -9,16 +9,19 @@
 //! ```
 //!
 //! One fault a line; a file that is empty or not there holds none. It is read at every write, which
-//! costs some microseconds, so that a fault begins and ends at once. A line that cannot be understood
+//! costs some microseconds, and while a write is delayed, so that a fault begins and ends at once. A line that cannot be understood
 //! fails the writes: a misspelt fault must not look like a disk that bears it.
 //!
 //! Not reached by these faults: reads, the manifest, and the names of files.
 
 use std::io;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
+
+/// While a write is delayed.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What the file holds now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,6 +37,20 @@ impl Injected {
             Ok(text) => Injected::parse(&text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Injected::default()),
             Err(error) => Err(error),
+        }
+    }
+
+    /// The delay of a write, or less of it if the file says meanwhile that it is over.
+    pub fn delay(&self, path: &Path) {
+        let until = Instant::now() + self.write_delay;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            std::thread::sleep(left.min(LOOK_AGAIN));
+            let still =
+                || Injected::read(path).is_ok_and(|now| now.write_delay >= self.write_delay);
+            if left <= LOOK_AGAIN || !still() {
+                return;
+            }
         }
     }
 
@@ -86,6 +103,20 @@ mod tests {
             free_bytes: Some(5),
         };
         assert_eq!(Injected::parse(text).unwrap(), expected);
+    }
+
+    #[test]
+    fn a_delay_ends_when_the_file_says_so() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("faults");
+        std::fs::write(&path, "write-delay-ms=3600000\n").unwrap();
+        let injected = Injected::read(&path).unwrap();
+        let delayed = {
+            let path = path.clone();
+            std::thread::spawn(move || injected.delay(&path))
+        };
+        std::fs::write(&path, "").unwrap();
+        delayed.join().unwrap();
     }
 
     #[test]

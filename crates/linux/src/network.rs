@@ -283,7 +283,9 @@ impl Network {
         if connection.is_connecting() {
             self.on_connecting(epoll, conn, completions);
         } else {
+            let again = connection.is_readable() && flags.contains(EventFlags::IN);
             connection.on_event(flags);
+            hear_or_not(epoll, connection, again);
             if !connection.has_turn {
                 connection.has_turn = true;
                 self.turns.push(conn);
@@ -360,6 +362,7 @@ impl Network {
                 };
                 self.closing.push(Reverse((until, conn)));
             }
+            hear_or_not(epoll, connection, false);
             match after {
                 After::Wait | After::Flushed => {}
                 After::Again => {
@@ -453,6 +456,20 @@ impl Network {
         self.connections
             .values()
             .any(|connection| matches!(connection.phase, Phase::Flushing(_)))
+    }
+}
+
+/// Tells epoll whether this connection wants to hear of bytes that come in.
+fn hear_or_not(epoll: &Epoll, connection: &mut Connection, came_in_again: bool) {
+    let deaf = connection.wants_deaf(came_in_again);
+    if deaf != connection.deaf
+        && let Some(socket) = connection.socket()
+    {
+        match epoll.set_deaf(connection.id, socket, deaf) {
+            Ok(()) => connection.deaf = deaf,
+            // Tried again with its next event or turn.
+            Err(error) => tracing::warn!(%error, deaf, "epoll does not change its interest"),
+        }
     }
 }
 

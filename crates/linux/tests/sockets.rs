@@ -418,3 +418,39 @@ impl Harness {
         self.sent(conn).is_err()
     }
 }
+
+#[test]
+fn single_bytes_that_nobody_receives_wake_nobody() {
+    const BYTES: usize = 100;
+    let mut h = Harness::new();
+    let address = h.listen();
+    let mut outside = TcpStream::connect(address).unwrap();
+    outside.set_nodelay(true).unwrap();
+    let inside = h.accepted();
+    let bytes = pattern(3, 3 * BYTES);
+    for bytes in bytes.chunks(BYTES) {
+        let mut woken = 0;
+        for byte in bytes {
+            outside.write_all(&[*byte]).unwrap();
+            let began = Instant::now();
+            h.round(3);
+            woken += u32::from(began.elapsed() < Duration::from_millis(3));
+        }
+        assert!(woken < 10, "woken {woken} times by bytes that wait");
+        // All of them are there for who asks, and whatever comes while he waits.
+        assert!(h.receive(inside, BYTES, true).0 == bytes);
+        h.start_receive(inside, 1, false);
+        h.idle(5);
+        outside.write_all(b"!").unwrap();
+        assert_eq!(h.received(inside).0, b"!");
+    }
+    drop(outside);
+    let end = h.receive(inside, 1, false);
+    assert_eq!(
+        end.1.unwrap(),
+        Received {
+            count: 0,
+            end: true
+        }
+    );
+}

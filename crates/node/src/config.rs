@@ -60,6 +60,11 @@ pub struct Limits {
     pub fetch_bytes_max: u64,
     pub fetch_bytes_busy: u64,
     pub fetch_timeout: u64,
+    /// Read by a pass of the scrubber that runs by itself; 0 is never. And by one that somebody asked for.
+    pub scrub_rate: u64,
+    pub scrub_rate_asked: u64,
+    /// Between a log's passes that run by themselves; a new leader's first comes after a 24th of it.
+    pub scrub_interval: u64,
     /// New bytes are refused below this much free space, and taken again above twice this.
     pub disk_reserve_bytes: u64,
     /// An active member of a log with auxiliaries that was silent for so long changes places with one.
@@ -104,9 +109,12 @@ impl Default for Limits {
             fetch_bytes_max: 2 << 20,
             fetch_bytes_busy: 256 << 10,
             fetch_timeout: 2_000_000,
+            scrub_rate: 2_000_000,
+            scrub_rate_asked: 64_000_000,
+            scrub_interval: 86_400_000_000,
             disk_reserve_bytes: 256 << 20,
             away_after: 30_000_000,
-            disk_stall: 1_500_000,
+            disk_stall: 1_000_000,
             greeting_timeout: 10_000_000,
             leader_wait: 2_000_000,
             connections_max: 4096,

@@ -81,6 +81,8 @@ pub struct Env {
     pub standing: Standing,
     /// Every node of the cluster that is not this one.
     pub addresses: BTreeMap<NodeId, String>,
+    /// Those that answer questions about digests.
+    pub compares: BTreeSet<NodeId>,
     /// Batches on their way to disk and followers.
     pub batches: Pool,
     /// Some disk is almost full, our own or a live peer's: for status.
@@ -128,6 +130,7 @@ impl Env {
             advertise,
             standing: Standing::default(),
             addresses: BTreeMap::new(),
+            compares: BTreeSet::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
             disk_is_full: false,
             own_is_full: false,
@@ -229,7 +232,8 @@ impl Env {
             .key("incarnation", self.incarnation)
             .key("nonce", self.nonce)
             .key("address", &self.advertise)
-            .key("speaks", self.speaks);
+            .key("speaks", self.speaks)
+            .key("digests", 1);
         self.standing.write(hello).encode()
     }
 }

@@ -237,10 +237,15 @@ impl Node {
         // the matter.
         let limit = self.env.limits.connections_max;
         let is_crowded = self.env.conns.len() > limit - limit / 8;
-        if is_crowded && !matches!(request.verb.as_str(), "peer" | "join" | "status") {
+        if is_crowded
+            && !matches!(
+                request.verb.as_str(),
+                "peer" | "join" | "status" | "metrics"
+            )
+        {
             return Err(too_many_connections());
         }
-        if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status") {
+        if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status" | "metrics") {
             return Err(Refusal::new("shutting-down", crate::node::REMOVED));
         }
         match request.verb.as_str() {
@@ -305,9 +310,18 @@ impl Node {
                     log.on_lead_request(&mut self.env, conn, request);
                 }
             }
+            "scrub" => {
+                let id = self.log_named(request)?;
+                self.on_scrub_request(conn, request, id)?;
+            }
             "status" => {
                 request.allow(0, &[])?;
                 let line = self.status_line();
+                self.env.part(conn, line.as_bytes());
+            }
+            "metrics" => {
+                request.allow(0, &[])?;
+                let line = self.metrics_line();
                 self.env.part(conn, line.as_bytes());
             }
             "streams" => {
@@ -394,7 +408,7 @@ impl Node {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, scrub, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
                     ),
                 ));
             }

@@ -14,6 +14,7 @@ use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
 use crate::env::Env;
 use crate::greeting::Greeting;
+use crate::health::Board;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
@@ -27,6 +28,7 @@ mod moving;
 mod parting;
 pub(crate) use moving::REMOVED;
 mod removing;
+mod scrubbing;
 mod showing;
 mod splitting;
 mod versions;
@@ -39,6 +41,7 @@ use directing::{Directing, directory_members};
 use hosting::Creating;
 use moving::Move;
 use removing::Removing;
+use scrubbing::Scrubbing;
 use versions::Versioning;
 
 pub struct Node {
@@ -49,6 +52,7 @@ pub struct Node {
     pub(crate) creating: BTreeMap<LogId, Creating>,
     pub(crate) manifest: Manifest,
     pub(crate) peers: Peers,
+    pub(crate) board: Board,
     pub(crate) directory: Replica<Directory>,
     directing: Directing,
     versioning: Versioning,
@@ -63,6 +67,7 @@ pub struct Node {
     /// Logs that something happened to in this round.
     pub(crate) dirty: BTreeSet<LogId>,
     agenda: Agenda,
+    scrubbing: Scrubbing,
     pub(crate) write_path: String,
     last_round: Time,
     /// An answer about free space is owed.
@@ -138,6 +143,7 @@ impl Node {
             creating: BTreeMap::new(),
             manifest,
             peers: Peers::default(),
+            board: Board::default(),
             directory: Replica::new(
                 Directory {
                     speaks,
@@ -154,6 +160,7 @@ impl Node {
             join: None,
             dirty: BTreeSet::new(),
             agenda: Agenda::default(),
+            scrubbing: Scrubbing::default(),
             write_path,
             last_round: now,
             space_asked: false,
@@ -209,12 +216,14 @@ impl Node {
         self.advance_creating();
         self.advance_removing();
         self.save_stale_files();
+        self.begin_scrubs();
         for (id, log) in &mut self.logs {
             if log.break_late_links(&mut self.env) {
                 self.dirty.insert(*id);
             }
         }
         self.expire_greetings();
+        self.judge_health();
         self.tell_waiting();
         if !self.space_asked {
             self.space_asked = true;
@@ -297,13 +306,21 @@ impl Node {
             return;
         }
         self.waiting_told_at = self.env.now;
-        for why in self.waiting_for() {
+        for why in self.leaderless() {
             tracing::warn!("{why}");
         }
     }
 
     /// Sentences about what keeps this node from working; empty when nothing does.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
+        let mut waits = self.leaderless();
+        waits.extend(self.versions_wait());
+        waits.extend(self.refusals());
+        waits.extend(self.logs.values().filter_map(Log::scrub_warning));
+        waits
+    }
+
+    fn leaderless(&self) -> Vec<String> {
         let leaderless: Vec<&str> = self
             .logs
             .values()
@@ -321,11 +338,9 @@ impl Node {
         if silent.is_empty() {
             return vec![format!("no leader yet for {}", leaderless.join(", "))];
         }
-        vec![format!(
-            "waiting for {}: no leader for {}",
-            silent.join(" and "),
-            leaderless.join(", ")
-        )]
+        let leaderless = leaderless.join(", ");
+        let silent = silent.join(" and ");
+        vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
 
     fn heartbeat(&mut self) {
@@ -381,6 +396,7 @@ impl Node {
                 disk_version: self.env.disk_version,
                 members_version: self.directory.members.version,
                 parted: parted.clone(),
+                warnings: self.board.to_tell(self.env.now, self.env.identity.node, id),
             };
             self.peers.send(
                 &mut self.env,
@@ -463,6 +479,7 @@ impl Node {
             return;
         }
         self.counts.gaps += 1;
+        self.counts.gap_us = gap;
         tracing::warn!(
             milliseconds = gap / 1000,
             "this process did not run for a while"
@@ -587,6 +604,7 @@ impl Machine for Node {
             self.dial_join();
         }
         self.dirty.extend(self.agenda.due(now));
+        self.scrub();
         self.settle();
     }
 
@@ -599,6 +617,7 @@ impl Machine for Node {
             Some(self.peers.next_heartbeat),
             Some(self.next_tick),
             self.peers.next_judgement(&self.env),
+            self.scrub_deadline(),
         ];
         own.into_iter().chain([self.agenda.first()]).flatten().min()
     }

@@ -198,6 +198,16 @@ impl SimDisk {
         true
     }
 
+    /// Other bytes at rest. False if there are not so many.
+    pub(crate) fn overwrite(&mut self, path: &Path, offset: u64, bytes: &[u8]) -> bool {
+        let Ok(contents) = self.media.file(path) else {
+            return false;
+        };
+        let mut contents = contents.borrow_mut();
+        let place = contents.get_mut(offset as usize..offset as usize + bytes.len());
+        place.map(|place| place.copy_from_slice(bytes)).is_some()
+    }
+
     /// A new, empty disk in the same machine.
     pub(crate) fn lose_everything(&mut self) {
         self.last_writes.clear();

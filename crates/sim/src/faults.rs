@@ -66,6 +66,22 @@ impl World {
         self.disks[host.index()].flip(path, offset, bit)
     }
 
+    /// Puts other bytes at rest, with whatever checksums they have. False if there are not so many.
+    pub fn overwrite(
+        &mut self,
+        host: HostId,
+        path: impl AsRef<Path>,
+        offset: u64,
+        bytes: &[u8],
+    ) -> bool {
+        let (path, name) = (path.as_ref(), self.name(host));
+        self.line(format_args!(
+            "overwrite {name} {} at {offset}",
+            path.display()
+        ));
+        self.disks[host.index()].overwrite(path, offset, bytes)
+    }
+
     /// Its machine comes back with an empty disk. The process must not be running.
     pub fn lose_disk(&mut self, host: HostId) {
         assert!(!self.is_running(host), "crash it first");

@@ -61,6 +61,9 @@ pub struct Scenario {
     /// Somebody moves the leader of the first writer's log, now and then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moves: bool,
+    /// Nodes scrub all the time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub scrubs: bool,
     /// The harm begins when everything is set up and well.
     pub begin_well: bool,
     /// The third node is auxiliary in the log that clients create.
@@ -138,6 +141,7 @@ impl Scenario {
             follow_ppm: 200_000,
             trims: false,
             moves: false,
+            scrubs: false,
             begin_well: false,
             auxiliary: false,
             member_changes: 0,

@@ -7,6 +7,7 @@
 //!
 //! At the end all that was ever acknowledged is read back and compared, byte by byte.
 
+use std::fs;
 use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +33,7 @@ use crate::{quantity, show};
 const HELP: &str = "\
 kill: SIGKILL; the peers' connections break. stop: SIGSTOP; the process is there and says nothing.
 silent: its traffic ends without a word, as when a cable is pulled; nodes talk through proxies for
-that. Ends with 1 if anything that was acknowledged cannot be read back.
+that. disk-stall: its disk takes no write for 30 s, while its heartbeats go on. Ends with 1 if anything that was acknowledged cannot be read back.
 
 Example: twenty leaders killed
   logberg bench failover --times 20 --mode kill";
@@ -62,11 +63,23 @@ pub struct Arguments {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 enum Mode {
     Kill,
     Stop,
     Silent,
+    DiskStall,
+}
+
+impl Mode {
+    fn name(self) -> &'static str {
+        match self {
+            Mode::Kill => "kill",
+            Mode::Stop => "stop",
+            Mode::Silent => "silent",
+            Mode::DiskStall => "disk-stall",
+        }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -94,6 +107,7 @@ enum Cluster {
     Killed(LocalCluster),
     Paused(LocalCluster),
     Silenced(ProxiedCluster),
+    Stalled(LocalCluster),
 }
 
 /// What was written in one round: this much of this stream was acknowledged.
@@ -240,17 +254,24 @@ impl Cluster {
         if mode == Mode::Silent {
             return Ok(Cluster::Silenced(ProxiedCluster::start(directory, nodes)?));
         }
-        let cluster = LocalCluster::start(LocalOptions::new(directory, nodes))?;
+        let options = LocalOptions {
+            fault_files: mode == Mode::DiskStall,
+            ..LocalOptions::new(directory, nodes)
+        };
+        let cluster = LocalCluster::start(options)?;
         cluster.wait_ready(Duration::from_secs(30))?;
         Ok(match mode {
             Mode::Kill => Cluster::Killed(cluster),
+            Mode::DiskStall => Cluster::Stalled(cluster),
             _ => Cluster::Paused(cluster),
         })
     }
 
     fn addresses(&self) -> Vec<String> {
         match self {
-            Cluster::Killed(cluster) | Cluster::Paused(cluster) => cluster.addresses(),
+            Cluster::Killed(cluster) | Cluster::Paused(cluster) | Cluster::Stalled(cluster) => {
+                cluster.addresses()
+            }
             Cluster::Silenced(cluster) => cluster.addresses(),
         }
     }
@@ -263,6 +284,7 @@ impl Cluster {
                 cluster.silence(node);
                 Ok(())
             }
+            Cluster::Stalled(cluster) => inject(cluster, node, "write-delay-ms=30000\n"),
         }
     }
 
@@ -274,8 +296,18 @@ impl Cluster {
                 cluster.heal(node);
                 Ok(())
             }
+            Cluster::Stalled(cluster) => inject(cluster, node, ""),
         }
     }
+}
+
+fn inject(cluster: &LocalCluster, node: u32, faults: &str) -> Result<()> {
+    let path = cluster.fault_file(node);
+    // Never half a line: the node reads it at any time.
+    let aside = path.with_extension("new");
+    fs::write(&aside, faults)
+        .and_then(|()| fs::rename(&aside, &path))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// How many of the promised bytes are not there, or are others.
@@ -320,7 +352,7 @@ const HEADINGS: [&str; 6] = [
 impl Report {
     fn row(&self) -> Vec<String> {
         vec![
-            format!("{:?}", self.mode).to_lowercase(),
+            self.mode.name().to_owned(),
             self.times.to_string(),
             self.median_ms.to_string(),
             self.p90_ms.to_string(),
@@ -342,7 +374,7 @@ impl Report {
             x: Axis::linear("round"),
             y: Axis::linear("ms"),
             lines: vec![Line {
-                name: format!("{:?}", self.mode).to_lowercase(),
+                name: self.mode.name().to_owned(),
                 points: rounds.collect(),
             }],
         })?;

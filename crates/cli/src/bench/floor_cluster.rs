@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use linux::{Kernel, KernelConfig};
 
-use super::floor::Floor;
+use super::floor::{Floor, spares};
 use super::roles::Role;
 use crate::moving::MovingAndInk;
 use crate::show;
@@ -21,13 +21,15 @@ pub struct FloorCluster {
 }
 
 impl FloorCluster {
-    /// `quorum`: on so many of the processes a byte is durable before its ack.
+    /// `quorum`: on so many of the processes a byte is durable before its ack. `recycled`: so many
+    /// logs are written into files that were written before.
     ///
     /// Must be called on a thread that lives as long: the children end with it.
     pub fn start(
         directory: &Path,
         nodes: u32,
         quorum: u32,
+        recycled: u32,
         moving: &MovingAndInk,
     ) -> Result<FloorCluster> {
         let mut floor = FloorCluster {
@@ -40,6 +42,7 @@ impl FloorCluster {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["bench", "floor-node", "--data"]);
             command.arg(directory.join(format!("floor-{id}")));
+            command.args(["--recycled", &recycled.to_string()]);
             command.args(moving.arguments());
             if id == nodes && !followers.is_empty() {
                 command.args(["--followers", &followers.join(",")]);
@@ -99,6 +102,7 @@ pub fn serve_floor(
     directory: PathBuf,
     followers: Vec<String>,
     quorum: usize,
+    recycled: u32,
     moving: MovingAndInk,
 ) -> Result<()> {
     if quorum == 0 || quorum > followers.len() + 1 {
@@ -109,7 +113,6 @@ pub fn serve_floor(
     }
     linux::die_with_parent().context("cannot be tied to the starting process")?;
     linux::raise_file_limit().context("cannot raise the limit on open files")?;
-    std::fs::create_dir_all(&directory)?;
     let config = KernelConfig {
         mover: moving.moving.mover.unwrap_or_default(),
         ink: moving.ink.unwrap_or_default(),
@@ -117,11 +120,12 @@ pub fn serve_floor(
     };
     let mut kernel = Kernel::new(config).context("cannot set up the event loop")?;
     kernel.disk().create_directory(&directory)?;
+    let written = spares::write(&directory, recycled)?;
     let address = kernel
         .bind("127.0.0.1:0")
         .context("cannot listen")?
         .to_string();
-    let mut floor = Floor::new(address.clone(), followers, quorum, directory);
+    let mut floor = Floor::new(address.clone(), followers, quorum, directory, written);
     show::print(&address)?;
     kernel.run(&mut floor).context("the event loop failed")?;
     match floor.has_failed() {

@@ -50,7 +50,7 @@ struct Report {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Writes {
+pub struct Writes {
     pub path: &'static str,
     pub bytes: usize,
     pub p50_ms: f64,
@@ -127,7 +127,17 @@ pub(super) fn durable_writes(
 
 fn write_file(path: &Path, bytes: usize, direct: bool, length: Duration) -> Result<Option<Writes>> {
     let file = File::create_new(path).context("cannot make a file")?;
-    if direct && fcntl_setfl(&file, OFlags::DIRECT).is_err() {
+    write_blocks(&file, bytes, direct, length)
+}
+
+/// One block after the other, growing the file, each durable before the next.
+pub fn write_blocks(
+    file: &File,
+    bytes: usize,
+    direct: bool,
+    length: Duration,
+) -> Result<Option<Writes>> {
+    if direct && fcntl_setfl(file, OFlags::DIRECT).is_err() {
         return Ok(None);
     }
     let mut buffer = Buffer::new(bytes);
@@ -150,7 +160,7 @@ fn write_file(path: &Path, bytes: usize, direct: bool, length: Duration) -> Resu
             Err(error) => return Err(error).context("a write failed"),
         }
         if !direct {
-            fdatasync(&file).context("fdatasync failed")?;
+            fdatasync(file).context("fdatasync failed")?;
         }
         micros.saturating_record(since.elapsed().as_micros().max(1) as u64);
         offset += bytes as u64;

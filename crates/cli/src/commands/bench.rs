@@ -54,6 +54,8 @@ struct FloorNode {
     followers: Vec<String>,
     #[arg(long, default_value_t = 1)]
     quorum: usize,
+    #[arg(long, default_value_t = 0)]
+    recycled: u32,
     #[command(flatten)]
     moving: MovingAndInk,
 }
@@ -76,7 +78,8 @@ impl Arguments {
             Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
             Bench::FloorNode(node) => {
-                bench::serve_floor(node.data, node.followers, node.quorum, node.moving)
+                let FloorNode { data, followers, quorum, .. } = node;
+                bench::serve_floor(data, followers, quorum, node.recycled, node.moving)
             }
         }
     }

@@ -124,6 +124,10 @@ impl Conversation {
                     stale,
                 )
             }
+            Request::Scrub { .. } => self.refuse(Refusal::new(
+                Code::BadRequest,
+                "Nothing lies on disks here.",
+            )),
             Request::Trim { .. } | Request::Retain { .. } => {
                 self.refuse(Refusal::new(Code::BadRequest, "Nothing is trimmed here."))
             }
@@ -144,6 +148,7 @@ impl Conversation {
                 };
                 self.ok(&streams)
             }
+            Request::Metrics => self.ok(&serde_json::json!({})),
             Request::Logs => {
                 let logs: Vec<_> = self.logs();
                 self.ok(&logs)

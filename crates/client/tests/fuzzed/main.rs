@@ -1,6 +1,7 @@
 //! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree.
 
 mod answers;
+mod backups;
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
@@ -8,4 +9,9 @@ mod replay;
 #[test]
 fn answers_of_the_corpus() {
     replay::replay("answers", answers::check);
+}
+
+#[test]
+fn backups_of_the_corpus() {
+    replay::replay("backups", backups::check);
 }

@@ -27,6 +27,7 @@ use thiserror::Error;
 use super::codec::{self, DecodeError, Encode, Reader};
 use super::record::PAYLOAD_BYTES_MAX;
 use crate::LogId;
+use crate::health::{TOLD_MAX, Told};
 use crate::version::{Speaks, Unspoken};
 
 pub const CONTROL_PREFIX: usize = 24;
@@ -50,6 +51,8 @@ pub enum Frame {
     Heartbeat(Heartbeat),
     FetchBytes(FetchBytes),
     BytesNotHere(BytesNotHere),
+    AskDigest(AskDigest),
+    TellDigest(TellDigest),
 }
 
 /// One per pair of nodes, for all their logs.
@@ -67,6 +70,8 @@ pub struct Heartbeat {
     /// more in which log that it leads.
     pub members_version: u64,
     pub parted: Vec<(LogId, NodeId)>,
+    /// The sender's, and those of nodes that the receiver does not hear.
+    pub warnings: Vec<Told>,
 }
 
 /// Asks for the stream's bytes `from..to`, for storing as bytes only.
@@ -87,6 +92,39 @@ pub struct BytesNotHere {
     pub stream: StreamName,
     pub from: StreamPosition,
 }
+
+/// Asks what the stream's bytes `from..to` come to on the receiver's disk. Only for peers whose greeting
+/// said that they answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AskDigest {
+    pub log: LogId,
+    pub request: u64,
+    pub stream: StreamName,
+    pub from: StreamPosition,
+    pub to: StreamPosition,
+}
+
+/// The answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TellDigest {
+    pub log: LogId,
+    pub request: u64,
+    pub found: Examined,
+}
+
+/// What reading a piece of a stream from the disk came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Examined {
+    /// Every record in it is sound.
+    Digest(Digest),
+    /// Some of it is not held, and what is held is sound.
+    NotHere,
+    /// A record could not be read, or its checksum is wrong.
+    Damaged,
+}
+
+/// A question is about so many bytes at most.
+pub const PIECE_BYTES_MAX: u64 = 1 << 20;
 
 /// A control frame's first bytes, checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -172,6 +210,8 @@ const ENGINE: u8 = 1;
 const HEARTBEAT: u8 = 2;
 const FETCH_BYTES: u8 = 3;
 const BYTES_NOT_HERE: u8 = 4;
+const ASK_DIGEST: u8 = 5;
+const TELL_DIGEST: u8 = 6;
 
 const PROPOSE: u8 = 1;
 const BYTES: u8 = 2;
@@ -199,6 +239,18 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
             missing.stream.put(&mut out);
             missing.from.put(&mut out);
             (BYTES_NOT_HERE, missing.log)
+        }
+        Frame::AskDigest(ask) => {
+            ask.request.put(&mut out);
+            ask.stream.put(&mut out);
+            ask.from.put(&mut out);
+            ask.to.put(&mut out);
+            (ASK_DIGEST, ask.log)
+        }
+        Frame::TellDigest(told) => {
+            told.request.put(&mut out);
+            told.found.put(&mut out);
+            (TELL_DIGEST, told.log)
         }
     };
     let body = &out[CONTROL_PREFIX..];
@@ -285,6 +337,25 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
             request: u64::parse(from)?,
             stream: StreamName::parse(from)?,
             from: StreamPosition::parse(from)?,
+        }),
+        ASK_DIGEST => {
+            let ask = AskDigest {
+                log: prefix.log,
+                request: u64::parse(from)?,
+                stream: StreamName::parse(from)?,
+                from: StreamPosition::parse(from)?,
+                to: StreamPosition::parse(from)?,
+            };
+            let length = ask.to.0.checked_sub(ask.from.0);
+            if !length.is_some_and(|length| (1..=PIECE_BYTES_MAX).contains(&length)) {
+                return Err(FrameError::Invalid("a digest of nothing, or of too much"));
+            }
+            Frame::AskDigest(ask)
+        }
+        TELL_DIGEST => Frame::TellDigest(TellDigest {
+            log: prefix.log,
+            request: u64::parse(from)?,
+            found: Examined::parse(from)?,
         }),
         unknown => return Err(FrameError::Kind(unknown)),
     };
@@ -501,8 +572,29 @@ impl Encode for LogId {
     }
 }
 
+impl Encode for Examined {
+    const BYTES_MIN: usize = 5;
+    fn put(&self, out: &mut Vec<u8>) {
+        let (kind, digest) = match self {
+            Examined::Digest(digest) => (1u8, digest.0),
+            Examined::NotHere => (2, 0),
+            Examined::Damaged => (3, 0),
+        };
+        kind.put(out);
+        digest.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Examined, DecodeError> {
+        match (u8::parse(from)?, u32::parse(from)?) {
+            (1, digest) => Ok(Examined::Digest(Digest(digest))),
+            (2, 0) => Ok(Examined::NotHere),
+            (3, 0) => Ok(Examined::Damaged),
+            _ => Err(DecodeError::Invalid("what was examined")),
+        }
+    }
+}
+
 impl Encode for Heartbeat {
-    const BYTES_MIN: usize = 41;
+    const BYTES_MIN: usize = 45;
     fn put(&self, out: &mut Vec<u8>) {
         self.round.put(out);
         self.answers.put(out);
@@ -511,6 +603,7 @@ impl Encode for Heartbeat {
         self.disk_version.put(out);
         self.members_version.put(out);
         self.parted.put(out);
+        self.warnings.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Heartbeat, DecodeError> {
         let heartbeat = Heartbeat {
@@ -521,6 +614,7 @@ impl Encode for Heartbeat {
             disk_version: u8::parse(from)?,
             members_version: u64::parse(from)?,
             parted: Vec::parse(from)?,
+            warnings: Vec::parse(from)?,
         };
         let is_status = |message: &Message| {
             matches!(
@@ -531,6 +625,35 @@ impl Encode for Heartbeat {
         if !heartbeat.entries.iter().all(|(_, entry)| is_status(entry)) {
             return Err(DecodeError::Invalid("a heartbeat's entry"));
         }
+        if heartbeat.warnings.len() > TOLD_MAX {
+            return Err(DecodeError::TooLong("a heartbeat's list of warnings"));
+        }
         Ok(heartbeat)
+    }
+}
+
+impl Encode for Told {
+    const BYTES_MIN: usize = 30;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.by.put(out);
+        self.code.put(out);
+        self.about.put(out);
+        self.with.put(out);
+        self.log.put(out);
+        self.logs.put(out);
+        self.amount.put(out);
+        self.is_active.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Told, DecodeError> {
+        Ok(Told {
+            by: NodeId::parse(from)?,
+            code: u8::parse(from)?,
+            about: NodeId::parse(from)?,
+            with: NodeId::parse(from)?,
+            log: LogId::parse(from)?,
+            logs: u32::parse(from)?,
+            amount: u64::parse(from)?,
+            is_active: bool::parse(from)?,
+        })
     }
 }

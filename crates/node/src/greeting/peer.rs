@@ -105,6 +105,10 @@ impl Node {
         match request.require("kind")? {
             "control" => {
                 self.peers.get_or_add(from).speaks = Some(speaks);
+                match request.get("digests") {
+                    Some("1") => self.env.compares.insert(from),
+                    _ => self.env.compares.remove(&from),
+                };
                 if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
                     self.controls.remove(&old);
                     self.env.close(old);
@@ -207,6 +211,8 @@ impl Node {
             Frame::Heartbeat(heartbeat) => {
                 self.on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
+                let own = self.env.identity.node;
+                self.board.on_told(now, own, peer, &heartbeat.warnings);
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);
                 state.on_heartbeat(
@@ -235,6 +241,18 @@ impl Node {
                 self.dirty.insert(fetch.log);
                 if let Some(log) = self.logs.get_mut(&fetch.log) {
                     log.on_fetch_request(&mut self.env, peer, fetch);
+                }
+            }
+            Frame::AskDigest(ask) => {
+                self.dirty.insert(ask.log);
+                if let Some(log) = self.logs.get_mut(&ask.log) {
+                    log.on_ask_digest(&mut self.env, peer, &ask);
+                }
+            }
+            Frame::TellDigest(told) => {
+                self.dirty.insert(told.log);
+                if let Some(log) = self.logs.get_mut(&told.log) {
+                    log.on_tell_digest(&mut self.env, peer, &told);
                 }
             }
             Frame::BytesNotHere(answer) => {

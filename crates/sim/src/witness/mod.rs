@@ -125,6 +125,11 @@ impl Witness {
                 .keep(|log| node.log_views().any(|view| view.id == log));
             for view in node.log_views() {
                 check_awake(now, &view);
+                assert!(
+                    view.counts.scrub_differences == 0,
+                    "I6: a scrub of {} sees other bytes of a stream on another node",
+                    view.name
+                );
                 self.look(host, &view);
             }
             self.check_versions(host, node, world);

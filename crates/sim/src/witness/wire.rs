@@ -63,7 +63,10 @@ impl Witness {
                     self.on_heartbeat(host, &heartbeat);
                     beats = true;
                 }
-                Frame::FetchBytes(_) | Frame::BytesNotHere(_) => {}
+                Frame::FetchBytes(_)
+                | Frame::BytesNotHere(_)
+                | Frame::AskDigest(_)
+                | Frame::TellDigest(_) => {}
             }
             rest = after;
         }

@@ -14,7 +14,7 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 46] = [
+const EVENTS: [&str; 48] = [
     "elections",
     "duels",
     "casting-votes",
@@ -38,6 +38,8 @@ const EVENTS: [&str; 46] = [
     "auxiliaries-released",
     "trims",
     "files-reused",
+    "scrubs",
+    "rot-found-by-scrubs",
     "disk-failures",
     "disk-stalls",
     "disk-full",
@@ -161,6 +163,8 @@ impl Coverage {
         self.add("auxiliaries-released", counts.releases);
         self.add("trims", counts.trims);
         self.add("files-reused", counts.files_reused);
+        self.add("scrubs", counts.scrub_passes);
+        self.add("rot-found-by-scrubs", counts.scrub_damaged);
         self.add("disk-failures", counts.disk_failures);
         self.add("disk-stalls", counts.disk_stalls);
         self.add("torn-tails", counts.torn_tails);

@@ -47,6 +47,7 @@ pub fn draw(seed: u64) -> Scenario {
         // Whoever trims a log trims it for all who write to it.
         trims: writers == 1 && seed % 3 == 1,
         moves: seed % 5 == 2,
+        scrubs: seed % 4 == 3,
         // One of too few must not lose what the others do not have yet.
         begin_well: damaged || loses_disk || random.coin(),
         harm_us: 2_000_000 << random.below(4),

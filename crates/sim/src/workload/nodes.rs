@@ -42,6 +42,11 @@ pub fn small_limits() -> Limits {
 /// A cluster that bootstraps and joins by itself, with the scenario's clients.
 pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
     let mut limits = small_limits();
+    if scenario.scrubs {
+        // The first comes half a second after its leader.
+        limits.scrub_interval = 12_000_000;
+        limits.scrub_rate = 5_000_000;
+    }
     let upgrade = scenario.upgrade.as_ref();
     let programs = upgrade.map(|upgrade| {
         limits.version_settle = upgrade.settle_us;

@@ -2,6 +2,7 @@
 //! the list, with the tests at other levels.
 
 mod caller;
+mod small_writes;
 mod stage;
 
 mod auxiliary;
@@ -9,8 +10,10 @@ mod clients;
 mod durability;
 mod elections;
 mod gray;
+mod health;
 mod logs;
 mod reconfiguration;
 mod recovery;
+mod scrub;
 mod trims;
 mod versions;

@@ -19,6 +19,8 @@ pub struct Settings {
     pub listen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
     #[serde(default)]
     pub bootstrap: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -31,6 +33,8 @@ pub struct Settings {
     pub kind: Option<NodeKind>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub catch_up_rate: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scrub_rate: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub disk_reserve: Option<u64>,
     /// In seconds.
@@ -64,12 +68,14 @@ impl Settings {
             data: self.data.clone(),
             advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
             listen: Some(listen),
+            admin: self.admin.clone(),
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),
             zone: self.zone.clone(),
             kind: Some(self.kind.unwrap_or_default()),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
+            scrub_rate: Some(self.scrub_rate.unwrap_or(limits.scrub_rate)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
             version_settle: Some(
                 self.version_settle

@@ -1,0 +1,149 @@
+//! `logberg doctor`: what of a machine a node would suffer from, before it does.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result};
+use clap::Args;
+use serde::Serialize;
+
+use crate::arguments::Global;
+use crate::bench::watch::Watch;
+use crate::exit::{Failure, Kind};
+use crate::show;
+
+mod disk;
+mod system;
+
+/// Check this machine, and the disk of a directory, before a node runs here
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Looks at the limits of this process, at what the kernel is set to, and at the file system of DIR, where
+it writes a file of some megabytes for two seconds and removes it; a node may be running there. Each
+line is `ok`, `better` (it works, and would with less delay or risk if changed) or `must`, with the
+command that changes it. Limits are those of the shell that asks: a service has those of its unit.
+Ends with 1 if something must be changed, and with 0 otherwise.
+
+Example:
+  logberg doctor /var/lib/logberg
+  logberg doctor --json | jq '.checks[] | select(.verdict != \"ok\")'")]
+pub struct Arguments {
+    /// Where the node's data is to be, or the nearest directory above it that is there
+    #[arg(value_name = "DIR", default_value = ".")]
+    directory: PathBuf,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Verdict {
+    Ok,
+    Better,
+    Must,
+}
+
+/// What one look came to.
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    verdict: Verdict,
+    found: String,
+    /// What to do, where something is to be done.
+    change: Option<String>,
+}
+
+impl Finding {
+    fn ok(check: &'static str, found: impl Into<String>) -> Finding {
+        let found = found.into();
+        Finding { check, verdict: Verdict::Ok, found, change: None }
+    }
+
+    fn better(check: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
+        let change = Some(change.into());
+        Finding { verdict: Verdict::Better, change, ..Finding::ok(check, found) }
+    }
+
+    fn must(check: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
+        Finding { verdict: Verdict::Must, ..Finding::better(check, found, change) }
+    }
+}
+
+#[derive(Serialize)]
+struct Report<'a> {
+    ok: bool,
+    directory: &'a Path,
+    checks: &'a [Finding],
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let directory = nearest(&self.directory)?;
+        // The disk is timed twice, and nothing else takes time.
+        let watch = Watch::new(3);
+        watch.says("limits and settings");
+        let mut checks = system::checks();
+        watch.step(1);
+        checks.extend(disk::checks(&directory, &watch));
+        drop(watch);
+        let needed = checks.iter().filter(|c| c.verdict == Verdict::Must).count();
+        match global.json {
+            true => show::print_json(&Report { ok: needed == 0, directory: &directory, checks: &checks })?,
+            false => show::print(render(&checks))?,
+        }
+        match needed {
+            0 => Ok(()),
+            1 => Err(Failure::new(Kind::Failure, "1 thing must be changed before a node runs here").into()),
+            more => {
+                let sentence = format!("{more} things must be changed before a node runs here");
+                Err(Failure::new(Kind::Failure, sentence).into())
+            }
+        }
+    }
+}
+
+/// The directory, or the nearest above it: a node makes what is missing.
+fn nearest(wanted: &Path) -> Result<PathBuf> {
+    let whole = std::path::absolute(wanted).with_context(|| format!("{} is no path", wanted.display()))?;
+    let there = whole.ancestors().find(|path| path.exists());
+    let there = there.with_context(|| format!("nothing of {} exists", whole.display()))?;
+    match there.is_dir() {
+        true => Ok(there.to_owned()),
+        false => {
+            let sentence = format!("{} is no directory: name the one for the node's data", there.display());
+            Err(Failure::new(Kind::NotFound, sentence).into())
+        }
+    }
+}
+
+fn render(checks: &[Finding]) -> String {
+    let mut lines = Vec::new();
+    for Finding { check, verdict, found, change } in checks {
+        let word = match verdict {
+            Verdict::Ok => "ok    ",
+            Verdict::Better => "better",
+            Verdict::Must => "MUST  ",
+        };
+        lines.push(format!("{word}  {check}: {found}"));
+        lines.extend(change.iter().map(|change| format!("        {change}")));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_exist_yet_is_judged_by_what_is_above_it() {
+        let place = tempfile::tempdir().expect("a place");
+        let wanted = place.path().join("a/b");
+        assert_eq!(nearest(&wanted).expect("there is one above"), place.path());
+        let file = place.path().join("file");
+        std::fs::write(&file, "x").expect("room");
+        assert!(nearest(&file).is_err());
+    }
+
+    #[test]
+    fn a_change_stands_below_what_it_changes() {
+        let checks = [Finding::ok("a", "fine"), Finding::must("b", "bad", "do this")];
+        assert_eq!(render(&checks), "ok      a: fine\nMUST    b: bad\n        do this");
+    }
+}

@@ -1,0 +1,157 @@
+//! `logberg restore`: a new log from a backup.
+
+use std::path::PathBuf;
+
+use anyhow::{Error, Result};
+use clap::{Args, ValueEnum};
+use client::backup::{RestoreError, RestoreOptions, Restored};
+use serde::Serialize;
+
+use super::backup::{bar, of_wrong, open};
+use crate::arguments::Global;
+use crate::exit::{Failure, Kind};
+use crate::{quantity, show};
+
+/// Make a new log, of this or another cluster, from a backup
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The whole backup is checked before anything is made. The new log has the same streams in the same order,
+with the same labels, bytes, ends and positions; they have new names, which are told, since names say
+which node opened a stream. What was trimmed stays trimmed: zeros are written in its place and trimmed, so
+that positions are kept, unless --positions shift leaves that out.
+
+Not kept are names, slots, and the chain of a stream that went on from one that was trimmed. What the log's
+retention was is set at the end. If restoring stops in the middle, the new log holds a part: delete
+it with `logberg log delete`, and begin again.
+
+Example:
+  logberg restore main.lbb --log main-again
+  logberg restore /backup/main --log main --server other:7117")]
+pub struct Arguments {
+    /// What `logberg backup` made
+    #[arg(value_name = "FILE|DIR")]
+    from: PathBuf,
+    /// The log to make; the name that it had, if not given
+    #[arg(long, value_name = "NAME")]
+    log: Option<String>,
+    /// The nodes that host it; all, if not given
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    members: Vec<u64>,
+    /// keep the positions behind what was trimmed, or shift them to 0 [default: keep, if that takes less
+    /// than 1 GiB of zeros]
+    #[arg(long, value_name = "HOW")]
+    positions: Option<Positions>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Positions {
+    Keep,
+    Shift,
+}
+
+/// More zeros than this are written only if somebody asks for them.
+const FILL_BYTES_MAX: u64 = 1 << 30;
+
+#[derive(Serialize)]
+struct Outcome<'a> {
+    log: &'a str,
+    streams: u64,
+    bytes: u64,
+    filled_bytes: u64,
+    chains_cut: u64,
+    streams_split: u64,
+    streams_shifted: u64,
+    names: Vec<Renamed<'a>>,
+}
+
+#[derive(Serialize)]
+struct Renamed<'a> {
+    was: &'a str,
+    is: &'a str,
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let backup = open(&self.from)?;
+        let header = backup.newest().map_err(of_wrong)?;
+        let fill: u64 = header.streams.iter().map(|saved| saved.info.trimmed).sum();
+        if self.positions.is_none() && fill > FILL_BYTES_MAX {
+            let sentence = format!(
+                "{} of zeros would be written and trimmed to keep positions: say --positions keep if that is meant, or --positions shift",
+                quantity::shown(fill)
+            );
+            return Err(Failure::usage(sentence).into());
+        }
+        let options = RestoreOptions {
+            log: self.log.unwrap_or_else(|| header.log.clone()),
+            members: self.members,
+            shift: self.positions == Some(Positions::Shift),
+        };
+        let bar = bar(global, "checked and restored");
+        let restored = global.client().restore(&backup, &options, |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        });
+        bar.finish_and_clear();
+        let restored = restored.map_err(|error| self::failed(error, &options.log))?;
+        match global.json {
+            true => show::print_json(&outcome(&restored)),
+            false => show::print(render(&restored)),
+        }
+    }
+}
+
+fn failed(error: RestoreError, log: &str) -> Error {
+    match error {
+        RestoreError::Wrong(wrong) => of_wrong(wrong),
+        RestoreError::Admin(error @ client::AdminError::Exists { .. }) => {
+            let sentence = format!("{error}: restore to another name with --log, or delete that one first");
+            Failure::new(Kind::Refused, sentence).into()
+        }
+        RestoreError::Admin(error) => Error::new(error).context(begun(log)),
+        RestoreError::Append(error) => Error::new(error).context(begun(log)),
+        RestoreError::Other(why) => Failure::new(Kind::Failure, format!("{}: {why}", begun(log))).into(),
+    }
+}
+
+fn begun(log: &str) -> String {
+    format!("{log} may hold a part of the backup: delete it with `logberg log delete {log} --yes`, and begin again")
+}
+
+fn outcome(restored: &Restored) -> Outcome<'_> {
+    Outcome {
+        log: &restored.log,
+        streams: restored.streams,
+        bytes: restored.bytes,
+        filled_bytes: restored.filled_bytes,
+        chains_cut: restored.lost.chains_cut,
+        streams_split: restored.lost.streams_split,
+        streams_shifted: restored.lost.streams_shifted,
+        names: restored.names.iter().map(|(was, is)| Renamed { was, is }).collect(),
+    }
+}
+
+fn render(restored: &Restored) -> String {
+    let mut lines = vec![format!(
+        "log {} holds {} in {} stream(s)",
+        restored.log,
+        quantity::shown(restored.bytes),
+        restored.streams
+    )];
+    let mut table = show::table(&["WAS", "IS"]);
+    for (was, is) in &restored.names {
+        table.add_row([was, is]);
+    }
+    lines.push(show::lines(&table));
+    let lost = &restored.lost;
+    for (count, what) in [
+        (lost.chains_cut, "begin chains of their own: what they continued was trimmed"),
+        (lost.streams_split, "came in several pieces that continue each other: leaders changed meanwhile"),
+        (lost.streams_shifted, "stand at lower positions, by what was trimmed of them"),
+    ] {
+        if count > 0 {
+            lines.push(format!("{count} stream(s) {what}"));
+        }
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,386 @@
+//! One part of a backup, byte by byte.
+//!
+//! ```text
+//! header    0 ┬ magic "LBbackup" ─ version u32 ─ length u32 ─ crc32c of the 16 bytes before and of the JSON u32
+//!          20 ┴ JSON
+//! piece     0 ┬ magic "LBpc" ─ stream's place in the header u32 ─ position u64 ─ length u32
+//!          20 ┼ crc32c of the payload u32 ─ crc32c of the 24 bytes before u32
+//!          28 ┴ payload
+//! trailer   0 ┬ magic "LBnd" ─ pieces u64 ─ bytes u64 ─ sha256 of all before the trailer 32
+//!          52 ┴ crc32c of the 52 bytes before u32, and the end of the file
+//! ```
+//!
+//! Everything is little endian. Without its trailer a file is no backup: it is written last, and before
+//! the file gets its name.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+
+use crate::admin::StreamInfo;
+
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Of one piece.
+pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
+
+const MAGIC: &[u8; 8] = b"LBbackup";
+const PIECE: &[u8; 4] = b"LBpc";
+const TRAILER: &[u8; 4] = b"LBnd";
+const PREFIX_BYTES: usize = 20;
+const PIECE_BYTES: usize = 28;
+const TRAILER_BYTES: usize = 56;
+/// A log's table of streams fits into it.
+const JSON_BYTES_MAX: u32 = 128 << 20;
+
+/// What tells one part from all others: the sha256 of its bytes.
+pub type Identity = [u8; 32];
+
+/// What a part is of.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Header {
+    pub cluster: String,
+    pub log: String,
+    pub log_id: u64,
+    /// What the cluster kept of the log: `forever`, `10GiB,7d`.
+    pub retention: String,
+    /// Counts the parts from 1.
+    pub part: u64,
+    /// The identity of the part before, in hex.
+    pub after: Option<String>,
+    /// In UTC, for people.
+    pub made_at: String,
+    /// All that were in the log then, in the order of opening.
+    pub streams: Vec<Saved>,
+}
+
+/// A stream, and how much of it is in this part: `from..length`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Saved {
+    #[serde(flatten)]
+    pub info: StreamInfo,
+    pub from: u64,
+}
+
+/// What is wrong with a backup.
+#[derive(Debug, thiserror::Error)]
+pub enum BackupError {
+    #[error("it is no backup")]
+    NotABackup,
+    #[error(
+        "it is of version {found} and this program reads {FORMAT_VERSION}: use a newer program"
+    )]
+    OtherVersion { found: u32 },
+    #[error("it ends before its end, at byte {at}: it was never finished, or it was cut")]
+    Unfinished { at: u64 },
+    #[error("it is damaged at byte {at}: {what}")]
+    Damaged { at: u64, what: &'static str },
+    #[error("{0}")]
+    Set(String),
+    #[error("reading failed: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// Writes one part.
+pub struct PartWriter<W> {
+    to: W,
+    sha: Sha256,
+    header: Header,
+    /// Where the next byte belongs.
+    stream: usize,
+    position: u64,
+    pieces: u64,
+    bytes: u64,
+}
+
+impl<W: Write> PartWriter<W> {
+    pub fn new(to: W, header: Header) -> io::Result<PartWriter<W>> {
+        let json = serde_json::to_vec(&header)?;
+        let length = u32::try_from(json.len())
+            .ok()
+            .filter(|length| *length <= JSON_BYTES_MAX);
+        let length =
+            length.ok_or_else(|| io::Error::other("the log has too many streams for a backup"))?;
+        let mut prefix = Vec::with_capacity(PREFIX_BYTES);
+        prefix.extend_from_slice(MAGIC);
+        prefix.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        prefix.extend_from_slice(&length.to_le_bytes());
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&prefix), &json);
+        prefix.extend_from_slice(&checksum.to_le_bytes());
+        let mut writer = PartWriter {
+            to,
+            sha: Sha256::new(),
+            header,
+            stream: 0,
+            position: 0,
+            pieces: 0,
+            bytes: 0,
+        };
+        writer.put(&prefix)?;
+        writer.put(&json)?;
+        writer.skip_full();
+        Ok(writer)
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.sha.update(bytes);
+        self.to.write_all(bytes)
+    }
+
+    /// To the next stream of which something is owed.
+    fn skip_full(&mut self) {
+        while let Some(saved) = self.header.streams.get(self.stream) {
+            self.position = self.position.max(saved.from);
+            if self.position < saved.info.length {
+                return;
+            }
+            self.stream += 1;
+            self.position = 0;
+        }
+    }
+
+    /// The next bytes: of that stream, from that position on, so many. None once all are there.
+    pub fn wants(&self) -> Option<(&Saved, u64, u64)> {
+        let saved = self.header.streams.get(self.stream)?;
+        Some((saved, self.position, saved.info.length - self.position))
+    }
+
+    /// What [`PartWriter::wants`] asked for, or its beginning.
+    pub fn write(&mut self, payload: &[u8]) -> io::Result<()> {
+        let room = self.wants().map_or(0, |(_, _, count)| count);
+        if payload.is_empty() || payload.len() > PAYLOAD_BYTES_MAX || payload.len() as u64 > room {
+            return Err(io::Error::other("a piece that does not belong there"));
+        }
+        let mut head = Vec::with_capacity(PIECE_BYTES);
+        head.extend_from_slice(PIECE);
+        head.extend_from_slice(&(self.stream as u32).to_le_bytes());
+        head.extend_from_slice(&self.position.to_le_bytes());
+        head.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        head.extend_from_slice(&crc32c::crc32c(payload).to_le_bytes());
+        head.extend_from_slice(&crc32c::crc32c(&head).to_le_bytes());
+        self.put(&head)?;
+        self.put(payload)?;
+        self.pieces += 1;
+        self.bytes += payload.len() as u64;
+        self.position += payload.len() as u64;
+        self.skip_full();
+        Ok(())
+    }
+
+    /// Writes the trailer. Fails if not all that was owed is there.
+    pub fn finish(mut self) -> io::Result<(W, Identity)> {
+        if self.wants().is_some() {
+            return Err(io::Error::other("bytes are missing from this backup"));
+        }
+        let identity: Identity = self.sha.clone().finalize().into();
+        let mut trailer = Vec::with_capacity(TRAILER_BYTES);
+        trailer.extend_from_slice(TRAILER);
+        trailer.extend_from_slice(&self.pieces.to_le_bytes());
+        trailer.extend_from_slice(&self.bytes.to_le_bytes());
+        trailer.extend_from_slice(&identity);
+        trailer.extend_from_slice(&crc32c::crc32c(&trailer).to_le_bytes());
+        self.to.write_all(&trailer)?;
+        self.to.flush()?;
+        Ok((self.to, identity))
+    }
+}
+
+/// Reads one part, and believes nothing of it unchecked.
+pub struct PartReader<R> {
+    from: R,
+    sha: Sha256,
+    header: Header,
+    at: u64,
+    stream: usize,
+    position: u64,
+    pieces: u64,
+    bytes: u64,
+}
+
+impl<R: Read> PartReader<R> {
+    pub fn open(from: R) -> Result<PartReader<R>, BackupError> {
+        let mut reader = PartReader {
+            from,
+            sha: Sha256::new(),
+            header: Header::default(),
+            at: 0,
+            stream: 0,
+            position: 0,
+            pieces: 0,
+            bytes: 0,
+        };
+        let prefix: [u8; PREFIX_BYTES] = match reader.take_array() {
+            Ok(prefix) => prefix,
+            // Too short for the beginning of one.
+            Err(BackupError::Unfinished { .. }) => return Err(BackupError::NotABackup),
+            Err(error) => return Err(error),
+        };
+        if &prefix[..8] != MAGIC {
+            return Err(BackupError::NotABackup);
+        }
+        let version = u32_at(&prefix, 8);
+        if version != FORMAT_VERSION {
+            return Err(BackupError::OtherVersion { found: version });
+        }
+        let length = u32_at(&prefix, 12);
+        if length > JSON_BYTES_MAX {
+            return Err(reader.damaged("its list of streams is too long"));
+        }
+        let json = reader.take_vec(u64::from(length))?;
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&prefix[..16]), &json);
+        if checksum != u32_at(&prefix, 16) {
+            return Err(reader.damaged("the header's checksum is wrong"));
+        }
+        reader.sha.update(prefix);
+        reader.sha.update(&json);
+        let header: Result<Header, _> = serde_json::from_slice(&json);
+        reader.header = header.map_err(|_| reader.damaged("its header is not understood"))?;
+        let fits =
+            |saved: &Saved| saved.info.trimmed <= saved.from && saved.from <= saved.info.length;
+        if !reader.header.streams.iter().all(fits) || reader.header.part == 0 {
+            return Err(reader.damaged("its header contradicts itself"));
+        }
+        reader.skip_full();
+        Ok(reader)
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// So many bytes of the file were read and are sound.
+    pub fn at(&self) -> u64 {
+        self.at
+    }
+
+    fn damaged(&self, what: &'static str) -> BackupError {
+        BackupError::Damaged { at: self.at, what }
+    }
+
+    fn take_vec(&mut self, length: u64) -> Result<Vec<u8>, BackupError> {
+        // It grows with what is there, not with what is claimed.
+        let mut bytes = Vec::new();
+        self.from.by_ref().take(length).read_to_end(&mut bytes)?;
+        self.at += bytes.len() as u64;
+        match bytes.len() as u64 == length {
+            true => Ok(bytes),
+            false => Err(BackupError::Unfinished { at: self.at }),
+        }
+    }
+
+    fn take_array<const N: usize>(&mut self) -> Result<[u8; N], BackupError> {
+        let bytes = self.take_vec(N as u64)?;
+        bytes
+            .try_into()
+            .map_err(|_| BackupError::Unfinished { at: self.at })
+    }
+
+    fn skip_full(&mut self) {
+        while let Some(saved) = self.header.streams.get(self.stream) {
+            self.position = self.position.max(saved.from);
+            if self.position < saved.info.length {
+                return;
+            }
+            self.stream += 1;
+            self.position = 0;
+        }
+    }
+
+    /// The next piece: its stream's place in the header, its position, its bytes. After the last one, and
+    /// only if the file is whole and nothing stands behind it, the part's identity.
+    pub fn next(&mut self) -> Result<Next, BackupError> {
+        let magic: [u8; 4] = self.take_array()?;
+        match &magic {
+            PIECE => self.piece(magic),
+            TRAILER => self.trailer(magic),
+            _ => Err(self.damaged("neither a piece nor the end stands here")),
+        }
+    }
+
+    fn piece(&mut self, magic: [u8; 4]) -> Result<Next, BackupError> {
+        let rest: [u8; PIECE_BYTES - 4] = self.take_array()?;
+        let head = [&magic[..], &rest[..]].concat();
+        if crc32c::crc32c(&head[..24]) != u32_at(&head, 24) {
+            return Err(self.damaged("a piece's header has another checksum"));
+        }
+        let (stream, length) = (u32_at(&head, 4) as usize, u32_at(&head, 16));
+        let position = u64_at(&head, 8);
+        let room = self
+            .header
+            .streams
+            .get(self.stream)
+            .map_or(0, |s| s.info.length - self.position);
+        let expected = (stream, position) == (self.stream, self.position);
+        if !expected
+            || length == 0
+            || length as usize > PAYLOAD_BYTES_MAX
+            || u64::from(length) > room
+        {
+            return Err(self.damaged("a piece that does not belong here"));
+        }
+        let payload = self.take_vec(u64::from(length))?;
+        if crc32c::crc32c(&payload) != u32_at(&head, 20) {
+            return Err(self.damaged("a piece's bytes have another checksum"));
+        }
+        self.sha.update(&head);
+        self.sha.update(&payload);
+        self.pieces += 1;
+        self.bytes += u64::from(length);
+        self.position += u64::from(length);
+        self.skip_full();
+        Ok(Next::Piece {
+            stream,
+            position,
+            payload,
+        })
+    }
+
+    fn trailer(&mut self, magic: [u8; 4]) -> Result<Next, BackupError> {
+        let rest: [u8; TRAILER_BYTES - 4] = self.take_array()?;
+        let trailer = [&magic[..], &rest[..]].concat();
+        if crc32c::crc32c(&trailer[..52]) != u32_at(&trailer, 52) {
+            return Err(self.damaged("its end has another checksum"));
+        }
+        if self.stream < self.header.streams.len() {
+            return Err(self.damaged("pieces are missing before its end"));
+        }
+        let identity: Identity = self.sha.clone().finalize().into();
+        let counted = (u64_at(&trailer, 4), u64_at(&trailer, 12)) == (self.pieces, self.bytes);
+        if !counted || trailer[20..52] != identity {
+            return Err(self.damaged("its end belongs to other bytes"));
+        }
+        if self.from.by_ref().take(1).read_to_end(&mut Vec::new())? > 0 {
+            return Err(self.damaged("something stands behind its end"));
+        }
+        let bytes = self.bytes;
+        Ok(Next::End { identity, bytes })
+    }
+}
+
+/// What comes next in a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    Piece {
+        stream: usize,
+        position: u64,
+        payload: Vec<u8>,
+    },
+    End {
+        identity: Identity,
+        bytes: u64,
+    },
+}
+
+/// `bytes` are as long as what is read of them: arrays of a fixed length.
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+pub(super) fn hex(identity: &Identity) -> String {
+    identity.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,374 @@
+//! Restoring: a new log with the streams of a backup, in their order, each as long and ended as it was.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+
+use super::format::{BackupError, Header};
+use super::set::{Backup, Seen, Stop, Wrong};
+use crate::admin::{StreamEnd, StreamInfo};
+use crate::request::Before;
+use crate::{
+    AdminError, AppendError, AppendOptions, Appender, Client, Mode, NewLog, StreamName, StreamPlace,
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RestoreOptions {
+    /// The log to be made.
+    pub log: String,
+    /// As in [`NewLog`].
+    pub members: Vec<u64>,
+    /// The beginning of a stream that was trimmed is left out: then its bytes stand at lower positions.
+    /// Otherwise as many zeros are written and trimmed again.
+    pub shift: bool,
+}
+
+/// What was restored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Restored {
+    pub log: String,
+    pub streams: u64,
+    pub bytes: u64,
+    /// Written, and trimmed again, so that positions are what they were.
+    pub filled_bytes: u64,
+    /// Of each stream, by the name it had: the one it has now.
+    pub names: Vec<(String, String)>,
+    pub lost: Lost,
+}
+
+/// What a restored log does not have, besides the streams' names and slots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Streams that went on from one that was trimmed: they begin chains of their own.
+    pub chains_cut: u64,
+    /// Streams in more pieces than they were: leaders changed meanwhile.
+    pub streams_split: u64,
+    /// Streams whose bytes stand lower by what was trimmed of them.
+    pub streams_shifted: u64,
+}
+
+/// Why a log was not restored, or not to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error(transparent)]
+    Append(#[from] AppendError),
+    #[error("the log holds other streams than were restored: {0}")]
+    Other(String),
+}
+
+impl Client {
+    /// Makes a log and writes the streams of a backup into it. Every part is read twice: nothing is made of a
+    /// backup that is not sound to its end. `progress` hears how much of all files was done, of twice their
+    /// length.
+    ///
+    /// Errors: [`AdminError::Exists`] if there is such a log. After any other the log may exist with a part of
+    /// the streams; it is for the caller to delete it.
+    pub fn restore(
+        &self,
+        backup: &Backup,
+        options: &RestoreOptions,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Restored, RestoreError> {
+        let all = backup.file_bytes();
+        let (header, _) = backup.verify(|done| progress(done, 2 * all))?;
+        self.create_new_log(&NewLog {
+            name: options.log.clone(),
+            members: options.members.clone(),
+            ..NewLog::default()
+        })?;
+        let mut restoring = Restoring::new(self, &header, options);
+        backup
+            .read(|_, piece, done| {
+                progress(all + done, 2 * all);
+                restoring
+                    .piece(&piece)
+                    .map_err(|error| Stop(Box::new(error)))
+            })
+            .map_err(unpack)?;
+        restoring.finish()
+    }
+}
+
+/// What stopped the reading was the writing.
+fn unpack(wrong: Wrong) -> RestoreError {
+    match wrong {
+        Wrong::Stopped(Stop(error)) => match error.downcast::<RestoreError>() {
+            Ok(error) => *error,
+            Err(error) => RestoreError::Other(error.to_string()),
+        },
+        wrong => RestoreError::Wrong(wrong),
+    }
+}
+
+struct Restoring<'a> {
+    client: &'a Client,
+    options: &'a RestoreOptions,
+    header: &'a Header,
+    places: BTreeMap<&'a str, usize>,
+    /// The stream that is being written, by its place in the header, and the next position in it.
+    at: usize,
+    position: u64,
+    open: Option<Appender>,
+    /// By place: the first and the last stream that it became, and the last one's length.
+    became: Vec<(StreamName, StreamName)>,
+    restored: Restored,
+}
+
+impl<'a> Restoring<'a> {
+    fn new(client: &'a Client, header: &'a Header, options: &'a RestoreOptions) -> Restoring<'a> {
+        let places = header.streams.iter().enumerate();
+        Restoring {
+            client,
+            options,
+            header,
+            places: places
+                .map(|(at, saved)| (saved.info.name.as_str(), at))
+                .collect(),
+            at: 0,
+            position: 0,
+            open: None,
+            became: Vec::new(),
+            restored: Restored {
+                log: options.log.clone(),
+                streams: 0,
+                bytes: 0,
+                filled_bytes: 0,
+                names: Vec::new(),
+                lost: Lost::default(),
+            },
+        }
+    }
+
+    fn info(&self) -> &'a StreamInfo {
+        &self.header.streams[self.at].info
+    }
+
+    /// What was trimmed since it was saved is passed over.
+    fn piece(&mut self, piece: &Seen<'_>) -> Result<(), RestoreError> {
+        let Some(&place) = self.places.get(piece.stream) else {
+            return Ok(());
+        };
+        while self.at < place {
+            self.end_stream()?;
+        }
+        let trimmed = self.info().trimmed;
+        let skipped = trimmed
+            .saturating_sub(piece.position)
+            .min(piece.payload.len() as u64);
+        let payload = &piece.payload[skipped as usize..];
+        if payload.is_empty() {
+            return Ok(());
+        }
+        self.begin_stream()?;
+        if self.position != piece.position + skipped {
+            let what = format!(
+                "bytes of stream {} are not where they should be",
+                piece.stream
+            );
+            return Err(RestoreError::Other(what));
+        }
+        self.write(payload)?;
+        self.position += payload.len() as u64;
+        self.restored.bytes += payload.len() as u64;
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), RestoreError> {
+        let Some(appender) = &mut self.open else {
+            return Ok(());
+        };
+        appender.write_all(bytes).map_err(of_write)
+    }
+
+    /// Opens the stream, if it is not, as the continuation of the one that it continued.
+    fn begin_stream(&mut self) -> Result<(), RestoreError> {
+        if self.open.is_some() {
+            return Ok(());
+        }
+        let info = self.info();
+        let continues = match &info.continues {
+            None => None,
+            Some(continues) => match self.places.get(continues.stream.as_str()) {
+                Some(place) => Some(self.end_of(*place)?),
+                None => {
+                    self.restored.lost.chains_cut += 1;
+                    None
+                }
+            },
+        };
+        let appender = self.client.append(
+            &self.options.log,
+            AppendOptions {
+                label: info.label.clone().filter(|label| !label.is_empty()),
+                // The streams before were left open where they had been cut.
+                mode: Mode::TakeOver,
+                continues,
+                ..AppendOptions::default()
+            },
+        )?;
+        self.open = Some(appender);
+        self.position = info.trimmed;
+        if info.trimmed > 0 {
+            match self.options.shift {
+                true => self.restored.lost.streams_shifted += 1,
+                false => self.fill(info.trimmed)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn fill(&mut self, count: u64) -> Result<(), RestoreError> {
+        let zeros = vec![0; 1 << 20];
+        let mut left = count;
+        while left > 0 {
+            let some = left.min(zeros.len() as u64);
+            self.write(&zeros[..some as usize])?;
+            left -= some;
+        }
+        self.restored.filled_bytes += count;
+        Ok(())
+    }
+
+    /// Where what a stream became ends.
+    fn end_of(&self, place: usize) -> Result<StreamPlace, RestoreError> {
+        let (_, last) = self.became[place];
+        let streams = self.client.streams(&self.options.log)?;
+        let name = last.to_string();
+        let found = streams.iter().find(|info| info.name == name);
+        let length = found.map(|info| info.length);
+        let position = length.ok_or_else(|| RestoreError::Other(format!("{name} is gone")))?;
+        Ok(StreamPlace {
+            stream: last,
+            position,
+        })
+    }
+
+    /// All of the stream is there: it ends as it had ended.
+    fn end_stream(&mut self) -> Result<(), RestoreError> {
+        self.begin_stream()?;
+        let info = self.info();
+        let Some(mut appender) = self.open.take() else {
+            return Ok(());
+        };
+        if self.position != info.length {
+            return Err(RestoreError::Other(format!(
+                "stream {} is not whole",
+                info.name
+            )));
+        }
+        let first = appender.stream();
+        let end = appender.position();
+        appender.wait_acknowledged(end)?;
+        if info.end == StreamEnd::Closed {
+            appender.close()?;
+        }
+        let split = appender.statistics().streams_opened > 1;
+        drop(appender);
+        let last = match split {
+            true => self.last_of(first)?,
+            false => first,
+        };
+        self.restored.lost.streams_split += u64::from(split);
+        self.restored.streams += 1;
+        self.restored
+            .names
+            .push((info.name.clone(), first.to_string()));
+        self.became.push((first, last));
+        self.at += 1;
+        self.position = 0;
+        Ok(())
+    }
+
+    fn last_of(&self, first: StreamName) -> Result<StreamName, RestoreError> {
+        let streams = self.client.streams(&self.options.log)?;
+        let by_name: BTreeMap<&str, &StreamInfo> =
+            streams.iter().map(|s| (s.name.as_str(), s)).collect();
+        let mut name = first.to_string();
+        while let Some(next) = by_name
+            .get(name.as_str())
+            .and_then(|info| info.continued_by.as_ref())
+        {
+            name.clone_from(next);
+        }
+        name.parse()
+            .map_err(|_| RestoreError::Other(format!("{name} is no stream")))
+    }
+
+    /// The streams behind the last piece, the trim, what is kept, and a look at what came of it.
+    fn finish(mut self) -> Result<Restored, RestoreError> {
+        while self.at < self.header.streams.len() {
+            self.end_stream()?;
+        }
+        if !self.options.shift {
+            self.trim_filled()?;
+        }
+        self.check()?;
+        if self.header.retention != "forever" {
+            self.client
+                .retain(&self.options.log, &self.header.retention)?;
+        }
+        Ok(self.restored)
+    }
+
+    /// Only one stream can have lost a part: what lies before it is gone altogether.
+    fn trim_filled(&self) -> Result<(), RestoreError> {
+        let filled = self.header.streams.iter().zip(&self.became);
+        let last = filled.filter(|(saved, _)| saved.info.trimmed > 0).last();
+        let Some((saved, (first, _))) = last else {
+            return Ok(());
+        };
+        let streams = self.client.streams(&self.options.log)?;
+        let by_name: BTreeMap<&str, &StreamInfo> =
+            streams.iter().map(|s| (s.name.as_str(), s)).collect();
+        let (mut name, mut position) = (first.to_string(), saved.info.trimmed);
+        while let Some(info) = by_name.get(name.as_str()) {
+            match &info.continued_by {
+                Some(next) if position > info.length => {
+                    position -= info.length;
+                    name.clone_from(next);
+                }
+                _ => break,
+            }
+        }
+        let stream = name
+            .parse()
+            .map_err(|_| RestoreError::Other(format!("{name} is no stream")))?;
+        let before = Before::Stream(StreamPlace { stream, position });
+        self.client.trim(&self.options.log, before)?;
+        Ok(())
+    }
+
+    /// What the cluster says that it holds.
+    fn check(&self) -> Result<(), RestoreError> {
+        let streams = self.client.streams(&self.options.log)?;
+        let held: u64 = streams.iter().map(|info| info.length - info.trimmed).sum();
+        let saved: u64 = self
+            .header
+            .streams
+            .iter()
+            .map(|s| s.info.length - s.info.trimmed)
+            .sum();
+        match held == saved {
+            true => Ok(()),
+            false => Err(RestoreError::Other(format!(
+                "{held} bytes instead of {saved}"
+            ))),
+        }
+    }
+}
+
+fn of_write(error: io::Error) -> RestoreError {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<AppendError>());
+    match inner.cloned() {
+        Some(error) => error.into(),
+        None => RestoreError::Wrong(Wrong::of(
+            std::path::Path::new("the log"),
+            BackupError::Io(error),
+        )),
+    }
+}

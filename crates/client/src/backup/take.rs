@@ -1,0 +1,276 @@
+//! Taking a backup: everything that is chosen when it begins, into a file that appears when it is whole.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Read};
+use std::path::{Path, PathBuf};
+
+use super::format::{BackupError, Header, Identity, PAYLOAD_BYTES_MAX, PartWriter, Saved, hex};
+use super::set::{Backup, Wrong, is_same_history, part_name};
+use crate::{AdminError, Client, ReadError, ReadOptions};
+
+/// Why no backup was taken. Nothing is left behind that could be taken for one.
+#[derive(Debug, thiserror::Error)]
+pub enum TakeError {
+    #[error(transparent)]
+    Admin(#[from] AdminError),
+    #[error(
+        "log 0 is the cluster's directory, and means nothing elsewhere: save the logs that it names"
+    )]
+    Directory,
+    #[error("the log was trimmed meanwhile: begin again")]
+    Trimmed,
+    #[error(transparent)]
+    Read(ReadError),
+    #[error(
+        "{0} exists already: name another file, or a directory, which holds one part after the other"
+    )]
+    Exists(PathBuf),
+    #[error("{}: {why}; name another directory", path.display())]
+    OtherLog { path: PathBuf, why: String },
+    #[error(transparent)]
+    Wrong(#[from] Wrong),
+    #[error("cannot write {}: {error}", path.display())]
+    Io { path: PathBuf, error: io::Error },
+}
+
+/// A part that was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Taken {
+    pub path: PathBuf,
+    pub header: Header,
+    pub identity: Identity,
+    /// Of streams, in this part.
+    pub bytes: u64,
+    pub file_bytes: u64,
+    /// Nothing had come since the part before: no part was written.
+    pub nothing_new: bool,
+}
+
+/// Where a part is to be written, and what it follows.
+struct Target {
+    path: PathBuf,
+    before: Option<(Header, Identity)>,
+}
+
+impl Client {
+    /// Saves what is chosen of a log into a file that must not exist, or into a directory as the next
+    /// part of the backup there. `made_at` is for people; `progress` hears how many bytes are
+    /// checked or saved, of how many.
+    ///
+    /// The parts before are read to their ends first: nothing is put upon damaged ones.
+    pub fn back_up(
+        &self,
+        log: &str,
+        to: &Path,
+        made_at: String,
+        mut progress: impl FnMut(u64, u64),
+    ) -> Result<Taken, TakeError> {
+        let target = Target::find(to, &mut progress)?;
+        let header = self.header(log, made_at, &target)?;
+        let wanted: u64 = header.streams.iter().map(|s| s.info.length - s.from).sum();
+        if let Some((before, identity)) = &target.before
+            && before
+                .streams
+                .iter()
+                .map(|s| &s.info)
+                .eq(header.streams.iter().map(|s| &s.info))
+        {
+            let (header, identity) = (before.clone(), *identity);
+            let path = to.to_owned();
+            return Ok(Taken {
+                path,
+                header,
+                identity,
+                bytes: 0,
+                file_bytes: 0,
+                nothing_new: true,
+            });
+        }
+        let failed = |error| TakeError::Io {
+            path: target.path.clone(),
+            error,
+        };
+        let aside = aside_of(&target.path);
+        let file = File::create(&aside).map_err(failed)?;
+        let written = self.write_part(log, file, header.clone(), &mut |done| {
+            progress(done, wanted)
+        });
+        let settled = written.and_then(|(file, identity)| {
+            file.sync_all().map_err(failed)?;
+            let file_bytes = file.metadata().map_err(failed)?.len();
+            // A link fails where a rename would replace what somebody put there meanwhile.
+            fs::hard_link(&aside, &target.path).map_err(|error| match error.kind() {
+                io::ErrorKind::AlreadyExists => TakeError::Exists(target.path.clone()),
+                _ => failed(error),
+            })?;
+            sync_directory(&target.path).map_err(failed)?;
+            Ok((identity, file_bytes))
+        });
+        // Without its end it is no backup, whoever finds it; with it, it has its name by now.
+        let _ = fs::remove_file(&aside);
+        let (identity, file_bytes) = settled?;
+        Ok(Taken {
+            path: target.path,
+            header,
+            identity,
+            bytes: wanted,
+            file_bytes,
+            nothing_new: false,
+        })
+    }
+
+    /// What is chosen now.
+    fn header(&self, log: &str, made_at: String, target: &Target) -> Result<Header, TakeError> {
+        let status = self.status()?;
+        let info = self.logs()?.into_iter().find(|info| info.name == log);
+        let Some(info) = info else {
+            let log = log.to_owned();
+            return Err(AdminError::UnknownLog { log }.into());
+        };
+        if info.id == 0 {
+            return Err(TakeError::Directory);
+        }
+        let streams = self.streams(log)?;
+        let mut header = Header {
+            cluster: status.cluster,
+            log: log.to_owned(),
+            log_id: info.id,
+            retention: info.retention,
+            part: 1,
+            after: None,
+            made_at,
+            streams: streams
+                .into_iter()
+                .map(|info| Saved {
+                    from: info.trimmed,
+                    info,
+                })
+                .collect(),
+        };
+        if let Some((before, identity)) = &target.before {
+            header.part = before.part + 1;
+            header.after = Some(hex(identity));
+            let path = target.path.clone();
+            is_same_history(before, &header).map_err(|why| TakeError::OtherLog { path, why })?;
+            for saved in &mut header.streams {
+                let known = before
+                    .streams
+                    .iter()
+                    .rev()
+                    .find(|s| s.info.name == saved.info.name);
+                saved.from = saved.from.max(known.map_or(0, |s| s.info.length));
+            }
+        }
+        Ok(header)
+    }
+
+    fn write_part(
+        &self,
+        log: &str,
+        file: File,
+        header: Header,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<(File, Identity), TakeError> {
+        let io = |error| TakeError::Io {
+            path: PathBuf::from("the backup"),
+            error,
+        };
+        let mut writer =
+            PartWriter::new(BufWriter::with_capacity(1 << 20, file), header).map_err(io)?;
+        let mut buffer = vec![0; PAYLOAD_BYTES_MAX];
+        let mut done = 0;
+        while let Some((saved, from, count)) = writer.wants() {
+            let options = ReadOptions {
+                stream: saved.info.name.parse().ok(),
+                from,
+                to: Some(from + count),
+                ..ReadOptions::default()
+            };
+            let mut reader = self.read(log, options).map_err(of_read)?;
+            let mut left = count;
+            while left > 0 {
+                let wanted = left.min(PAYLOAD_BYTES_MAX as u64) as usize;
+                reader.read_exact(&mut buffer[..wanted]).map_err(of_io)?;
+                writer.write(&buffer[..wanted]).map_err(io)?;
+                left -= wanted as u64;
+                done += wanted as u64;
+                progress(done);
+            }
+        }
+        let (file, identity) = writer.finish().map_err(io)?;
+        let file = file.into_inner().map_err(|error| io(error.into_error()))?;
+        Ok((file, identity))
+    }
+}
+
+fn of_read(error: ReadError) -> TakeError {
+    match error {
+        ReadError::Trimmed { .. }
+        | ReadError::StreamTrimmed { .. }
+        | ReadError::UnknownStream { .. } => TakeError::Trimmed,
+        error => TakeError::Read(error),
+    }
+}
+
+/// A reader's errors travel inside those of `Read`.
+fn of_io(error: io::Error) -> TakeError {
+    let inner = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<ReadError>());
+    match inner.cloned() {
+        Some(error) => of_read(error),
+        None => TakeError::Io {
+            path: PathBuf::from("the log"),
+            error,
+        },
+    }
+}
+
+impl Target {
+    fn find(to: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Target, TakeError> {
+        if !to.is_dir() {
+            return match to.exists() {
+                true => Err(TakeError::Exists(to.to_owned())),
+                false => Ok(Target {
+                    path: to.to_owned(),
+                    before: None,
+                }),
+            };
+        }
+        match Backup::open(to) {
+            Ok(backup) => {
+                let (header, identity) =
+                    backup.verify(|done| progress(done, backup.file_bytes()))?;
+                let path = to.join(part_name(header.part + 1));
+                Ok(Target {
+                    path,
+                    before: Some((header, identity)),
+                })
+            }
+            Err(BackupError::NotABackup) => {
+                let path = to.join(part_name(1));
+                Ok(Target { path, before: None })
+            }
+            Err(error) => Err(Wrong::of(to, error).into()),
+        }
+    }
+}
+
+fn aside_of(path: &Path) -> PathBuf {
+    let name = path
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let name = format!(
+        ".{}.{}.unfinished",
+        name.unwrap_or_default(),
+        std::process::id()
+    );
+    path.with_file_name(name)
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let parent = path
+        .parent()
+        .filter(|parent| !parent.as_os_str().is_empty());
+    File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
+}

@@ -1,0 +1,57 @@
+#!/bin/sh
+# Puts the program, its unit, an example of its settings and its documents where a package puts them.
+#
+#   cargo build --release && sudo packaging/install.sh
+#   DESTDIR=tree BINARY=target/release/logberg packaging/install.sh
+#
+# DESTDIR  goes in front of every path; for packages, and to try
+# PREFIX   /usr or /usr/local
+# BINARY   the program that was built
+#
+# What stands in /etc/logberg already is an operator's, and stays as it is.
+set -eu
+
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=${here%/*}
+destdir=${DESTDIR:-}
+prefix=${PREFIX:-/usr}
+binary=${BINARY:-$root/target/release/logberg}
+
+if [ ! -x "$binary" ]; then
+    echo "install.sh: there is no program at $binary: build it with cargo build --release, or name it with BINARY=" >&2
+    exit 1
+fi
+case $prefix in
+    /*) ;;
+    *) echo "install.sh: PREFIX is a path from the root, not $prefix" >&2; exit 2 ;;
+esac
+
+put() { # mode, from, to
+    install -d -m 0755 "$destdir${3%/*}"
+    install -m "$1" "$2" "$destdir$3"
+}
+
+put 0755 "$binary" "$prefix/bin/logberg"
+unit=$(mktemp)
+trap 'rm -f "$unit"' EXIT
+sed "s|^ExecStart=/usr/bin/|ExecStart=$prefix/bin/|" "$here/logberg@.service" > "$unit"
+put 0644 "$unit" "$prefix/lib/systemd/system/logberg@.service"
+put 0644 "$here/logberg.sysusers" "$prefix/lib/sysusers.d/logberg.conf"
+put 0644 "$here/node.toml" "$prefix/share/doc/logberg/node.toml"
+put 0644 "$root/README.md" "$prefix/share/doc/logberg/README.md"
+put 0644 "$root/LICENSE" "$prefix/share/doc/logberg/LICENSE"
+for document in "$root"/docs/*.md; do
+    put 0644 "$document" "$prefix/share/doc/logberg/docs/${document##*/}"
+done
+install -d -m 0755 "$destdir/etc/logberg"
+[ -e "$destdir/etc/logberg/example.toml" ] || put 0644 "$here/node.toml" /etc/logberg/example.toml
+
+if [ -z "$destdir" ]; then
+    cat <<END
+installed. Then:
+  systemd-sysusers && systemctl daemon-reload
+  $prefix/bin/logberg doctor /var/lib
+  cp /etc/logberg/example.toml /etc/logberg/a.toml     # and change it
+  systemctl enable --now logberg@a
+END
+fi
