@@ -11,7 +11,7 @@ use crate::exit::Failure;
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Moving {
-    /// How the nodes' bytes move: auto, direct or uring
+    /// How the nodes' bytes move: direct, uring or auto [default: direct]
     #[arg(long, value_name = "MOVER")]
     pub mover: Option<Mover>,
 }

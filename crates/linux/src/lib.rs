@@ -12,6 +12,11 @@
 //!                 writers (one file, one thread) · reader · chores · name lookups
 //! ```
 //!
+//! So the *direct* mover. With *uring* the loop waits in io_uring instead, which has the receives and
+//! sends of open connections and the durable writes of files on a disk; it watches epoll's descriptor
+//! for the rest. [`Mover`] says what is asked for, [`Kernel::mover`] what this machine allowed, and
+//! [`Ink`] where files are.
+//!
 //! [`Kernel::run`] is the loop of [`node::op::Machine`]; [`Kernel::submit`] and [`Kernel::wait`] are
 //! its pieces:
 //!

@@ -12,10 +12,10 @@ use crate::tag::Tag;
 /// docs/decisions/0019-movers-and-inks.md says which is the best where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mover {
-    /// The best that this machine allows.
-    #[default]
+    /// Uring where this machine allows it, or else direct.
     Auto,
     /// Calls on sockets when epoll says so, and threads that wait for the disk.
+    #[default]
     Direct,
     /// Sockets and durable writes by io_uring.
     Uring,
