@@ -7,7 +7,7 @@
 //!                                 └──▶ status, /healthz, metrics
 //! ```
 //!
-//! Judged ten times a second, by the clock of the kernel boundary. Nothing here decides what a node
+//! Judged four times a second, by the clock of the kernel boundary. Nothing here decides what a node
 //! does; it is for people, and for machines that wake people. Every code has a section in
 //! docs/operations.md.
 //!

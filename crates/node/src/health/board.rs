@@ -17,11 +17,12 @@ const SETTLED: u64 = 1_000_000;
 pub(crate) struct Board {
     own: BTreeMap<Key, Held>,
     others: BTreeMap<NodeId, BTreeMap<Key, Held>>,
-    /// Who was said to be silent by whom: heard with the last heartbeat of each.
+    /// When each last spoke for itself.
     heard: BTreeMap<NodeId, Time>,
     pub(super) tenures: BTreeMap<LogId, Tenure>,
     /// Since when changes of members wait.
     pub(super) waiting: BTreeMap<LogId, Time>,
+    pub(super) next_judgement: Time,
     /// Counts when they were last looked at.
     pub(super) seen: Seen,
 }
@@ -312,6 +313,7 @@ mod tests {
         // Nobody hears 3.
         board.judge(Time(2 * SECOND), [silent(3)]);
         board.judge(Time(3 * SECOND), [silent(3)]);
+        board.on_told(Time(3 * SECOND), NodeId(1), NodeId(2), &told);
         assert!(pairs(&board, 3 * SECOND, &hears(&[1, 2])).is_empty());
     }
 

@@ -1,4 +1,4 @@
-//! What is wrong now, as this node sees it. Looked at by every tick.
+//! What is wrong now, as this node sees it.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,7 @@ use crate::directory::DIRECTORY;
 use crate::log::Log;
 use crate::node::Node;
 
+const JUDGED_EVERY: u64 = 250_000;
 /// An election takes some tenths of a second; without a leader for so long there is more to it.
 const LEADERLESS: u64 = 1_000_000;
 /// So many changes of leader within so long are too many.
@@ -29,6 +30,10 @@ impl Node {
     /// What it says of itself, and of what it sees.
     pub(crate) fn judge_health(&mut self) {
         let now = self.env.now;
+        if now < self.board.next_judgement {
+            return; // a thousand logs are looked at each time
+        }
+        self.board.next_judgement = Time(now.0 + JUDGED_EVERY);
         self.look_at_leaders();
         self.look_at_waiting();
         let mut causes = Vec::new();
