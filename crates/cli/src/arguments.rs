@@ -27,6 +27,7 @@ Exit codes:
   5  no such log, stream, node or file
   6  bytes arrived damaged, or a node answered what cannot be
   7  the bytes asked for were trimmed
+  8  status: all is served, and something is wrong; 3 if something is not served
 
 Environment:
   LOGBERG_SERVER  as --server

@@ -10,6 +10,7 @@
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
+//! | 8 | `status`: all is served, and something is wrong (with 3 something is not served) |
 
 use std::io;
 use std::process::ExitCode;
@@ -32,6 +33,7 @@ pub enum Kind {
     NotFound = 5,
     Corrupt = 6,
     Trimmed = 7,
+    AtRisk = 8,
 }
 
 impl Kind {
@@ -44,9 +46,15 @@ impl Kind {
             Self::NotFound => "not-found",
             Self::Corrupt => "corrupt",
             Self::Trimmed => "trimmed",
+            Self::AtRisk => "at-risk",
         }
     }
 }
+
+/// All was said on standard output; only the code is to tell more.
+#[derive(Debug, thiserror::Error)]
+#[error("see the output")]
+pub struct Said(pub Kind);
 
 impl Failure {
     pub fn new(kind: Kind, sentence: impl Into<String>) -> Self {
@@ -76,6 +84,9 @@ impl std::error::Error for Failure {}
 pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
+    }
+    if let Some(Said(kind)) = error.downcast_ref() {
+        return ExitCode::from(*kind as u8);
     }
     let kind = classify(error);
     let sentence = format!("{error:#}");
@@ -145,7 +156,7 @@ fn of_append(error: &AppendError) -> Kind {
         | AppendError::Full { .. } => Kind::Refused,
         AppendError::Garbled { .. } => Kind::Corrupt,
         AppendError::Refused { refusal, .. } => of_refusal(refusal),
-        AppendError::Closed | AppendError::Thread(_) => Kind::Failure,
+        AppendError::Closed | AppendError::Dropped | AppendError::Thread(_) => Kind::Failure,
     }
 }
 

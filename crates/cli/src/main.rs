@@ -4,6 +4,7 @@
 //! `anyhow::Result<()>`; one line in [`commands`] makes it known. What an error means for the exit
 //! code is decided in one place, [`exit`].
 
+mod admin;
 mod arguments;
 mod bench;
 mod commands;

@@ -13,9 +13,11 @@ use crate::connection::{Connection, NoLine};
 use crate::lookout::{Lookout, OWED};
 use crate::request::{Before, Request};
 
+mod health;
 mod logs;
 mod scrub;
 
+pub use health::{Health, State, Warning};
 pub use logs::{DeletedLog, LogDetails, NewLog};
 pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
 
@@ -40,12 +42,19 @@ pub struct Status {
     #[serde(default)]
     pub write_path: String,
     #[serde(default)]
+    pub uptime_ms: u64,
+    /// Its own, or that of a live peer.
+    #[serde(default)]
+    pub disk_full: bool,
+    #[serde(default)]
     pub nodes: Vec<NodeStatus>,
     #[serde(default)]
     pub logs: Vec<LogStatus>,
     /// What keeps the cluster from being whole, each a sentence for people.
     #[serde(default)]
     pub waiting_for: Vec<String>,
+    #[serde(default)]
+    pub health: Health,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -113,6 +122,9 @@ pub struct LogStatus {
     /// The stream that is being written.
     #[serde(default)]
     pub writer: Option<String>,
+    /// Why this replica takes no part any more.
+    #[serde(default)]
+    pub stopped: Option<String>,
     #[serde(default)]
     pub peers: Vec<PeerStatus>,
 }
@@ -352,6 +364,13 @@ impl Client {
     /// Errors: [`AdminError::Unreachable`] when none does within `timeouts.total`.
     pub fn status(&self) -> Result<Status, AdminError> {
         self.cluster.ask(&Request::Status, self.deadline())?.json()
+    }
+
+    /// The figures of one server, as docs/wire.md has them; no other is asked.
+    pub fn metrics_of(&self, server: &str) -> Result<serde_json::Value, AdminError> {
+        let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
+        let only = Arc::new(only);
+        only.ask(&Request::Metrics, self.deadline())?.json()
     }
 
     /// How one server sees the cluster; no other is asked.

@@ -1,15 +1,16 @@
 //! Appending: one writer, one chain of streams, every byte once.
 
+mod acknowledgements;
 mod closing;
 mod driver;
 mod opening;
 mod resuming;
+mod shared;
 
 use std::fmt;
 use std::io;
-use std::net::{Shutdown, TcpStream};
-use std::os::fd::OwnedFd;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::net::Shutdown;
+use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,10 @@ use crate::cluster::Unreachable;
 use crate::line::{StreamName, StreamPlace};
 use crate::request::Mode;
 use crate::ring::{CHUNK_BYTES, Ring};
+use crate::stage::{Push, Pusher, Stage};
 
-/// This much is sent even while earlier bytes are not acknowledged; less waits for company.
-const COALESCE_BYTES: u64 = 64 << 10;
+pub use acknowledgements::Acknowledgements;
+use shared::{Shared, State};
 
 /// Called on the appender's thread with each acknowledged chain position and the time at which it
 /// arrived. It holds up the connection while it runs.
@@ -35,7 +37,7 @@ pub struct AppendOptions {
     /// What to do when the log has an active writer.
     pub mode: Mode,
     /// Written bytes kept until acknowledged: the bound of the appender's memory, in bytes,
-    /// rounded up to chunks of 256 KiB.
+    /// rounded up to chunks of 256 KiB, and 16 KiB for small writes.
     pub buffer_bytes_max: usize,
     /// Continue this stream, which must be exactly that long and not be continued yet. None: begin
     /// a new chain.
@@ -97,6 +99,8 @@ pub enum AppendError {
     Garbled { server: String, what: String },
     #[error("the stream is closed")]
     Closed,
+    #[error("the appender was dropped; what was acknowledged stays")]
+    Dropped,
     #[error("the appender's thread could not run: {0}")]
     Thread(String),
 }
@@ -149,91 +153,30 @@ pub struct Statistics {
 /// Writes a chain of streams, whatever happens to leaders and connections.
 ///
 /// Writes are coalesced: they are sent when 64 KiB are together, when nothing is unacknowledged, or
-/// when [`flush`](io::Write::flush) says so. A write waits only while the buffer is full.
+/// when [`flush`](io::Write::flush) says so. So they are as small as the network and the disks are
+/// fast, and no write waits but for room in the buffer. A write of a few bytes costs some ten
+/// nanoseconds: there is no need to gather bytes before.
+///
+/// ```no_run
+/// # use client::{AppendOptions, Client, Timeouts};
+/// # let client = Client::new(vec!["127.0.0.1:7117".to_owned()], Timeouts::default());
+/// let mut appender = client.append("main", AppendOptions::default())?;
+/// let first = appender.append(b"a")?;
+/// let second = appender.append(b"b")?;
+/// assert_eq!(second, first + 1); // positions, each behind what was written
+/// appender.wait_acknowledged(first)?; // `a` is chosen, `b` perhaps not yet
+///
+/// let acknowledgements = appender.acknowledgements();
+/// std::thread::spawn(move || acknowledgements.wait(second)); // wherever it suits
+/// # Ok::<(), client::AppendError>(())
+/// ```
 ///
 /// Dropping does not close: the stream is cut where it is (see the crate's page).
 #[derive(Debug)]
 pub struct Appender {
     shared: Arc<Shared>,
+    pusher: Pusher,
     driver: Option<JoinHandle<()>>,
-}
-
-/// What the writer and the driver's thread share.
-#[derive(Debug)]
-struct Shared {
-    state: Mutex<State>,
-    /// Something was acknowledged, or given back, or is over.
-    changed: Condvar,
-    /// An eventfd: the driver sleeps in poll, where a condition variable does not reach.
-    wake: OwnedFd,
-}
-
-#[derive(Debug)]
-struct State {
-    ring: Ring,
-    /// A flush asked for everything below to be sent now.
-    flush_to: u64,
-    closing_since: Option<Instant>,
-    abandoned: bool,
-    outcome: Option<Result<Closed, AppendError>>,
-    first: StreamName,
-    /// The stream being written and the chain position at which it begins.
-    last: StreamName,
-    base: u64,
-    statistics: Statistics,
-    /// The driver is in poll, or about to be, and wants to be woken by more to send.
-    driver_sleeps: bool,
-    /// Writers in `changed`.
-    waiters: u32,
-    /// The present connection, to be broken when the appender is dropped.
-    connection: Option<TcpStream>,
-}
-
-impl State {
-    fn has_to_send(&self) -> bool {
-        let unsent = self.ring.unsent();
-        unsent > 0
-            && (unsent >= COALESCE_BYTES
-                || self.ring.sent() == self.ring.acknowledged()
-                || self.flush_to > self.ring.sent()
-                || self.closing_since.is_some())
-    }
-
-    fn all_acknowledged(&self) -> bool {
-        self.ring.acknowledged() == self.ring.written()
-    }
-
-    fn error(&self) -> Option<AppendError> {
-        match &self.outcome {
-            None => None,
-            Some(Ok(_)) => Some(AppendError::Closed),
-            Some(Err(error)) => Some(error.clone()),
-        }
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        // The state is consistent between any two statements that could panic under the lock.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn wait<'a>(&self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        state.waiters += 1;
-        let mut state = self
-            .changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner);
-        state.waiters -= 1;
-        state
-    }
-
-    fn wake_driver(&self, state: &mut State) {
-        if std::mem::take(&mut state.driver_sleeps) {
-            // Fails only if the counter is about to overflow, and then the driver is awake.
-            let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
-        }
-    }
 }
 
 impl Client {
@@ -247,27 +190,25 @@ impl Client {
         let thread = |error: io::Error| AppendError::Thread(error.to_string());
         let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
             .map_err(|error| thread(error.into()))?;
-        let shared = Arc::new(Shared {
-            state: Mutex::new(State {
-                ring: Ring::new(opened.at, options.buffer_bytes_max),
-                flush_to: 0,
-                closing_since: None,
-                abandoned: false,
-                outcome: None,
-                first: opened.name,
-                last: opened.name,
-                base: opened.at,
-                statistics: Statistics {
-                    streams_opened: 1,
-                    ..Statistics::default()
-                },
-                driver_sleeps: false,
-                waiters: 0,
-                connection: opened.connection.stream().try_clone().ok(),
-            }),
-            changed: Condvar::new(),
-            wake,
-        });
+        let (stage, pusher) = Stage::new(opened.at);
+        let state = State {
+            ring: Ring::new(opened.at, options.buffer_bytes_max),
+            flush_to: 0,
+            closing_since: None,
+            abandoned: false,
+            outcome: None,
+            first: opened.name,
+            last: opened.name,
+            base: opened.at,
+            statistics: Statistics {
+                streams_opened: 1,
+                ..Statistics::default()
+            },
+            driver_sleeps: false,
+            waiters: 0,
+            connection: opened.connection.stream().try_clone().ok(),
+        };
+        let shared = Arc::new(Shared::new(state, stage, wake));
         let driver = driver::Driver::new(
             shared.clone(),
             self.cluster.clone(),
@@ -284,12 +225,25 @@ impl Client {
             .map_err(thread)?;
         Ok(Appender {
             shared,
+            pusher,
             driver: Some(driver),
         })
     }
 }
 
 impl Appender {
+    /// Writes all of `bytes` and returns the chain position behind them, for which
+    /// [`wait_acknowledged`](Appender::wait_acknowledged) can wait. As
+    /// [`write_all`](io::Write::write_all), it waits only for room.
+    #[inline]
+    pub fn append(&mut self, mut bytes: &[u8]) -> Result<u64, AppendError> {
+        while !bytes.is_empty() {
+            let taken = self.take(bytes)?;
+            bytes = &bytes[taken..];
+        }
+        Ok(self.position())
+    }
+
     /// Everything below this chain position is chosen.
     pub fn acknowledged(&self) -> u64 {
         self.shared.lock().ring.acknowledged()
@@ -297,7 +251,7 @@ impl Appender {
 
     /// The chain position of the next byte.
     pub fn position(&self) -> u64 {
-        self.shared.lock().ring.written()
+        self.pusher.pushed()
     }
 
     /// The first stream this appender opened, by which all it writes can be read.
@@ -321,19 +275,13 @@ impl Appender {
     ///
     /// Units: `position` is a chain position, at most [`Appender::position`]; more is cut to that.
     pub fn wait_acknowledged(&self, position: u64) -> Result<(), AppendError> {
-        let mut state = self.shared.lock();
-        let position = position.min(state.ring.written());
-        state.flush_to = state.flush_to.max(position);
-        if state.has_to_send() {
-            self.shared.wake_driver(&mut state);
-        }
-        while state.ring.acknowledged() < position {
-            if let Some(error) = state.error() {
-                return Err(error);
-            }
-            state = self.shared.wait(state);
-        }
-        Ok(())
+        let position = position.min(self.position());
+        acknowledgements::wait(&self.shared, position)
+    }
+
+    /// To wait for acknowledgements on other threads than the one that writes.
+    pub fn acknowledgements(&self) -> Acknowledgements {
+        Acknowledgements::of(self.shared.clone())
     }
 
     /// Waits until everything is acknowledged and the stream's clean end is chosen. Afterwards
@@ -343,6 +291,7 @@ impl Appender {
     pub fn close(&mut self) -> Result<Closed, AppendError> {
         let mut state = self.shared.lock();
         state.closing_since.get_or_insert_with(Instant::now);
+        self.shared.ask_attention(&state);
         self.shared.wake_driver(&mut state);
         let outcome = loop {
             match &state.outcome {
@@ -363,32 +312,58 @@ impl Appender {
     }
 
     /// Takes at least one of `bytes`, and waits for room if there is none.
+    #[inline]
     fn take(&mut self, bytes: &[u8]) -> Result<usize, AppendError> {
+        match self.pusher.push(&self.shared.stage, bytes) {
+            Push::Done => Ok(bytes.len()),
+            Push::Attention => {
+                self.attend();
+                Ok(bytes.len())
+            }
+            Push::Refused => self.take_locked(bytes),
+        }
+    }
+
+    #[cold]
+    fn attend(&self) {
         let mut state = self.shared.lock();
+        if state.has_to_send() {
+            self.shared.wake_driver(&mut state);
+        }
+    }
+
+    #[inline(never)]
+    fn take_locked(&mut self, bytes: &[u8]) -> Result<usize, AppendError> {
+        let shared = &*self.shared;
+        let mut state = shared.lock();
         loop {
             if state.outcome.is_some() || state.closing_since.is_some() {
                 return Err(state.error().unwrap_or(AppendError::Closed));
             }
             let mut taken = 0;
-            if bytes.len() >= CHUNK_BYTES && state.ring.at_chunk_end() {
-                // Whole chunks are copied without the lock; the driver sends meanwhile.
-                if let Some(mut chunk) = state.ring.take_chunk() {
-                    drop(state);
-                    taken = CHUNK_BYTES;
-                    chunk.extend_from_slice(&bytes[..taken]);
-                    state = self.shared.lock();
-                    state.ring.push_chunk(chunk);
+            // What was pushed before has to stand before.
+            if state.ring.written() == self.pusher.pushed() {
+                if bytes.len() >= CHUNK_BYTES && state.ring.at_chunk_end() {
+                    // Whole chunks are copied without the lock; the driver sends meanwhile.
+                    if let Some(mut chunk) = state.ring.take_chunk() {
+                        drop(state);
+                        taken = CHUNK_BYTES;
+                        chunk.extend_from_slice(&bytes[..taken]);
+                        state = shared.lock();
+                        state.ring.push_chunk(chunk);
+                    }
+                } else {
+                    taken = state.ring.write(bytes);
                 }
-            } else {
-                taken = state.ring.write(bytes);
+                self.pusher.skip_to(&shared.stage, state.ring.written());
             }
             if state.driver_sleeps && (taken == 0 || state.has_to_send()) {
-                self.shared.wake_driver(&mut state);
+                shared.wake_driver(&mut state);
             }
             if taken > 0 {
                 return Ok(taken);
             }
-            state = self.shared.wait(state);
+            state = shared.wait(state);
         }
     }
 }
@@ -410,10 +385,7 @@ impl io::Write for Appender {
         if let Some(error) = state.error() {
             return Err(error.into());
         }
-        state.flush_to = state.ring.written();
-        if state.has_to_send() {
-            self.shared.wake_driver(&mut state);
-        }
+        self.shared.flush(&mut state, self.pusher.pushed());
         Ok(())
     }
 }

@@ -63,12 +63,15 @@ pub mod members;
 mod read;
 pub mod request;
 mod ring;
+mod stage;
 
 use std::sync::Arc;
 
 pub use admin::{AdminError, LogDetails, NewLog};
 pub use answer::{ReadEnd, Refusal};
-pub use append::{AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics};
+pub use append::{
+    Acknowledgements, AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics,
+};
 pub use cluster::{Said, Timeouts, Unreachable};
 pub use line::{StreamName, StreamPlace};
 pub use read::{ReadError, ReadOptions, Reader};

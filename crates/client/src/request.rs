@@ -51,6 +51,7 @@ pub enum Request {
         rate: Option<u64>,
     },
     Status,
+    Metrics,
     Streams {
         log: String,
         stale: bool,
@@ -251,6 +252,7 @@ impl Request {
                 .flag("start", *start)
                 .key_if("rate", *rate),
             Self::Status => line.word("status"),
+            Self::Metrics => line.word("metrics"),
             Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
             Self::Logs => line.word("logs"),
             Self::CreateLog {
@@ -329,6 +331,7 @@ impl Request {
                 rate: words.key_as("rate")?,
             },
             "status" => Self::Status,
+            "metrics" => Self::Metrics,
             "streams" => Self::Streams {
                 log: words.word("LOG")?,
                 stale: words.flag("stale")?,
@@ -433,6 +436,7 @@ mod tests {
                 },
             ),
             ("logberg/1 status\n", Request::Status),
+            ("logberg/1 metrics\n", Request::Metrics),
             (
                 "logberg/1 streams main stale=1\n",
                 Request::Streams {

@@ -8,7 +8,7 @@
 //!
 //! A producer thread sends as fast as it can. The kernel under test receives whole buffers, writes
 //! each durably and sends the same bytes to each follower, whose threads throw them away. Nothing is
-//! checked, counted or decided: what a node adds comes on top.
+//! checked, counted or decided: what a node adds comes on top. Each row is measured with either mover.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -232,7 +232,7 @@ fn main() -> io::Result<()> {
     let (kib, followers, seconds) = (number(256), number(2), number(5));
     let wanted = std::env::args().nth(5).unwrap_or_default();
     println!(
-        "{:<44}{:>8}{:>10}{:>10}{:>12}{:>12}",
+        "{:<52}{:>8}{:>10}{:>10}{:>12}{:>12}",
         "setting", "MB/s", "p50 us", "p99 us", "loop s/GB", "all s/GB"
     );
     let plain = Setting {
@@ -328,12 +328,10 @@ fn main() -> io::Result<()> {
         ),
     ];
     for (name, setting) in rows.into_iter().filter(|row| row.0.contains(&wanted)) {
-        measure(
-            name,
-            setting,
-            &directory,
-            Duration::from_secs(seconds as u64),
-        )?;
+        for mover in [linux::Mover::Direct, linux::Mover::Auto] {
+            let time = Duration::from_secs(seconds as u64);
+            measure(name, setting, mover, &directory, time)?;
+        }
     }
     Ok(())
 }
@@ -341,15 +339,18 @@ fn main() -> io::Result<()> {
 fn measure(
     name: &str,
     setting: Setting,
+    mover: linux::Mover,
     directory: &std::path::Path,
     time: Duration,
 ) -> io::Result<()> {
     let mut kernel = Kernel::new(KernelConfig {
+        mover,
         signals: false,
         send_buffer: setting.send_buffer,
         receive_buffer: setting.receive_buffer,
         ..KernelConfig::default()
     })?;
+    let name = format!("{name}, {}", kernel.mover());
     let address = kernel.bind("127.0.0.1:0")?;
     let sinks = (0..setting.followers)
         .map(|_| sink())
@@ -379,7 +380,7 @@ fn measure(
     let micros = &mut mover.write_micros;
     micros.sort_unstable();
     println!(
-        "{:<44}{:>8.0}{:>10}{:>10}{:>12.2}{:>12.2}",
+        "{:<52}{:>8.0}{:>10}{:>10}{:>12.2}{:>12.2}",
         name,
         gigabytes * 1e3 / elapsed,
         micros.get(micros.len() / 2).unwrap_or(&0),

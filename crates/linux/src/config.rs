@@ -3,8 +3,12 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::mover::Mover;
+
 #[derive(Clone, Debug)]
 pub struct KernelConfig {
+    /// How bytes move.
+    pub mover: Mover,
     /// Replaces the system's congestion control on our sockets where that one paces (bbr): between
     /// machines of one site, and on loopback, pacing costs throughput and latency. Best effort.
     /// `None` leaves the system's.
@@ -35,6 +39,8 @@ pub struct Faults {
     pub fail_write_after: Option<u64>,
     /// As if the file system refused O_DIRECT with EINVAL at the first write.
     pub refuse_direct: bool,
+    /// As if the kernel refused io_uring with EPERM.
+    pub refuse_uring: bool,
     /// Holds faults that may change while the kernel runs: see `fault_file`.
     pub file: Option<PathBuf>,
 }
@@ -42,6 +48,7 @@ pub struct Faults {
 impl Default for KernelConfig {
     fn default() -> KernelConfig {
         KernelConfig {
+            mover: Mover::default(),
             congestion: Some("cubic".to_string()),
             send_buffer: None,
             receive_buffer: None,

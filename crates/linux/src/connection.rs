@@ -5,13 +5,19 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 
 use node::buffer::{Buffer, Slice};
 use node::op::{Completion, ConnId, Received, Time};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
 
-use crate::epoll::EventFlags;
+use crate::epoll::{Epoll, EventFlags, Source};
+
+mod on_ring;
+mod sending;
+
+use sending::{Sending, gather};
 
 /// UIO_MAXIOV: the most slices one sendmsg or pwritev takes.
 pub(crate) const SLICES_MAX: usize = 1024;
@@ -36,25 +42,29 @@ pub(crate) struct Connection {
     pub has_turn: bool,
     /// Bytes moved since the last look at a closing connection.
     moved: bool,
+    /// What the ring has of it, if there is one.
+    flights: on_ring::Flights,
 }
 
 pub(crate) enum Phase {
     /// Its name is being looked up.
     Resolving,
     Connecting {
-        socket: OwnedFd,
+        socket: Arc<OwnedFd>,
         /// Addresses of the same name that were not tried yet.
         others: VecDeque<SocketAddr>,
     },
-    Open(OwnedFd),
+    Open(Arc<OwnedFd>),
     /// Closed by the node with `flush`: the sends given before still go out.
-    Flushing(OwnedFd),
+    Flushing(Arc<OwnedFd>),
     /// All is sent and our end is shut. What the other side still sends is read and thrown away:
     /// closing with unread bytes resets the connection, and a reset overtakes what we sent last.
     Lingering {
-        socket: OwnedFd,
+        socket: Arc<OwnedFd>,
         until: Time,
     },
+    /// Over, but the ring still has something of it (`on_ring`).
+    Ending,
 }
 
 struct Receiving {
@@ -64,14 +74,10 @@ struct Receiving {
     whole: bool,
 }
 
-enum Sending {
-    /// Everything before byte `offset` of slice `first` is with the kernel.
-    Bytes {
-        slices: Vec<Slice>,
-        first: usize,
-        offset: usize,
-    },
-    Shutdown,
+impl Receiving {
+    fn rest(&self) -> Range<usize> {
+        self.range.start + self.count..self.range.end
+    }
 }
 
 /// What a connection says after its turn.
@@ -104,6 +110,7 @@ impl Connection {
             shut: false,
             has_turn: false,
             moved: false,
+            flights: on_ring::Flights::default(),
         }
     }
 
@@ -129,7 +136,10 @@ impl Connection {
     }
 
     pub fn is_closing(&self) -> bool {
-        matches!(self.phase, Phase::Flushing(_) | Phase::Lingering { .. })
+        matches!(
+            self.phase,
+            Phase::Flushing(_) | Phase::Lingering { .. } | Phase::Ending
+        )
     }
 
     /// Whether bytes moved since the last call.
@@ -160,7 +170,10 @@ impl Connection {
 
     /// Closed by the node, with sends still to go out.
     pub fn flush(&mut self, completions: &mut Vec<Completion>) {
-        self.fail_receives(&closed_here, completions);
+        // In their order: behind the one that the ring has.
+        if !self.flights.has_receive() {
+            self.fail_receives(&closed_here, completions);
+        }
         self.push_shutdown();
         self.moved = true;
         let phase = std::mem::replace(&mut self.phase, Phase::Resolving);
@@ -169,11 +182,17 @@ impl Connection {
         }
     }
 
-    pub fn linger(&mut self, until: Time) {
-        let phase = std::mem::replace(&mut self.phase, Phase::Resolving);
-        if let Phase::Flushing(socket) = phase {
+    /// Epoll has to watch it from here on if it was `on_ring`.
+    pub fn linger(&mut self, until: Time, epoll: &Epoll, on_ring: bool) -> io::Result<()> {
+        if let Phase::Flushing(socket) = &self.phase {
+            if on_ring {
+                epoll.add(Source::Connection(self.id), socket)?;
+                self.readable = true;
+            }
+            let socket = socket.clone();
             self.phase = Phase::Lingering { socket, until };
         }
+        Ok(())
     }
 
     /// Completes everything outstanding with an error.
@@ -197,6 +216,7 @@ impl Connection {
     ) -> After {
         match &self.phase {
             Phase::Resolving | Phase::Connecting { .. } => After::Wait,
+            Phase::Ending => After::Gone,
             Phase::Open(_) => {
                 let send_more = self.send(bytes_max, completions);
                 let receive_more = self.receive(bytes_max, completions);
@@ -224,43 +244,21 @@ impl Connection {
     fn send(&mut self, bytes_max: usize, completions: &mut Vec<Completion>) -> bool {
         let mut left = bytes_max;
         loop {
-            if let Some(errno) = self.send_failure {
-                self.fail_sends(&|| errno.into(), completions);
+            if !self.has_bytes_to_send(completions) {
                 return false;
             }
             let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
                 return false;
             };
-            match self.sends.front() {
-                None => return false,
-                Some(Sending::Shutdown) => {
-                    // Fails only on a connection that is gone, and then nobody waits for our end.
-                    let _ = shutdown(socket, Shutdown::Write);
-                    self.shut = true;
-                    self.sends.pop_front();
-                    continue;
-                }
-                Some(Sending::Bytes { .. }) if self.shut => {
-                    self.fail_sends(&|| Errno::PIPE.into(), completions);
-                    return false;
-                }
-                Some(Sending::Bytes { slices, first, .. }) if *first == slices.len() => {
-                    self.sends.pop_front();
-                    completions.push(Completion::Sent {
-                        conn: self.id,
-                        result: Ok(()),
-                    });
-                    continue;
-                }
-                Some(Sending::Bytes { .. }) => {}
-            }
             if !self.writable {
                 return false;
             }
             if left == 0 {
                 return true;
             }
-            let (slices, length) = gather(&self.sends, left);
+            let (slices, length) = gather(&self.sends, left, |slice, range| {
+                IoSlice::new(&slice[range])
+            });
             let sent = if length == 0 {
                 Ok(0)
             } else {
@@ -282,6 +280,40 @@ impl Connection {
                 Err(Errno::AGAIN) => self.writable = false,
                 Err(Errno::INTR) => {}
                 Err(errno) => self.send_failure = Some(errno),
+            }
+        }
+    }
+
+    /// Settles what needs no bytes moved, at the front of the sends; whether there are bytes then.
+    fn has_bytes_to_send(&mut self, completions: &mut Vec<Completion>) -> bool {
+        loop {
+            if let Some(errno) = self.send_failure {
+                self.fail_sends(&|| errno.into(), completions);
+                return false;
+            }
+            let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
+                return false;
+            };
+            match self.sends.front() {
+                None => return false,
+                Some(Sending::Shutdown) => {
+                    // Fails only on a connection that is gone, and then nobody waits for our end.
+                    let _ = shutdown(socket, Shutdown::Write);
+                    self.shut = true;
+                    self.sends.pop_front();
+                }
+                Some(Sending::Bytes { .. }) if self.shut => {
+                    self.fail_sends(&|| Errno::PIPE.into(), completions);
+                    return false;
+                }
+                Some(Sending::Bytes { slices, first, .. }) if *first == slices.len() => {
+                    self.sends.pop_front();
+                    completions.push(Completion::Sent {
+                        conn: self.id,
+                        result: Ok(()),
+                    });
+                }
+                Some(Sending::Bytes { .. }) => return true,
             }
         }
     }
@@ -320,47 +352,65 @@ impl Connection {
     fn receive(&mut self, bytes_max: usize, completions: &mut Vec<Completion>) -> bool {
         let mut left = bytes_max;
         loop {
-            if let Some(errno) = self.receive_failure {
-                self.fail_receives(&|| errno.into(), completions);
+            if !self.has_range_to_fill(completions) {
                 return false;
             }
-            let Phase::Open(socket) = &self.phase else {
+            let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.front_mut())
+            else {
                 return false;
             };
-            let Some(receiving) = self.receives.front_mut() else {
-                return false;
-            };
-            let rest = receiving.range.start + receiving.count..receiving.range.end;
-            if rest.is_empty() {
-                self.complete_receive(false, completions);
-                continue;
-            }
             if !self.readable {
                 return false;
             }
             if left == 0 {
                 return true;
             }
+            let rest = receiving.rest();
             let wanted = rest.len().min(left);
             let into = &mut receiving.buffer[rest.start..rest.start + wanted];
             match recv(socket, into, RecvFlags::DONTWAIT) {
-                Ok((_, 0)) if self.send_failure.is_some() => {
-                    self.receive_failure = Some(Errno::CONNRESET);
-                }
-                Ok((_, 0)) => self.complete_receive(true, completions),
                 Ok((_, count)) => {
                     left -= count;
-                    self.moved = true;
-                    receiving.count += count;
                     self.readable = count == wanted || self.hung_up;
-                    if !receiving.whole || receiving.count == receiving.range.len() {
-                        self.complete_receive(false, completions);
-                    }
+                    self.on_received(count, completions);
                 }
                 Err(Errno::AGAIN) => self.readable = false,
                 Err(Errno::INTR) => {}
                 Err(errno) => self.receive_failure = Some(errno),
             }
+        }
+    }
+
+    /// Settles what needs no bytes moved, at the front of the receives; whether one waits for bytes.
+    fn has_range_to_fill(&mut self, completions: &mut Vec<Completion>) -> bool {
+        loop {
+            if let Some(errno) = self.receive_failure {
+                self.fail_receives(&|| errno.into(), completions);
+                return false;
+            }
+            match (&self.phase, self.receives.front()) {
+                (Phase::Open(_), Some(receiving)) if receiving.rest().is_empty() => {
+                    self.complete_receive(false, completions);
+                }
+                (Phase::Open(_), Some(_)) => return true,
+                _ => return false,
+            }
+        }
+    }
+
+    /// The first receive has so many bytes more; none is the end of the stream.
+    fn on_received(&mut self, count: usize, completions: &mut Vec<Completion>) {
+        if count == 0 && self.send_failure.is_some() {
+            self.receive_failure = Some(Errno::CONNRESET);
+            return;
+        }
+        let Some(receiving) = self.receives.front_mut() else {
+            return;
+        };
+        self.moved |= count > 0;
+        receiving.count += count;
+        if count == 0 || !receiving.whole || receiving.rest().is_empty() {
+            self.complete_receive(count == 0, completions);
         }
     }
 
@@ -429,77 +479,4 @@ pub(crate) fn closed_here() -> io::Error {
         io::ErrorKind::ConnectionAborted,
         "the connection was closed on this side",
     )
-}
-
-/// The unsent bytes of the queue up to `bytes_max` and up to the next shutdown, and their number.
-fn gather(sends: &VecDeque<Sending>, bytes_max: usize) -> (Vec<IoSlice<'_>>, usize) {
-    let mut gathered = Vec::with_capacity(16);
-    let mut length = 0;
-    for sending in sends {
-        let Sending::Bytes {
-            slices,
-            first,
-            offset,
-        } = sending
-        else {
-            break;
-        };
-        let mut skip = *offset;
-        for slice in &slices[*first..] {
-            let bytes = &slice[skip..];
-            skip = 0;
-            let bytes = &bytes[..bytes.len().min(bytes_max - length)];
-            if !bytes.is_empty() {
-                gathered.push(IoSlice::new(bytes));
-                length += bytes.len();
-            }
-            if length == bytes_max || gathered.len() == SLICES_MAX {
-                return (gathered, length);
-            }
-        }
-    }
-    (gathered, length)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sends(lengths: &[&[usize]]) -> VecDeque<Sending> {
-        lengths
-            .iter()
-            .map(|lengths| Sending::Bytes {
-                slices: lengths
-                    .iter()
-                    .map(|length| Slice::copied_from(&vec![1; *length]))
-                    .collect(),
-                first: 0,
-                offset: 0,
-            })
-            .collect()
-    }
-
-    #[test]
-    fn several_sends_go_out_in_one_call_up_to_the_limit() {
-        let mut queue = sends(&[&[10, 0, 20], &[30]]);
-        assert_eq!(gather(&queue, 1000).1, 60);
-        assert_eq!(
-            gather(&queue, 1000).0.len(),
-            3,
-            "the empty slice is left out"
-        );
-        assert_eq!(gather(&queue, 35).1, 35);
-        queue.insert(1, Sending::Shutdown);
-        assert_eq!(gather(&queue, 1000).1, 30, "nothing overtakes a shutdown");
-    }
-
-    #[test]
-    fn partial_sends_are_continued_where_they_stopped() {
-        for first in 0..=60 {
-            let mut connection = Connection::new(ConnId(0), Phase::Resolving);
-            connection.sends = sends(&[&[10, 0, 20], &[], &[30]]);
-            connection.on_sent(first);
-            assert_eq!(gather(&connection.sends, 1000).1, 60 - first);
-        }
-    }
 }

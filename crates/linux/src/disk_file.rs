@@ -89,7 +89,8 @@ impl DiskFile {
         let _ = self.failure.set(error.to_string());
     }
 
-    fn check(&self) -> io::Result<()> {
+    /// Whether no write has failed.
+    pub fn check(&self) -> io::Result<()> {
         match self.failure.get() {
             None => Ok(()),
             Some(first) => Err(io::Error::other(format!(
@@ -135,7 +136,16 @@ impl DiskFile {
         Ok(())
     }
 
-    fn end_direct(&self) -> io::Result<()> {
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Ordering::Relaxed)
+    }
+
+    /// Whether a write with RWF_DSYNC is all that it takes.
+    pub fn writes_durably(&self) -> bool {
+        self.is_direct() && self.sync == Sync::WithWrite
+    }
+
+    pub fn end_direct(&self) -> io::Result<()> {
         fcntl_setfl(&self.file, OFlags::empty())?;
         self.direct.store(false, Ordering::Relaxed);
         Ok(())
@@ -196,6 +206,12 @@ impl DiskFile {
             Ok(reads) => self.reads.get_or_init(|| reads).as_fd(),
             Err(_) => self.file.as_fd(),
         }
+    }
+}
+
+impl AsFd for DiskFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 

@@ -189,7 +189,10 @@ impl WriterThread {
 
 /// The oldest write and those that continue it, oldest first. Writes of other files stay; a write of
 /// the same file that does not continue ends the batch, because they happen in order.
-fn take_batch(queue: &mut VecDeque<WriteTask>, bytes_max: usize) -> Option<Vec<WriteTask>> {
+pub(crate) fn take_batch(
+    queue: &mut VecDeque<WriteTask>,
+    bytes_max: usize,
+) -> Option<Vec<WriteTask>> {
     let mut batch = vec![queue.pop_front()?];
     let mut slices = batch[0].slices.len();
     let mut bytes = batch[0].length();

@@ -4,6 +4,7 @@
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
 
 use node::op::{ConnId, Time};
 pub(crate) use rustix::event::epoll::EventFlags;
@@ -31,14 +32,14 @@ pub(crate) struct Event {
 }
 
 pub(crate) struct Epoll {
-    epoll: OwnedFd,
+    epoll: Arc<OwnedFd>,
     events: Vec<Event>,
 }
 
 impl Epoll {
     pub fn new() -> io::Result<Epoll> {
         Ok(Epoll {
-            epoll: epoll::create(epoll::CreateFlags::CLOEXEC)?,
+            epoll: Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?),
             events: Vec::with_capacity(EVENTS_PER_WAIT),
         })
     }
@@ -52,6 +53,17 @@ impl Epoll {
         let data = epoll::EventData::new_u64(source.token());
         epoll::add(&self.epoll, fd, data, interest | EventFlags::ET)?;
         Ok(())
+    }
+
+    /// `fd` is watched by somebody else from here on.
+    pub fn remove(&self, fd: impl AsFd) {
+        // Fails only for what is not watched.
+        let _ = epoll::delete(&self.epoll, fd);
+    }
+
+    /// Can be read when there are events.
+    pub fn fd(&self) -> Arc<OwnedFd> {
+        self.epoll.clone()
     }
 
     /// Waits for an event until `deadline`, or without end; an interrupted wait reports none.

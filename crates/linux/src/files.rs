@@ -10,25 +10,33 @@ use std::sync::atomic::AtomicU64;
 
 use node::buffer::{Buffer, Slice};
 use node::op::{BLOCK, Completion, FileId, OpenMode, Token};
+use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;
 use crate::directory;
 use crate::disk_file::DiskFile;
+use crate::disk_ring::RingWriter;
 use crate::disk_thread::{Worker, WriteTask, Writer};
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
 use crate::network::copy_of;
+use crate::tag::Tag;
 
 pub(crate) struct Files {
     open: HashMap<FileId, Entry>,
     /// How many files were given to a writer, to take turns.
     assigned: usize,
-    writers: Vec<Writer>,
+    writers: Writers,
     reader: Worker,
     chores: Worker,
     /// Freeing the blocks of many large files takes long, and nothing may wait for it.
     removals: Worker,
     faults: Option<PathBuf>,
+}
+
+enum Writers {
+    Threads(Vec<Writer>),
+    Ring(RingWriter),
 }
 
 struct Entry {
@@ -51,18 +59,14 @@ enum Parked {
 }
 
 impl Files {
-    pub fn new(config: &KernelConfig, inbox: Arc<Inbox>) -> io::Result<Files> {
-        let writes = Arc::new(AtomicU64::new(0));
-        let writers = (0..config.write_threads.max(1))
-            .map(|n| {
-                Writer::start(
-                    format!("disk-write-{n}"),
-                    config,
-                    inbox.clone(),
-                    writes.clone(),
-                )
-            })
-            .collect::<io::Result<_>>()?;
+    pub fn new(config: &KernelConfig, inbox: Arc<Inbox>, on_ring: bool) -> io::Result<Files> {
+        let writers = match on_ring {
+            true => Writers::Ring(RingWriter::new(
+                config.faults.clone(),
+                config.merged_bytes_max,
+            )),
+            false => Writers::Threads(start_writers(config, &inbox)?),
+        };
         Ok(Files {
             open: HashMap::new(),
             assigned: 0,
@@ -90,7 +94,7 @@ impl Files {
         self.assigned += 1;
         let entry = Entry {
             state: State::Opening(Vec::new()),
-            writer: self.assigned % self.writers.len(),
+            writer: self.assigned,
             outstanding: 0,
             closing: None,
         };
@@ -188,13 +192,19 @@ impl Files {
         let file = file.clone();
         entry.outstanding += 1;
         match op {
-            Parked::Write(token, offset, slices) => self.writers[entry.writer].put(WriteTask {
-                token,
-                id,
-                file,
-                offset,
-                slices,
-            }),
+            Parked::Write(token, offset, slices) => {
+                let task = WriteTask {
+                    token,
+                    id,
+                    file,
+                    offset,
+                    slices,
+                };
+                match &mut self.writers {
+                    Writers::Threads(threads) => threads[entry.writer % threads.len()].put(task),
+                    Writers::Ring(ring) => ring.put(task),
+                }
+            }
             Parked::Read(token, offset, mut buffer, range) => self.reader.put(move || {
                 let result = file.read(offset, &mut buffer[range.clone()]);
                 let completion = Completion::Read {
@@ -206,6 +216,42 @@ impl Files {
                 Reply::FileOp(id, completion)
             }),
         }
+    }
+
+    /// Gives the ring the writes that wait for it.
+    pub fn begin_writes(&mut self, ring: &mut Ring<Tag>, completions: &mut Vec<Completion>) {
+        if let Writers::Ring(writer) = &mut self.writers {
+            let mut answers = Vec::new();
+            writer.begin(ring, &mut answers);
+            self.answer(answers, completions);
+        }
+    }
+
+    /// The ring gives back what it had of a file.
+    pub fn on_finished(
+        &mut self,
+        file: FileId,
+        finished: Finished<Tag>,
+        ring: &mut Ring<Tag>,
+        completions: &mut Vec<Completion>,
+    ) {
+        if let Writers::Ring(writer) = &mut self.writers {
+            let mut answers = Vec::new();
+            writer.on_finished(file, finished, ring, &mut answers);
+            self.answer(answers, completions);
+        }
+    }
+
+    fn answer(&mut self, answers: Vec<(FileId, Completion)>, completions: &mut Vec<Completion>) {
+        for (file, completion) in answers {
+            completions.push(completion);
+            self.on_file_op(file);
+        }
+    }
+
+    /// Whether the ring still has, or is to get, something to write.
+    pub fn is_writing_on_ring(&self) -> bool {
+        matches!(&self.writers, Writers::Ring(writer) if !writer.is_idle())
     }
 
     /// A thread has answered an op of the file.
@@ -278,6 +324,16 @@ impl Files {
         self.chores
             .put(move || Reply::Completed(done(token, chore())));
     }
+}
+
+fn start_writers(config: &KernelConfig, inbox: &Arc<Inbox>) -> io::Result<Vec<Writer>> {
+    let writes = Arc::new(AtomicU64::new(0));
+    (0..config.write_threads.max(1))
+        .map(|n| {
+            let name = format!("disk-write-{n}");
+            Writer::start(name, config, inbox.clone(), writes.clone())
+        })
+        .collect()
 }
 
 impl Parked {

@@ -3,8 +3,10 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use node::op::{Completion, Machine, Op, Time};
+use uring::{Finished, Request, Ring};
 
 use crate::clock;
 use crate::config::KernelConfig;
@@ -12,13 +14,15 @@ use crate::connection::closed_here;
 use crate::epoll::{Epoll, Source};
 use crate::files::Files;
 use crate::inbox::{Inbox, Reply};
+use crate::mover;
 use crate::network::Network;
 use crate::signals::Signals;
+use crate::tag::Tag;
 
 /// How long the last words of a finished machine may take to reach the kernel's socket buffers.
 const FAREWELL_MICROS: u64 = 1_000_000;
 
-/// Performs ops on one thread, with others for the disk. Dropping it closes all connections, and
+/// Performs ops on one thread, with others for what of the disk is not the ring's. Dropping it closes all connections, and
 /// waits until the disk has finished what it was given.
 pub struct Kernel {
     epoll: Epoll,
@@ -31,6 +35,10 @@ pub struct Kernel {
     /// Known and not yet handed out.
     completions: Vec<Completion>,
     replies: Vec<Reply>,
+    /// Last, so that it is dropped when nobody gives it anything any more.
+    ring: Option<Ring<Tag>>,
+    finished: Vec<Finished<Tag>>,
+    mover: String,
 }
 
 /// Asks a kernel's machine to stop, from any thread: it is handed `StopRequested`.
@@ -56,16 +64,28 @@ impl Kernel {
             epoll.add(Source::Signals, registered.fd())?;
             signals = Some(registered);
         }
+        let (mut ring, mover) = mover::choose(&config)?;
+        if let Some(ring) = &mut ring {
+            ring.begin(Tag::Epoll, Request::Watch { fd: epoll.fd() });
+        }
         Ok(Kernel {
-            files: Files::new(&config, inbox.clone())?,
-            network: Network::new(config, inbox.clone()),
+            files: Files::new(&config, inbox.clone(), ring.is_some())?,
+            network: Network::new(config, inbox.clone(), ring.is_some()),
             epoll,
             inbox,
             signals,
             listener: None,
             completions: Vec::new(),
             replies: Vec::new(),
+            ring,
+            finished: Vec::new(),
+            mover,
         })
+    }
+
+    /// "direct" or "uring"; where auto could not have the best, "direct: <why>".
+    pub fn mover(&self) -> &str {
+        &self.mover
     }
 
     /// Takes an address before there is a machine, so that a port in use is found out first.
@@ -126,7 +146,7 @@ impl Kernel {
                 whole,
             } => {
                 let fits = range.start <= range.end && range.end <= buffer.len();
-                match self.network.open_connection(conn) {
+                match self.network.receiving_connection(conn) {
                     Some(connection) if fits => connection.push_receive(buffer, range, whole),
                     found => completions.push(Completion::Received {
                         conn,
@@ -139,7 +159,7 @@ impl Kernel {
                     }),
                 }
             }
-            Op::Send { conn, slices } => match self.network.open_connection(conn) {
+            Op::Send { conn, slices } => match self.network.sending_connection(conn) {
                 Some(connection) => connection.push_send(slices),
                 None => completions.push(Completion::Sent {
                     conn,
@@ -152,7 +172,9 @@ impl Kernel {
                 }
             }
             Op::Close { conn, flush } => {
-                self.network.close(conn, flush, clock::now(), completions);
+                let ring = self.ring.as_mut();
+                self.network
+                    .close(conn, flush, clock::now(), ring, completions);
             }
             Op::Open {
                 token,
@@ -206,8 +228,12 @@ impl Kernel {
             // Only a look: others must not starve while these have work.
             false => Some(Time(0)),
         };
-        self.epoll.wait(until)?;
-        self.on_events();
+        if self.ring.is_some() {
+            self.wait_on_ring(until)?;
+        } else {
+            self.epoll.wait(until)?;
+            self.on_events();
+        }
         self.on_replies();
         self.take_turns();
         completions.append(&mut self.completions);
@@ -215,8 +241,49 @@ impl Kernel {
     }
 
     fn take_turns(&mut self) {
+        let ring = self.ring.as_mut();
         self.network
-            .take_turns(&self.epoll, clock::now(), &mut self.completions);
+            .take_turns(&self.epoll, clock::now(), ring, &mut self.completions);
+        if let Some(ring) = &mut self.ring {
+            self.files.begin_writes(ring, &mut self.completions);
+        }
+    }
+
+    fn wait_on_ring(&mut self, until: Option<Time>) -> io::Result<()> {
+        let mut finished = std::mem::take(&mut self.finished);
+        if let Some(ring) = &mut self.ring {
+            let now = clock::now();
+            let timeout = until.map(|until| Duration::from_micros(until.0.saturating_sub(now.0)));
+            ring.wait(timeout, &mut finished)?;
+        }
+        for finished in finished.drain(..) {
+            self.on_finished(finished)?;
+        }
+        self.finished = finished;
+        Ok(())
+    }
+
+    fn on_finished(&mut self, finished: Finished<Tag>) -> io::Result<()> {
+        let Some(ring) = &mut self.ring else {
+            return Ok(());
+        };
+        match finished.tag {
+            Tag::Connection(conn) => {
+                self.network
+                    .on_finished(conn, finished, &mut self.completions);
+            }
+            Tag::File(file) => {
+                self.files
+                    .on_finished(file, finished, ring, &mut self.completions);
+            }
+            Tag::Epoll => {
+                // Readiness as it is then: more events than one call takes are seen at once.
+                ring.begin(Tag::Epoll, finished.request);
+                self.epoll.wait(Some(Time(0)))?;
+                self.on_events();
+            }
+        }
+        Ok(())
     }
 
     fn on_events(&mut self) {
@@ -262,6 +329,17 @@ impl Kernel {
         }
     }
 
+    /// What the disk was given is finished; the threads' owners do the same.
+    fn finish_writes(&mut self) {
+        while self.files.is_writing_on_ring() {
+            self.take_turns();
+            if self.wait_on_ring(None).is_err() {
+                return;
+            }
+            self.on_replies();
+        }
+    }
+
     /// Lets connections closed with `flush` send what they still have; the machine is gone, so
     /// nobody is told.
     fn say_farewell(&mut self) -> io::Result<()> {
@@ -275,5 +353,11 @@ impl Kernel {
             self.wait(Some(until), &mut nobody)?;
             nobody.clear();
         }
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        self.finish_writes();
     }
 }

@@ -36,6 +36,8 @@
 
 mod config;
 mod kernel;
+mod mover;
+mod tag;
 
 mod connection;
 mod epoll;
@@ -43,6 +45,7 @@ mod listener;
 mod network;
 
 mod disk_file;
+mod disk_ring;
 mod disk_thread;
 mod fault_file;
 mod files;
@@ -59,4 +62,5 @@ pub use clock::now;
 pub use config::{Faults, KernelConfig};
 pub use disk::LinuxDisk;
 pub use kernel::{Kernel, Stopper};
+pub use mover::Mover;
 pub use process::{die_with_parent, raise_file_limit};

@@ -4,18 +4,21 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use node::op::{Completion, ConnId, Time};
+use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;
 use crate::connection::{After, Connection, Phase, closed_here};
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::inbox::{Inbox, Reply};
 use crate::listener::{Accept, Listener, new_socket, no_address};
+use crate::tag::Tag;
 
 /// Accepted from one listener before the connections have their turn.
 const ACCEPTS_PER_ROUND: usize = 64;
@@ -29,6 +32,8 @@ const LINGER_MICROS: u64 = 1_000_000;
 pub(crate) struct Network {
     config: KernelConfig,
     inbox: Arc<Inbox>,
+    /// Open connections are the ring's; epoll watches them only before and after that.
+    on_ring: bool,
     connections: HashMap<ConnId, Connection>,
     listeners: Vec<Listener>,
     /// Connections that may be able to move bytes, in the order in which they became so.
@@ -41,10 +46,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub fn new(config: KernelConfig, inbox: Arc<Inbox>) -> Network {
+    pub fn new(config: KernelConfig, inbox: Arc<Inbox>, on_ring: bool) -> Network {
         Network {
             config,
             inbox,
+            on_ring,
             connections: HashMap::new(),
             listeners: Vec::new(),
             turns: Vec::new(),
@@ -154,7 +160,7 @@ impl Network {
                 Ok(socket) => {
                     if let Some(connection) = self.connections.get_mut(&conn) {
                         connection.phase = Phase::Connecting {
-                            socket,
+                            socket: Arc::new(socket),
                             others: addresses,
                         };
                     }
@@ -191,11 +197,29 @@ impl Network {
         Some(connection)
     }
 
+    /// The connection that answers a receive given now: a closed one while the ring has an earlier
+    /// receive of it, which comes first.
+    pub fn receiving_connection(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        match self.connections.get(&conn)?.is_giving_back_receives() {
+            true => self.connections.get_mut(&conn),
+            false => self.open_connection(conn),
+        }
+    }
+
+    /// As `receiving_connection`; of one that is flushed the sends to come fail at once.
+    pub fn sending_connection(&mut self, conn: ConnId) -> Option<&mut Connection> {
+        match self.connections.get(&conn)?.is_giving_back_sends() {
+            true => self.connections.get_mut(&conn),
+            false => self.open_connection(conn),
+        }
+    }
+
     pub fn close(
         &mut self,
         conn: ConnId,
         flush: bool,
         now: Time,
+        ring: Option<&mut Ring<Tag>>,
         completions: &mut Vec<Completion>,
     ) {
         let Some(connection) = self.open_connection(conn) else {
@@ -203,10 +227,46 @@ impl Network {
         };
         if flush && !connection.is_connecting() {
             connection.flush(completions);
+            if let Some(ring) = ring {
+                connection.cancel(ring);
+            }
             self.look_again(now.0 + FLUSH_MICROS, conn);
         } else {
+            self.retire(conn, ring, completions);
+        }
+    }
+
+    /// Drops a connection, when the ring has nothing of it any more.
+    fn retire(
+        &mut self,
+        conn: ConnId,
+        ring: Option<&mut Ring<Tag>>,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Some(connection) = self.connections.get_mut(&conn) else {
+            return;
+        };
+        if connection.end() {
             connection.fail(&closed_here, completions);
             self.connections.remove(&conn);
+        } else if let Some(ring) = ring {
+            connection.cancel(ring);
+        }
+    }
+
+    /// The ring gives back what it had of a connection.
+    pub fn on_finished(
+        &mut self,
+        conn: ConnId,
+        finished: Finished<Tag>,
+        completions: &mut Vec<Completion>,
+    ) {
+        if let Some(connection) = self.connections.get_mut(&conn) {
+            connection.on_finished(finished, completions);
+            if !connection.has_turn {
+                connection.has_turn = true;
+                self.turns.push(conn);
+            }
         }
     }
 
@@ -240,6 +300,10 @@ impl Network {
         };
         let failure = match connect_result(socket) {
             Ok(true) => {
+                if self.on_ring {
+                    epoll.remove(&*socket);
+                    wait_in_calls(socket);
+                }
                 connection.open();
                 completions.push(Completion::Connected {
                     conn,
@@ -267,21 +331,34 @@ impl Network {
     }
 
     /// Gives every connection that may be able to move bytes its turn.
-    pub fn take_turns(&mut self, epoll: &Epoll, now: Time, completions: &mut Vec<Completion>) {
+    pub fn take_turns(
+        &mut self,
+        epoll: &Epoll,
+        now: Time,
+        mut ring: Option<&mut Ring<Tag>>,
+        completions: &mut Vec<Completion>,
+    ) {
         self.accept(epoll, now, completions);
-        std::mem::swap(&mut self.turns, &mut self.turns_before);
-        for conn in self.turns_before.drain(..) {
+        let bytes_max = self.config.round_bytes_max;
+        let mut turns = std::mem::take(&mut self.turns_before);
+        std::mem::swap(&mut self.turns, &mut turns);
+        for conn in turns.drain(..) {
             let Some(connection) = self.connections.get_mut(&conn) else {
                 continue;
             };
             connection.has_turn = false;
-            let mut after =
-                connection.take_turn(self.config.round_bytes_max, &mut self.scratch, completions);
+            let scratch = &mut self.scratch;
+            let mut after = match &mut ring {
+                Some(ring) => connection.take_turn_on(ring, bytes_max, scratch, completions),
+                None => connection.take_turn(bytes_max, scratch, completions),
+            };
             if after == After::Flushed {
                 let until = Time(now.0 + LINGER_MICROS);
-                connection.linger(until);
+                after = match connection.linger(until, epoll, self.on_ring) {
+                    Ok(()) => After::Again,
+                    Err(_) => After::Gone,
+                };
                 self.closing.push(Reverse((until, conn)));
-                after = After::Again;
             }
             match after {
                 After::Wait | After::Flushed => {}
@@ -289,13 +366,11 @@ impl Network {
                     connection.has_turn = true;
                     self.turns.push(conn);
                 }
-                After::Gone => {
-                    connection.fail(&closed_here, completions);
-                    self.connections.remove(&conn);
-                }
+                After::Gone => self.retire(conn, ring.as_deref_mut(), completions),
             }
         }
-        self.end_closing(now, completions);
+        self.turns_before = turns;
+        self.end_closing(now, ring, completions);
     }
 
     fn accept(&mut self, epoll: &Epoll, now: Time, completions: &mut Vec<Completion>) {
@@ -313,19 +388,26 @@ impl Network {
                 };
                 let conn = ConnId(self.accepted * 2 + 1);
                 self.accepted += 1;
-                if let Err(error) = epoll.add(Source::Connection(conn), &socket) {
+                if self.on_ring {
+                    wait_in_calls(&socket);
+                } else if let Err(error) = epoll.add(Source::Connection(conn), &socket) {
                     tracing::warn!(%peer, %error, "connection dropped: epoll cannot watch it");
                     continue;
                 }
                 self.connections
-                    .insert(conn, Connection::new(conn, Phase::Open(socket)));
+                    .insert(conn, Connection::new(conn, Phase::Open(Arc::new(socket))));
                 completions.push(Completion::Accepted { conn, peer });
             }
         }
     }
 
     /// Drops closing connections whose time is over.
-    fn end_closing(&mut self, now: Time, completions: &mut Vec<Completion>) {
+    fn end_closing(
+        &mut self,
+        now: Time,
+        mut ring: Option<&mut Ring<Tag>>,
+        completions: &mut Vec<Completion>,
+    ) {
         while let Some(Reverse((at, conn))) = self.closing.peek().copied() {
             if now < at {
                 break;
@@ -339,8 +421,7 @@ impl Network {
                 _ => !connection.take_moved(),
             };
             if give_up {
-                connection.fail(&closed_here, completions);
-                self.connections.remove(&conn);
+                self.retire(conn, ring.as_deref_mut(), completions);
             } else if !matches!(connection.phase, Phase::Lingering { .. }) {
                 self.look_again(now.0 + FLUSH_MICROS, conn);
             }
@@ -404,6 +485,12 @@ fn connect_result(socket: &OwnedFd) -> io::Result<bool> {
         return Err(Errno::CONNREFUSED.into());
     }
     Ok(true)
+}
+
+/// The ring waits with a socket only if the socket would let a call wait.
+fn wait_in_calls(socket: &impl AsFd) {
+    // Cannot fail on an open descriptor.
+    let _ = fcntl_setfl(socket, OFlags::empty());
 }
 
 /// io::Error cannot be cloned; one failure answers several ops.

@@ -114,7 +114,7 @@ impl Default for Limits {
             scrub_interval: 86_400_000_000,
             disk_reserve_bytes: 256 << 20,
             away_after: 30_000_000,
-            disk_stall: 1_500_000,
+            disk_stall: 1_000_000,
             greeting_timeout: 10_000_000,
             leader_wait: 2_000_000,
             connections_max: 4096,

@@ -68,6 +68,12 @@ pub struct LogCounts {
     pub scrub_differences: u64,
     pub disk_failures: u64,
     pub disk_stalls: u64,
+    /// Rounds in which received bytes were not proposed: too much waits for a quorum, …
+    pub held_by_quorum: u64,
+    /// … too much is in memory for slow followers, …
+    pub held_by_followers: u64,
+    /// … or too much waits for this node's disk.
+    pub held_by_disk: u64,
     /// Found at the start.
     pub torn_tails: u64,
     pub corrupt_records: u64,
@@ -85,6 +91,8 @@ pub struct NodeCounts {
     pub disk_full: u64,
     /// Times at which the process did not run for longer than peers wait.
     pub gaps: u64,
+    /// The last of them, in microseconds.
+    pub gap_us: u64,
     /// Peers that claimed an identity which was not theirs.
     pub peers_refused: u64,
     /// Times at which the disk went on in a newer version.

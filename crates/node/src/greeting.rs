@@ -237,10 +237,15 @@ impl Node {
         // the matter.
         let limit = self.env.limits.connections_max;
         let is_crowded = self.env.conns.len() > limit - limit / 8;
-        if is_crowded && !matches!(request.verb.as_str(), "peer" | "join" | "status") {
+        if is_crowded
+            && !matches!(
+                request.verb.as_str(),
+                "peer" | "join" | "status" | "metrics"
+            )
+        {
             return Err(too_many_connections());
         }
-        if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status") {
+        if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status" | "metrics") {
             return Err(Refusal::new("shutting-down", crate::node::REMOVED));
         }
         match request.verb.as_str() {
@@ -312,6 +317,11 @@ impl Node {
             "status" => {
                 request.allow(0, &[])?;
                 let line = self.status_line();
+                self.env.part(conn, line.as_bytes());
+            }
+            "metrics" => {
+                request.allow(0, &[])?;
+                let line = self.metrics_line();
                 self.env.part(conn, line.as_bytes());
             }
             "streams" => {

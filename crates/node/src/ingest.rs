@@ -183,6 +183,10 @@ impl Log {
                 // Followers alone may choose: what waits for our own disk needs a bound of its own.
                 || self.store.queued_bytes() > env.limits.store_queue_bytes_max
             {
+                let (filled, receiving) = (writer.filled, writer.receiving);
+                if ready && !receiving {
+                    self.count_held(env, room < filled as u64);
+                }
                 return;
             }
             let writer = self.ingest.writer.as_mut().expect("it is there");
@@ -220,6 +224,15 @@ impl Log {
                 EndOfBytes::Cut => self.part_with_cut_writer(env),
             }
         }
+    }
+
+    /// Received bytes wait: for whom?
+    fn count_held(&mut self, env: &Env, by_quorum: bool) {
+        let queued = self.store.queued_bytes();
+        let counts = &mut self.counts;
+        counts.held_by_quorum += u64::from(by_quorum);
+        counts.held_by_followers += u64::from(self.ring.bytes() > env.limits.ring_bytes_max);
+        counts.held_by_disk += u64::from(queued > env.limits.store_queue_bytes_max);
     }
 
     /// Its client has sent its last byte, and all are chosen. The stream stays open for a

@@ -6,6 +6,7 @@ use paxos::{
 
 use crate::LogId;
 use crate::counts::{LogCounts, NodeCounts};
+use crate::health::{Code, State};
 use crate::log::Log;
 use crate::node::Node;
 use crate::version::Speaks;
@@ -165,6 +166,18 @@ impl Node {
     /// To be removed.
     pub fn leaving_nodes(&self) -> Vec<u32> {
         self.directory.members.leaving.iter().copied().collect()
+    }
+
+    /// What this node says of the cluster's health, and each warning: its code, the node that it is
+    /// about (0: none), and whether it is so now.
+    pub fn warnings(&self) -> (State, Vec<(Code, NodeId, bool)>) {
+        let health = self.health();
+        let by_name = |name: &str| Code::ALL.into_iter().find(|code| code.name() == name);
+        let warnings = health.warnings.iter().filter_map(|warning| {
+            let about = NodeId(warning.node.unwrap_or_default());
+            Some((by_name(warning.code)?, about, warning.active))
+        });
+        (health.state, warnings.collect())
     }
 
     /// Panics if this node's parts contradict each other.

@@ -26,6 +26,7 @@ mod catch_up;
 mod feed;
 mod follow;
 mod greeting;
+pub mod health;
 mod ingest;
 pub mod line;
 mod log;

@@ -30,6 +30,7 @@ use crate::env::{Env, LogEvent};
 use crate::feed::Feeder;
 use crate::follow::Source;
 use crate::format::{RECORD_HEADER, codec};
+use crate::health::Pulse;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
 use crate::op::{Completion, ConnId};
@@ -84,6 +85,7 @@ pub struct Log {
     /// It led when it stopped.
     stopped_leading: bool,
     pub(crate) counts: LogCounts,
+    pub(crate) pulse: Pulse,
     last_chosen_at: paxos::Time,
 }
 
@@ -160,6 +162,7 @@ impl Log {
                 starts_with_gaps: u64::from(forgot_below > Slot(0)),
                 ..LogCounts::default()
             },
+            pulse: Pulse::default(),
             last_chosen_at: env.now,
         };
         log.learn_ages();
@@ -476,6 +479,7 @@ impl Log {
             Role::Follower { .. } | Role::Candidate => {
                 if led {
                     self.end_replication(env);
+                    self.pulse.stop();
                     self.rebind = None;
                     self.part_with_writers(env);
                     // Who follows what is chosen goes on at the next leader.
@@ -577,6 +581,8 @@ impl Log {
                 digest,
             }),
         );
+        self.pulse
+            .on_proposed(env.now, self.engine.proposed_up_to());
         self.drain(env);
         paxos::invariant!(
             self.at_hand.is_none(),
@@ -615,6 +621,10 @@ impl Log {
         if matches!(message, Message::Propose(_)) {
             return; // Proposals travel with their bytes only.
         }
+        let succeeds = |term: &paxos::Term| term.owner == env.identity.node;
+        if env.stopping && matches!(&message, Message::Prepare { term } if succeeds(term)) {
+            return; // Nodes that all stop would hand the lead around among them until they are gone.
+        }
         self.input(env, Input::Message { from, message });
     }
 
@@ -646,12 +656,7 @@ impl Log {
         if self.store.trust_again() {
             self.recount_missing(env);
         }
-        if self.may_hand_over()
-            && self
-                .store
-                .oldest_write_since()
-                .is_some_and(|t| env.now.0 > t.max(env.resumed_at).0 + env.limits.disk_stall)
-        {
+        if self.stall_deadline(env).is_some_and(|due| due <= env.now) {
             tracing::error!(
                 log = self.id.0,
                 "this leader's disk hangs; another node takes over"
@@ -672,12 +677,27 @@ impl Log {
         self.pump_catch_up(env);
         self.pump_feeders(env);
         self.settle_auxiliary(env);
+        self.take_pulse(env);
         self.settle_scrub(env);
         if env.now.0 > self.last_chosen_at.0 + env.limits.ring_idle {
             let end = self.ring.end();
             self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
         }
         self.drain(env);
+    }
+
+    fn take_pulse(&mut self, env: &Env) {
+        if self.pulse.is_idle() || !self.is_leading() {
+            return;
+        }
+        let engine = &self.engine;
+        let taking = env
+            .addresses
+            .keys()
+            .filter(|node| self.alive.contains(node) && engine.wants_proposals(**node));
+        let followers = taking.map(|node| (*node, engine.peer_accepted_up_to(*node)));
+        self.pulse
+            .on_progress(env.now, engine.first_unchosen(), followers);
     }
 
     /// Whether it pays to wait for somebody else to lead.
@@ -716,11 +736,19 @@ impl Log {
             self.catch_up_deadline(env),
             self.auxiliary_deadline(),
             self.moves.deadline(),
+            self.stall_deadline(env),
             self.scrub_deadline(env),
         ]
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// When a leader whose disk does nothing gives up leading, if somebody else could.
+    fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        let since = self.store.oldest_write_since()?.max(env.resumed_at);
+        let due = paxos::Time(since.0 + env.limits.disk_stall + 1);
+        self.may_hand_over().then_some(due)
     }
 
     fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {

@@ -14,6 +14,7 @@ use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
 use crate::env::Env;
 use crate::greeting::Greeting;
+use crate::health::Board;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::Peers;
@@ -51,6 +52,7 @@ pub struct Node {
     pub(crate) creating: BTreeMap<LogId, Creating>,
     pub(crate) manifest: Manifest,
     pub(crate) peers: Peers,
+    pub(crate) board: Board,
     pub(crate) directory: Replica<Directory>,
     directing: Directing,
     versioning: Versioning,
@@ -141,6 +143,7 @@ impl Node {
             creating: BTreeMap::new(),
             manifest,
             peers: Peers::default(),
+            board: Board::default(),
             directory: Replica::new(
                 Directory {
                     speaks,
@@ -220,6 +223,7 @@ impl Node {
             }
         }
         self.expire_greetings();
+        self.judge_health();
         self.tell_waiting();
         if !self.space_asked {
             self.space_asked = true;
@@ -302,18 +306,21 @@ impl Node {
             return;
         }
         self.waiting_told_at = self.env.now;
-        for why in self.waiting_for() {
+        for why in self.leaderless() {
             tracing::warn!("{why}");
         }
     }
 
     /// Sentences about what keeps this node from working; empty when nothing does.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
-        let differing = self.logs.values().filter_map(Log::scrub_warning);
-        differing.chain(self.waiting_for_leaders()).collect()
+        let mut waits = self.leaderless();
+        waits.extend(self.versions_wait());
+        waits.extend(self.refusals());
+        waits.extend(self.logs.values().filter_map(Log::scrub_warning));
+        waits
     }
 
-    fn waiting_for_leaders(&self) -> Vec<String> {
+    fn leaderless(&self) -> Vec<String> {
         let leaderless: Vec<&str> = self
             .logs
             .values()
@@ -331,11 +338,9 @@ impl Node {
         if silent.is_empty() {
             return vec![format!("no leader yet for {}", leaderless.join(", "))];
         }
-        vec![format!(
-            "waiting for {}: no leader for {}",
-            silent.join(" and "),
-            leaderless.join(", ")
-        )]
+        let leaderless = leaderless.join(", ");
+        let silent = silent.join(" and ");
+        vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
 
     fn heartbeat(&mut self) {
@@ -391,6 +396,7 @@ impl Node {
                 disk_version: self.env.disk_version,
                 members_version: self.directory.members.version,
                 parted: parted.clone(),
+                warnings: self.board.to_tell(self.env.identity.node, id),
             };
             self.peers.send(
                 &mut self.env,
@@ -473,6 +479,7 @@ impl Node {
             return;
         }
         self.counts.gaps += 1;
+        self.counts.gap_us = gap;
         tracing::warn!(
             milliseconds = gap / 1000,
             "this process did not run for a while"

@@ -60,6 +60,8 @@ pub struct Peer {
     pub speaks: Option<Speaks>,
     /// What its disk is written in, at least: by its heartbeats.
     pub disk_version: u8,
+    /// Why it takes no connection of ours, as it said last.
+    pub refuses_us: Option<String>,
     seen: Option<Seen>,
 }
 
@@ -94,6 +96,7 @@ impl Peer {
             standing: None,
             speaks: None,
             disk_version: version::FIRST,
+            refuses_us: None,
             seen: None,
         }
     }
@@ -294,6 +297,7 @@ impl Peers {
                 peer.sending = false;
                 peer.outbound.clear();
                 peer.promise_told.clear();
+                peer.refuses_us = None;
                 env.receive(conn, buffer, 0..BLOCK, false);
                 return true;
             }
@@ -303,6 +307,7 @@ impl Peers {
                 peer.link = Link::Down {
                     retry_at: Time(env.now.0 + 1_000_000),
                 };
+                peer.refuses_us = Some(refusal_sentence(&said));
                 self.call_us_removed |= said.starts_with("removed");
                 env.close(conn);
             }
@@ -337,6 +342,7 @@ impl Peers {
                 retry_at: if was_up { now } else { Time(now.0 + delay) },
             };
             peer.sending = false;
+            peer.refuses_us = None; // nobody answers there now
             peer.outbound.clear();
             self.shorten(env, id);
         }
@@ -360,6 +366,15 @@ impl Peers {
             .collect()
     }
 }
+
+/// What is for people in `CODE key=value: SENTENCE`, and no more of it than fits into a line of `status`.
+fn refusal_sentence(said: &str) -> String {
+    let sentence = said.split_once(": ").map_or(said, |(_, sentence)| sentence);
+    let printable = sentence.chars().filter(|c| !c.is_control());
+    printable.take(REFUSAL_CHARS_MAX).collect()
+}
+
+const REFUSAL_CHARS_MAX: usize = 300;
 
 #[cfg(test)]
 mod tests {

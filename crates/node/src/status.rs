@@ -6,6 +6,7 @@ use paxos::{Role, StreamEnd};
 use serde::Serialize;
 
 use crate::LogId;
+use crate::health::Health;
 use crate::log::Log;
 use crate::node::Node;
 use crate::retention::Retention;
@@ -26,6 +27,7 @@ struct Status {
     nodes: Vec<NodeStatus>,
     logs: Vec<LogStatus>,
     waiting_for: Vec<String>,
+    health: Health,
 }
 
 #[derive(Serialize)]
@@ -148,6 +150,7 @@ impl Node {
             nodes,
             logs: self.logs.values().map(|log| self.log_status(log)).collect(),
             waiting_for: self.waiting_for(),
+            health: self.health(),
         })
     }
 

@@ -237,6 +237,24 @@ impl Engine {
         Ok(slot)
     }
 
+    /// Whether this leader has proposed another configuration, or still has to propose again what
+    /// earlier terms left, and that is not chosen yet.
+    pub fn may_yet_reconfigure(&self) -> bool {
+        let Stage::Leading(leading) = &self.stage else {
+            return false;
+        };
+        let first_unchosen = self.state.next;
+        let unchosen = |batch: &&Batch| batch.slots.end > first_unchosen;
+        let latest = leading.batches.iter().rev().take_while(unchosen);
+        let own = latest.map(|batch| &batch.value);
+        let left = leading.plan.iter().map(|piece| &piece.value);
+        let changes = |value: &Value| match value {
+            Value::Action(action) => matches!(**action, Action::Reconfigure { .. }),
+            _ => false,
+        };
+        own.chain(left).any(changes)
+    }
+
     /// As if bytes that are with disk and network could be given up: only a mutation does that.
     fn take_back_last_batch(&mut self) {
         if let Stage::Leading(leading) = &mut self.stage

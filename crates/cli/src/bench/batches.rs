@@ -27,10 +27,16 @@ pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
         let file = File::open(path)?;
         let mut header = [0; RECORD_HEADER];
         let mut offset = BLOCK as u64;
+        // In a file that was written before, older records stand behind the newest.
+        let mut last = 0;
         while records < RECORDS_MAX && file.read_exact_at(&mut header, offset).is_ok() {
             let Ok((record, ..)) = RecordHeader::decode(&header, None) else {
                 break;
             };
+            if record.number < last {
+                break;
+            }
+            last = record.number;
             offset += record.total_length() as u64;
             if record.kind == RecordKind::Accept && record.bytes().is_some() {
                 records += 1;

@@ -28,6 +28,7 @@
 mod follower;
 mod leader;
 mod segments;
+pub mod spares;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
@@ -71,6 +72,8 @@ struct Env {
     /// On so many processes a byte is durable before its ack.
     quorum: usize,
     directory: PathBuf,
+    /// Files of each lane that were written before; segments go through them in turn.
+    written: u64,
     next_conn: u64,
     failed: bool,
 }
@@ -137,7 +140,13 @@ impl Env {
 
 impl Floor {
     /// `followers`: the addresses of the other processes; empty on a follower.
-    pub fn new(listen: String, followers: Vec<String>, quorum: usize, directory: PathBuf) -> Floor {
+    pub fn new(
+        listen: String,
+        followers: Vec<String>,
+        quorum: usize,
+        directory: PathBuf,
+        written: u64,
+    ) -> Floor {
         let limits = Limits::default();
         let idle = limits.ring_bytes_max as usize / BATCH_BUFFER + 16;
         Floor {
@@ -148,6 +157,7 @@ impl Floor {
                 batches: Pool::new(BATCH_BUFFER, idle),
                 quorum,
                 directory,
+                written,
                 next_conn: 2,
                 failed: false,
             },

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use anyhow::{Context, Result, bail};
 use linux::{Kernel, KernelConfig};
 
-use super::floor::Floor;
+use super::floor::{Floor, spares};
 use super::roles::Role;
 use crate::show;
 
@@ -20,10 +20,11 @@ pub struct FloorCluster {
 }
 
 impl FloorCluster {
-    /// `quorum`: on so many of the processes a byte is durable before its ack.
+    /// `quorum`: on so many of the processes a byte is durable before its ack. `recycled`: so many
+    /// logs are written into files that were written before.
     ///
     /// Must be called on a thread that lives as long: the children end with it.
-    pub fn start(directory: &Path, nodes: u32, quorum: u32) -> Result<FloorCluster> {
+    pub fn start(directory: &Path, nodes: u32, quorum: u32, recycled: u32) -> Result<FloorCluster> {
         let mut floor = FloorCluster {
             children: Vec::new(),
             address: String::new(),
@@ -34,6 +35,7 @@ impl FloorCluster {
             let mut command = Command::new(std::env::current_exe()?);
             command.args(["bench", "floor-node", "--data"]);
             command.arg(directory.join(format!("floor-{id}")));
+            command.args(["--recycled", &recycled.to_string()]);
             if id == nodes && !followers.is_empty() {
                 command.args(["--followers", &followers.join(",")]);
                 command.args(["--quorum", &quorum.to_string()]);
@@ -88,7 +90,12 @@ impl Drop for FloorCluster {
 }
 
 /// One process of the floor, until it is ended. Says its address on standard output.
-pub fn serve_floor(directory: PathBuf, followers: Vec<String>, quorum: usize) -> Result<()> {
+pub fn serve_floor(
+    directory: PathBuf,
+    followers: Vec<String>,
+    quorum: usize,
+    recycled: u32,
+) -> Result<()> {
     if quorum == 0 || quorum > followers.len() + 1 {
         bail!(
             "a quorum of {quorum} is none of {} processes",
@@ -98,13 +105,14 @@ pub fn serve_floor(directory: PathBuf, followers: Vec<String>, quorum: usize) ->
     linux::die_with_parent().context("cannot be tied to the starting process")?;
     linux::raise_file_limit().context("cannot raise the limit on open files")?;
     std::fs::create_dir_all(&directory)?;
+    let written = spares::write(&directory, recycled)?;
     let mut kernel =
         Kernel::new(KernelConfig::default()).context("cannot set up the event loop")?;
     let address = kernel
         .bind("127.0.0.1:0")
         .context("cannot listen")?
         .to_string();
-    let mut floor = Floor::new(address.clone(), followers, quorum, directory);
+    let mut floor = Floor::new(address.clone(), followers, quorum, directory, written);
     show::print(&address)?;
     kernel.run(&mut floor).context("the event loop failed")?;
     match floor.has_failed() {

@@ -1,11 +1,10 @@
 //! Writers: each a thread with an appender of its own, flat out or paced.
 //!
 //! ```text
-//!  due times ─► write_all ─► appender ═► leader        paced: a late write was still due in time
+//!  due times ─► write_all ─► output ═══► leader        paced: a late write was still due in time
 //!      └─► latencies ◄─ acks ◄─┘
 //! ```
 
-use std::io::Write;
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,12 +12,13 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
-use client::{AppendOptions, Appender, Client, Closed, StreamName};
+use client::{Client, Closed, StreamName};
 use hdrhistogram::Histogram;
 
 use super::content;
 use super::latency::{Latencies, MARK_BYTES};
 use super::pace::Pace;
+use super::raw::{Output, Way};
 
 /// So much is written before a writer looks at the clock again, or whether it is to end.
 const BURST_BYTES: usize = 64 << 10;
@@ -72,6 +72,16 @@ impl Writer {
         plan: &Plan,
         on_ack: Option<Box<dyn Fn(u64, Instant) + Send + Sync>>,
     ) -> Result<Writer> {
+        Self::start_by(Way::Library, client, log, plan, on_ack)
+    }
+
+    pub fn start_by(
+        way: Way,
+        client: &Client,
+        log: &str,
+        plan: &Plan,
+        on_ack: Option<Box<dyn Fn(u64, Instant) + Send + Sync>>,
+    ) -> Result<Writer> {
         let shared = Arc::new(Shared {
             stop: AtomicBool::new(false),
             abandon: AtomicBool::new(false),
@@ -81,20 +91,14 @@ impl Writer {
             on_ack,
         });
         let hears = shared.clone();
-        let options = AppendOptions {
-            label: Some("bench".to_owned()),
-            buffer_bytes_max: plan.buffer_bytes,
-            on_acknowledged: Some(Box::new(move |position, at| hears.on_ack(position, at))),
-            ..AppendOptions::default()
-        };
-        let appender = client
-            .append(log, options)
-            .context("cannot open a stream")?;
-        let stream = appender.stream();
+        let on_acknowledged = Box::new(move |position, at| hears.on_ack(position, at));
+        let output = Output::open(way, client, log, plan.buffer_bytes, on_acknowledged);
+        let output = output.context("cannot open a stream")?;
+        let stream = output.stream();
         let (writes, plan) = (shared.clone(), plan.clone());
         let thread = std::thread::Builder::new()
             .name("bench-writer".to_owned())
-            .spawn(move || writes.write(appender, &plan))?;
+            .spawn(move || writes.write(output, &plan))?;
         Ok(Writer {
             shared,
             thread: Some(thread),
@@ -173,7 +177,7 @@ impl Shared {
         }
     }
 
-    fn write(&self, mut appender: Appender, plan: &Plan) -> Result<Closed> {
+    fn write(&self, mut output: Output, plan: &Plan) -> Result<Closed> {
         // Without this a paced writer sleeps 50 µs too long each time. Best effort.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         let mut bytes = vec![0; plan.write_bytes];
@@ -200,8 +204,8 @@ impl Shared {
             for _ in 0..ready {
                 if plan.content == Content::Numbered {
                     content::fill(position, &mut bytes);
-                    let reconnects = appender.statistics().reconnects;
-                    self.reconnects.store(reconnects, Ordering::Release);
+                    self.reconnects
+                        .store(output.reconnects(), Ordering::Release);
                 }
                 position += bytes.len() as u64;
                 if position >= marked + MARK_BYTES {
@@ -210,7 +214,7 @@ impl Shared {
                     self.latencies.on_write(position, due);
                 }
                 number += 1;
-                appender.write_all(&bytes).context("an append failed")?;
+                output.write_all(&bytes).context("an append failed")?;
             }
         }
         if let (Some(pace), Some(until)) = (pace, self.latencies.due_until()) {
@@ -219,7 +223,7 @@ impl Shared {
         if self.abandon.load(Ordering::Acquire) {
             return Err(anyhow!("abandoned"));
         }
-        appender.close().context("a stream could not be closed")
+        output.close().context("a stream could not be closed")
     }
 
     /// A writer that did not keep its pace would otherwise be silent about its longest waits.

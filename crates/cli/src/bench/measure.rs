@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::latency::{histogram, quantile_ms, rounded};
 use super::load::{Plan, Writer};
+use super::raw::Way;
 use super::roles::{Spent, Watched};
 use super::scratch;
 use super::watch::sleep_until;
@@ -90,6 +91,10 @@ pub fn measure(
 
 impl Load {
     pub fn start(client: &Client, logs: &[String], plan: &Plan) -> Result<Load> {
+        Self::start_by(Way::Library, client, logs, plan)
+    }
+
+    pub fn start_by(way: Way, client: &Client, logs: &[String], plan: &Plan) -> Result<Load> {
         let acks = Arc::new(AtomicU64::new(0));
         let mut writers = Vec::new();
         for log in logs {
@@ -98,7 +103,7 @@ impl Load {
                 count.fetch_add(1, Ordering::Relaxed);
             };
             let on_ack = Some(Box::new(on_ack) as Box<_>);
-            writers.push(Writer::start_with(client, log, plan, on_ack)?);
+            writers.push(Writer::start_by(way, client, log, plan, on_ack)?);
         }
         Ok(Load {
             writers,

@@ -39,6 +39,7 @@ mod limits;
 mod load;
 mod measure;
 mod pace;
+mod raw;
 
 mod floor;
 mod floor_cluster;

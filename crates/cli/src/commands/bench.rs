@@ -53,6 +53,8 @@ struct FloorNode {
     followers: Vec<String>,
     #[arg(long, default_value_t = 1)]
     quorum: usize,
+    #[arg(long, default_value_t = 0)]
+    recycled: u32,
 }
 
 impl Arguments {
@@ -72,7 +74,9 @@ impl Arguments {
             Bench::Recover(arguments) => arguments.run(global.json),
             Bench::Rivals(arguments) => arguments.run(global.json),
             Bench::Machine(arguments) => arguments.run(global.json),
-            Bench::FloorNode(node) => bench::serve_floor(node.data, node.followers, node.quorum),
+            Bench::FloorNode(node) => {
+                bench::serve_floor(node.data, node.followers, node.quorum, node.recycled)
+            }
         }
     }
 }

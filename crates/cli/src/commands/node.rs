@@ -1,6 +1,8 @@
 //! `logberg node`: one node of a cluster, in the foreground.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
@@ -9,6 +11,7 @@ use client::{Client, Timeouts};
 use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::{ClusterId, Node, Speaks};
 use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Global;
 use crate::exit::{Failure, Kind};
@@ -52,6 +55,9 @@ pub struct Arguments {
     /// Address that others are told, if it is not the one we listen on
     #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADVERTISE", hide_env_values = true)]
     advertise: Option<String>,
+    /// Address to serve /metrics and /healthz on, over HTTP
+    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADMIN", hide_env_values = true)]
+    admin: Option<String>,
     /// Make a new cluster, if the directory is empty
     #[arg(long, conflicts_with = "join", env = "LOGBERG_BOOTSTRAP", hide_env_values = true)]
     bootstrap: bool,
@@ -113,7 +119,7 @@ impl Arguments {
         }
         let mut config = settings.node_config()?;
         config.speaks = speaks.unwrap_or_default();
-        serve(config)
+        serve(config, settings.admin.as_deref())
     }
 
     fn settings(self) -> Result<Settings> {
@@ -126,6 +132,7 @@ impl Arguments {
             data: self.data.or(file.data),
             listen: self.listen.or(file.listen),
             advertise: self.advertise.or(file.advertise),
+            admin: self.admin.or(file.admin),
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },
@@ -190,28 +197,35 @@ impl Settings {
     }
 }
 
-/// Whether the servers we are to join are of the cluster that our directory belongs to. Those that
-/// do not answer soon are not waited for: a node starts without its peers.
-fn check_cluster(own: ClusterId, servers: &[String], data: &Path) -> Result<()> {
+/// Whether the servers we are to join are of the cluster that our directory belongs to: looked at while
+/// the node runs, since they may be starting too, and asking each other would keep all waiting. If one is
+/// not, says so here and asks this process to stop.
+fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<OnceLock<String>> {
+    let refusal = Arc::new(OnceLock::new());
     if own == ClusterId::default() {
-        return Ok(()); // It has not joined any.
+        return refusal; // It has not joined any.
     }
-    let own = own.to_string();
-    let soon = Duration::from_millis(500);
-    let timeouts = Timeouts { connect: soon, silence: soon, total: soon };
-    for server in servers {
-        let client = Client::new(vec![server.clone()], timeouts);
-        let Ok(status) = client.status_of(server) else { continue };
-        if status.cluster != own {
-            let sentence = format!(
-                "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
-                data.display(),
-                status.cluster
-            );
-            return Err(Failure::new(Kind::Failure, sentence).into());
+    let found = refusal.clone();
+    std::thread::spawn(move || {
+        let own = own.to_string();
+        let soon = Duration::from_millis(500);
+        let timeouts = Timeouts { connect: soon, silence: soon, total: soon };
+        for server in servers {
+            let client = Client::new(vec![server.clone()], timeouts);
+            let Ok(status) = client.status_of(&server) else { continue };
+            if status.cluster != own {
+                let sentence = format!(
+                    "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
+                    data.display(),
+                    status.cluster
+                );
+                let _ = found.set(sentence);
+                let _ = kill_process(getpid(), Signal::TERM);
+                return;
+            }
         }
-    }
-    Ok(())
+    });
+    refusal
 }
 
 /// `LOGBERG_FAULTS` names a file by which `logberg torture` makes this node's disk fail.
@@ -224,7 +238,19 @@ fn kernel_config() -> KernelConfig {
     config
 }
 
-fn serve(mut config: NodeConfig) -> Result<()> {
+fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
+    let bound = crate::admin::serve(admin, node).map_err(|error| {
+        let sentence = format!("cannot serve /metrics on {admin}: {error}; choose another address with --admin");
+        Failure::new(Kind::Failure, sentence)
+    })?;
+    tracing::info!(address = %bound, "serving /metrics and /healthz");
+    if !bound.ip().is_loopback() {
+        tracing::warn!(address = %bound, "there is no authentication: whoever reaches this address can read metrics");
+    }
+    Ok(())
+}
+
+fn serve(mut config: NodeConfig, admin: Option<&str>) -> Result<()> {
     let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
     if files.is_some_and(|limit| limit < 256) {
         tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
@@ -249,6 +275,9 @@ fn serve(mut config: NodeConfig) -> Result<()> {
             "there is no authentication: whoever reaches this address can read and append"
         );
     }
+    if let Some(admin) = admin {
+        serve_admin(admin, bound)?;
+    }
     if config.advertise == config.listen {
         config.advertise = bound.to_string();
         if bound.ip().is_unspecified() {
@@ -263,7 +292,10 @@ fn serve(mut config: NodeConfig) -> Result<()> {
     let mut disk = LinuxDisk::new();
     let mut node = Node::start(config, &mut disk, linux::now())
         .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
-    check_cluster(node.cluster(), &servers, &data)?;
+    let refusal = check_cluster(node.cluster(), servers, data);
     kernel.run(&mut node).context("the event loop failed")?;
-    Ok(())
+    match refusal.get() {
+        Some(sentence) => Err(Failure::new(Kind::Failure, sentence.clone()).into()),
+        None => Ok(()),
+    }
 }

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
-use client::admin::{LogStatus, NodeStatus, PeerStatus, Status, Weight};
+use client::admin::{Health, LogStatus, NodeStatus, PeerStatus, State, Status, Weight};
 
 use crate::arguments::Global;
+use crate::exit::{Kind, Said};
 use crate::{quantity, show};
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
@@ -17,9 +18,14 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Answered by the first server that can, from its own point of view: ask each (--server) when they
-may disagree.
+may disagree. Warnings of all nodes are in each one's answer, for ten seconds after their cause is gone;
+docs/operations.md has a section for each.
+
+Exit codes: 0 healthy; 8 at risk: all is served, and something is wrong; 3 unavailable: something is
+not served, or nobody answers. With --watch there are none.
 
 Example:
+  logberg status || page-somebody
   logberg status --watch
   logberg --server 127.0.0.1:7118 status --json")]
 pub struct Arguments {
@@ -43,8 +49,8 @@ impl Arguments {
                 }
                 (Err(_), false) => (String::new(), String::new()),
             };
-            if !self.watch {
-                status?;
+            if let (Err(error), false) = (&status, self.watch) {
+                return Err(error.clone().into());
             }
             match (global.json, self.watch && terminal) {
                 (true, _) => show::print(json)?,
@@ -52,7 +58,12 @@ impl Arguments {
                 (false, false) => show::print(text)?,
             }
             if !self.watch {
-                return Ok(());
+                let state = status.map_or(State::Unavailable, |status| status.health.state);
+                return match state {
+                    State::Healthy => Ok(()),
+                    State::AtRisk => Err(Said(Kind::AtRisk).into()),
+                    State::Unavailable => Err(Said(Kind::Unreachable).into()),
+                };
             }
             thread::sleep(WATCH_INTERVAL);
         }
@@ -74,7 +85,31 @@ fn render(status: &Status) -> String {
         let lines: Vec<_> = status.waiting_for.iter().map(|what| format!("  {what}")).collect();
         parts.push(format!("waiting for\n{}", lines.join("\n")));
     }
+    parts.extend(stopped(&status.logs));
+    parts.push(health(&status.health));
     parts.join("\n\n")
+}
+
+/// Why replicas of this node take no part any more.
+fn stopped(logs: &[LogStatus]) -> Option<String> {
+    let stopped = logs.iter().filter_map(|log| Some(format!("  {}: {}", log.name, log.stopped.as_ref()?)));
+    let lines: Vec<String> = stopped.collect();
+    (!lines.is_empty()).then(|| format!("stopped\n{}", lines.join("\n")))
+}
+
+/// The state, then each warning with what helps.
+fn health(health: &Health) -> String {
+    let state = match health.state {
+        State::Healthy => "healthy",
+        State::AtRisk => "at risk",
+        State::Unavailable => "unavailable",
+    };
+    let mut lines = vec![format!("health: {state}")];
+    for warning in &health.warnings {
+        lines.push(format!("  {}: {}", warning.code, warning.sentence));
+        lines.push(format!("    help: {}", warning.remedy));
+    }
+    lines.join("\n")
 }
 
 fn nodes(nodes: &[NodeStatus]) -> String {

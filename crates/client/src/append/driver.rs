@@ -65,6 +65,7 @@ impl Drop for Epitaph {
         state.connection = None;
         let panicked = || Err(AppendError::Thread("it panicked".to_owned()));
         state.outcome.get_or_insert_with(panicked);
+        self.0.ask_attention(&state);
         self.0.changed.notify_all();
     }
 }
@@ -96,12 +97,12 @@ impl Driver {
             let said = match self.converse(opened) {
                 Over::Lost(said) => self.lookout.verdict(said),
                 Over::Finished(outcome) => break outcome,
-                Over::Abandoned => return,
+                Over::Abandoned => break Err(AppendError::Dropped),
             };
             opened = match self.resume(&server, said) {
                 Ok(opened) => opened,
                 Err(Over::Finished(outcome)) => break outcome,
-                Err(_) => return,
+                Err(_) => break Err(AppendError::Dropped),
             };
         };
         self.shared.lock().outcome = Some(outcome);
@@ -146,7 +147,8 @@ impl Driver {
             let sends = state.has_to_send();
             match sends {
                 true => state.ring.lend(PARTS_MAX, &mut lent),
-                false => state.driver_sleeps = true,
+                false if self.shared.fall_asleep(&mut state) => {}
+                false => continue,
             }
             let waits = state.ring.sent() > state.ring.acknowledged();
             drop(state);
@@ -233,7 +235,7 @@ impl Driver {
         if !fds[1].revents().is_empty() {
             let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
         }
-        self.shared.lock().driver_sleeps = false;
+        self.shared.awake(&mut self.shared.lock());
         Ok(())
     }
 

@@ -148,6 +148,7 @@ impl Conversation {
                 };
                 self.ok(&streams)
             }
+            Request::Metrics => self.ok(&serde_json::json!({})),
             Request::Logs => {
                 let logs: Vec<_> = self.logs();
                 self.ok(&logs)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
 
-use linux::{Faults, Kernel, KernelConfig, LinuxDisk};
+use linux::{Faults, Kernel, KernelConfig, LinuxDisk, Mover};
 use node::op::{Completion, Disk, Machine, Op, Time};
 use sim::{Outcome, Random, World};
 
@@ -14,7 +14,7 @@ use crate::performer::Performer;
 use crate::script::Script;
 
 /// What came of each line; `None` if this machine cannot do what the script needs.
-pub fn on_linux(script: &Script) -> Option<Vec<String>> {
+pub fn on_linux(script: &Script, mover: Mover) -> Option<Vec<String>> {
     let directory = tempfile::tempdir().expect("a directory for the script");
     let mut small = None;
     let mut root = directory.path().to_path_buf();
@@ -23,6 +23,7 @@ pub fn on_linux(script: &Script) -> Option<Vec<String>> {
         root = small.as_ref().map_or(root, SmallFileSystem::mountpoint);
     }
     let config = KernelConfig {
+        mover,
         signals: false,
         faults: Faults {
             fail_write_after: script.breaks_after(),

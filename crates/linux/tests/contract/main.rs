@@ -1,4 +1,4 @@
-//! The same contract: scripts of ops on the real kernel and on the simulated one.
+//! The same contract: scripts of ops on the real kernel, with and without io_uring, and on the simulated one.
 //!
 //! What is found in the simulator is only as true as the simulated kernel. Every script in
 //! `testdata/contract` is performed by one machine on both, the simulated one under many seeds, and
@@ -21,6 +21,7 @@ mod startup;
 use std::collections::BTreeSet;
 
 use kernels::{on_linux, on_sim};
+use linux::Mover;
 use script::Script;
 
 const SEEDS: u64 = 16;
@@ -29,8 +30,10 @@ const SEEDS: u64 = 16;
 fn compare(script: &Script) -> Vec<String> {
     let mut wrong = Vec::new();
     let simulated: Vec<Vec<String>> = (0..SEEDS).map(|seed| on_sim(script, seed)).collect();
-    let real = on_linux(script);
-    if real.is_none() {
+    // Auto is the ring where there is one.
+    let movers = [Mover::Direct, Mover::Auto];
+    let real = movers.map(|mover| (mover, on_linux(script, mover)));
+    if real.iter().any(|(_, outcomes)| outcomes.is_none()) {
         eprintln!(
             "{}: not on the real kernel, which needs more rights",
             script.title
@@ -49,12 +52,17 @@ fn compare(script: &Script) -> Vec<String> {
                 ));
             }
         }
-        if let Some(outcome) = real.as_ref().map(|outcomes| &outcomes[at]) {
+        for (mover, outcomes) in &real {
+            let Some(outcome) = outcomes.as_ref().map(|outcomes| &outcomes[at]) else {
+                continue;
+            };
             if !line.expected.contains(outcome) {
-                wrong.push(format!("`{line}` is {outcome:?} on the real kernel"));
+                wrong.push(format!(
+                    "`{line}` is {outcome:?} on the real kernel ({mover})"
+                ));
             } else if !seen.contains(outcome) {
                 wrong.push(format!(
-                    "`{line}`: no seed shows the real kernel's {outcome:?}"
+                    "`{line}`: no seed shows the real kernel's {outcome:?} ({mover})"
                 ));
             }
         }

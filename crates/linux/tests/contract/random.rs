@@ -3,6 +3,7 @@
 //! Drawn are scripts whose outcomes leave no freedom: every op on files is waited for, and of
 //! connections it is asked what arrives in all, not when.
 
+use linux::Mover;
 use proptest::prelude::*;
 use proptest::sample::select;
 
@@ -49,10 +50,12 @@ fn script(title: &str, lines: &[String]) -> Script {
 }
 
 fn agree(script: &Script, seed: u64) -> Result<(), TestCaseError> {
-    let real = on_linux(script).expect("nothing special is needed");
     let simulated = on_sim(script, seed);
-    for ((line, real), simulated) in script.lines.iter().zip(&real).zip(&simulated) {
-        prop_assert_eq!(real, simulated, "`{}`: real, simulated", line);
+    for mover in [Mover::Direct, Mover::Auto] {
+        let real = on_linux(script, mover).expect("nothing special is needed");
+        for ((line, real), simulated) in script.lines.iter().zip(&real).zip(&simulated) {
+            prop_assert_eq!(real, simulated, "`{}` ({}): real, simulated", line, mover);
+        }
     }
     Ok(())
 }

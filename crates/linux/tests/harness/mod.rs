@@ -7,7 +7,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use linux::{Kernel, KernelConfig};
+use linux::{Kernel, KernelConfig, Mover};
 use node::buffer::{Buffer, Slice};
 use node::op::{Completion, ConnId, FileId, Op, OpenMode, Received, Time, Token};
 
@@ -18,8 +18,17 @@ pub struct Harness {
     next_token: u64,
 }
 
+/// The tests of `on_uring` are the others' own, on the ring.
+fn mover() -> Mover {
+    match module_path!().starts_with("on_uring") {
+        true => Mover::Auto,
+        false => Mover::Direct,
+    }
+}
+
 pub fn quiet() -> KernelConfig {
     KernelConfig {
+        mover: mover(),
         signals: false,
         ..KernelConfig::default()
     }

@@ -27,6 +27,7 @@ use thiserror::Error;
 use super::codec::{self, DecodeError, Encode, Reader};
 use super::record::PAYLOAD_BYTES_MAX;
 use crate::LogId;
+use crate::health::{TOLD_MAX, Told};
 use crate::version::{Speaks, Unspoken};
 
 pub const CONTROL_PREFIX: usize = 24;
@@ -69,6 +70,8 @@ pub struct Heartbeat {
     /// more in which log that it leads.
     pub members_version: u64,
     pub parted: Vec<(LogId, NodeId)>,
+    /// The sender's, and those of nodes that the receiver does not hear.
+    pub warnings: Vec<Told>,
 }
 
 /// Asks for the stream's bytes `from..to`, for storing as bytes only.
@@ -591,7 +594,7 @@ impl Encode for Examined {
 }
 
 impl Encode for Heartbeat {
-    const BYTES_MIN: usize = 41;
+    const BYTES_MIN: usize = 45;
     fn put(&self, out: &mut Vec<u8>) {
         self.round.put(out);
         self.answers.put(out);
@@ -600,6 +603,7 @@ impl Encode for Heartbeat {
         self.disk_version.put(out);
         self.members_version.put(out);
         self.parted.put(out);
+        self.warnings.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Heartbeat, DecodeError> {
         let heartbeat = Heartbeat {
@@ -610,6 +614,7 @@ impl Encode for Heartbeat {
             disk_version: u8::parse(from)?,
             members_version: u64::parse(from)?,
             parted: Vec::parse(from)?,
+            warnings: Vec::parse(from)?,
         };
         let is_status = |message: &Message| {
             matches!(
@@ -620,6 +625,35 @@ impl Encode for Heartbeat {
         if !heartbeat.entries.iter().all(|(_, entry)| is_status(entry)) {
             return Err(DecodeError::Invalid("a heartbeat's entry"));
         }
+        if heartbeat.warnings.len() > TOLD_MAX {
+            return Err(DecodeError::TooLong("a heartbeat's list of warnings"));
+        }
         Ok(heartbeat)
+    }
+}
+
+impl Encode for Told {
+    const BYTES_MIN: usize = 30;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.by.put(out);
+        self.code.put(out);
+        self.about.put(out);
+        self.with.put(out);
+        self.log.put(out);
+        self.logs.put(out);
+        self.amount.put(out);
+        self.is_active.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Told, DecodeError> {
+        Ok(Told {
+            by: NodeId::parse(from)?,
+            code: u8::parse(from)?,
+            about: NodeId::parse(from)?,
+            with: NodeId::parse(from)?,
+            log: LogId::parse(from)?,
+            logs: u32::parse(from)?,
+            amount: u64::parse(from)?,
+            is_active: bool::parse(from)?,
+        })
     }
 }

@@ -211,6 +211,8 @@ impl Node {
             Frame::Heartbeat(heartbeat) => {
                 self.on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
+                let own = self.env.identity.node;
+                self.board.on_told(now, own, peer, &heartbeat.warnings);
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);
                 state.on_heartbeat(

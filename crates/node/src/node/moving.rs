@@ -249,6 +249,7 @@ impl Node {
                 self.env.close(conn);
             }
             self.away_since.remove(&node);
+            self.board.forget(node);
             if self.env.addresses.remove(&node).is_some() {
                 self.save_peers();
             }

@@ -5,10 +5,15 @@
 //!                 others that are a quorum hold everything                  from all logs? RemoveNode(6)
 //! ```
 //!
-//! Only a log's leader knows. Who leads the directory may not host that log, or know of it what was long
+//! Only a log's leader knows, and it says so only while no other configuration may still be chosen of what it
+//! proposed: a step that gives node 6 a vote may have been proposed just before it was to leave. Who leads the directory may not host that log, or know of it what was long
 //! ago; and once the node is out of the directory its operator is told that it may be destroyed. What a leader
 //! says stays true, as the node is wanted nowhere: unless the wish is taken back, which changes the members'
 //! version, and with that all that was said is forgotten.
+//!
+//! What is left: a leader that follows who has not heard that node 6 leaves, and gives it a vote. Then the log
+//! has a voter that may be gone already, until that leader hears, and takes the vote back; it loses no byte, as
+//! everything stood without node 6 when it was let go.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +35,9 @@ impl Node {
     /// Of the logs that this node leads.
     pub(super) fn parted(&self) -> Vec<(LogId, NodeId)> {
         let is_settled = |log: &Log, node: NodeId| {
+            if log.engine.may_yet_reconfigure() {
+                return false;
+            }
             let configuration = &log.engine.state().configuration;
             let holds = |member: NodeId| log.engine.holds_below(member).is_some();
             !configuration.contains(node) && configuration.is_quorum(holds)
@@ -44,7 +52,8 @@ impl Node {
     }
 
     pub(crate) fn on_parted(&mut self, version: u64, parted: &[(LogId, NodeId)]) {
-        let current = self.directory.members.version;
+        let members = &self.directory.members;
+        let current = members.version;
         if self.parted.version != current {
             self.parted = Parted {
                 version: current,
@@ -52,7 +61,11 @@ impl Node {
             };
         }
         if version == current {
-            self.parted.known.extend(parted);
+            let logs = &self.directory.logs;
+            let is_asked = |(log, node): &&(LogId, NodeId)| {
+                members.leaving.contains(&node.0) && (*log == DIRECTORY || logs.contains_key(log))
+            };
+            self.parted.known.extend(parted.iter().filter(is_asked));
         }
     }
 

@@ -139,7 +139,12 @@ impl Node {
         }
     }
 
-    fn dismissal_waits(&self) -> Option<String> {
+    pub(crate) fn dismissal_is_waiting(&self) -> bool {
+        let directs = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
+        directs && self.dismissal_waits().is_some()
+    }
+
+    pub(crate) fn dismissal_waits(&self) -> Option<String> {
         let members = &self.directory.members;
         let mut leaving = members.leaving.iter().filter(|n| !members.has_weight(**n));
         leaving.find_map(|node| {

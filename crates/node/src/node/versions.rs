@@ -109,6 +109,43 @@ impl Node {
         }
     }
 
+    /// The newest version that some node speaks, if the cluster has not gone on to it.
+    fn version_to_come(&self) -> Option<u8> {
+        let newest = self.directory.nodes.values().map(|entry| entry.newest);
+        let newest = newest.max().unwrap_or_default();
+        let newest = newest.max(self.directory.versions.prepared);
+        (newest > self.directory.versions.agreed).then_some(newest)
+    }
+
+    /// Silent nodes that keep the cluster from going on to a newer version.
+    pub(crate) fn versions_wait_for(&self) -> Vec<NodeId> {
+        match self.version_to_come() {
+            Some(_) => self.silent().into_iter().map(NodeId).collect(),
+            None => Vec::new(),
+        }
+    }
+
+    /// Sentences about who keeps the cluster from going on to a newer version.
+    pub(super) fn versions_wait(&self) -> Vec<String> {
+        let Some(version) = self.version_to_come() else {
+            return Vec::new();
+        };
+        let silent = self.silent();
+        let waits = self.directory.nodes.iter().filter_map(|(id, entry)| {
+            let why = match silent.contains(&id.0) {
+                true => "is silent",
+                false if entry.newest < version => "runs an older program",
+                false => return None,
+            };
+            let address = &entry.address;
+            Some(format!(
+                "waiting for node {id} at {address}, which {why}: the cluster stays at version {} and does not go on to {version}",
+                self.directory.versions.agreed
+            ))
+        });
+        waits.collect()
+    }
+
     /// No node can go back to a program that does not speak it.
     fn disks_are_in(&self, version: u8) -> bool {
         if mutation::is(Mutation::VersionRaisedTooEarly) {

@@ -50,6 +50,7 @@ pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ve
 
 use crate::buffer::{Buffer, Pool};
 use crate::format::segment::Birth;
+use crate::health::Histogram;
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};
@@ -352,6 +353,16 @@ impl Store {
     /// How many segments of this process were written into the file of one that was trimmed.
     pub fn files_reused(&self) -> u64 {
         self.trimmer.reused
+    }
+
+    /// How long its durable writes took.
+    pub(crate) fn write_times(&self) -> &Histogram {
+        &self.writer.write_times
+    }
+
+    /// In microseconds, since this was last asked for.
+    pub(crate) fn take_slowest_write(&mut self) -> u64 {
+        std::mem::take(&mut self.writer.slowest_write)
     }
 
     fn token(&mut self, awaiting: Awaiting) -> Token {

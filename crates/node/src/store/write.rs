@@ -15,6 +15,7 @@ use super::{Awaiting, NewRecord, RecordContext, Store, StoreEvent};
 use crate::buffer::{Buffer, Shared, Slice};
 use crate::format::codec;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind, ValueKind, total_length};
+use crate::health::Histogram;
 use crate::op::{BLOCK, FileId, Op, Token};
 
 /// After so long without writes an empty record carries the watermark.
@@ -55,6 +56,8 @@ pub(super) struct Writer {
     pub directory_ready: bool,
     pub failed: bool,
     pub closing: bool,
+    pub write_times: Histogram,
+    pub slowest_write: u64,
 }
 
 /// The segment that records are appended to.
@@ -152,6 +155,8 @@ impl Default for Writer {
             directory_ready: true,
             failed: false,
             closing: false,
+            write_times: Histogram::default(),
+            slowest_write: 0,
         }
     }
 }
@@ -494,6 +499,9 @@ impl Store {
                 break;
             };
             let writer = &mut self.writer;
+            let took = self.now.0.saturating_sub(write.since.0);
+            writer.write_times.record(took);
+            writer.slowest_write = writer.slowest_write.max(took);
             writer.durable_number = writer.durable_number.max(write.last_number);
             writer.durable_first_unchosen = writer.durable_first_unchosen.max(write.first_unchosen);
             durable_tag = write.last_tag.or(durable_tag);

@@ -310,3 +310,28 @@ fn bytes_that_were_given_up_keep_no_others_waiting() {
     }
     assert!(met > 0, "it never came to that");
 }
+
+/// The lead goes to nobody who stops as well.
+#[test]
+fn nodes_that_all_stop_at_once_do_not_hand_the_lead_around() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let (leader, _) = stage.roles();
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 1_000);
+        stage.wait_whole(3);
+        let before = number(term(&stage.look()));
+        for node in stage.nodes.clone() {
+            stage.world.stop(node);
+        }
+        stage.wait("the nodes to stop", |look| {
+            (0..3).all(|index| look.node(index).is_none())
+        });
+        for index in 0..3 {
+            stage.restart(index);
+        }
+        stage.wait_whole(3);
+        let after = number(term(&stage.look()));
+        assert!(after <= before + 4, "{before} became {after}: seed {seed}");
+    }
+}

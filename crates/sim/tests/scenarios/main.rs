@@ -9,6 +9,7 @@ mod clients;
 mod durability;
 mod elections;
 mod gray;
+mod health;
 mod logs;
 mod reconfiguration;
 mod recovery;

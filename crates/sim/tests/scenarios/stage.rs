@@ -485,14 +485,15 @@ impl Look<'_> {
         let line = |index: usize| match self.view(index) {
             None => format!("node {}: does not run, or has no log\n", index + 1),
             Some(view) => format!(
-                "node {}: {:?}, promised {}, next {}, era {}, {} bytes missing, stopped {:?}\n",
+                "node {}: {:?}, promised {}, next {}, era {}, {} bytes missing, stopped {:?}, {:?}\n",
                 index + 1,
                 view.role,
                 view.promised.0,
                 view.state.next,
                 view.state.era.0,
                 self.missing_bytes(index),
-                view.stopped
+                view.stopped,
+                self.node(index).map(Node::warnings)
             ),
         };
         (0..self.nodes.len()).map(line).collect()

@@ -1,6 +1,7 @@
 //! `bench append`: the cluster, the floor and the machine in turn, slice by slice, under the same load.
 
 mod plots;
+mod recycled;
 mod slice;
 
 use std::time::Duration;
@@ -26,12 +27,16 @@ The floor is the same work without agreement, in processes of its own: the same 
 segments, batches, topology and ack rule, with a counter where the engine is. Cluster, floor and the
 machine's own limits take turns, each time on fresh directories, because machines drift. Latency is
 from when a write was due, or flat out from when it was handed to the client, to its ack; what a paced
-client could not write in time counts too, with all the time it waited.
+client could not write in time counts too, with all the time it waited. A log that keeps everything
+writes new files that grow; one that is trimmed writes into the files of what it forgot (--recycled), and
+a durable write takes about half as long there.
 
-Example: flat out, and paced at 20 MB/s with small writes
+Example: flat out, paced at 20 MB/s with small writes, and single bytes from a foreign client
   logberg bench append --nodes 3 --seconds 20 --write-size 64KiB
   logberg bench append --nodes 3 --seconds 20 --write-size 1KiB --rate 20M
-  logberg bench append --auxiliary --seconds 20 --report append.html";
+  logberg bench append --nodes 3 --seconds 20 --write-size 1 --raw-writes
+  logberg bench append --auxiliary --seconds 20 --report append.html
+  logberg bench append --recycled --seconds 20 --write-size 1KiB --rate 100M";
 
 /// Throughput, latency and cost of appending, beside the floor's and the machine's
 #[derive(Debug, Args)]
@@ -49,6 +54,9 @@ pub struct Arguments {
     /// Bytes handed to the client at a time
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = quantity::at_least_one)]
     write_size: u64,
+    /// Make a system call of each write, without the client library that gathers them
+    #[arg(long)]
+    raw_writes: bool,
     /// Bytes per second of all clients together [default: as fast as acks come]
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes_per_second)]
     rate: Option<u64>,
@@ -58,6 +66,10 @@ pub struct Arguments {
     /// Logs of the cluster; those beyond the clients' are idle [default: one for each client]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     logs: Option<u32>,
+    /// Of logs that keep 256 MiB, and write into the files of what they forgot; in the floor, into
+    /// files that were written before
+    #[arg(long)]
+    recycled: bool,
     /// Unmeasured time at the start of each slice
     #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
     warm_up: f64,
@@ -92,6 +104,7 @@ struct Report {
     clients: u32,
     logs: u32,
     write_bytes: u64,
+    raw_writes: bool,
     rate: Option<u64>,
     window_bytes: u64,
     slice_seconds: f64,
@@ -105,7 +118,7 @@ struct Report {
     /// The cluster's throughput and median latency, of what the machine does alone.
     shares: Figures,
     alternations: Vec<Turn>,
-    /// New files that grow, as a young node writes them.
+    /// New files that grow, or files that were written before.
     segments: &'static str,
     write_path: String,
     machine: Machine,
@@ -229,6 +242,7 @@ impl Arguments {
             clients: self.clients,
             logs,
             write_bytes: self.write_size,
+            raw_writes: self.raw_writes,
             rate: self.rate,
             window_bytes: self.window,
             slice_seconds: rounded(length.as_secs_f64()),
@@ -240,7 +254,10 @@ impl Arguments {
             limits,
             shares,
             alternations: turns,
-            segments: "fresh",
+            segments: match self.recycled {
+                true => "recycled",
+                false => "fresh",
+            },
             write_path,
             machine,
         }

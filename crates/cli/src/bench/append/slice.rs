@@ -7,14 +7,15 @@ use client::{Client, Timeouts};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::Arguments;
+use super::{Arguments, recycled};
 use crate::bench::batches;
 use crate::bench::bed::Bed;
 use crate::bench::disk::Disk;
 use crate::bench::figures::Figures;
 use crate::bench::floor_cluster::FloorCluster;
 use crate::bench::load::Plan;
-use crate::bench::measure::{Measured, Moment, measure};
+use crate::bench::measure::{Load, Measured, Moment};
+use crate::bench::raw::Way;
 use crate::bench::roles::Watched;
 use crate::bench::scratch::{Scratch, go_on};
 use crate::local::log_of;
@@ -69,6 +70,10 @@ impl Setting<'_> {
         let padding = PADDING * f64::from(arguments.clients);
         let per_node = (rate + padding).min(FLAT_OUT) * seconds;
         let idle = IDLE_LOG * self.logs.len() as u64 * u64::from(arguments.nodes);
+        let per_node = match arguments.recycled {
+            true => (recycled::BYTES_PER_NODE * u64::from(arguments.clients)) as f64,
+            false => per_node,
+        };
         (per_node * f64::from(arguments.copies())) as u64 + idle
     }
 
@@ -79,6 +84,9 @@ impl Setting<'_> {
         let (nodes, auxiliaries) = (self.arguments.nodes, self.arguments.auxiliaries());
         let bed = Bed::start(&directory, nodes, auxiliaries)?;
         bed.create(&self.logs)?;
+        if self.arguments.recycled {
+            recycled::prepare(&bed.client, self.written())?;
+        }
         let measured = self.measure(&bed.client, &bed.watched(self.written())?)?;
         let first = &self.logs[0];
         let leader = bed.cluster.leader(first);
@@ -87,6 +95,9 @@ impl Setting<'_> {
         let log = log_of(&status, first).context("the leader does not know its log")?;
         let log_directory = format!("log-{}", log.id);
         let log_directory = bed.cluster.node_directory(leader).join(log_directory);
+        if self.arguments.recycled {
+            recycled::check(&log_directory)?;
+        }
         let batch = batches::mean_bytes(&log_directory)?;
         drop(bed);
         scratch.retire(&directory)?;
@@ -98,7 +109,11 @@ impl Setting<'_> {
         go_on()?;
         let directory = scratch.path().join("floor");
         let quorum = self.arguments.nodes / 2 + 1;
-        let floor = FloorCluster::start(&directory, self.arguments.copies(), quorum)?;
+        let recycled = match self.arguments.recycled {
+            true => self.arguments.clients,
+            false => 0,
+        };
+        let floor = FloorCluster::start(&directory, self.arguments.copies(), quorum, recycled)?;
         let client = Client::new(vec![floor.address().to_owned()], Timeouts::default());
         let watched = Watched::new(floor.processes(), Disk::below(scratch.path()));
         let measured = self.measure(&client, &watched)?;
@@ -109,7 +124,11 @@ impl Setting<'_> {
     }
 
     fn measure(&self, client: &Client, watched: &Watched) -> Result<Measured> {
-        let logs = self.written();
-        measure(client, logs, &self.plan, self.warm_up, self.length, watched)
+        let way = match self.arguments.raw_writes {
+            true => Way::Socket,
+            false => Way::Library,
+        };
+        let load = Load::start_by(way, client, self.written(), &self.plan)?;
+        load.measure(self.warm_up, self.length, watched)
     }
 }

@@ -242,11 +242,15 @@ impl Segments {
             let token = self.token(Waiting::File(segment));
             let directory = env.directory.join(format!("log-{}", self.lane));
             let size_hint = size_of(env, segment);
+            let (number, mode) = match env.written {
+                0 => (segment, OpenMode::Create { size_hint }),
+                count => (1 + (segment - 1) % count, OpenMode::ReadWrite),
+            };
             env.ops.push_back(Op::Open {
                 token,
                 file,
-                path: directory.join(file_name(segment)),
-                mode: OpenMode::Create { size_hint },
+                path: directory.join(file_name(number)),
+                mode,
             });
         }
     }

@@ -18,6 +18,8 @@ pub struct Settings {
     pub listen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub advertise: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admin: Option<String>,
     #[serde(default)]
     pub bootstrap: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -61,6 +63,7 @@ impl Settings {
             data: self.data.clone(),
             advertise: Some(self.advertise.clone().unwrap_or_else(|| listen.clone())),
             listen: Some(listen),
+            admin: self.admin.clone(),
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),

@@ -11,6 +11,7 @@ use crate::format::codec::{self, DecodeError, Encode};
 use crate::format::frame::*;
 use crate::format::record::*;
 use crate::format::segment::{SegmentError, SegmentHeader};
+use crate::health::{TOLD_MAX, Told};
 use crate::op::BLOCK;
 use crate::store::SegmentIndex;
 use crate::version::{FIRST, Speaks};
@@ -57,6 +58,19 @@ fn damage(bytes: &[u8], at: Index, flip: u8) -> Vec<u8> {
     damaged
 }
 
+fn told(number: u64) -> Told {
+    Told {
+        by: NodeId(number as u32),
+        code: number as u8,
+        about: NodeId(number as u32),
+        with: NodeId(0),
+        log: LogId(number as u32),
+        logs: 1,
+        amount: number,
+        is_active: number.is_multiple_of(2),
+    }
+}
+
 fn frame() -> impl Strategy<Value = Frame> {
     let heartbeat = (any::<[u64; 3]>(), vec((any::<u32>(), status()), 0..4));
     prop_oneof![
@@ -75,6 +89,7 @@ fn frame() -> impl Strategy<Value = Frame> {
             disk_version: numbers[2] as u8,
             members_version: numbers[1],
             parted: vec![(LogId(numbers[0] as u32), NodeId(numbers[1] as u32))],
+            warnings: vec![told(numbers[2]); numbers[0] as usize % 3],
         })),
         (any::<u32>(), stream(), any::<u64>(), 0..u64::MAX).prop_map(
             |(log, stream, request, from)| Frame::FetchBytes(FetchBytes {
@@ -333,8 +348,28 @@ fn a_heartbeat_carries_nothing_but_statuses() {
         disk_version: 1,
         members_version: 0,
         parted: Vec::new(),
+        warnings: Vec::new(),
     });
     assert!(decode_control(&encode_control(FIRST, &frame)).is_err());
+}
+
+#[test]
+fn a_heartbeat_with_more_warnings_than_any_node_sends_is_refused() {
+    let with = |count: usize| {
+        let frame = Frame::Heartbeat(Heartbeat {
+            round: 1,
+            answers: 0,
+            entries: Vec::new(),
+            free_bytes: 0,
+            disk_version: 1,
+            members_version: 0,
+            parted: Vec::new(),
+            warnings: vec![told(7); count],
+        });
+        decode_control(&encode_control(FIRST, &frame))
+    };
+    assert!(with(TOLD_MAX).is_ok());
+    assert!(with(TOLD_MAX + 1).is_err());
 }
 
 /// And whatever else the state holds.

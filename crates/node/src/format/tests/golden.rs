@@ -11,6 +11,7 @@ use crate::format::codec;
 use crate::format::frame::*;
 use crate::format::record::*;
 use crate::format::segment::{Birth, Predecessor, SegmentHeader};
+use crate::health::{Code, Told};
 use crate::version::{FIRST, Speaks};
 use crate::{ClusterId, DiskId, Identity, LogId};
 
@@ -30,6 +31,19 @@ fn check(name: &str, bytes: &[u8]) {
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
     assert_eq!(hex, golden, "the bytes of {name} changed");
+}
+
+fn told() -> Told {
+    Told {
+        by: NodeId(2),
+        code: Code::DiskStalled as u8,
+        about: NodeId(2),
+        with: NodeId(0),
+        log: LogId(7),
+        logs: 3,
+        amount: 1_600_000,
+        is_active: true,
+    }
 }
 
 fn stream() -> StreamName {
@@ -301,6 +315,7 @@ fn golden_control_frames() {
             disk_version: 1,
             members_version: 9,
             parted: vec![(log, NodeId(3))],
+            warnings: vec![told()],
         }),
     );
     check_control(

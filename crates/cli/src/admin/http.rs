@@ -1,0 +1,201 @@
+//! One request, one answer, and the connection ends. Requests are parsed by `httparse`.
+//!
+//! Units:  5 s for all of it, however the other side drips; 8 KiB of request.
+//! Errors: none for the caller. Who cannot be understood hears so; who vanishes hears nothing.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+const HEADERS_MAX: usize = 64;
+/// In one write, so that the deadline is looked at in between.
+const CHUNK: usize = 64 << 10;
+
+/// What can be asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Route {
+    Metrics,
+    Health,
+}
+
+pub struct Answer {
+    pub status: u16,
+    pub kind: &'static str,
+    pub body: String,
+}
+
+impl Answer {
+    pub fn text(status: u16, body: String) -> Answer {
+        Answer {
+            status,
+            kind: "text/plain; charset=utf-8",
+            body,
+        }
+    }
+}
+
+/// What the first bytes of a connection ask for.
+enum Asked {
+    /// They are not all there.
+    NotYet,
+    This {
+        route: Route,
+        head_only: bool,
+    },
+    Refused(Answer),
+}
+
+pub fn answer(mut stream: TcpStream, answer: impl FnOnce(Route) -> Answer) {
+    let until = Instant::now() + DEADLINE;
+    // Whoever does not stay for the answer has lost nothing.
+    let _ = converse(&mut stream, until, answer);
+}
+
+fn converse(
+    stream: &mut TcpStream,
+    until: Instant,
+    answer: impl FnOnce(Route) -> Answer,
+) -> io::Result<()> {
+    let mut request = vec![0; REQUEST_BYTES_MAX];
+    let mut filled = 0;
+    loop {
+        stream.set_read_timeout(Some(left(until)?))?;
+        let count = stream.read(&mut request[filled..])?;
+        if count == 0 {
+            return Ok(());
+        }
+        filled += count;
+        match parse(&request[..filled]) {
+            Asked::NotYet if filled == REQUEST_BYTES_MAX => {
+                let refusal = Answer::text(431, "the request is longer than 8 KiB\n".to_owned());
+                return send(stream, until, &refusal, false);
+            }
+            Asked::NotYet => {}
+            Asked::This { route, head_only } => {
+                return send(stream, until, &answer(route), head_only);
+            }
+            Asked::Refused(refusal) => return send(stream, until, &refusal, false),
+        }
+    }
+}
+
+fn left(until: Instant) -> io::Result<Duration> {
+    let left = until.saturating_duration_since(Instant::now());
+    match left.is_zero() {
+        true => Err(io::ErrorKind::TimedOut.into()),
+        false => Ok(left),
+    }
+}
+
+fn parse(bytes: &[u8]) -> Asked {
+    let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+    let mut request = httparse::Request::new(&mut headers);
+    match request.parse(bytes) {
+        Ok(httparse::Status::Partial) => return Asked::NotYet,
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(error) => {
+            return Asked::Refused(Answer::text(
+                400,
+                format!("this is no HTTP request: {error}\n"),
+            ));
+        }
+    }
+    let head_only = match request.method {
+        Some("GET") => false,
+        Some("HEAD") => true,
+        _ => {
+            return Asked::Refused(Answer::text(
+                405,
+                "only GET and HEAD are served\n".to_owned(),
+            ));
+        }
+    };
+    let path = request.path.unwrap_or_default();
+    let path = path.split_once('?').map_or(path, |(path, _)| path);
+    let route = match path {
+        "/metrics" => Route::Metrics,
+        "/healthz" => Route::Health,
+        _ => {
+            let sentence = "there are /metrics and /healthz\n".to_owned();
+            return Asked::Refused(Answer::text(404, sentence));
+        }
+    };
+    Asked::This { route, head_only }
+}
+
+fn send(
+    stream: &mut TcpStream,
+    until: Instant,
+    answer: &Answer,
+    head_only: bool,
+) -> io::Result<()> {
+    let reason = match answer.status {
+        200 => "OK",
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        431 => "Request Header Fields Too Large",
+        _ => "Service Unavailable",
+    };
+    let mut bytes = format!(
+        "HTTP/1.1 {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n{}\r\n",
+        answer.status,
+        answer.kind,
+        answer.body.len(),
+        if answer.status == 405 { "Allow: GET, HEAD\r\n" } else { "" },
+    )
+    .into_bytes();
+    if !head_only {
+        bytes.extend_from_slice(answer.body.as_bytes());
+    }
+    for chunk in bytes.chunks(CHUNK) {
+        let mut rest = chunk;
+        while !rest.is_empty() {
+            stream.set_write_timeout(Some(left(until)?))?;
+            match stream.write(rest)? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                count => rest = &rest[count..],
+            }
+        }
+    }
+    stream.shutdown(std::net::Shutdown::Write)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(request: &[u8]) -> Option<u16> {
+        match parse(request) {
+            Asked::NotYet => None,
+            Asked::This { .. } => Some(200),
+            Asked::Refused(answer) => Some(answer.status),
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_told_from_what_is_not_there() {
+        assert_eq!(
+            status(b"GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n"),
+            Some(200)
+        );
+        assert_eq!(status(b"HEAD /healthz?from=lb HTTP/1.0\r\n\r\n"), Some(200));
+        assert_eq!(status(b"GET /other HTTP/1.1\r\n\r\n"), Some(404));
+        assert_eq!(status(b"POST /metrics HTTP/1.1\r\n\r\n"), Some(405));
+        assert_eq!(status(b"logberg/1 status\n\n"), Some(400));
+        assert_eq!(status(b"\x16\x03\x01\x02\x00\x01"), Some(400));
+        assert_eq!(status(b"GET /metrics HT"), None);
+    }
+
+    #[test]
+    fn more_headers_than_there_is_room_for_are_refused() {
+        let mut request = b"GET /metrics HTTP/1.1\r\n".to_vec();
+        for number in 0..HEADERS_MAX + 1 {
+            request.extend_from_slice(format!("a{number}: b\r\n").as_bytes());
+        }
+        request.extend_from_slice(b"\r\n");
+        assert_eq!(status(&request), Some(400));
+    }
+}

@@ -1,0 +1,399 @@
+//! The binary from outside: what it prints, and with which code it ends.
+
+#[path = "../../../client/tests/fake/mod.rs"]
+mod fake;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use client::admin::StreamEnd;
+use client::{AppendOptions, StreamName};
+use fake::{AppendFault, FakeCluster, ReadFault, payload};
+
+fn logberg(server: &str, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_logberg"));
+    command
+        .args(["--server", server, "--timeout", "2"])
+        .args(arguments);
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(cluster: &FakeCluster, arguments: &[&str]) -> Output {
+    logberg(&cluster.address(0), arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+fn run_with_input(cluster: &FakeCluster, arguments: &[&str], input: &[u8]) -> Output {
+    let mut command = logberg(&cluster.address(0), arguments);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    child
+        .stdin
+        .take()
+        .expect("piped")
+        .write_all(input)
+        .expect("it reads");
+    child.wait_with_output().expect("it ends")
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn code(output: &Output) -> Option<i32> {
+    output.status.code()
+}
+
+fn chain(cluster: &FakeCluster, name: &str) -> (Vec<u8>, StreamEnd) {
+    let name: StreamName = name.parse().expect("a name");
+    cluster.truth().chain(Some(name)).expect("the stream")
+}
+
+/// An address at which nothing listens.
+fn nobody() -> String {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("bound").to_string()
+}
+
+#[test]
+fn append_prints_the_stream_and_its_end() {
+    let cluster = FakeCluster::start(1);
+    let output = run_with_input(
+        &cluster,
+        &["append", "main", "--label", "a note"],
+        b"hello\n",
+    );
+    assert_eq!(out(&output), "stream 1.1.1 closed at 6\n");
+    assert_eq!((code(&output), err(&output)), (Some(0), String::new()));
+    assert_eq!(
+        chain(&cluster, "1.1.1"),
+        (b"hello\n".to_vec(), StreamEnd::Closed)
+    );
+    assert_eq!(cluster.truth().streams[0].label.as_deref(), Some("a note"));
+}
+
+#[test]
+fn nothing_on_standard_input_is_an_empty_stream() {
+    let cluster = FakeCluster::start(1);
+    let output = run(&cluster, &["append", "main"]);
+    assert_eq!(out(&output), "stream 1.1.1 closed at 0\n");
+    assert_eq!(code(&output), Some(0));
+}
+
+#[test]
+fn a_file_goes_there_and_back() {
+    let cluster = FakeCluster::start(1);
+    let bytes = payload(1_000_000, 1);
+    let file = tempfile::NamedTempFile::new().expect("a place for it");
+    fs::write(file.path(), &bytes).expect("room");
+    let path = file.path().to_str().expect("plain");
+    let output = run(&cluster, &["append", "main", path, "--write-size", "1000"]);
+    assert_eq!(code(&output), Some(0), "{}", err(&output));
+    let output = run(&cluster, &["read", "main", "1.1.1"]);
+    assert!(output.stdout == bytes);
+    let output = run(&cluster, &["read", "main", "--from", "1k", "--to", "1KiB"]);
+    assert_eq!(output.stdout, bytes[1000..1024]);
+}
+
+#[test]
+fn a_resumed_append_says_so_and_succeeds() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([AppendFault::Cut {
+        receive: 100,
+        store: 50,
+        acknowledge: 10,
+        change_leader: false,
+        last_words: "",
+    }]);
+    let output = run_with_input(&cluster, &["append", "main", "--json"], &payload(100, 2));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["stream"], "1.1.1");
+    assert_eq!(report["last_stream"], "1.1.2");
+    assert_eq!(report["position"], 100);
+    assert_eq!(report["bytes_resent"], 50);
+    assert_eq!(chain(&cluster, "1.1.1").0, payload(100, 2));
+}
+
+#[test]
+fn a_rate_is_kept() {
+    let cluster = FakeCluster::start(1);
+    let started = std::time::Instant::now();
+    let output = run_with_input(
+        &cluster,
+        &["append", "main", "--rate", "100k"],
+        &[7; 50_000],
+    );
+    let elapsed = started.elapsed();
+    assert_eq!(code(&output), Some(0), "{}", err(&output));
+    assert!(elapsed > Duration::from_millis(380), "{elapsed:?}");
+    assert!(elapsed < Duration::from_secs(20), "{elapsed:?}");
+}
+
+#[test]
+fn bytes_of_an_open_pipe_are_not_held_back() {
+    let cluster = FakeCluster::start(1);
+    let mut command = logberg(&cluster.address(0), &["append", "main", "--rate", "20k"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let mut pipe = child.stdin.take().expect("piped");
+    pipe.write_all(&[7; 1000]).expect("it reads");
+    let deadline = std::time::Instant::now() + Duration::from_secs(5);
+    while cluster.truth().chain(None).expect("all").0.len() < 1000 {
+        assert!(
+            std::time::Instant::now() < deadline,
+            "some wait for the pipe's end"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    drop(pipe);
+    assert_eq!(code(&child.wait_with_output().expect("it ends")), Some(0));
+}
+
+#[test]
+fn a_file_that_shrinks_is_an_error_and_no_clean_end() {
+    let cluster = FakeCluster::start(1);
+    let file = tempfile::NamedTempFile::new().expect("a place for it");
+    fs::write(file.path(), vec![1; 1_000_000]).expect("room");
+    let path = file.path().to_str().expect("plain");
+    let mut command = logberg(
+        &cluster.address(0),
+        &["append", "main", path, "--rate", "200k"],
+    );
+    let child = command.spawn().expect("the binary runs");
+    std::thread::sleep(Duration::from_millis(300));
+    let shrunk = File::options()
+        .write(true)
+        .open(file.path())
+        .expect("there");
+    shrunk.set_len(10).expect("shorter");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), Some(1));
+    let sentence = err(&output);
+    assert!(sentence.contains("shrank from 1000000 to "), "{sentence}");
+    assert!(sentence.contains("not closed"), "{sentence}");
+    while cluster.truth().active.is_some() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(chain(&cluster, "1.1.1").1, StreamEnd::Cut);
+}
+
+#[test]
+fn a_missing_file_leaves_no_stream() {
+    let cluster = FakeCluster::start(1);
+    let output = run(&cluster, &["append", "main", "/there/is/none"]);
+    assert_eq!(code(&output), Some(5));
+    assert!(cluster.truth().streams.is_empty());
+}
+
+#[test]
+fn a_busy_log_is_refused_with_4() {
+    let cluster = FakeCluster::start(1);
+    let writer = cluster
+        .client()
+        .append("main", AppendOptions::default())
+        .expect("free");
+    let output = run(&cluster, &["append", "main"]);
+    assert_eq!(code(&output), Some(4));
+    let sentence = err(&output);
+    assert_eq!(
+        sentence,
+        "logberg: log \"main\" has an active writer (stream 1.1.1); wait for it or take over\n"
+    );
+    let output = run(&cluster, &["append", "main", "--takeover"]);
+    assert_eq!(code(&output), Some(0), "{}", err(&output));
+    drop(writer);
+}
+
+#[test]
+fn a_quiet_writer_notices_that_it_was_superseded() {
+    let cluster = FakeCluster::start(1);
+    let mut command = logberg(&cluster.address(0), &["append", "main"]);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    let quiet = child.stdin.take().expect("piped");
+    while cluster.truth().active.is_none() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(
+        code(&run(&cluster, &["append", "main", "--takeover"])),
+        Some(0)
+    );
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(code(&output), Some(4), "{}", err(&output));
+    assert!(
+        err(&output).contains("another writer took over"),
+        "{}",
+        err(&output)
+    );
+    drop(quiet);
+}
+
+#[test]
+fn what_does_not_exist_ends_with_5() {
+    let cluster = FakeCluster::start(1);
+    for arguments in [
+        &["append", "other"][..],
+        &["read", "other"],
+        &["read", "main", "9.9.9"],
+        &["read", "main", "--from-node", "9"],
+    ] {
+        let output = run(&cluster, arguments);
+        assert_eq!(code(&output), Some(5), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn nobody_there_ends_with_3_and_names_who_was_asked() {
+    let server = nobody();
+    let mut command = logberg(&server, &["status"]);
+    let output = command.output().expect("the binary runs");
+    assert_eq!(code(&output), Some(3));
+    assert!(err(&output).contains(&format!("{server} refuses connections")));
+}
+
+#[test]
+fn damaged_bytes_end_with_6() {
+    let cluster = FakeCluster::start(1);
+    run_with_input(&cluster, &["append", "main"], &payload(5000, 3));
+    cluster.plan_reads([ReadFault::WrongChecksumAt(2000)]);
+    let output = run(&cluster, &["read", "main"]);
+    assert_eq!(code(&output), Some(6), "{}", err(&output));
+    assert_eq!(output.stdout, payload(5000, 3)[..2000]);
+}
+
+#[test]
+fn wrong_usage_ends_with_2() {
+    let cluster = FakeCluster::start(1);
+    for arguments in [
+        &["append"][..],
+        &["append", "main", "--wait", "--takeover"],
+        &["append", "main", "--rate", "fast"],
+        &["read", "main", "--from", "2", "--to", "1"],
+        &["read", "main", "not-a-stream"],
+        &["append", "main", "/"],
+    ] {
+        let output = run(&cluster, arguments);
+        assert_eq!(code(&output), Some(2), "{arguments:?}: {}", err(&output));
+    }
+}
+
+#[test]
+fn with_json_an_error_is_one_object() {
+    let cluster = FakeCluster::start(1);
+    for (arguments, kind, exit) in [
+        (&["--json", "append", "other"][..], "not-found", 5),
+        (&["--json", "append", "main", "--rate", "fast"], "usage", 2),
+        (&["--json", "--server", "nowhere", "status"], "usage", 2),
+    ] {
+        let output = run(&cluster, arguments);
+        let error: serde_json::Value = serde_json::from_slice(&output.stderr).expect("JSON");
+        assert_eq!(error["error"]["kind"], kind);
+        assert_eq!(error["error"]["exit"], exit);
+        assert_eq!(code(&output), Some(exit));
+        assert!(
+            !error["error"]["message"]
+                .as_str()
+                .expect("a sentence")
+                .is_empty()
+        );
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let cluster = FakeCluster::start(1);
+    run_with_input(&cluster, &["append", "main"], &payload(3_000_000, 4));
+    let mut child: Child = logberg(&cluster.address(0), &["read", "main"])
+        .spawn()
+        .expect("the binary runs");
+    let mut pipe = child.stdout.take().expect("piped");
+    pipe.read_exact(&mut [0; 10]).expect("the first bytes");
+    drop(pipe);
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!((code(&output), err(&output)), (Some(0), String::new()));
+}
+
+#[test]
+fn a_cut_end_is_told_apart_from_a_clean_one() {
+    let cluster = FakeCluster::start(1);
+    let mut appender = cluster
+        .client()
+        .append("main", AppendOptions::default())
+        .expect("free");
+    appender.write_all(b"half").expect("room");
+    appender.wait_acknowledged(4).expect("chosen");
+    drop(appender);
+    while cluster.truth().active.is_some() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    let output = run(&cluster, &["read", "main", "1.1.1"]);
+    assert_eq!((code(&output), out(&output)), (Some(0), "half".to_owned()));
+    assert!(
+        err(&output).contains("at 4 the stream was cut"),
+        "{}",
+        err(&output)
+    );
+    let output = run(&cluster, &["--json", "read", "main", "1.1.1"]);
+    assert_eq!(err(&output), "{\"end\":\"cut\",\"position\":4}\n");
+}
+
+#[test]
+fn tables_are_plain_where_there_is_no_terminal() {
+    let cluster = FakeCluster::start(2);
+    run_with_input(&cluster, &["append", "main", "--label", "x y"], b"hello");
+    let streams = out(&run(&cluster, &["streams", "main"]));
+    assert_eq!(
+        streams,
+        "STREAM  BYTES       END     CONTINUES  CONTINUED BY  LABEL\n\
+         1.1.1       5  5 B  closed                           x y\n"
+    );
+    let status = run(&cluster, &["status"]);
+    assert_eq!(code(&status), Some(0));
+    let status = out(&status);
+    assert!(
+        status.contains(&cluster.address(1)) && !status.contains('\x1b'),
+        "{status}"
+    );
+    let json = out(&run(&cluster, &["status", "--json"]));
+    let json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+    assert_eq!(json["nodes"][1]["id"], 2);
+    assert_eq!(json["nodes"][0]["self"], true);
+}
+
+#[test]
+fn logs_are_created_and_listed() {
+    let cluster = FakeCluster::start(1);
+    let output = run(&cluster, &["log", "create", "orders"]);
+    assert_eq!(out(&output), "log orders has id 1\n");
+    let output = run(&cluster, &["log", "create", "orders"]);
+    assert_eq!(code(&output), Some(4));
+    let output = run(&cluster, &["log", "list"]);
+    assert_eq!(out(&output), "LOG     ID  KEEPS\norders   1  forever\n");
+}
+
+#[test]
+fn help_documents_the_exit_codes() {
+    let cluster = FakeCluster::start(1);
+    let output = run(&cluster, &["--help"]);
+    assert_eq!(code(&output), Some(0));
+    assert!(out(&output).contains("Exit codes:"));
+    let output = run(&cluster, &["--version"]);
+    assert_eq!(out(&output), "logberg 0.1.0 (speaks version 1)\n");
+}

@@ -1,0 +1,109 @@
+//! A cluster to work with, from outside.
+
+use crate::outside;
+
+use std::net::TcpListener;
+use std::path::Path;
+
+use outside::{Running, err, free_ports, nodes_below, out, run, wait_until};
+use rustix::process::{Pid, Signal, kill_process};
+
+/// Starts it and waits until it says that it is ready; returns its servers.
+fn start(directory: &Path, more: &[&str]) -> (Running, String) {
+    let mut arguments = vec!["dev", "--json", "--dir", directory.to_str().unwrap()];
+    arguments.extend_from_slice(more);
+    let mut dev = Running::start(&arguments);
+    let line = dev.first_line();
+    let said: serde_json::Value = serde_json::from_str(&line).expect("it gets ready");
+    let servers = said["servers"].as_array().unwrap().iter();
+    let servers: Vec<&str> = servers.map(|server| server.as_str().unwrap()).collect();
+    (dev, servers.join(","))
+}
+
+fn stop(mut dev: Running, directory: &Path) {
+    dev.signal(Signal::INT);
+    assert_eq!(dev.wait().code(), Some(0));
+    assert!(nodes_below(directory).is_empty());
+}
+
+#[test]
+fn it_comes_back_with_its_data_and_minds_its_nodes() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("cluster");
+    let note = place.path().join("note");
+    std::fs::write(&note, "the law is spoken aloud\n").unwrap();
+    let port = free_ports(3).to_string();
+
+    let (dev, servers) = start(&directory, &["--port", &port]);
+    let output = run(&[
+        "--server",
+        &servers,
+        "append",
+        "main",
+        note.to_str().unwrap(),
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let verify = run(&["verify", directory.join("node-1").to_str().unwrap()]);
+    assert_eq!(verify.status.code(), Some(4), "{}", err(&verify));
+    assert!(err(&verify).contains("running node"), "{}", err(&verify));
+    stop(dev, &directory);
+
+    // Neither the number of nodes nor the port has to be said again.
+    let (dev, again) = start(&directory, &[]);
+    assert_eq!(again, servers);
+    let output = run(&["--server", &servers, "read", "main"]);
+    assert_eq!(
+        out(&output),
+        "the law is spoken aloud\n",
+        "{}",
+        err(&output)
+    );
+
+    let before = nodes_below(&directory);
+    kill_process(Pid::from_raw(before[1]).unwrap(), Signal::KILL).unwrap();
+    wait_until("the node runs again", || {
+        let now = nodes_below(&directory);
+        now.len() == 3 && now != before
+    });
+    let output = run(&["--server", &servers, "read", "main"]);
+    assert_eq!(
+        out(&output),
+        "the law is spoken aloud\n",
+        "{}",
+        err(&output)
+    );
+    stop(dev, &directory);
+}
+
+#[test]
+fn one_node_alone_is_a_cluster() {
+    let place = tempfile::tempdir().unwrap();
+    let directory = place.path().join("cluster");
+    let port = free_ports(1).to_string();
+    for _ in 0..2 {
+        let (dev, servers) = start(&directory, &["--nodes", "1", "--port", &port]);
+        let output = run(&["--server", &servers, "status"]);
+        // It serves, and its loss would be the cluster's.
+        assert_eq!(output.status.code(), Some(8), "{}", err(&output));
+        stop(dev, &directory);
+    }
+    let output = run(&["dev", "--nodes", "3", "--dir", directory.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(err(&output).contains("1 nodes"), "{}", err(&output));
+}
+
+#[test]
+fn a_taken_port_is_named() {
+    let place = tempfile::tempdir().unwrap();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let directory = place.path().join("cluster");
+    let path = directory.to_str().unwrap();
+    let output = run(&["dev", "--nodes", "1", "--dir", path, "--port", &port]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        err(&output).contains(&format!("port {port}")),
+        "{}",
+        err(&output)
+    );
+}

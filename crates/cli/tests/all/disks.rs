@@ -1,0 +1,302 @@
+//! Disks that fill up, lie or are gone.
+
+use crate::harness;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use harness::{Cluster, Content, ask, err, is_root, wait_for};
+
+fn set_reserve(cluster: &mut Cluster, index: usize, reserve: &str) {
+    let node = &mut cluster.nodes[index];
+    node.arguments
+        .extend(["--disk-reserve".to_owned(), reserve.to_owned()]);
+}
+
+#[test]
+fn a_full_disk_refuses_appends_and_loses_nothing() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(1, 2_000_000);
+    cluster.append("main", &[], content);
+    // Full, as the node is to see it: more is to be kept free than there is.
+    let leader = cluster.leader("main");
+    for index in 0..3 {
+        set_reserve(&mut cluster, index, "4000000G");
+        cluster.nodes[index].kill();
+        cluster.nodes[index].start();
+    }
+    cluster.wait_whole();
+    let full = || {
+        ask(&cluster.nodes[leader].listen, "status").filter(|status| status["disk_full"] == true)
+    };
+    wait_for(full, || cluster.logs());
+    let output = cluster.run_with_input(&["append", "main"], b"x");
+    assert_eq!(
+        output.status.code(),
+        Some(4),
+        "{}\n{}",
+        err(&output),
+        cluster.logs()
+    );
+    let said = err(&output);
+    assert!(said.contains("reserve") || said.contains("full"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    cluster.check_same("main", &[content]);
+    for index in 0..3 {
+        let node = &mut cluster.nodes[index];
+        node.kill();
+        node.arguments.truncate(node.arguments.len() - 2);
+        node.start();
+    }
+    cluster.wait_whole();
+    let more = Content::new(2, 1_000_000);
+    cluster.append("main", &[], more);
+    cluster.wait_whole();
+    cluster.check_same("main", &[content, more]);
+}
+
+#[test]
+fn a_leader_whose_disk_fails_is_succeeded_while_its_node_lives_on() {
+    let mut cluster = Cluster::start_with(3, 3, |node| {
+        node.faults = Some(node.data.with_extension("faults"));
+    });
+    cluster.wait_whole();
+    let content = Content::new(1, 1_000_000);
+    cluster.append("main", &[], content);
+    let leader = cluster.leader("main");
+    let faults = cluster.nodes[leader].faults.clone().expect("set above");
+    fs::write(&faults, "write-error=EIO\n").expect("room");
+    let more = Content::new(2, 1_000_000);
+    cluster.append("main", &[], more);
+    let role = cluster.nodes[leader].of_log("main", "role");
+    assert_eq!(role, Some("stopped".into()), "its node lives on");
+    assert_ne!(cluster.leader("main"), leader);
+    // Until somebody looked at the disk and started it again.
+    fs::remove_file(&faults).expect("ours");
+    cluster.nodes[leader].kill();
+    cluster.nodes[leader].start();
+    cluster.wait_whole();
+    cluster.check_same("main", &[content, more]);
+}
+
+/// A small file system on a file of its own, gone with this.
+struct SmallDisk(std::path::PathBuf);
+
+impl SmallDisk {
+    /// `None` where we may not mount.
+    fn mount(directory: &Path, mebibytes: u32) -> Option<SmallDisk> {
+        if !is_root() {
+            return None;
+        }
+        let (image, place) = (directory.join("image"), directory.join("disk"));
+        fs::create_dir(&place).ok()?;
+        fs::File::create(&image)
+            .ok()?
+            .set_len(u64::from(mebibytes) << 20)
+            .ok()?;
+        let run = |program: &str, arguments: &[&str]| {
+            let output = Command::new(program).args(arguments).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        let (image, at) = (image.to_str()?, place.to_str()?);
+        let mounted =
+            run("mkfs.ext4", &["-q", "-F", image]) && run("mount", &["-o", "loop", image, at]);
+        let mounted = mounted
+            || run(
+                "mount",
+                &[
+                    "-t",
+                    "tmpfs",
+                    "-o",
+                    &format!("size={mebibytes}m"),
+                    "tmpfs",
+                    at,
+                ],
+            );
+        mounted.then_some(SmallDisk(place))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        // Lazily: a node may be ending on it just now.
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
+}
+
+#[test]
+fn a_small_disk_that_fills_is_told_and_serves_again_with_space() {
+    let place = tempfile::tempdir().expect("a place");
+    let Some(disk) = SmallDisk::mount(place.path(), 256) else {
+        println!("not run: it takes root and a mount");
+        return;
+    };
+    let ballast = disk.0.join("ballast");
+    fs::write(&ballast, vec![1; 100 << 20]).expect("room");
+    let mut cluster = Cluster::start_with(1, 1, |node| {
+        node.data = disk.0.join("node");
+        // More than a new leader may have to write again of what was not chosen (32 MiB).
+        node.arguments
+            .extend(["--disk-reserve".to_owned(), "48MiB".to_owned()]);
+    });
+    cluster.wait_whole();
+    let content = Content::new(1, 200_000_000);
+    let output = cluster.append_in_background("main", &[], content).wait();
+    assert_eq!(
+        output.status.code(),
+        Some(4),
+        "{}\n{}",
+        err(&output),
+        cluster.logs()
+    );
+    let said = err(&output);
+    let chosen: u64 = said
+        .strip_prefix("logberg: ")
+        .and_then(|said| said.split(' ').next())
+        .and_then(|number| number.parse().ok())
+        .unwrap_or_else(|| panic!("{said}"));
+    assert!(cluster.nodes[0].is_running(), "{}", cluster.logs());
+    // What was acknowledged is there, and reads go on.
+    let read = cluster.run(&["read", "main"]);
+    assert_eq!(read.status.code(), Some(0), "{}", err(&read));
+    assert!(
+        read.stdout.len() as u64 >= chosen,
+        "{} of {chosen}",
+        read.stdout.len()
+    );
+    assert!(read.stdout == content.bytes()[..read.stdout.len()]);
+    // Also after a start on a full disk, where more of what was sent may be chosen.
+    cluster.nodes[0].kill();
+    cluster.nodes[0].start();
+    cluster.wait_whole();
+    let again = cluster.run(&["read", "main"]);
+    assert!(again.stdout.len() >= read.stdout.len());
+    let kept = Content::new(1, again.stdout.len() as u64);
+    assert!(kept.length <= content.length && again.stdout == kept.bytes());
+    fs::remove_file(ballast).expect("ours");
+    let more = Content::new(2, 100_000);
+    wait_for(
+        || {
+            let output = cluster.append_in_background("main", &[], more).wait();
+            (output.status.code() == Some(0)).then_some(())
+        },
+        || format!("still full\n{}", cluster.logs()),
+    );
+    let read = cluster.run(&["read", "main"]);
+    assert!(read.stdout.starts_with(&kept.bytes()) && read.stdout.ends_with(&more.bytes()));
+    cluster.nodes[0].kill();
+    drop(disk);
+}
+
+/// Flips one bit in the middle of the payload of a sealed segment.
+fn flip(segment: &Path) {
+    let mut bytes = fs::read(segment).expect("a segment");
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 0x10;
+    fs::write(segment, bytes).expect("room");
+}
+
+#[test]
+fn a_flipped_bit_is_never_served_and_is_repaired_from_a_peer() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(1, 24_000_000);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    // A follower's disk first, then the leader's.
+    for index in [cluster.follower("main"), cluster.leader("main")] {
+        cluster.nodes[index].kill();
+        let segments = cluster.nodes[index].segments(1);
+        assert!(segments.len() > 3, "{segments:?}");
+        flip(&segments[2]);
+        cluster.nodes[index].start();
+        cluster.nodes[index].wait_answers();
+        // Whatever it gives meanwhile is right as far as it goes.
+        let line = "logberg/1 read main stale=1\n";
+        let early = harness::Raw::say(&cluster.nodes[index].listen, line).rest();
+        assert!(early.starts_with(b"error ") || content.bytes().starts_with(&early));
+        cluster.wait_whole();
+        cluster.check_same("main", &[content]);
+        assert!(
+            cluster.nodes[index].said().contains("corrupt"),
+            "{}",
+            cluster.logs()
+        );
+    }
+}
+
+#[test]
+fn a_flipped_bit_met_while_running_is_repaired_too() {
+    let cluster = Cluster::start(3);
+    let content = Content::new(2, 24_000_000);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    let follower = cluster.follower("main");
+    flip(&cluster.nodes[follower].segments(1)[2]);
+    let id = cluster.nodes[follower].id.to_string();
+    wait_for(
+        || {
+            let output = cluster.run(&["read", "main", "--from-node", &id, "--timeout", "5"]);
+            let right = content.bytes();
+            assert!(right.starts_with(&output.stdout), "wrong bytes were served");
+            (output.stdout.len() == right.len()).then_some(())
+        },
+        || format!("it is not repaired\n{}", cluster.logs()),
+    );
+    cluster.wait_whole();
+    cluster.check_same("main", &[content]);
+}
+
+#[test]
+fn a_cut_segment_is_repaired_from_a_peer() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(3, 24_000_000);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    let follower = cluster.follower("main");
+    cluster.nodes[follower].kill();
+    let segment = cluster.nodes[follower].segments(1)[2].clone();
+    let file = fs::File::options()
+        .write(true)
+        .open(&segment)
+        .expect("a segment");
+    let length = file.metadata().expect("a length").len();
+    file.set_len(length / 2).expect("shorter");
+    cluster.nodes[follower].start();
+    cluster.nodes[follower].wait_answers();
+    cluster.wait_whole();
+    cluster.check_same("main", &[content]);
+}
+
+#[test]
+fn a_node_that_lost_its_disk_joins_as_a_new_one() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(4, 2_000_000);
+    cluster.append("main", &[], content);
+    let follower = cluster.follower("main");
+    let leader = cluster.nodes[cluster.leader("main")].listen.clone();
+    cluster.nodes[follower].kill();
+    fs::remove_dir_all(&cluster.nodes[follower].data).expect("ours");
+    cluster.nodes[follower].arguments = vec!["--join".to_owned(), leader];
+    cluster.nodes[follower].start();
+    // Not its old id: it promised things that it does not know any more.
+    let status = wait_for(
+        || {
+            cluster.nodes[follower]
+                .status()
+                .filter(|status| status["node"] != 0)
+        },
+        || cluster.logs(),
+    );
+    assert_eq!(status["node"], 4);
+    cluster.nodes[follower].id = 4;
+    wait_for(
+        || {
+            let missing = cluster.nodes[follower].of_log("main", "missing_bytes")?;
+            (missing == 0 && cluster.nodes[follower].output_bytes("main") == 2_000_000)
+                .then_some(())
+        },
+        || cluster.logs(),
+    );
+    cluster.check_same("main", &[content]);
+}

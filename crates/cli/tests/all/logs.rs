@@ -1,0 +1,82 @@
+//! Logs are created, shown and deleted from outside.
+
+use crate::harness;
+
+use harness::{Cluster, Content, err, wait_for};
+use serde_json::Value;
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn a_log_comes_is_shown_and_goes_with_its_files() {
+    let cluster = Cluster::start(3);
+    cluster.run_well(&["log", "create", "orders", "--retention", "1GiB,3d"]);
+    cluster.append("orders", &[], Content::new(1, 1 << 20));
+    let shown = json(&cluster.run_well(&["log", "show", "orders", "--json"]));
+    let id = shown["id"].as_u64().expect("a number");
+    assert_eq!(shown["retention"], "1GiB,3d");
+    assert_eq!(shown["kind"], "bytes");
+    assert_eq!(shown["on_all_nodes"], true);
+    let text = cluster.run_well(&["log", "show", "orders"]);
+    assert!(text.contains("hosted by all nodes"), "{text}");
+
+    let unsure = cluster.run(&["log", "delete", "orders"]);
+    assert_eq!(unsure.status.code(), Some(2));
+    assert!(err(&unsure).contains("--yes"), "{}", err(&unsure));
+    let directory = cluster.run(&["log", "delete", "directory", "--yes"]);
+    assert_eq!(directory.status.code(), Some(1), "{}", err(&directory));
+    assert!(err(&directory).contains("cannot be deleted"));
+
+    let deleted = json(&cluster.run_well(&["log", "delete", "orders", "--yes", "--json"]));
+    assert_eq!(deleted["id"], id);
+    for command in [
+        &["log", "delete", "orders", "--yes"][..],
+        &["log", "show", "orders"],
+        &["read", "orders"],
+        &["append", "orders"],
+    ] {
+        let output = cluster.run(command);
+        assert_eq!(
+            output.status.code(),
+            Some(5),
+            "{command:?}: {}",
+            err(&output)
+        );
+    }
+    let log = format!("log-{id}");
+    wait_for(
+        || {
+            let mut nodes = cluster.nodes.iter();
+            nodes
+                .all(|node| !node.data.join(&log).exists())
+                .then_some(())
+        },
+        || "the files of a deleted log are still there".to_owned(),
+    );
+    let list = cluster.run_well(&["log", "list"]);
+    assert!(!list.contains("orders"), "{list}");
+    let created = json(&cluster.run_well(&["log", "create", "orders", "--json"]));
+    assert!(created["id"].as_u64() > Some(id), "{created}");
+    cluster.append("orders", &[], Content::new(2, 1 << 10));
+}
+
+#[test]
+fn a_log_with_members_is_on_their_disks_alone() {
+    let cluster = Cluster::start(3);
+    let stranger = cluster.run(&["log", "create", "some", "--members", "1,7"]);
+    assert_eq!(stranger.status.code(), Some(1), "{}", err(&stranger));
+    assert!(err(&stranger).contains("no node 7"), "{}", err(&stranger));
+    let created = cluster.run_well(&["log", "create", "some", "--members", "2,3", "--json"]);
+    let id = json(&created)["id"].as_u64().expect("a number");
+    cluster.append("some", &[], Content::new(1, 1 << 20));
+    let shown = json(&cluster.run_well(&["log", "show", "some", "--json"]));
+    assert_eq!(shown["on_all_nodes"], false);
+    assert_eq!(shown["members"].as_array().map(Vec::len), Some(2));
+    let hosting = cluster
+        .nodes
+        .iter()
+        .filter(|node| node.data.join(format!("log-{id}")).exists());
+    assert_eq!(hosting.count(), 2);
+}

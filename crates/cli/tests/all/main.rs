@@ -1,0 +1,36 @@
+//! What only the whole program can show, with real processes, sockets and disks.
+//!
+//! One test program for all of it: sixty small ones take minutes to link, and those that mostly wait
+//! run beside each other here.
+
+mod harness;
+mod outside;
+
+mod auxiliary;
+mod backup;
+mod bench;
+mod commands;
+mod deaths;
+mod demo;
+mod dev;
+mod disks;
+mod doctor;
+mod health;
+mod hosts;
+mod leader;
+mod logs;
+mod members;
+mod packaging;
+mod recover;
+mod scrub;
+mod sim;
+mod standing;
+mod starting;
+mod strangers;
+mod torture;
+mod trim;
+mod upgrade;
+mod verify;
+mod whole;
+mod wire;
+mod writers;

@@ -1,0 +1,107 @@
+//! The scrubber on real disks.
+
+use crate::harness;
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use harness::{Cluster, Content, err, out, wait_for};
+use serde_json::Value;
+
+/// Flips one bit where a file of records is full of content.
+fn flip(segment: &Path) {
+    let file = File::options().read(true).write(true).open(segment);
+    let file = file.expect("a segment");
+    let middle = file.metadata().expect("a length").len() / 2;
+    let mut byte = [0; 1];
+    file.read_exact_at(&mut byte, middle).expect("it is there");
+    file.write_all_at(&[byte[0] ^ 0x10], middle).expect("room");
+}
+
+/// What the scrub of main came to.
+fn scrub(cluster: &Cluster) -> (Value, Option<i32>) {
+    let arguments = [
+        "scrub",
+        "--log",
+        "main",
+        "--wait",
+        "--json",
+        "--timeout",
+        "60",
+    ];
+    let output = cluster.run(&arguments);
+    let report: Value = serde_json::from_str(&out(&output))
+        .unwrap_or_else(|_| panic!("{}\n{}", err(&output), cluster.logs()));
+    (report["scrubs"][0]["last"].clone(), output.status.code())
+}
+
+#[test]
+fn a_byte_that_rots_on_a_disk_is_found_by_a_scrub_before_anybody_reads_it() {
+    let cluster = Cluster::start(3);
+    let content = Content::new(1, 24_000_000);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    let (last, code) = scrub(&cluster);
+    assert_eq!((&last["damaged"], code), (&0.into(), Some(0)), "{last}");
+    assert_eq!(last["compared_bytes"], 24_000_000, "{last}");
+    // A follower's disk first, then the leader's.
+    for index in [cluster.follower("main"), cluster.leader("main")] {
+        let segments = cluster.nodes[index].segments(1);
+        assert!(segments.len() > 3, "{segments:?}");
+        flip(&segments[2]);
+        let (last, code) = scrub(&cluster);
+        assert_eq!(last["damaged"], 1, "{last}\n{}", cluster.logs());
+        assert_eq!(last["repaired"], 1, "{last}\n{}", cluster.logs());
+        assert_eq!(last["different"], 0, "{last}");
+        assert_eq!(code, Some(0));
+        wait_for(
+            || {
+                cluster.nodes[index]
+                    .said()
+                    .contains("whole again")
+                    .then_some(())
+            },
+            || cluster.logs(),
+        );
+        cluster.check_node(index, "main", &[content]);
+    }
+    let (last, _) = scrub(&cluster);
+    assert_eq!(last["damaged"], 0, "{last}");
+}
+
+#[test]
+fn nodes_scrub_by_themselves_unless_they_are_told_not_to() {
+    let settings = |rate: &str| {
+        let mut command =
+            harness::logberg("x:1", &["node", "--data", "/nowhere", "--print-config"]);
+        let output = command.args(["--scrub-rate", rate]).output();
+        out(&output.expect("the binary runs"))
+    };
+    assert!(
+        settings("0").contains("scrub-rate = 0"),
+        "{}",
+        settings("0")
+    );
+    assert!(settings("3M").contains("scrub-rate = 3000000"));
+    // What somebody asks for is done all the same.
+    let cluster = Cluster::start_with(1, 1, |node| {
+        let more = ["--scrub-rate".to_owned(), "0".to_owned()];
+        node.arguments.extend(more);
+    });
+    cluster.wait_whole();
+    cluster.append("main", &[], Content::new(1, 3_000_000));
+    let (last, code) = scrub(&cluster);
+    assert_eq!(last["bytes"], 3_000_000, "{last}");
+    assert_eq!(last["compared_bytes"], 0, "with whom? {last}");
+    assert_eq!(code, Some(0));
+}
+
+#[test]
+fn a_scrub_of_no_log_says_so() {
+    let cluster = Cluster::start(1);
+    let output = cluster.run(&["scrub", "--log", "none"]);
+    assert_eq!(output.status.code(), Some(5), "{}", err(&output));
+    let said = cluster.run_well(&["scrub"]);
+    assert!(said.contains("main"), "{said}");
+}

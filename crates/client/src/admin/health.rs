@@ -1,0 +1,50 @@
+//! What is wrong with a cluster, as a node sees it and hears it from the others.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Health {
+    pub state: State,
+    /// The worst first.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+}
+
+/// What all warnings together come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nothing is wrong. Also what a node says that does not know of health.
+    #[default]
+    Healthy,
+    /// All is served, and something is wrong or was a moment ago.
+    AtRisk,
+    /// Something is not served.
+    Unavailable,
+}
+
+/// docs/operations.md has a section for each code.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Warning {
+    pub code: String,
+    /// What it makes of the whole.
+    pub state: State,
+    /// It is so now; else it was so within the last ten seconds.
+    pub active: bool,
+    pub for_ms: u64,
+    /// The node whose word it is.
+    pub by: u64,
+    pub node: Option<u64>,
+    /// The other one of a pair.
+    pub with: Option<u64>,
+    /// The first log that it concerns, and how many there are.
+    pub log: Option<String>,
+    pub logs: u64,
+    /// Bytes, microseconds or a count, as the code has it.
+    pub amount: u64,
+    /// What is wrong.
+    pub sentence: String,
+    /// What helps.
+    pub remedy: String,
+}

@@ -1,0 +1,196 @@
+//! The same connection on io_uring. The ring has at most one receive and one send of it; what is
+//! queued meanwhile goes with the next one.
+//!
+//! The ring keeps a socket open while it has something of it, and the memory of an op. So a
+//! connection that is closed cancels first, and ends when all has come back.
+
+use std::io;
+
+use node::op::Completion;
+use rustix::io::Errno;
+use uring::{Finished, Id, Request, Ring};
+
+use super::{After, Connection, Phase, Receiving, closed_here, gather};
+use crate::tag::Tag;
+
+/// What the ring has.
+#[derive(Default)]
+pub(super) struct Flights {
+    receive: Option<(Id, Landing)>,
+    send: Option<Id>,
+}
+
+/// A receive without its buffer.
+struct Landing {
+    range: std::ops::Range<usize>,
+    count: usize,
+    whole: bool,
+}
+
+impl Flights {
+    pub fn has_receive(&self) -> bool {
+        self.receive.is_some()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.receive.is_none() && self.send.is_none()
+    }
+}
+
+impl Connection {
+    /// As `take_turn`.
+    pub fn take_turn_on(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        bytes_max: usize,
+        scratch: &mut [u8],
+        completions: &mut Vec<Completion>,
+    ) -> After {
+        match &self.phase {
+            Phase::Resolving | Phase::Connecting { .. } => After::Wait,
+            Phase::Open(_) => {
+                self.begin_send(ring, bytes_max, completions);
+                self.begin_receive(ring, bytes_max, completions);
+                After::Wait
+            }
+            Phase::Flushing(_) => {
+                self.begin_send(ring, bytes_max, completions);
+                match self.flights.is_empty() {
+                    false => After::Wait,
+                    true if self.send_failure.is_some() => After::Gone,
+                    true => After::Flushed,
+                }
+            }
+            Phase::Lingering { .. } => self.discard(bytes_max, scratch),
+            Phase::Ending if self.flights.is_empty() => After::Gone,
+            Phase::Ending => After::Wait,
+        }
+    }
+
+    /// Asks the ring to give back what it waits with: the receive, and, unless they are still to go
+    /// out, the bytes it sends.
+    pub fn cancel(&mut self, ring: &mut Ring<Tag>) {
+        if let Some((id, _)) = &self.flights.receive {
+            ring.cancel(*id);
+        }
+        if let (Some(id), Phase::Ending) = (&self.flights.send, &self.phase) {
+            ring.cancel(*id);
+        }
+    }
+
+    /// Whether it may be dropped at once; if not, it has to be cancelled and given turns.
+    pub fn end(&mut self) -> bool {
+        if self.flights.is_empty() {
+            return true;
+        }
+        self.phase = Phase::Ending;
+        false
+    }
+
+    /// Closed, and the receives given before are not answered yet.
+    pub fn is_giving_back_receives(&self) -> bool {
+        self.is_closing() && self.flights.receive.is_some()
+    }
+
+    /// Closed at once, and the sends given before are not answered yet.
+    pub fn is_giving_back_sends(&self) -> bool {
+        matches!(self.phase, Phase::Ending) && self.flights.send.is_some()
+    }
+
+    fn begin_send(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        bytes_max: usize,
+        completions: &mut Vec<Completion>,
+    ) {
+        while self.flights.send.is_none() && self.has_bytes_to_send(completions) {
+            let (slices, length) = gather(&self.sends, bytes_max, node::buffer::Slice::within);
+            let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
+                return;
+            };
+            if length == 0 {
+                self.on_sent(0);
+                continue;
+            }
+            let request = Request::Send {
+                socket: socket.clone(),
+                slices,
+            };
+            self.flights.send = Some(ring.begin(Tag::Connection(self.id), request));
+        }
+    }
+
+    fn begin_receive(
+        &mut self,
+        ring: &mut Ring<Tag>,
+        bytes_max: usize,
+        completions: &mut Vec<Completion>,
+    ) {
+        if self.flights.receive.is_some() || !self.has_range_to_fill(completions) {
+            return;
+        }
+        let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.pop_front())
+        else {
+            return;
+        };
+        let rest = receiving.rest();
+        let request = Request::Receive {
+            socket: socket.clone(),
+            buffer: receiving.buffer,
+            range: rest.start..rest.end.min(rest.start + bytes_max),
+            whole: receiving.whole,
+        };
+        let landing = Landing {
+            range: receiving.range,
+            count: receiving.count,
+            whole: receiving.whole,
+        };
+        let id = ring.begin(Tag::Connection(self.id), request);
+        self.flights.receive = Some((id, landing));
+    }
+
+    /// The ring gives back a receive or a send.
+    pub fn on_finished(&mut self, finished: Finished<Tag>, completions: &mut Vec<Completion>) {
+        match finished.request {
+            Request::Send { .. } => {
+                self.flights.send = None;
+                match finished.result {
+                    Ok(count) => {
+                        self.moved |= count > 0;
+                        self.on_sent(count);
+                    }
+                    Err(error) => self.send_failure = failure(&error),
+                }
+            }
+            Request::Receive { buffer, .. } => {
+                let Some((_, landing)) = self.flights.receive.take() else {
+                    return;
+                };
+                self.receives.push_front(Receiving {
+                    buffer,
+                    range: landing.range,
+                    count: landing.count,
+                    whole: landing.whole,
+                });
+                if self.is_closing() {
+                    self.fail_receives(&closed_here, completions);
+                    return;
+                }
+                match finished.result {
+                    Ok(count) => self.on_received(count, completions),
+                    Err(error) => self.receive_failure = failure(&error),
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What is no failure is tried again.
+fn failure(error: &io::Error) -> Option<Errno> {
+    match Errno::from_io_error(error) {
+        Some(Errno::INTR | Errno::AGAIN) => None,
+        Some(errno) => Some(errno),
+        None => Some(Errno::IO),
+    }
+}

@@ -1,0 +1,71 @@
+//! By which calls bytes move: what was asked for, and what this machine allows.
+
+use std::fmt;
+use std::io;
+use std::str::FromStr;
+
+use uring::Ring;
+
+use crate::config::KernelConfig;
+use crate::tag::Tag;
+
+/// docs/decisions/0019-movers-and-inks.md says which is the best where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mover {
+    /// The best that this machine allows.
+    #[default]
+    Auto,
+    /// Calls on sockets when epoll says so, and threads that wait for the disk.
+    Direct,
+    /// Sockets and durable writes by io_uring.
+    Uring,
+}
+
+impl Mover {
+    pub const ALL: [Mover; 3] = [Mover::Auto, Mover::Direct, Mover::Uring];
+
+    pub fn name(self) -> &'static str {
+        match self {
+            Mover::Auto => "auto",
+            Mover::Direct => "direct",
+            Mover::Uring => "uring",
+        }
+    }
+}
+
+impl fmt::Display for Mover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Mover {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mover, String> {
+        let found = Mover::ALL.into_iter().find(|mover| mover.name() == text);
+        found.ok_or_else(|| format!("{text:?} is no mover: choose auto, direct or uring"))
+    }
+}
+
+/// The ring if there is to be one, and for people what was chosen, and why.
+pub(crate) fn choose(config: &KernelConfig) -> io::Result<(Option<Ring<Tag>>, String)> {
+    if config.mover == Mover::Direct {
+        return Ok((None, Mover::Direct.to_string()));
+    }
+    let made = match config.faults.refuse_uring {
+        true => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            "io_uring is forbidden here",
+        )),
+        false => Ring::new(),
+    };
+    match made {
+        Ok(ring) => Ok((Some(ring), Mover::Uring.to_string())),
+        Err(error) if config.mover == Mover::Auto => Ok((None, format!("direct: {error}"))),
+        Err(error) => Err(io::Error::new(
+            error.kind(),
+            format!("{error}; choose --mover direct, or auto"),
+        )),
+    }
+}

@@ -1,0 +1,226 @@
+//! What is wrong, or nearly: warnings, and the state that they come to.
+//!
+//! ```text
+//!  causes ── what is so now ──▶ board ── held 10 s ──▶ heartbeats ──▶ the others' boards
+//!                                 │  what the others say, and what follows from all of it:
+//!                                 │  who is heard by nobody, which pair cannot talk
+//!                                 └──▶ status, /healthz, metrics
+//! ```
+//!
+//! Judged ten times a second, by the clock of the kernel boundary. Nothing here decides what a node
+//! does; it is for people, and for machines that wake people. Every code has a section in
+//! docs/operations.md.
+//!
+//! A warning travels as numbers: who reads it makes the sentence, with the names that it knows.
+
+mod board;
+mod causes;
+mod histogram;
+mod metrics;
+mod pulse;
+mod shown;
+
+use paxos::NodeId;
+use serde::Serialize;
+
+use crate::LogId;
+
+pub(crate) use board::Board;
+pub(crate) use histogram::Histogram;
+pub(crate) use pulse::Pulse;
+pub(crate) use shown::Health;
+
+/// What a warning is about. The numbers are on the wire: none is ever used for something else.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Code {
+    /// Some node stands for election, or did.
+    Election = 1,
+    NoLeader = 2,
+    LeaderFlapping = 3,
+    /// The node that says so does not hear it. What is shown of this follows from what all say.
+    NodeUnreachable = 4,
+    PairCannotTalk = 5,
+    NodeRefused = 6,
+    DiskSlow = 7,
+    DiskStalled = 8,
+    DiskFull = 9,
+    ReplicaStopped = 10,
+    BytesNotEverywhere = 11,
+    QuorumAtRisk = 12,
+    FewCopies = 13,
+    ZoneAtRisk = 14,
+    ReplicaSlow = 15,
+    ProcessPaused = 16,
+    VersionHeldBack = 17,
+    ChangeHeldUp = 18,
+    HostsDown = 19,
+    NotJoined = 20,
+    Removed = 21,
+    ConnectionsCrowded = 22,
+    /// Of pieces that are sound on all replicas, and not the same.
+    ReplicasDiffer = 23,
+}
+
+impl Code {
+    pub const ALL: [Code; 23] = [
+        Code::Election,
+        Code::NoLeader,
+        Code::LeaderFlapping,
+        Code::NodeUnreachable,
+        Code::PairCannotTalk,
+        Code::NodeRefused,
+        Code::DiskSlow,
+        Code::DiskStalled,
+        Code::DiskFull,
+        Code::ReplicaStopped,
+        Code::BytesNotEverywhere,
+        Code::QuorumAtRisk,
+        Code::FewCopies,
+        Code::ZoneAtRisk,
+        Code::ReplicaSlow,
+        Code::ProcessPaused,
+        Code::VersionHeldBack,
+        Code::ChangeHeldUp,
+        Code::HostsDown,
+        Code::NotJoined,
+        Code::Removed,
+        Code::ConnectionsCrowded,
+        Code::ReplicasDiffer,
+    ];
+
+    /// Of a newer node there may be one that is not known here: it is passed over.
+    pub fn from_number(number: u8) -> Option<Code> {
+        Code::ALL.into_iter().find(|code| *code as u8 == number)
+    }
+
+    /// Never changed: people's alarms name it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Code::Election => "election",
+            Code::NoLeader => "no-leader",
+            Code::LeaderFlapping => "leader-flapping",
+            Code::NodeUnreachable => "node-unreachable",
+            Code::PairCannotTalk => "pair-cannot-talk",
+            Code::NodeRefused => "node-refused",
+            Code::DiskSlow => "disk-slow",
+            Code::DiskStalled => "disk-stalled",
+            Code::DiskFull => "disk-full",
+            Code::ReplicaStopped => "replica-stopped",
+            Code::BytesNotEverywhere => "bytes-not-everywhere",
+            Code::QuorumAtRisk => "quorum-at-risk",
+            Code::FewCopies => "few-copies",
+            Code::ZoneAtRisk => "zone-at-risk",
+            Code::ReplicaSlow => "replica-slow",
+            Code::ProcessPaused => "process-paused",
+            Code::VersionHeldBack => "version-held-back",
+            Code::ChangeHeldUp => "change-held-up",
+            Code::HostsDown => "hosts-down",
+            Code::NotJoined => "not-joined",
+            Code::Removed => "removed",
+            Code::ConnectionsCrowded => "connections-crowded",
+            Code::ReplicasDiffer => "replicas-differ",
+        }
+    }
+}
+
+/// One thing that is wrong.
+///
+/// Units: `amount` is bytes, microseconds or a count, as the code has it; 0 where there is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Warning {
+    pub code: Code,
+    /// Which node it is about; 0 for none in particular.
+    pub about: NodeId,
+    /// The other one of a pair; 0 for none.
+    pub with: NodeId,
+    /// The first log that it concerns, if any.
+    pub log: LogId,
+    /// How many logs it concerns.
+    pub logs: u32,
+    pub amount: u64,
+}
+
+impl Warning {
+    pub fn new(code: Code) -> Warning {
+        Warning {
+            code,
+            about: NodeId(0),
+            with: NodeId(0),
+            log: LogId(0),
+            logs: 0,
+            amount: 0,
+        }
+    }
+
+    pub fn about(self, about: NodeId) -> Warning {
+        Warning { about, ..self }
+    }
+
+    pub fn with(self, with: NodeId) -> Warning {
+        Warning { with, ..self }
+    }
+
+    /// Concerns this log too. Logs are given in their order.
+    pub fn of(self, log: LogId) -> Warning {
+        Warning {
+            log: if self.logs == 0 { log } else { self.log },
+            logs: self.logs + 1,
+            ..self
+        }
+    }
+
+    pub fn amount(self, amount: u64) -> Warning {
+        Warning { amount, ..self }
+    }
+
+    fn key(&self) -> Key {
+        (self.code, self.about, self.with)
+    }
+
+    /// What it makes of the cluster's state, if it is so now. `own`: this node says it itself.
+    fn state(&self, own: bool) -> State {
+        match self.code {
+            Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
+            Code::HostsDown => State::Unavailable,
+            // Appends are refused.
+            Code::DiskFull if self.logs > 0 => State::Unavailable,
+            _ => State::AtRisk,
+        }
+    }
+}
+
+/// There is one warning for each at a time, from each node.
+type Key = (Code, NodeId, NodeId);
+
+/// As a heartbeat carries it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Whose word it is: the sender's, or of a node that the receiver does not hear.
+    pub by: NodeId,
+    /// [`Code`], perhaps a newer one.
+    pub code: u8,
+    pub about: NodeId,
+    pub with: NodeId,
+    pub log: LogId,
+    pub logs: u32,
+    pub amount: u64,
+    /// It is so now; else it was so not long ago.
+    pub is_active: bool,
+}
+
+/// In one heartbeat.
+pub const TOLD_MAX: usize = 256;
+
+/// What all warnings together come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum State {
+    /// Nothing is wrong.
+    #[default]
+    Healthy,
+    /// All is served, and something is wrong or was a moment ago: less than planned may go wrong now.
+    AtRisk,
+    /// Something is not served: a log has no leader, or takes no appends.
+    Unavailable,
+}

@@ -1,0 +1,331 @@
+//! The warnings that are known: our own, each held for a while after its cause is gone, and the others'.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use paxos::{NodeId, Time};
+
+use super::{Code, Key, State, TOLD_MAX, Told, Warning};
+use crate::LogId;
+
+/// So that somebody who looks a moment later sees it too.
+const HELD: u64 = 10_000_000;
+/// What others say of whom they hear is compared once they have said it for so long: they do not all
+/// notice in the same moment.
+const SETTLED: u64 = 1_000_000;
+
+#[derive(Debug, Default)]
+pub(crate) struct Board {
+    own: BTreeMap<Key, Held>,
+    others: BTreeMap<NodeId, BTreeMap<Key, Held>>,
+    /// Who was said to be silent by whom: heard with the last heartbeat of each.
+    heard: BTreeMap<NodeId, Time>,
+    pub(super) tenures: BTreeMap<LogId, Tenure>,
+    /// Since when changes of members wait.
+    pub(super) waiting: BTreeMap<LogId, Time>,
+    /// Counts when they were last looked at.
+    pub(super) seen: Seen,
+}
+
+/// Of a log's leaders, as this node saw them.
+#[derive(Debug, Default)]
+pub(super) struct Tenure {
+    pub leader: Option<NodeId>,
+    pub leaderless_since: Option<Time>,
+    /// When another one led, or one again.
+    pub changes: VecDeque<Time>,
+    pub candidacies: u64,
+    /// What was chosen, when it was looked at.
+    pub chosen: Option<(Time, paxos::Slot)>,
+    /// … and a while before that.
+    pub chosen_before: paxos::Slot,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    pub gaps: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Held {
+    pub warning: Warning,
+    /// When it began to be so, this time.
+    pub since: Time,
+    /// When it was last so, or said to be.
+    pub last: Time,
+    pub is_active: bool,
+}
+
+/// A warning as it is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Posted {
+    /// Whose word it is.
+    pub by: NodeId,
+    pub held: Held,
+    pub state: State,
+}
+
+impl Held {
+    fn is_over(&self, now: Time) -> bool {
+        now.0 > self.last.0 + HELD
+    }
+}
+
+impl Board {
+    /// What is so now, of this node. What was so is held.
+    pub fn judge(&mut self, now: Time, causes: impl IntoIterator<Item = Warning>) {
+        let mut so_now = BTreeSet::new();
+        for warning in causes {
+            so_now.insert(warning.key());
+            hold(&mut self.own, now, warning, true);
+        }
+        for (key, held) in &mut self.own {
+            held.is_active = so_now.contains(key);
+        }
+        self.own.retain(|_, held| !held.is_over(now));
+        for others in self.others.values_mut() {
+            others.retain(|_, held| !held.is_over(now));
+        }
+        self.others.retain(|_, others| !others.is_empty());
+    }
+
+    /// With a heartbeat of `from`.
+    pub fn on_told(&mut self, now: Time, own: NodeId, from: NodeId, told: &[Told]) {
+        self.heard.insert(from, now);
+        let said_by: BTreeSet<NodeId> = told.iter().map(|t| t.by).chain([from]).collect();
+        for by in said_by.into_iter().filter(|by| *by != own) {
+            // A node's own word is newer than what others say that it said.
+            let direct = |at: &Time| now.0 <= at.0 + SETTLED;
+            if by != from && self.heard.get(&by).is_some_and(direct) {
+                continue;
+            }
+            let others = self.others.entry(by).or_default();
+            for told in told.iter().filter(|told| told.by == by) {
+                let Some(code) = Code::from_number(told.code) else {
+                    continue;
+                };
+                let warning = Warning {
+                    code,
+                    about: told.about,
+                    with: told.with,
+                    log: told.log,
+                    logs: told.logs,
+                    amount: told.amount,
+                };
+                if others.len() < TOLD_MAX || others.contains_key(&warning.key()) {
+                    hold(others, now, warning, told.is_active);
+                }
+            }
+            // It holds them itself: what it says no more is over.
+            others.retain(|_, held| held.last == now);
+        }
+    }
+
+    /// For a heartbeat to `to`: our own, and those of nodes that it does not hear.
+    pub fn to_tell(&self, own: NodeId, to: NodeId) -> Vec<Told> {
+        let unheard = |by: &NodeId| {
+            let said = self.others.get(&to);
+            let key = (Code::NodeUnreachable, *by, NodeId(0));
+            said.and_then(|said| said.get(&key))
+                .is_some_and(|held| held.is_active)
+        };
+        let others = self.others.iter().filter(|(by, _)| unheard(by));
+        let all = [(&own, &self.own)].into_iter().chain(others);
+        let told = all.flat_map(|(by, warnings)| {
+            let shared = warnings.values().filter(|held| is_told(held.warning.code));
+            shared.map(move |held| Told {
+                by: *by,
+                code: held.warning.code as u8,
+                about: held.warning.about,
+                with: held.warning.with,
+                log: held.warning.log,
+                logs: held.warning.logs,
+                amount: held.warning.amount,
+                is_active: held.is_active,
+            })
+        });
+        told.take(TOLD_MAX).collect()
+    }
+
+    /// Pairs of which one says, and has said for a while, that it does not hear the other, though
+    /// somebody does. `hears` are those that we hear, and we.
+    pub fn pairs(&self, now: Time, own: NodeId, hears: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId)> {
+        let mut silent: BTreeMap<NodeId, BTreeMap<NodeId, bool>> = BTreeMap::new();
+        let all = self.others.iter().filter(|(by, _)| hears.contains(by));
+        for (by, warnings) in all.chain([(&own, &self.own)]) {
+            for held in warnings.values() {
+                let settled = now.0 >= held.since.0 + SETTLED;
+                if held.warning.code == Code::NodeUnreachable && held.is_active {
+                    let by_whom = silent.entry(held.warning.about).or_default();
+                    by_whom.insert(*by, settled);
+                }
+            }
+        }
+        let mut pairs = BTreeSet::new();
+        for (about, by) in &silent {
+            let hears_it = |node: &NodeId| node != about && !by.contains_key(node);
+            if hears.iter().any(hears_it) {
+                let settled = by.iter().filter(|(_, settled)| **settled);
+                pairs.extend(settled.map(|(by, _)| (*by.min(about), *by.max(about))));
+            }
+        }
+        pairs.into_iter().collect()
+    }
+
+    /// What is to be shown: ours and the others', but of silence only what follows from all of it.
+    pub(super) fn posted(&self, own: NodeId) -> Vec<Posted> {
+        let pair = |a: NodeId, b: NodeId| {
+            let key = (Code::PairCannotTalk, a.min(b), a.max(b));
+            self.own.contains_key(&key)
+        };
+        let mut posted: Vec<Posted> = Vec::new();
+        let all = [(&own, &self.own)].into_iter().chain(&self.others);
+        for (by, warnings) in all {
+            for held in warnings.values() {
+                let warning = &held.warning;
+                if warning.code == Code::NodeUnreachable && pair(*by, warning.about) {
+                    continue;
+                }
+                let state = match held.is_active {
+                    true => warning.state(*by == own),
+                    false => State::AtRisk,
+                };
+                let same = |other: &&mut Posted| other.held.warning.key() == warning.key();
+                match posted.iter_mut().find(same) {
+                    // Several say the same of a node: once is enough.
+                    Some(other) if warning.about != NodeId(0) => {
+                        other.state = other.state.max(state);
+                        other.held.is_active |= held.is_active;
+                        other.held.since = other.held.since.min(held.since);
+                    }
+                    _ => posted.push(Posted {
+                        by: *by,
+                        held: *held,
+                        state,
+                    }),
+                }
+            }
+        }
+        posted.sort_by_key(|p| (std::cmp::Reverse(p.state), p.held.warning.key(), p.by));
+        posted
+    }
+
+    pub fn forget(&mut self, node: NodeId) {
+        self.others.remove(&node);
+        self.heard.remove(&node);
+    }
+}
+
+/// What follows from what all say each works out for itself.
+fn is_told(code: Code) -> bool {
+    code != Code::PairCannotTalk
+}
+
+fn hold(warnings: &mut BTreeMap<Key, Held>, now: Time, warning: Warning, is_active: bool) {
+    let before = warnings.get(&warning.key());
+    let before = before.filter(|before| before.is_active || !is_active);
+    let since = before.map_or(now, |before| before.since);
+    let held = Held {
+        warning,
+        since,
+        last: now,
+        is_active,
+    };
+    warnings.insert(warning.key(), held);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000;
+
+    fn silent(about: u32) -> Warning {
+        Warning::new(Code::NodeUnreachable).about(NodeId(about))
+    }
+
+    fn codes(board: &Board) -> Vec<(Code, bool)> {
+        let posted = board.posted(NodeId(1)).into_iter();
+        posted
+            .map(|p| (p.held.warning.code, p.held.is_active))
+            .collect()
+    }
+
+    #[test]
+    fn a_warning_is_held_for_ten_seconds_after_its_cause() {
+        let mut board = Board::default();
+        board.judge(Time(SECOND), [Warning::new(Code::DiskSlow)]);
+        board.judge(Time(2 * SECOND), []);
+        assert_eq!(codes(&board), [(Code::DiskSlow, false)]);
+        board.judge(Time(11 * SECOND), []);
+        assert_eq!(codes(&board), [(Code::DiskSlow, false)]);
+        board.judge(Time(11 * SECOND + 1), []);
+        assert!(codes(&board).is_empty());
+    }
+
+    #[test]
+    fn what_another_says_is_shown_until_it_says_it_no_more_or_is_silent_for_long() {
+        let mut other = Board::default();
+        other.judge(Time(0), [Warning::new(Code::DiskFull)]);
+        let mut board = Board::default();
+        let told = other.to_tell(NodeId(2), NodeId(1));
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told);
+        board.judge(Time(0), []);
+        assert_eq!(codes(&board), [(Code::DiskFull, true)]);
+        board.judge(Time(11 * SECOND), []);
+        assert!(codes(&board).is_empty(), "it is silent");
+        board.on_told(Time(12 * SECOND), NodeId(1), NodeId(2), &told);
+        board.on_told(Time(13 * SECOND), NodeId(1), NodeId(2), &[]);
+        assert!(codes(&board).is_empty(), "it held it itself");
+    }
+
+    /// 1 hears 2 and 3, and 2 does not hear 3.
+    #[test]
+    fn a_pair_that_cannot_talk_is_told_from_a_dead_node() {
+        let hears = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
+        let mut second = Board::default();
+        second.judge(Time(0), [silent(3)]);
+        let told = second.to_tell(NodeId(2), NodeId(1));
+        let mut board = Board::default();
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told);
+        let all = hears(&[1, 2, 3]);
+        let pairs = |board: &Board, now, hears| board.pairs(Time(now), NodeId(1), hears);
+        assert!(
+            pairs(&board, 0, &all).is_empty(),
+            "the others may notice soon"
+        );
+        board.on_told(Time(SECOND), NodeId(1), NodeId(2), &told);
+        assert_eq!(pairs(&board, SECOND, &all), [(NodeId(2), NodeId(3))]);
+        // Nobody hears 3.
+        board.judge(Time(2 * SECOND), [silent(3)]);
+        board.judge(Time(3 * SECOND), [silent(3)]);
+        assert!(pairs(&board, 3 * SECOND, &hears(&[1, 2])).is_empty());
+    }
+
+    #[test]
+    fn who_does_not_hear_a_node_is_told_what_it_says_by_those_that_do() {
+        let mut third = Board::default();
+        third.judge(Time(0), [Warning::new(Code::DiskSlow), silent(1)]);
+        let mut second = Board::default();
+        let told = third.to_tell(NodeId(3), NodeId(2));
+        second.on_told(Time(0), NodeId(2), NodeId(3), &told);
+        assert!(second.to_tell(NodeId(2), NodeId(1)).is_empty());
+        let mut first = Board::default();
+        first.judge(Time(0), [silent(3)]);
+        let told = first.to_tell(NodeId(1), NodeId(2));
+        second.on_told(Time(0), NodeId(2), NodeId(1), &told);
+        let relayed = second.to_tell(NodeId(2), NodeId(1));
+        first.on_told(Time(0), NodeId(1), NodeId(2), &relayed);
+        assert!(codes(&first).contains(&(Code::DiskSlow, true)));
+    }
+
+    #[test]
+    fn a_code_of_a_newer_node_is_passed_over() {
+        let mut board = Board::default();
+        let mut other = Board::default();
+        other.judge(Time(0), [Warning::new(Code::DiskFull)]);
+        let mut told = other.to_tell(NodeId(2), NodeId(1));
+        told[0].code = 250;
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told);
+        assert!(codes(&board).is_empty());
+    }
+}

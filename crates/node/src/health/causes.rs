@@ -1,0 +1,374 @@
+//! What is wrong now, as this node sees it. Looked at by every tick.
+
+use std::collections::BTreeSet;
+
+use paxos::{Configuration, NodeId, Role, Time};
+
+use super::{Code, Warning};
+use crate::LogId;
+use crate::directory::DIRECTORY;
+use crate::log::Log;
+use crate::node::Node;
+
+/// An election takes some tenths of a second; without a leader for so long there is more to it.
+const LEADERLESS: u64 = 1_000_000;
+/// So many changes of leader within so long are too many.
+const FLAPS: usize = 3;
+const FLAPS_WITHIN: u64 = 60_000_000;
+/// A process that has just started has heard nobody yet.
+const STARTING: u64 = 1_500_000;
+/// A write to disk that takes longer is slow.
+const SLOW_WRITE: u64 = 300_000;
+/// What was chosen so long ago should be on every replica.
+const SPREAD: u64 = 1_000_000;
+/// A step of a change of members that waits for so long is held up.
+const HELD_UP: u64 = 5_000_000;
+const SLOW_WITHIN: u64 = 2_000_000;
+
+impl Node {
+    /// What it says of itself, and of what it sees.
+    pub(crate) fn judge_health(&mut self) {
+        let now = self.env.now;
+        self.look_at_leaders();
+        self.look_at_waiting();
+        let mut causes = Vec::new();
+        self.membership_causes(&mut causes);
+        if self.env.identity.node != NodeId(0) && !self.is_gone() && !self.env.stopping {
+            self.leader_causes(&mut causes);
+            self.peer_causes(&mut causes);
+            self.disk_causes(&mut causes);
+            self.copies_causes(&mut causes);
+            self.change_causes(&mut causes);
+        }
+        let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
+        if self.counts.gaps > gaps {
+            causes.push(Warning::new(Code::ProcessPaused).amount(self.counts.gap_us));
+        }
+        let limit = self.env.limits.connections_max;
+        if self.env.conns.len() > limit - limit / 8 {
+            causes.push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.len() as u64));
+        }
+        self.board.judge(now, causes);
+    }
+
+    fn membership_causes(&self, causes: &mut Vec<Warning>) {
+        if self.env.identity.node == NodeId(0) {
+            causes.push(Warning::new(Code::NotJoined));
+        } else if self.is_gone() {
+            causes.push(Warning::new(Code::Removed).about(self.env.identity.node));
+        }
+    }
+
+    fn look_at_leaders(&mut self) {
+        let now = self.env.now;
+        self.board
+            .tenures
+            .retain(|id, _| self.logs.contains_key(id));
+        for (id, log) in &mut self.logs {
+            let tenure = self.board.tenures.entry(*id).or_default();
+            let leader = log.engine.leader().map(|(node, _)| node);
+            if leader.is_some() && leader != tenure.leader {
+                if tenure.leader.is_some() {
+                    tenure.changes.push_back(now);
+                }
+                tenure.leader = leader;
+            }
+            match leader {
+                Some(_) => tenure.leaderless_since = None,
+                None => drop(tenure.leaderless_since.get_or_insert(now)),
+            }
+            let recent = |at: &Time| now.0 <= at.0 + FLAPS_WITHIN;
+            while tenure.changes.len() > FLAPS || tenure.changes.front().is_some_and(|t| !recent(t))
+            {
+                tenure.changes.pop_front();
+            }
+            let next = log.engine.first_unchosen();
+            match tenure.chosen {
+                Some((at, chosen)) if now.0 >= at.0 + SPREAD => {
+                    tenure.chosen_before = chosen;
+                    tenure.chosen = Some((now, next));
+                }
+                None => tenure.chosen = Some((now, next)),
+                Some(_) => {}
+            }
+        }
+    }
+
+    fn leader_causes(&mut self, causes: &mut Vec<Warning>) {
+        let now = self.env.now;
+        let mut election = Warning::new(Code::Election);
+        let mut leaderless = Warning::new(Code::NoLeader);
+        let mut flapping = Warning::new(Code::LeaderFlapping);
+        for (id, log) in self.logs.iter().filter(|(_, log)| log.stopped.is_none()) {
+            let Some(tenure) = self.board.tenures.get_mut(id) else {
+                continue;
+            };
+            let before = std::mem::replace(&mut tenure.candidacies, log.counts.candidacies);
+            if log.role() == Role::Candidate || log.counts.candidacies > before {
+                election = election.of(*id);
+            }
+            if tenure
+                .leaderless_since
+                .is_some_and(|since| now.0 >= since.0 + LEADERLESS)
+            {
+                leaderless = leaderless.of(*id);
+            }
+            if tenure.changes.len() >= FLAPS {
+                flapping = flapping.of(*id);
+            }
+        }
+        causes.extend(
+            [election, leaderless, flapping]
+                .into_iter()
+                .filter(|w| w.logs > 0),
+        );
+    }
+
+    fn peer_causes(&mut self, causes: &mut Vec<Warning>) {
+        let now = self.env.now;
+        let own = self.env.identity.node;
+        if now.0 < self.started_at.0 + STARTING {
+            return;
+        }
+        let mut hears = BTreeSet::from([own]);
+        for id in self.env.addresses.keys() {
+            let peer = self.peers.peers.get(id);
+            match peer.is_some_and(|peer| peer.alive) {
+                true => drop(hears.insert(*id)),
+                false => causes.push(Warning::new(Code::NodeUnreachable).about(*id)),
+            }
+            if peer.is_some_and(|peer| peer.refuses_us.is_some()) {
+                causes.push(Warning::new(Code::NodeRefused).about(*id));
+            }
+        }
+        for (a, b) in self.board.pairs(now, own, &hears) {
+            causes.push(Warning::new(Code::PairCannotTalk).about(a).with(b));
+        }
+        for node in self.versions_wait_for() {
+            causes.push(Warning::new(Code::VersionHeldBack).about(node));
+        }
+        self.hosts_causes(&hears, causes);
+    }
+
+    /// Sentences about what answers in the places of peers and takes no connection of ours.
+    pub(crate) fn refusals(&self) -> Vec<String> {
+        let peers = self.peers.peers.iter();
+        let refusals = peers.filter_map(|(id, peer)| {
+            let why = peer.refuses_us.as_deref()?;
+            let address = self.env.addresses.get(id)?;
+            Some(format!(
+                "waiting for node {id}: at {address} this node is refused: {why}"
+            ))
+        });
+        refusals.collect()
+    }
+
+    /// Logs that live elsewhere, of whose weight too little is heard.
+    fn hosts_causes(&self, hears: &BTreeSet<NodeId>, causes: &mut Vec<Warning>) {
+        let mut down = Warning::new(Code::HostsDown);
+        for id in self.directory.logs.keys() {
+            let wanted = self.directory.members.wanted.get(&id.0);
+            let Some(wanted) = wanted.filter(|_| !self.logs.contains_key(id)) else {
+                continue;
+            };
+            let weights = wanted.weights.iter();
+            let all: u64 = weights.clone().map(|(_, weight)| u64::from(*weight)).sum();
+            let heard = weights.filter(|(node, _)| hears.contains(&NodeId(**node)));
+            let heard: u64 = heard.map(|(_, weight)| u64::from(*weight)).sum();
+            if 2 * heard <= all {
+                down = down.of(*id);
+            }
+        }
+        causes.extend(Some(down).filter(|w| w.logs > 0));
+    }
+
+    fn disk_causes(&mut self, causes: &mut Vec<Warning>) {
+        let now = self.env.now;
+        let own = self.env.identity.node;
+        let mut slow = Warning::new(Code::DiskSlow).about(own);
+        let mut stalled = Warning::new(Code::DiskStalled).about(own);
+        let mut stopped = Warning::new(Code::ReplicaStopped).about(own);
+        for (id, log) in &mut self.logs {
+            if log.stopped.is_some() {
+                stopped = stopped.of(*id);
+                continue;
+            }
+            let since = log.store.oldest_write_since();
+            let since = since.map(|at| at.max(self.env.resumed_at));
+            let waits = since.map_or(0, |at| now.0.saturating_sub(at.0));
+            let took = log.store.take_slowest_write();
+            if waits > self.env.limits.disk_stall {
+                stalled = stalled.of(*id).amount(stalled.amount.max(waits));
+            } else if waits.max(took) > SLOW_WRITE {
+                slow = slow.of(*id).amount(slow.amount.max(waits).max(took));
+            }
+        }
+        causes.extend([slow, stalled, stopped].into_iter().filter(|w| w.logs > 0));
+        if self.env.own_is_full {
+            let full = Warning::new(Code::DiskFull).about(own);
+            let refusing = self.logs.iter().filter(|(_, log)| log.is_full(&self.env));
+            let refusing = refusing.fold(full, |full, (id, _)| full.of(*id));
+            causes.push(refusing.amount(self.env.free_bytes));
+        }
+    }
+
+    /// Whether one failure more could be borne; by the leader of each log.
+    fn copies_causes(&mut self, causes: &mut Vec<Warning>) {
+        let now = self.env.now;
+        let own = self.env.identity.node;
+        let mut at_risk = Warning::new(Code::QuorumAtRisk);
+        let mut few = Warning::new(Code::FewCopies);
+        let mut differ = Warning::new(Code::ReplicasDiffer);
+        let mut lacking: Vec<Warning> = Vec::new();
+        let mut zones: Vec<Warning> = Vec::new();
+        let mut slow: Vec<Warning> = Vec::new();
+        for (id, log) in self.logs.iter().filter(|(_, log)| log.stopped.is_none()) {
+            if log.lacks_bytes() {
+                merge(
+                    &mut lacking,
+                    own,
+                    Code::BytesNotEverywhere,
+                    *id,
+                    log.missing_bytes(),
+                );
+            }
+            if !log.is_leading() {
+                continue;
+            }
+            if log.scrub_differences() > 0 {
+                differ = differ
+                    .of(*id)
+                    .amount(differ.amount + log.scrub_differences());
+            }
+            let configuration = &log.engine.state().configuration;
+            let alive = |node: NodeId| node == own || log.alive.contains(&node);
+            if !survives_any(configuration, |_| true) {
+                few = few.of(*id);
+            } else if !survives_any(configuration, alive) {
+                at_risk = at_risk.of(*id);
+            }
+            if let Some(node) = self.fatal_zone(configuration) {
+                merge(&mut zones, node, Code::ZoneAtRisk, *id, 0);
+            }
+            for (node, lag) in self.lagging(*id, log) {
+                merge(&mut lacking, node, Code::BytesNotEverywhere, *id, lag);
+            }
+            for (node, took) in log.pulse.slow(now, SLOW_WITHIN) {
+                merge(&mut slow, node, Code::ReplicaSlow, *id, took);
+            }
+        }
+        causes.extend([at_risk, few, differ].into_iter().filter(|w| w.logs > 0));
+        causes.extend(lacking.into_iter().chain(zones).chain(slow));
+    }
+
+    /// Replicas that do not hold what was chosen a while ago, and how many bytes they lack; of one that
+    /// is silent, by its last word.
+    fn lagging(&self, id: LogId, log: &Log) -> Vec<(NodeId, u64)> {
+        let tenure = self.board.tenures.get(&id);
+        let before = tenure.map_or_else(Default::default, |tenure| tenure.chosen_before);
+        let next = log.engine.first_unchosen();
+        let configuration = &log.engine.state().configuration;
+        let mut lagging = Vec::new();
+        let hosts =
+            self.env.addresses.keys().filter(|node| {
+                self.directory.hosts(id, **node) && !configuration.is_auxiliary(**node)
+            });
+        for node in hosts {
+            let missing = log.engine.peer_missing_bytes(*node).unwrap_or(0);
+            let behind = match log.engine.peer_accepted_up_to(*node) {
+                Some(accepted) if accepted < before => next.0 - accepted.0,
+                // Before it was lost it may have held all, and this leader was not there.
+                None if !log.alive.contains(node) && next.0 > 0 => 1,
+                _ => 0,
+            };
+            if missing.max(behind) > 0 {
+                lagging.push((*node, missing.max(behind)));
+            }
+        }
+        lagging
+    }
+
+    /// A member whose zone's loss would leave no quorum, if zones were declared.
+    fn fatal_zone(&self, configuration: &Configuration) -> Option<NodeId> {
+        let zones = &self.directory.members.zones;
+        let members = configuration.members().iter().map(|member| member.node);
+        let zone = |node: NodeId| zones.get(&node.0);
+        let mut declared = members.filter(|node| zone(*node).is_some());
+        declared.find(|node| !configuration.is_quorum(|other| zone(other) != zone(*node)))
+    }
+
+    fn look_at_waiting(&mut self) {
+        let now = self.env.now;
+        let mut waits: BTreeSet<LogId> = BTreeSet::new();
+        let moves = self.moves.iter();
+        waits.extend(
+            moves
+                .filter(|(_, m)| !m.waits_for.is_empty())
+                .map(|(id, _)| *id),
+        );
+        if self.dismissal_is_waiting() {
+            waits.insert(DIRECTORY);
+        }
+        self.board.waiting.retain(|id, _| waits.contains(id));
+        for id in waits {
+            self.board.waiting.entry(id).or_insert(now);
+        }
+    }
+
+    fn change_causes(&self, causes: &mut Vec<Warning>) {
+        let now = self.env.now;
+        let waiting = self.board.waiting.iter();
+        let long = waiting.filter(|(_, since)| now.0 >= since.0 + HELD_UP);
+        let held_up = long.fold(Warning::new(Code::ChangeHeldUp), |w, (id, _)| w.of(*id));
+        causes.extend(Some(held_up).filter(|w| w.logs > 0));
+    }
+}
+
+/// Whether those `within` are a quorum still without any one of them.
+fn survives_any(configuration: &Configuration, within: impl Fn(NodeId) -> bool) -> bool {
+    let members = configuration.members().iter().map(|member| member.node);
+    let mut within_members = members.filter(|node| within(*node));
+    within_members.all(|lost| configuration.is_quorum(|node| node != lost && within(node)))
+}
+
+/// One warning for each node, of all logs.
+fn merge(warnings: &mut Vec<Warning>, about: NodeId, code: Code, log: LogId, amount: u64) {
+    let position = warnings.iter().position(|warning| warning.about == about);
+    let before = position.map(|at| warnings.swap_remove(at));
+    let warning = before.unwrap_or(Warning::new(code).about(about)).of(log);
+    let amount = match code {
+        Code::BytesNotEverywhere => warning.amount.saturating_add(amount),
+        _ => warning.amount.max(amount),
+    };
+    warnings.push(warning.amount(amount));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_survive_any_one_and_two_survive_none() {
+        let of = |count: u32| Configuration::equal((1..=count).map(NodeId)).unwrap();
+        assert!(survives_any(&of(3), |_| true));
+        assert!(!survives_any(&of(3), |node| node != NodeId(2)));
+        assert!(survives_any(&of(5), |node| node != NodeId(2)));
+        assert!(!survives_any(&of(2), |_| true));
+        assert!(!survives_any(&of(1), |_| true));
+    }
+
+    #[test]
+    fn logs_of_one_node_make_one_warning() {
+        let mut warnings = Vec::new();
+        let code = Code::BytesNotEverywhere;
+        for (node, log, bytes) in [(2, 1, 10), (3, 1, 5), (2, 4, 7)] {
+            merge(&mut warnings, NodeId(node), code, LogId(log), bytes);
+        }
+        warnings.sort_by_key(|w| w.about);
+        let seen: Vec<_> = warnings
+            .iter()
+            .map(|w| (w.log.0, w.logs, w.amount))
+            .collect();
+        assert_eq!(seen, [(1, 2, 17), (1, 1, 5)]);
+    }
+}

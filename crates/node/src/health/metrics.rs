@@ -1,0 +1,147 @@
+//! `metrics`: figures for machines, as JSON (docs/wire.md). What they are called for Prometheus is the
+//! command line's business.
+
+use std::collections::BTreeMap;
+
+use paxos::Role;
+use serde::Serialize;
+
+use super::histogram::BOUNDS;
+use super::{Histogram, State};
+use crate::counts::{LogCounts, NodeCounts};
+use crate::log::Log;
+use crate::node::Node;
+
+#[derive(Serialize)]
+struct Metrics {
+    node: u32,
+    version: &'static str,
+    uptime_us: u64,
+    state: State,
+    /// ⟨code, how many⟩
+    warnings: BTreeMap<&'static str, u64>,
+    connections: usize,
+    connections_max: usize,
+    disk_free_bytes: Option<u64>,
+    disk_reserve_bytes: u64,
+    /// The microseconds of every histogram's steps.
+    bounds_us: [u64; BOUNDS.len()],
+    /// Durable writes, of all logs.
+    write: Histogram,
+    /// From the proposal to the choice, where this node leads.
+    chosen: Histogram,
+    counts: NodeCounts,
+    peers: Vec<PeerMetrics>,
+    logs: Vec<LogMetrics>,
+}
+
+#[derive(Serialize)]
+struct PeerMetrics {
+    node: u32,
+    alive: bool,
+    last_heard_us: Option<u64>,
+    /// From the proposal to this node's acceptance, where we lead.
+    accepted: Option<Histogram>,
+}
+
+#[derive(Serialize)]
+struct LogMetrics {
+    name: String,
+    role: &'static str,
+    first_unchosen: u64,
+    proposed: u64,
+    output_bytes: u64,
+    trimmed_bytes: u64,
+    missing_bytes: u64,
+    disk_bytes: u64,
+    queued_bytes: u64,
+    ring_bytes: u64,
+    streams: usize,
+    /// ⟨node, bytes⟩ that it has not accepted, where we lead.
+    lag_bytes: BTreeMap<u32, u64>,
+    counts: LogCounts,
+}
+
+impl Node {
+    pub(crate) fn metrics_line(&self) -> String {
+        let now = self.env.now.0;
+        let health = self.health();
+        let mut warnings: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for warning in health.warnings.iter().filter(|warning| warning.active) {
+            *warnings.entry(warning.code).or_default() += 1;
+        }
+        let mut write = Histogram::default();
+        let mut chosen = Histogram::default();
+        for log in self.logs.values() {
+            write.add(log.store.write_times());
+            chosen.add(&log.pulse.chosen);
+        }
+        let peers = self.env.addresses.keys().map(|id| {
+            let peer = self.peers.peers.get(id);
+            let heard = peer.filter(|peer| peer.heard_at.0 > 0);
+            let mut accepted = None;
+            for log in self.logs.values() {
+                if let Some(histogram) = log.pulse.accepted.get(id) {
+                    accepted.get_or_insert(Histogram::default()).add(histogram);
+                }
+            }
+            PeerMetrics {
+                node: id.0,
+                alive: peer.is_some_and(|peer| peer.alive),
+                last_heard_us: heard.map(|peer| now.saturating_sub(peer.heard_at.0)),
+                accepted,
+            }
+        });
+        crate::status::line(&Metrics {
+            node: self.env.identity.node.0,
+            version: self.config.version,
+            uptime_us: now.saturating_sub(self.started_at.0),
+            state: health.state,
+            warnings,
+            connections: self.env.conns.len(),
+            connections_max: self.env.limits.connections_max,
+            disk_free_bytes: Some(self.env.free_bytes).filter(|free| *free != u64::MAX),
+            disk_reserve_bytes: self.env.limits.disk_reserve_bytes,
+            bounds_us: BOUNDS,
+            write,
+            chosen,
+            counts: self.counts,
+            peers: peers.collect(),
+            logs: self
+                .logs
+                .values()
+                .map(|log| self.log_metrics(log))
+                .collect(),
+        })
+    }
+
+    fn log_metrics(&self, log: &Log) -> LogMetrics {
+        let state = log.engine.state();
+        let proposed = log.engine.proposed_up_to().0.max(state.next.0);
+        let nodes = self.env.addresses.keys();
+        let lag = nodes.filter_map(|id| {
+            let accepted = log.engine.peer_accepted_up_to(*id)?;
+            Some((id.0, proposed.saturating_sub(accepted.0)))
+        });
+        LogMetrics {
+            name: log.name.clone(),
+            role: match (&log.stopped, log.role()) {
+                (Some(_), _) => "stopped",
+                (None, Role::Leader { .. }) => "leader",
+                (None, Role::Follower { .. }) => "follower",
+                (None, Role::Candidate) => "candidate",
+            },
+            first_unchosen: state.next.0,
+            proposed,
+            output_bytes: crate::trim::output_bytes(state),
+            trimmed_bytes: crate::trim::forgotten_bytes(state),
+            missing_bytes: log.missing_bytes(),
+            disk_bytes: log.store.disk_bytes(),
+            queued_bytes: log.store.queued_bytes(),
+            ring_bytes: log.ring.bytes(),
+            streams: state.streams.len(),
+            lag_bytes: lag.collect(),
+            counts: log.counts,
+        }
+    }
+}

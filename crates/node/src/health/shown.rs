@@ -1,0 +1,251 @@
+//! Warnings as `status` shows them: a sentence, and what helps.
+
+use paxos::NodeId;
+use serde::Serialize;
+
+use super::board::Posted;
+use super::{Code, State, Warning};
+use crate::LogId;
+use crate::node::Node;
+
+/// In `status`.
+#[derive(Serialize)]
+pub(crate) struct Health {
+    pub state: State,
+    /// The worst first.
+    pub warnings: Vec<Shown>,
+}
+
+#[derive(Serialize)]
+pub(crate) struct Shown {
+    pub code: &'static str,
+    /// What it makes of the whole.
+    pub state: State,
+    /// It is so now; else it was so within the last ten seconds.
+    pub active: bool,
+    /// How long it has been known.
+    pub for_ms: u64,
+    /// Whose word it is.
+    pub by: u32,
+    pub node: Option<u32>,
+    /// The other one of a pair.
+    pub with: Option<u32>,
+    /// The first log that it concerns, and how many there are.
+    pub log: Option<String>,
+    pub logs: u32,
+    /// Bytes, microseconds or a count.
+    pub amount: u64,
+    pub sentence: String,
+    pub remedy: String,
+}
+
+impl Node {
+    pub(crate) fn health(&self) -> Health {
+        let posted = self.board.posted(self.env.identity.node);
+        Health {
+            state: posted.iter().map(|p| p.state).max().unwrap_or_default(),
+            warnings: posted.iter().map(|posted| self.shown(posted)).collect(),
+        }
+    }
+
+    fn shown(&self, posted: &Posted) -> Shown {
+        let warning = &posted.held.warning;
+        let some = |node: NodeId| (node != NodeId(0)).then_some(node.0);
+        let now = self.env.now.0;
+        let sentence = self.sentence(posted.by, warning);
+        Shown {
+            code: warning.code.name(),
+            state: posted.state,
+            active: posted.held.is_active,
+            for_ms: now.saturating_sub(posted.held.since.0) / 1000,
+            by: posted.by.0,
+            node: some(warning.about),
+            with: some(warning.with),
+            log: (warning.logs > 0).then(|| self.log_name(warning.log)),
+            logs: warning.logs,
+            amount: warning.amount,
+            sentence: match posted.held.is_active {
+                true => sentence,
+                false => format!("until a moment ago: {sentence}"),
+            },
+            remedy: self.remedy(warning),
+        }
+    }
+
+    fn log_name(&self, id: LogId) -> String {
+        let here = self.logs.get(&id).map(|log| log.name.clone());
+        let listed = || Some(self.directory.logs.get(&id)?.name.clone());
+        here.or_else(listed).unwrap_or_else(|| id.to_string())
+    }
+
+    fn logs_of(&self, warning: &Warning) -> String {
+        let name = self.log_name(warning.log);
+        match warning.logs {
+            0 | 1 => name,
+            2 => format!("{name} and one more log"),
+            more => format!("{name} and {} more logs", more - 1),
+        }
+    }
+
+    fn node_at(&self, node: NodeId) -> String {
+        let known = self.env.addresses.get(&node).map(String::as_str);
+        let own = (node == self.env.identity.node).then_some(self.env.advertise.as_str());
+        let listed = || Some(self.directory.nodes.get(&node)?.address.as_str());
+        match known.or(own).or_else(listed) {
+            Some(address) => format!("node {node} at {address}"),
+            None => format!("node {node}"),
+        }
+    }
+
+    fn sentence(&self, by: NodeId, warning: &Warning) -> String {
+        let about = self.node_at(warning.about);
+        let logs = self.logs_of(warning);
+        let by = format!("node {by}");
+        let ms = warning.amount / 1000;
+        let amount = warning.amount;
+        match warning.code {
+            Code::Election => format!("{by} sees an election in {logs}"),
+            Code::NoLeader => format!(
+                "{by} knows no leader of {logs}: nothing is appended there, and nothing is read but with --stale"
+            ),
+            Code::LeaderFlapping => {
+                format!("{logs} changed its leader three times within a minute")
+            }
+            Code::NodeUnreachable => format!("{about} is silent"),
+            Code::PairCannotTalk => {
+                let other = self.node_at(warning.with);
+                format!("{about} and {other} do not hear each other, though others hear both")
+            }
+            Code::NodeRefused => {
+                let peer = self.peers.peers.get(&warning.about);
+                let why = peer.and_then(|peer| peer.refuses_us.as_deref());
+                let why = why.map_or(String::new(), |why| format!(": {why}"));
+                format!("what answers at the address of {about} refuses {by}{why}")
+            }
+            Code::DiskSlow => format!("a write to the disk of {about} took {ms} ms ({logs})"),
+            Code::DiskStalled => {
+                format!("the disk of {about} has not finished a write for {ms} ms ({logs})")
+            }
+            Code::DiskFull if warning.logs > 0 => {
+                format!(
+                    "the disk of {about} is almost full ({amount} bytes are free): appends to {logs} are refused"
+                )
+            }
+            Code::DiskFull => {
+                format!("the disk of {about} is almost full: {amount} bytes are free")
+            }
+            Code::ReplicaStopped => {
+                format!("the replica of {logs} on {about} stopped after its disk failed")
+            }
+            Code::BytesNotEverywhere => {
+                format!("{about} lacks bytes of {logs} ({amount} by its last word)")
+            }
+            Code::QuorumAtRisk => {
+                format!("{logs} has so few live voters that it stops if one more is lost")
+            }
+            Code::FewCopies => format!("{logs} has so few voters that the loss of one stops it"),
+            Code::ZoneAtRisk => {
+                let zone = self.directory.members.zones.get(&warning.about.0);
+                let zone = zone.map_or("one zone".to_owned(), |zone| format!("the zone {zone}"));
+                format!(
+                    "half or more of the weight of {logs} is in {zone}: it stops when that is lost"
+                )
+            }
+            Code::ReplicaSlow => format!(
+                "{about} needs {ms} ms to take what is appended to {logs}, and the others much less"
+            ),
+            Code::ProcessPaused => format!("the process of {by} did not run for {ms} ms"),
+            Code::VersionHeldBack => format!(
+                "the cluster cannot go on to a newer version: it waits for {about}, which is silent"
+            ),
+            Code::ChangeHeldUp => {
+                let why = self
+                    .moves
+                    .get(&warning.log)
+                    .map(|step| step.waits_for.clone());
+                let why = why.or_else(|| self.dismissal_waits());
+                match why.filter(|why| !why.is_empty()) {
+                    Some(why) => format!("the change of members of {logs} waits: {why}"),
+                    None => format!("the change of members of {logs} waits; {by} knows for what"),
+                }
+            }
+            Code::HostsDown => format!("{by} hears too few of the nodes that host {logs}"),
+            Code::NotJoined => "this node has not joined its cluster yet".to_owned(),
+            Code::Removed => format!("{about} was removed from the cluster"),
+            Code::ConnectionsCrowded => {
+                format!("{by} has {amount} connections, and room for few more")
+            }
+            Code::ReplicasDiffer => {
+                format!("nodes hold different bytes of {logs}, though every checksum is right")
+            }
+        }
+    }
+
+    fn remedy(&self, warning: &Warning) -> String {
+        let id = warning.about;
+        let text = match warning.code {
+            Code::Election => {
+                "it settles by itself; if it comes again, see what nodes and network do"
+            }
+            Code::NoLeader => {
+                "start or reconnect the silent nodes; if most are lost for good: logberg recover"
+            }
+            Code::LeaderFlapping => {
+                "look for a slow disk, a loaded machine or a lossy network at those that led"
+            }
+            Code::NodeUnreachable => {
+                return format!(
+                    "start it, or reconnect it; if it is lost for good: logberg members replace {id} NEW"
+                );
+            }
+            Code::PairCannotTalk => {
+                "check network and firewall between the two, and what each advertises"
+            }
+            Code::NodeRefused => {
+                "start the right directory at that address, or correct it: logberg members address ID HOST:PORT"
+            }
+            Code::DiskSlow => "see what else uses that disk",
+            Code::DiskStalled => {
+                return format!(
+                    "replace the disk if it does not come back; then: logberg members replace {id} NEW"
+                );
+            }
+            Code::DiskFull => {
+                "free space there, or: logberg trim LOG --before PLACE, or: logberg log retain LOG SIZE"
+            }
+            Code::ReplicaStopped => {
+                return format!(
+                    "repair the disk and restart the node; if the disk is lost: logberg members replace {id} NEW"
+                );
+            }
+            Code::BytesNotEverywhere => "keep that node running: it is filled by itself",
+            Code::QuorumAtRisk => "start the silent voters before anything else is taken down",
+            Code::FewCopies => {
+                "start more nodes with --join: the first get a vote by themselves; or: logberg members add ID"
+            }
+            Code::ZoneAtRisk => "move weight to other zones: logberg members replace OLD NEW",
+            Code::ReplicaSlow => "see what its disk and its network do",
+            Code::ProcessPaused => {
+                "look for a stopped process, a paused machine or one without memory"
+            }
+            Code::VersionHeldBack => {
+                return format!(
+                    "start it as the newer program; if it is lost for good: logberg members remove {id}"
+                );
+            }
+            Code::ChangeHeldUp => "logberg members shows the steps; do what its sentence says",
+            Code::HostsDown => "start those nodes: logberg log show NAME lists them",
+            Code::NotJoined => "start a node of the cluster that --join names, or correct --join",
+            Code::Removed => {
+                "stop it; to come back it joins anew, with --join and an empty directory"
+            }
+            Code::ConnectionsCrowded => {
+                "let clients share connections, or raise the limit on open files"
+            }
+            Code::ReplicasDiffer => {
+                "logberg scrub --wait names the range: read it at each node, and replace the one that is wrong"
+            }
+        };
+        text.to_owned()
+    }
+}
