@@ -55,7 +55,7 @@ fn read(bytes: &[u8]) -> Result<Vec<(usize, u64, Vec<u8>)>, BackupError> {
     let mut reader = PartReader::open(bytes)?;
     let mut streams: Vec<(usize, u64, Vec<u8>)> = Vec::new();
     loop {
-        match reader.next()? {
+        match reader.read_next()? {
             Next::End { .. } => return Ok(streams),
             Next::Piece {
                 stream,

@@ -58,10 +58,12 @@ pub enum Code {
     NotJoined = 20,
     Removed = 21,
     ConnectionsCrowded = 22,
+    /// Of pieces that are sound on all replicas, and not the same.
+    ReplicasDiffer = 23,
 }
 
 impl Code {
-    pub const ALL: [Code; 22] = [
+    pub const ALL: [Code; 23] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -84,6 +86,7 @@ impl Code {
         Code::NotJoined,
         Code::Removed,
         Code::ConnectionsCrowded,
+        Code::ReplicasDiffer,
     ];
 
     /// Of a newer node there may be one that is not known here: it is passed over.
@@ -116,6 +119,7 @@ impl Code {
             Code::NotJoined => "not-joined",
             Code::Removed => "removed",
             Code::ConnectionsCrowded => "connections-crowded",
+            Code::ReplicasDiffer => "replicas-differ",
         }
     }
 }

@@ -316,6 +316,36 @@ impl Families<'_, '_> {
             |log| log.counts.ranges_lost,
         )?;
         self.count_logs(
+            "log_scrubs",
+            "Scrubs that this leader led to their end",
+            None,
+            |log| log.counts.scrub_passes,
+        )?;
+        self.count_logs(
+            "log_scrubbed",
+            "Read and compared by scrubs under this leader",
+            Some(Unit::Bytes),
+            |log| log.counts.scrub_bytes,
+        )?;
+        self.count_logs(
+            "log_scrub_damaged",
+            "Records on this node's disk that a scrub found damaged",
+            None,
+            |log| log.counts.scrub_damaged,
+        )?;
+        self.count_logs(
+            "log_scrub_repaired",
+            "Of those, the ones that are whole again",
+            None,
+            |log| log.counts.scrub_repaired,
+        )?;
+        self.count_logs(
+            "log_scrub_differences",
+            "Times at which a scrub saw different bytes with right checksums",
+            None,
+            |log| log.counts.scrub_differences,
+        )?;
+        self.count_logs(
             "log_disk_failures",
             "Times at which the replica stopped after its disk failed",
             None,

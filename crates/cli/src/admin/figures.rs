@@ -77,6 +77,11 @@ pub struct LogCounts {
     pub streams_opened: u64,
     pub trims: u64,
     pub ranges_lost: u64,
+    pub scrub_passes: u64,
+    pub scrub_bytes: u64,
+    pub scrub_damaged: u64,
+    pub scrub_repaired: u64,
+    pub scrub_differences: u64,
     pub disk_failures: u64,
     pub disk_stalls: u64,
 }

@@ -289,7 +289,7 @@ impl<R: Read> PartReader<R> {
 
     /// The next piece: its stream's place in the header, its position, its bytes. After the last one, and
     /// only if the file is whole and nothing stands behind it, the part's identity.
-    pub fn next(&mut self) -> Result<Next, BackupError> {
+    pub fn read_next(&mut self) -> Result<Next, BackupError> {
         let magic: [u8; 4] = self.take_array()?;
         match &magic {
             PIECE => self.piece(magic),

@@ -316,7 +316,8 @@ impl<'a> Restoring<'a> {
     /// Only one stream can have lost a part: what lies before it is gone altogether.
     fn trim_filled(&self) -> Result<(), RestoreError> {
         let filled = self.header.streams.iter().zip(&self.became);
-        let last = filled.filter(|(saved, _)| saved.info.trimmed > 0).last();
+        let mut trimmed = filled.filter(|(saved, _)| saved.info.trimmed > 0);
+        let last = trimmed.next_back();
         let Some((saved, (first, _))) = last else {
             return Ok(());
         };

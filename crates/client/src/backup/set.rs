@@ -100,7 +100,7 @@ impl Backup {
             follows(before.as_ref(), reader.header())
                 .map_err(|why| wrong(BackupError::Set(why)))?;
             loop {
-                match reader.next().map_err(wrong)? {
+                match reader.read_next().map_err(wrong)? {
                     Next::Piece {
                         stream,
                         position,

@@ -31,7 +31,7 @@ fn read(bytes: &[u8]) -> Result<(Header, Vec<Piece>, Identity), BackupError> {
     let mut reader = PartReader::open(bytes)?;
     let mut pieces = Vec::new();
     loop {
-        match reader.next()? {
+        match reader.read_next()? {
             Next::Piece {
                 stream,
                 position,

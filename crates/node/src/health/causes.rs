@@ -223,6 +223,7 @@ impl Node {
         let own = self.env.identity.node;
         let mut at_risk = Warning::new(Code::QuorumAtRisk);
         let mut few = Warning::new(Code::FewCopies);
+        let mut differ = Warning::new(Code::ReplicasDiffer);
         let mut lacking: Vec<Warning> = Vec::new();
         let mut zones: Vec<Warning> = Vec::new();
         let mut slow: Vec<Warning> = Vec::new();
@@ -238,6 +239,11 @@ impl Node {
             }
             if !log.is_leading() {
                 continue;
+            }
+            if log.scrub_differences() > 0 {
+                differ = differ
+                    .of(*id)
+                    .amount(differ.amount + log.scrub_differences());
             }
             let configuration = &log.engine.state().configuration;
             let alive = |node: NodeId| node == own || log.alive.contains(&node);
@@ -256,7 +262,7 @@ impl Node {
                 merge(&mut slow, node, Code::ReplicaSlow, *id, took);
             }
         }
-        causes.extend([at_risk, few].into_iter().filter(|w| w.logs > 0));
+        causes.extend([at_risk, few, differ].into_iter().filter(|w| w.logs > 0));
         causes.extend(lacking.into_iter().chain(zones).chain(slow));
     }
 

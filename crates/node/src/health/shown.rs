@@ -175,6 +175,9 @@ impl Node {
             Code::ConnectionsCrowded => {
                 format!("{by} has {amount} connections, and room for few more")
             }
+            Code::ReplicasDiffer => {
+                format!("nodes hold different bytes of {logs}, though every checksum is right")
+            }
         }
     }
 
@@ -238,6 +241,9 @@ impl Node {
             }
             Code::ConnectionsCrowded => {
                 "let clients share connections, or raise the limit on open files"
+            }
+            Code::ReplicasDiffer => {
+                "logberg scrub --wait names the range: read it at each node, and replace the one that is wrong"
             }
         };
         text.to_owned()

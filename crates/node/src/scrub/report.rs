@@ -147,6 +147,11 @@ impl Log {
         })
     }
 
+    /// Places at which replicas were last seen to differ.
+    pub(crate) fn scrub_differences(&self) -> u64 {
+        self.scrub.differences.len() as u64
+    }
+
     /// A sentence for whoever looks at the node, while replicas differ.
     pub(crate) fn scrub_warning(&self) -> Option<String> {
         let first = self.scrub.differences.first()?;

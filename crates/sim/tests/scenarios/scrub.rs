@@ -203,7 +203,8 @@ fn different_bytes_with_right_checksums_are_told_and_left_as_they_are() {
     let status = stage.call(leader, "status");
     stage.wait("an answer", |_| status.is_over());
     assert!(
-        status.text().contains("nodes hold different bytes of main"),
+        status.text().contains("nodes hold different bytes of main")
+            && status.text().contains("replicas-differ"),
         "{}",
         status.text()
     );

@@ -67,7 +67,7 @@ fn told(number: u64) -> Told {
         log: LogId(number as u32),
         logs: 1,
         amount: number,
-        is_active: number % 2 == 0,
+        is_active: number.is_multiple_of(2),
     }
 }
 
