@@ -351,6 +351,7 @@ impl Node {
         let parted = self.parted();
         let directory = self.logs.get(&DIRECTORY);
         let directs = directory.and_then(|log| Some(log.engine.leader()?.0));
+        let tells = self.board.is_time_to_tell(self.env.now);
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
@@ -396,7 +397,10 @@ impl Node {
                 disk_version: self.env.disk_version,
                 members_version: self.directory.members.version,
                 parted: parted.clone(),
-                warnings: self.board.to_tell(self.env.now, self.env.identity.node, id),
+                warnings: tells.then(|| {
+                    let own = self.env.identity.node;
+                    self.board.to_tell(self.env.now, own, id)
+                }),
             };
             self.peers.send(
                 &mut self.env,

@@ -70,8 +70,9 @@ pub struct Heartbeat {
     /// more in which log that it leads.
     pub members_version: u64,
     pub parted: Vec<(LogId, NodeId)>,
-    /// The sender's, and those of nodes that the receiver does not hear.
-    pub warnings: Vec<Told>,
+    /// The sender's, and those of nodes that the receiver does not hear; none if this heartbeat says
+    /// nothing of them.
+    pub warnings: Option<Vec<Told>>,
 }
 
 /// Asks for the stream's bytes `from..to`, for storing as bytes only.
@@ -614,7 +615,7 @@ impl Encode for Heartbeat {
             disk_version: u8::parse(from)?,
             members_version: u64::parse(from)?,
             parted: Vec::parse(from)?,
-            warnings: Vec::parse(from)?,
+            warnings: Option::parse(from)?,
         };
         let is_status = |message: &Message| {
             matches!(
@@ -625,7 +626,8 @@ impl Encode for Heartbeat {
         if !heartbeat.entries.iter().all(|(_, entry)| is_status(entry)) {
             return Err(DecodeError::Invalid("a heartbeat's entry"));
         }
-        if heartbeat.warnings.len() > TOLD_MAX {
+        let told = heartbeat.warnings.as_ref();
+        if told.is_some_and(|told| told.len() > TOLD_MAX) {
             return Err(DecodeError::TooLong("a heartbeat's list of warnings"));
         }
         Ok(heartbeat)

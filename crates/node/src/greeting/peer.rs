@@ -212,7 +212,9 @@ impl Node {
                 self.on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
                 let own = self.env.identity.node;
-                self.board.on_told(now, own, peer, &heartbeat.warnings);
+                if let Some(warnings) = &heartbeat.warnings {
+                    self.board.on_told(now, own, peer, warnings);
+                }
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);
                 state.on_heartbeat(

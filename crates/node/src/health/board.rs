@@ -12,6 +12,9 @@ const HELD: u64 = 10_000_000;
 /// What others say of whom they hear is compared once they have said it for so long: they do not all
 /// notice in the same moment.
 const SETTLED: u64 = 1_000_000;
+/// Some thirty bytes each, and over a bad network heartbeats have little room: not with each of them,
+/// but so often that two may be lost before a node's word is taken for old.
+const TOLD_EVERY: u64 = 300_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -23,6 +26,7 @@ pub(crate) struct Board {
     /// Since when changes of members wait.
     pub(super) waiting: BTreeMap<LogId, Time>,
     pub(super) next_judgement: Time,
+    next_telling: Time,
     /// Counts when they were last looked at.
     pub(super) seen: Seen,
 }
@@ -123,6 +127,15 @@ impl Board {
             // It holds them itself: what it says no more is over.
             others.retain(|_, held| held.last == now);
         }
+    }
+
+    /// Whether the heartbeats of now say what is wrong.
+    pub fn is_time_to_tell(&mut self, now: Time) -> bool {
+        let due = self.next_telling <= now;
+        if due {
+            self.next_telling = Time(now.0 + TOLD_EVERY);
+        }
+        due
     }
 
     /// For a heartbeat to `to`: our own, and those of nodes that it does not hear. Only what their own

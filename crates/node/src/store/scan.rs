@@ -27,10 +27,13 @@ pub struct Window {
     pub path: PathBuf,
     bytes: Vec<u8>,
     start: u64,
+    /// To be read with the next move.
+    ahead: usize,
 }
 
-/// Read at a time.
+/// Read at a time, once somebody goes on reading: often it is only the beginning of a file.
 const WINDOW: usize = 1 << 20;
+const AHEAD_FIRST: usize = 16 << 10;
 
 /// Where a record is expected, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +101,7 @@ impl Window {
             path,
             bytes: Vec::new(),
             start: 0,
+            ahead: AHEAD_FIRST,
         }
     }
 
@@ -122,7 +126,8 @@ impl Window {
         }
         self.start = offset;
         let kept = self.bytes.len();
-        let wanted = length.next_multiple_of(BLOCK).max(kept + WINDOW);
+        let wanted = length.next_multiple_of(BLOCK).max(kept + self.ahead);
+        self.ahead = WINDOW.min(2 * self.ahead);
         self.bytes.resize(wanted, 0);
         let read = disk.read_at(&self.path, offset + kept as u64, &mut self.bytes[kept..]);
         // What could not be read is not zeros.

@@ -19,7 +19,6 @@ fn batches(stage: &Stage, index: usize) -> (u64, u64) {
         }
         let mut at = BLOCK;
         while let Some(header) = contents.get(at..at + RECORD_HEADER) {
-            let header = header.try_into().expect("so long it is");
             let Ok((record, ..)) = RecordHeader::decode(header, None) else {
                 break;
             };

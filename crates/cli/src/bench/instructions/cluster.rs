@@ -173,7 +173,7 @@ impl Machine for Writer {
     fn handle(&mut self, _: Time, completion: Completion) {
         if let Completion::Received { buffer, result, .. } = completion {
             let received = result.expect("the world is calm");
-            self.hear(&buffer[..received.count].to_vec());
+            self.hear(&buffer[..received.count]);
             self.ops.push_back(receive(buffer));
         }
     }

@@ -315,7 +315,7 @@ fn golden_control_frames() {
             disk_version: 1,
             members_version: 9,
             parted: vec![(log, NodeId(3))],
-            warnings: vec![told()],
+            warnings: Some(vec![told()]),
         }),
     );
     check_control(
