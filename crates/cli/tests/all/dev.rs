@@ -82,9 +82,10 @@ fn one_node_alone_is_a_cluster() {
     let port = free_ports(1).to_string();
     for _ in 0..2 {
         let (dev, servers) = start(&directory, &["--nodes", "1", "--port", &port]);
-        let output = run(&["--server", &servers, "status"]);
-        // It serves, and its loss would be the cluster's.
-        assert_eq!(output.status.code(), Some(8), "{}", err(&output));
+        // It serves, and its loss would be the cluster's, which is known after a moment.
+        wait_until("its state", || {
+            run(&["--server", &servers, "status"]).status.code() == Some(8)
+        });
         stop(dev, &directory);
     }
     let output = run(&["dev", "--nodes", "3", "--dir", directory.to_str().unwrap()]);

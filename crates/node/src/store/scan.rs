@@ -31,8 +31,9 @@ pub struct Window {
     ahead: usize,
 }
 
-/// Read at a time, once somebody goes on reading: often it is only the beginning of a file.
+/// Read at a time.
 const WINDOW: usize = 1 << 20;
+/// At first, where it is often only the beginning of a file that is wanted.
 const AHEAD_FIRST: usize = 16 << 10;
 
 /// Where a record is expected, and which.
@@ -101,7 +102,7 @@ impl Window {
             path,
             bytes: Vec::new(),
             start: 0,
-            ahead: AHEAD_FIRST,
+            ahead: WINDOW,
         }
     }
 
@@ -127,7 +128,7 @@ impl Window {
         self.start = offset;
         let kept = self.bytes.len();
         let wanted = length.next_multiple_of(BLOCK).max(kept + self.ahead);
-        self.ahead = WINDOW.min(2 * self.ahead);
+        self.ahead = WINDOW.min(4 * self.ahead);
         self.bytes.resize(wanted, 0);
         let read = disk.read_at(&self.path, offset + kept as u64, &mut self.bytes[kept..]);
         // What could not be read is not zeros.
@@ -148,7 +149,9 @@ impl Corruption {
 
 impl<'a> SegmentFile<'a> {
     pub fn new(disk: &'a mut dyn Disk, path: PathBuf) -> SegmentFile<'a> {
-        SegmentFile::with(disk, Window::new(path))
+        let mut window = Window::new(path);
+        window.ahead = AHEAD_FIRST;
+        SegmentFile::with(disk, window)
     }
 
     /// Goes on with what an earlier one had in its window.

@@ -200,6 +200,7 @@ fn different_bytes_with_right_checksums_are_told_and_left_as_they_are() {
     for node in 1..=3 {
         assert!(differences.contains(&format!("\"{node}\":\"")), "{said}");
     }
+    stage.pass(SECOND); // warnings are looked for a few times a second
     let status = stage.call(leader, "status");
     stage.wait("an answer", |_| status.is_over());
     assert!(
