@@ -141,9 +141,11 @@ impl Node {
                 format!("{about} lacks bytes of {logs} ({amount} by its last word)")
             }
             Code::QuorumAtRisk => {
-                format!("{logs} has so few live voters that it stops if one more is lost")
+                format!("{logs}: the loss of one more voter stops what is appended there")
             }
-            Code::FewCopies => format!("{logs} has so few voters that the loss of one stops it"),
+            Code::FewCopies => {
+                format!("{logs}: so few voters that the loss of one stops what is appended there")
+            }
             Code::ZoneAtRisk => {
                 let zone = self.directory.members.zones.get(&warning.about.0);
                 let zone = zone.map_or("one zone".to_owned(), |zone| format!("the zone {zone}"));
@@ -195,7 +197,7 @@ impl Node {
             }
             Code::NodeUnreachable => {
                 return format!(
-                    "start it, or reconnect it; if it is lost for good: logberg members replace {id} NEW"
+                    "start it, or reconnect it; if it alone is lost for good: logberg members replace {id} NEW"
                 );
             }
             Code::PairCannotTalk => {
