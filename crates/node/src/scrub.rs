@@ -98,7 +98,6 @@ impl Log {
         self.scrub.passes += 1;
         let state = self.engine.state();
         self.scrub.pass = Some(Pass::new(self.scrub.passes, state, rate, asked, env.now));
-        self.scrub.examined.remove(&Asker::Own);
         tracing::debug!(log = self.id.0, rate, asked, "a scrub begins");
     }
 

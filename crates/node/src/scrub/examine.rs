@@ -34,6 +34,8 @@ pub(crate) struct Examination {
     pub read_bytes: u64,
     not_here: bool,
     damaged: bool,
+    /// The store was asked, perhaps for what the same asker wanted before.
+    reads: bool,
 }
 
 impl Examination {
@@ -48,6 +50,7 @@ impl Examination {
             read_bytes: 0,
             not_here: false,
             damaged: false,
+            reads: false,
         }
     }
 
@@ -61,10 +64,16 @@ impl Examination {
 }
 
 impl Log {
-    /// Replaces what the same asker wanted before: it has given up on that.
-    pub(super) fn examine(&mut self, env: &mut Env, asker: Asker, examination: Examination) {
+    /// Replaces what the same asker wanted before: it has given up on that. A read that is under way for it
+    /// comes back first: however fast somebody asks, he holds one buffer here.
+    pub(super) fn examine(&mut self, env: &mut Env, asker: Asker, mut examination: Examination) {
+        let before = self.scrub.examined.get(&asker);
+        examination.reads = before.is_some_and(|before| before.reads);
+        let waits = examination.reads;
         self.scrub.examined.insert(asker, examination);
-        self.examine_on(env, asker);
+        if !waits {
+            self.examine_on(env, asker);
+        }
     }
 
     /// The next record, or the answer.
@@ -105,6 +114,7 @@ impl Log {
             }
             return;
         }
+        examination.reads = true;
         let (stream, position) = (examination.stream, examination.next);
         self.read_from_store(Ticket::Examine(asker), stream, position, env.batches.take());
     }
@@ -120,8 +130,9 @@ impl Log {
         let Some(examination) = self.scrub.examined.get_mut(&asker) else {
             return;
         };
+        examination.reads = false;
         if wanted != Wanted::new(examination.stream, examination.next) {
-            return; // The answer to an earlier question.
+            return self.examine_on(env, asker); // The answer to an earlier question.
         }
         examination.records += 1;
         match result {
