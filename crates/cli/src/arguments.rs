@@ -107,7 +107,7 @@ impl Global {
         let usual = command.usual_log();
         let builder = tracing_subscriber::fmt()
             .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(usual)))
-            .with_ansi(crate::show::colours_on_stderr())
+            .with_ansi(terminal::show::colours_on_stderr())
             .with_writer(std::io::stderr);
         match self.log_format {
             LogFormat::Text => builder.init(),

@@ -2,24 +2,17 @@
 //!
 //! A command is a module under `commands/` with its arguments, its help and a `run` that returns
 //! `anyhow::Result<()>`; one line in [`commands`] makes it known. What an error means for the exit
-//! code is decided in one place, [`exit`].
+//! code is decided in one place, [`terminal::exit`].
 
 mod admin;
 mod arguments;
-mod bench;
 mod commands;
-mod exit;
-#[allow(dead_code, reason = "each command uses a part of it")]
-mod local;
-mod moving;
-mod quantity;
-mod show;
-mod torture;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
+use terminal::exit;
 
 fn main() -> ExitCode {
     let json_asked = std::env::args_os().any(|argument| argument == "--json");

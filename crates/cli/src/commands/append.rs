@@ -13,8 +13,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
 use crate::arguments::Global;
-use crate::exit::Failure;
-use crate::{quantity, show};
+use terminal::exit::Failure;
+use terminal::{quantity, show};
 
 const READ_BYTES: usize = 256 << 10;
 const WAIT: Timespec = Timespec {

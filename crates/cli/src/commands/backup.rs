@@ -11,8 +11,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
 /// Save a log's streams to a file or a directory, and check what was saved
 #[derive(Debug, Args)]

@@ -24,10 +24,10 @@ use linux::LinuxDisk;
 use node::op::Disk;
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::local::{LocalCluster, LocalOptions, log_of};
-use crate::moving::Moving;
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use testbed::cluster::{LocalCluster, LocalOptions, log_of};
+use terminal::moving::Moving;
+use terminal::{quantity, show};
 use cleanup::Cleanup;
 use report::{NodeReport, Report};
 use source::Source;

@@ -16,9 +16,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::local::{LocalCluster, LocalOptions};
-use crate::show;
+use terminal::exit::{Failure, Kind};
+use testbed::cluster::{LocalCluster, LocalOptions};
+use terminal::show;
 
 const NODES: u32 = 3;
 const PORT: u16 = 7117;

@@ -7,9 +7,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::Global;
-use crate::bench::watch::Watch;
-use crate::exit::{Failure, Kind};
-use crate::show;
+use testbed::watch::Watch;
+use terminal::exit::{Failure, Kind};
+use terminal::show;
 
 mod disk;
 mod system;

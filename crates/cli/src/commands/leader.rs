@@ -8,7 +8,7 @@ use client::Client;
 use client::leader::Moved;
 
 use crate::arguments::Global;
-use crate::show;
+use terminal::show;
 
 mod balance;
 

@@ -6,8 +6,8 @@ use client::{LogDetails, NewLog};
 use node::retention::Retention;
 
 use crate::arguments::Global;
-use crate::exit::Failure;
-use crate::show;
+use terminal::exit::Failure;
+use terminal::show;
 
 /// Create, list, show and delete logs, and say what is kept of them
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use client::Client;
 use client::members::{Action, Change, Log, Members, Planned};
 
 use crate::arguments::Global;
-use crate::{quantity, show};
+use terminal::{quantity, show};
 
 /// Show and change the nodes of the cluster and their weights
 #[derive(Debug, Args)]

@@ -14,9 +14,10 @@ use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::{moving, quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
+mod in_memory;
 mod settings;
 
 use settings::{DEFAULT_VOTERS, Settings};
@@ -274,7 +275,7 @@ fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
 
 fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> Result<()> {
     if kernel.ink == Ink::Ram {
-        moving::check_memory(&config.directory, matches!(config.start, Start::Bootstrap { .. }))?;
+        in_memory::check(&config.directory, matches!(config.start, Start::Bootstrap { .. }))?;
     }
     let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
     if files.is_some_and(|limit| limit < 256) {

@@ -7,8 +7,8 @@ use clap::Args;
 use client::{Client, ReadEnd, ReadError, ReadOptions, StreamName};
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::quantity;
+use terminal::exit::{Failure, Kind};
+use terminal::quantity;
 
 /// Read a stream and those that continue it, or all of a log
 #[derive(Debug, Args)]

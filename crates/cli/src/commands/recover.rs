@@ -10,8 +10,8 @@ use node::rescue::{Rescue, RescueError, RescuedLog};
 use node::store::{Manifest, ManifestError};
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
 const HELP: &str = "\
 Only for when more than half of the votes are lost for good. While any majority can be brought back, bring

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::backup::{bar, of_wrong, open};
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
 /// Make a new log, of this or another cluster, from a backup
 #[derive(Debug, Args)]

@@ -12,8 +12,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
 /// Read and compare all replicas of a log now, and repair what has rotted
 #[derive(Debug, Args)]

@@ -14,8 +14,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::show;
+use terminal::exit::{Failure, Kind};
+use terminal::show;
 use report::Summary;
 
 /// Search for mistakes: this build's nodes in simulated worlds

@@ -9,8 +9,8 @@ use clap::Args;
 use client::admin::{Health, LogStatus, NodeStatus, PeerStatus, State, Status, Weight};
 
 use crate::arguments::Global;
-use crate::exit::{Kind, Said};
-use crate::{quantity, show};
+use terminal::exit::{Kind, Said};
+use terminal::{quantity, show};
 
 const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 

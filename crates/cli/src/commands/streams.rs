@@ -5,7 +5,7 @@ use clap::Args;
 use client::admin::{StreamEnd, StreamInfo};
 
 use crate::arguments::Global;
-use crate::{quantity, show};
+use terminal::{quantity, show};
 
 /// List the streams of a log, in the order of their opening
 #[derive(Debug, Args)]

@@ -1,12 +1,20 @@
-//! `logberg torture`: a local cluster under faults, and proof that nothing was lost.
+//! `logberg torture`: real nodes under every fault.
 
 use anyhow::Result;
+use clap::Args;
 
 use crate::arguments::Global;
-pub use crate::torture::Arguments;
+
+/// Torture a local cluster for minutes or hours, and prove that nothing was lost
+#[derive(Debug, Args)]
+#[command(after_help = torture::HELP)]
+pub struct Arguments {
+    #[command(flatten)]
+    torture: torture::Arguments,
+}
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        self.torture_and_report(global.json)
+        self.torture.run(global.json)
     }
 }

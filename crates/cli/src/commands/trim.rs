@@ -5,7 +5,7 @@ use clap::Args;
 use client::request::Before;
 
 use crate::arguments::Global;
-use crate::{quantity, show};
+use terminal::{quantity, show};
 
 /// Forget the beginning of a log, on every node
 #[derive(Debug, Args)]

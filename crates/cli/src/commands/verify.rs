@@ -11,8 +11,8 @@ use node::store::{Manifest, ManifestError, VerifyError, VerifyReport, verify};
 use serde::Serialize;
 
 use crate::arguments::Global;
-use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
 /// Check a node's directory while the node is down
 #[derive(Debug, Args)]

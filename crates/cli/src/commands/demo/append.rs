@@ -21,8 +21,8 @@ use sha2::{Digest, Sha256};
 use super::LOG;
 use super::source::{Source, fill};
 use super::teller::Teller;
-use crate::local::LocalCluster;
-use crate::quantity;
+use testbed::cluster::LocalCluster;
+use terminal::quantity;
 
 /// Handed over at a time; also how finely latency is sampled.
 const PIECE_BYTES_MAX: u64 = 256 << 10;

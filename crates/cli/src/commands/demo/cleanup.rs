@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::local::LocalCluster;
+use testbed::cluster::LocalCluster;
 
 /// What there is to clean up. Done at the first of: the end of the command, a signal.
 #[derive(Clone, Default)]

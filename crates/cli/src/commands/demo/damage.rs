@@ -10,8 +10,8 @@ use node::format::segment::directory_name;
 use node::store::Manifest;
 
 use super::LOG;
-use crate::exit::Failure;
-use crate::local::payloads::{payloads, segments};
+use terminal::exit::Failure;
+use testbed::payloads::{payloads, segments};
 
 /// Flips a byte of payload, and returns where.
 pub fn flip(node_directory: &Path) -> Result<(PathBuf, u64)> {

@@ -9,8 +9,8 @@ use serde::Serialize;
 use super::append::Appended;
 use super::read_back::Found;
 use super::source::Source;
-use crate::exit::{Failure, Kind};
-use crate::{quantity, show};
+use terminal::exit::{Failure, Kind};
+use terminal::{quantity, show};
 
 #[derive(Serialize)]
 pub struct Report {

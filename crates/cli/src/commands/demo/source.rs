@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-use crate::exit::Failure;
+use terminal::exit::Failure;
 
 #[derive(Clone, Debug)]
 pub enum Source {

@@ -7,7 +7,7 @@ use std::io::{self, IsTerminal};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::quantity;
+use terminal::quantity;
 
 pub struct Teller {
     silent: bool,

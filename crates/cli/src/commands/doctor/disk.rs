@@ -11,9 +11,9 @@ use node::op::Disk as _;
 use rustix::fs::statvfs;
 
 use super::Finding;
-use crate::bench::machine::{Writes, write_blocks};
-use crate::bench::watch::Watch;
-use crate::quantity;
+use bench::machine::{Writes, write_blocks};
+use testbed::watch::Watch;
+use terminal::quantity;
 
 const MEASURED: Duration = Duration::from_secs(1);
 const BLOCK: usize = 4096;

@@ -64,7 +64,7 @@ impl Arguments {
 #[cfg(not(feature = "mutations"))]
 fn not_in_this_build() -> anyhow::Error {
     let sentence = "this build cannot break rules: make one that can with cargo build --release --features mutations";
-    crate::exit::Failure::usage(sentence).into()
+    terminal::exit::Failure::usage(sentence).into()
 }
 
 #[cfg(feature = "mutations")]
@@ -75,8 +75,8 @@ mod breaking {
     use paxos::mutation::Mutation;
 
     use super::*;
-    use crate::exit::{Failure, Kind};
-    use crate::show;
+    use terminal::exit::{Failure, Kind};
+    use terminal::show;
 
     #[derive(Serialize)]
     struct Json<'a> {

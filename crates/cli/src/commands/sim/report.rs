@@ -6,7 +6,7 @@ use std::time::Instant;
 use ::sim::workload::{Coverage, Report, Violation};
 use serde::Serialize;
 
-use crate::{quantity, show};
+use terminal::{quantity, show};
 
 /// The sum of all runs; it does not depend on the order in which they ended.
 pub struct Summary {

@@ -1,0 +1,48 @@
+//! Logs that write into the files of what they forgot, as those do that are trimmed as they grow.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use client::Client;
+use node::format::segment::file_name;
+
+use crate::load::{Content, Plan, Writer};
+use testbed::scratch::go_on;
+
+/// Two of the largest segments stay, and two wait to be written again.
+const KEEPS: &str = "256MiB";
+/// Segments have grown to their full size by then, and the first of them is forgotten.
+const PREPARED_BYTES: u64 = 1 << 30;
+/// What is kept, what waits, and what was not looked at yet.
+pub const BYTES_PER_NODE: u64 = 2 << 30;
+const POLL: Duration = Duration::from_millis(10);
+
+pub fn prepare(client: &Client, logs: &[String]) -> Result<()> {
+    let plan = Plan {
+        write_bytes: 64 << 10,
+        rate: None,
+        buffer_bytes: 16 << 20,
+        content: Content::Repeated,
+    };
+    for log in logs {
+        client.retain(log, KEEPS)?;
+        let mut writer = Writer::start(client, log, &plan)?;
+        while writer.acknowledged() < PREPARED_BYTES {
+            go_on()?;
+            writer.check()?;
+            std::thread::sleep(POLL);
+        }
+        writer.finish()?;
+    }
+    Ok(())
+}
+
+/// A figure of new files must not pass for one of files that were written before: what is forgotten
+/// is written again, so something has to be forgotten.
+pub fn check(log_directory: &Path) -> Result<()> {
+    if log_directory.join(file_name(1)).exists() {
+        bail!("the log keeps its first segment still: it was not trimmed as it grew");
+    }
+    Ok(())
+}

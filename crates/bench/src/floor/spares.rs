@@ -1,0 +1,39 @@
+//! Files that were written before, for a floor beside logs that write theirs again.
+
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+
+use anyhow::Result;
+use node::config::Limits;
+use node::format::segment::file_name;
+
+use crate::history::forget_pages;
+
+/// Of each lane: the one that is written, the next one, and those that a log keeps.
+const FILES: u64 = 4;
+const PIECE: usize = 1 << 20;
+
+/// For so many lanes; returns how many files each has.
+pub fn write(directory: &Path, lanes: u32) -> Result<u64> {
+    if lanes == 0 {
+        return Ok(0);
+    }
+    let pieces = Limits::default().segment_bytes_max / PIECE as u64;
+    let piece = vec![0; PIECE];
+    for lane in 1..=lanes {
+        let directory = directory.join(format!("log-{lane}"));
+        fs::create_dir_all(&directory)?;
+        for number in 1..=FILES {
+            let mut file = File::create(directory.join(file_name(number)))?;
+            for _ in 0..pieces {
+                file.write_all(&piece)?;
+            }
+            file.sync_all()?;
+        }
+        File::open(&directory)?.sync_all()?;
+        // What a node's file has in memory it has for readers.
+        forget_pages(&directory)?;
+    }
+    Ok(FILES)
+}

@@ -1,0 +1,154 @@
+//! The paper's tables, each cell ours / published.
+
+use anyhow::Result;
+
+use super::cells::Rate;
+use super::published::{CPU, Published};
+use super::{Ours, Outcome, Report};
+use terminal::show;
+
+/// Rates down, sizes of writes across; only those of which a cell was measured.
+pub struct Grid {
+    pub title: &'static str,
+    pub headings: Vec<String>,
+    pub rows: Vec<Vec<String>>,
+}
+
+/// A title, and what a cell holds of ours and of the published.
+type Kind = (
+    &'static str,
+    fn(&Ours) -> Option<String>,
+    fn(&Published) -> Option<String>,
+);
+
+const KINDS: [Kind; 6] = [
+    (
+        "Table 1. Which part of the target rate was delivered",
+        |ours| ours.delivered.map(|part| format!("{part:.3}")),
+        |published| Some(format!("{:.3}", published.delivered)),
+    ),
+    (
+        "Table 2. Writes acknowledged, in millions per second",
+        |ours| Some(format!("{:.3}", ours.writes_mhz)),
+        |published| Some(format!("{:.3}", published.writes_mhz)),
+    ),
+    (
+        "Table 3. Mean acknowledged batch, in bytes",
+        |ours| ours.batch_bytes.map(|bytes| format!("{bytes:.0}")),
+        |published| Some(format!("{:.0}", published.batch_bytes)),
+    ),
+    (
+        "Table 4. Median latency, in ms",
+        |ours| Some(format!("{:.3}", ours.median_ms)),
+        |published| Some(format!("{:.3}", published.median_ms)),
+    ),
+    (
+        "Table 5. 99th percentile of latency, in ms",
+        |ours| Some(format!("{:.3}", ours.p99_ms)),
+        |published| Some(format!("{:.3}", published.p99_ms)),
+    ),
+    (
+        "CPU in percent of a core, leader user+system, follower user+system",
+        |ours| Some(cpu(ours)),
+        |_| None,
+    ),
+];
+
+fn cpu(ours: &Ours) -> String {
+    let percent = |name| ours.figures.get(name).unwrap_or(0.0);
+    format!(
+        "{:.0}+{:.0}, {:.0}+{:.0}",
+        percent("leader_user_percent"),
+        percent("leader_system_percent"),
+        percent("follower_user_percent"),
+        percent("follower_system_percent"),
+    )
+}
+
+impl Report {
+    pub(super) fn grids(&self) -> Vec<Grid> {
+        let (rates, sizes) = (self.rates(), self.sizes());
+        let mut headings = vec![String::new()];
+        headings.extend(sizes.iter().map(|bytes| format!("{bytes} B")));
+        let grid = |(title, ours, published): Kind| {
+            let row = |rate: &Rate| {
+                let mut row = vec![rate.shown()];
+                row.extend(sizes.iter().map(|bytes| {
+                    let outcome = self.outcome(*rate, *bytes);
+                    outcome.map_or_else(String::new, |outcome| text(outcome, ours, published))
+                }));
+                row
+            };
+            Grid {
+                title,
+                headings: headings.clone(),
+                rows: rates.iter().map(row).collect(),
+            }
+        };
+        KINDS.map(grid).into()
+    }
+
+    pub(super) fn rates(&self) -> Vec<Rate> {
+        let mut rates: Vec<Rate> = self.cells.iter().map(|outcome| outcome.cell.rate).collect();
+        rates.sort();
+        rates.dedup();
+        rates
+    }
+
+    pub(super) fn sizes(&self) -> Vec<u64> {
+        let mut sizes: Vec<u64> = self
+            .cells
+            .iter()
+            .map(|outcome| outcome.write_bytes)
+            .collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        sizes
+    }
+
+    pub(super) fn outcome(&self, rate: Rate, write_bytes: u64) -> Option<&Outcome> {
+        let mut cells = self.cells.iter();
+        cells.find(|outcome| outcome.cell.rate == rate && outcome.write_bytes == write_bytes)
+    }
+
+    pub(super) fn failures(&self) -> Vec<String> {
+        let failed = self
+            .cells
+            .iter()
+            .filter(|outcome| outcome.failure.is_some());
+        failed.map(Outcome::sentence).collect()
+    }
+
+    pub(super) fn print(&self) -> Result<()> {
+        for grid in self.grids() {
+            let headings: Vec<&str> = grid.headings.iter().map(String::as_str).collect();
+            let rows = show::rows(&headings, grid.rows);
+            show::print(format!("{}\n{rows}\n", grid.title))?;
+        }
+        for failure in self.failures() {
+            show::print(failure)?;
+        }
+        show::print(format!("Ours / published. {CPU}"))?;
+        show::print(format!(
+            "{} s of warm-up and {} s measured; {}",
+            self.warm_up_s,
+            self.measured_s,
+            self.machine.sentence()
+        ))
+    }
+}
+
+fn text(
+    outcome: &Outcome,
+    ours: fn(&Ours) -> Option<String>,
+    published: fn(&Published) -> Option<String>,
+) -> String {
+    let ours = match &outcome.ours {
+        Some(of) => ours(of).unwrap_or_else(|| "-".to_owned()),
+        None => "failed".to_owned(),
+    };
+    match outcome.published.as_ref().and_then(published) {
+        Some(published) => format!("{ours} / {published}"),
+        None => ours,
+    }
+}

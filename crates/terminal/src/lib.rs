@@ -1,0 +1,13 @@
+//! How the commands of `logberg` speak to whoever started them.
+//!
+//! ```text
+//!   exit      errors: one sentence, as text or JSON, and the process's exit code
+//!   show      answers: tables and JSON on standard output
+//!   quantity  sizes and rates, as people write and read them
+//!   moving    arguments of every command that starts nodes: --mover, --ink
+//! ```
+
+pub mod exit;
+pub mod moving;
+pub mod quantity;
+pub mod show;

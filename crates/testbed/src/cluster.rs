@@ -1,0 +1,595 @@
+//! A cluster on this machine: nodes as child processes, each with a directory and a port.
+//!
+//! ```text
+//!   prepare ──► launch ──► wait_ready ──► kill · pause · go_on · terminate · restart ──► stop | end
+//!   (ports)     (children)                usage · status · leader · wait_level          (no more)
+//! ```
+//!
+//! ```ignore
+//! let cluster = LocalCluster::start(LocalOptions::new(directory, 3))?;
+//! cluster.wait_ready(Duration::from_secs(20))?;
+//! let client = Client::new(cluster.addresses(), Timeouts::default());
+//! let leader = cluster.leader("main").expect("a cluster that is ready has one");
+//! cluster.kill(leader)?;
+//! cluster.restart(leader)?;
+//! ```
+//!
+//! Nodes are numbered from 1, and a node's number here is its id in the cluster. Every method takes
+//! `&self`, so that a thread that handles signals can end the cluster while another uses it.
+//!
+//! Nobody outlives anybody: dropping ends the children with SIGKILL, and each asks the kernel to be
+//! killed when the *thread* that started it ends. So launch and restart from a thread that lives as
+//! long as the cluster is to live, such as the main one.
+
+use std::fs::{self, File};
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::port;
+use anyhow::{Context, Result, bail};
+use client::admin::{LogStatus, Status};
+use client::{Client, Timeouts};
+use linux::LinuxDisk;
+use node::store::Manifest;
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How often we look whether something we wait for has happened.
+const POLL: Duration = Duration::from_millis(20);
+
+#[derive(Clone, Debug)]
+pub struct LocalOptions {
+    /// Holds `node-1`, `node-2` … and their logs. Made if it does not exist; a cluster found in it
+    /// is started again.
+    pub directory: PathBuf,
+    pub nodes: u32,
+    /// Node n listens on port `base + n - 1`. None: on ports that are free now.
+    pub port_base: Option<u16>,
+    /// Given to every node after our own arguments, such as `--catch-up-rate 1G`.
+    pub arguments: Vec<String>,
+    /// Nodes log to our standard error and not to `node-N.log`.
+    pub logs_shown: bool,
+    /// Once this is true, whatever waits for nodes fails.
+    pub interrupted: Arc<AtomicBool>,
+    /// Each node's disk fails as [`LocalCluster::fault_file`] says (`linux::Faults::file`).
+    pub fault_files: bool,
+}
+
+impl LocalOptions {
+    pub fn new(directory: impl Into<PathBuf>, nodes: u32) -> Self {
+        Self {
+            directory: directory.into(),
+            nodes,
+            port_base: None,
+            arguments: Vec::new(),
+            logs_shown: false,
+            interrupted: Arc::default(),
+            fault_files: false,
+        }
+    }
+}
+
+pub struct LocalCluster {
+    options: LocalOptions,
+    /// Of node 1, then node 2 …; they stay the same for the cluster's life.
+    addresses: Vec<String>,
+    /// Where the nodes are told that the others are. Empty: where they listen.
+    advertised: Vec<String>,
+    /// In the order of the addresses.
+    nodes: Mutex<Nodes>,
+}
+
+#[derive(Default)]
+struct Nodes {
+    /// None: not started, or ended and told so.
+    children: Vec<Option<Child>>,
+    /// Nothing is started any more.
+    ended: bool,
+}
+
+/// A node that ended without being asked to.
+#[derive(Debug)]
+pub struct Ended {
+    pub node: u32,
+    pub status: ExitStatus,
+    /// What it said last in its log, if anything.
+    pub last_words: Option<String>,
+}
+
+impl LocalCluster {
+    /// Prepares and launches.
+    pub fn start(options: LocalOptions) -> Result<Self> {
+        let cluster = Self::prepare(options)?;
+        cluster.launch()?;
+        Ok(cluster)
+    }
+
+    /// Chooses ports and makes the directory; starts nothing.
+    pub fn prepare(options: LocalOptions) -> Result<Self> {
+        let directory = &options.directory;
+        fs::create_dir_all(directory)
+            .with_context(|| format!("cannot make {}", directory.display()))?;
+        let ports = match options.port_base {
+            Some(base) => port::from_base(base, options.nodes)?,
+            None => port::free(options.nodes)?,
+        };
+        let addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+        Ok(Self {
+            addresses: addresses.collect(),
+            advertised: Vec::new(),
+            nodes: Mutex::new(Nodes {
+                children: (0..options.nodes).map(|_| None).collect(),
+                ended: false,
+            }),
+            options,
+        })
+    }
+
+    /// From now on nodes and clients are told these addresses, in the order of the nodes: those of
+    /// proxies, for example. To be called before the first launch.
+    pub fn advertise(&mut self, addresses: Vec<String>) {
+        assert_eq!(addresses.len(), self.addresses.len(), "one for each node");
+        self.advertised = addresses;
+    }
+
+    /// Starts every node. Returns once each has its id; they may still be looking for each other.
+    ///
+    /// Nodes that have no directory yet join one after the other, because a cluster gives out ids in
+    /// the order of joining.
+    pub fn launch(&self) -> Result<()> {
+        let (known, new): (Vec<u32>, Vec<u32>) = self.ids().partition(|id| self.node_exists(*id));
+        for id in &known {
+            self.restart(*id)?;
+        }
+        for id in new {
+            // Should the first directory be lost, a second cluster must not begin beside the others.
+            let begin = match (id, known.is_empty()) {
+                (1, true) => Begin::Bootstrap,
+                _ => Begin::Join,
+            };
+            self.spawn(id, begin)?;
+            self.wait_joined(id, Duration::from_secs(20))?;
+        }
+        Ok(())
+    }
+
+    fn ids(&self) -> impl Iterator<Item = u32> + use<> {
+        1..=self.options.nodes
+    }
+
+    pub fn directory(&self) -> &Path {
+        &self.options.directory
+    }
+
+    pub fn node_directory(&self, id: u32) -> PathBuf {
+        self.options.directory.join(format!("node-{id}"))
+    }
+
+    pub fn node_log(&self, id: u32) -> PathBuf {
+        self.options.directory.join(format!("node-{id}.log"))
+    }
+
+    pub fn fault_file(&self, id: u32) -> PathBuf {
+        self.options.directory.join(format!("node-{id}.faults"))
+    }
+
+    /// Whether the node's directory holds one, sound or not.
+    pub fn node_exists(&self, id: u32) -> bool {
+        let found = Manifest::load(&mut LinuxDisk::new(), &self.node_directory(id));
+        !matches!(found, Ok(None))
+    }
+
+    /// `HOST:PORT` of each node, in the order of their ids; running or not.
+    pub fn addresses(&self) -> Vec<String> {
+        self.addresses.clone()
+    }
+
+    pub fn address(&self, id: u32) -> &str {
+        &self.addresses[self.at(id)]
+    }
+
+    fn told_address(&self, id: u32) -> &str {
+        let advertised = self.advertised.get(self.at(id));
+        advertised.map_or_else(|| self.address(id), String::as_str)
+    }
+
+    fn at(&self, id: u32) -> usize {
+        assert!(
+            (1..=self.options.nodes).contains(&id),
+            "this cluster has no node {id}"
+        );
+        id as usize - 1
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Nodes> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a node does if its directory holds nothing. Otherwise it changes nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begin {
+    Bootstrap,
+    Join,
+}
+
+/// Starting and ending processes.
+impl LocalCluster {
+    /// Starts a node on its directory again. Does not wait for it to answer.
+    pub fn restart(&self, id: u32) -> Result<()> {
+        self.spawn(id, Begin::Join)
+    }
+
+    fn spawn(&self, id: u32, begin: Begin) -> Result<()> {
+        let program = std::env::current_exe().context("cannot find our own program")?;
+        let mut command = Command::new(program);
+        for (name, _) in std::env::vars_os() {
+            // What is set for this command is not meant for the nodes.
+            let name = name.to_string_lossy().into_owned();
+            if name.starts_with("LOGBERG_") && name != "LOGBERG_LOG" {
+                command.env_remove(name);
+            }
+        }
+        if std::env::var_os("LOGBERG_LOG").is_none() {
+            command.env("LOGBERG_LOG", "info");
+        }
+        command.arg("node");
+        command.arg(format!("--die-with-parent={}", std::process::id()));
+        command.arg("--data").arg(self.node_directory(id));
+        command.arg("--listen").arg(self.address(id));
+        if !self.advertised.is_empty() {
+            command.arg("--advertise").arg(self.told_address(id));
+        }
+        if self.options.fault_files {
+            command.env("LOGBERG_FAULTS", self.fault_file(id));
+        }
+        match begin {
+            Begin::Bootstrap => {
+                let voters = self.options.nodes.to_string();
+                command.args(["--bootstrap", "--voters", &voters]);
+            }
+            Begin::Join => {
+                let others = self.ids().filter(|other| *other != id);
+                let others: Vec<&str> = others.map(|other| self.told_address(other)).collect();
+                // A cluster of one has nobody to join, and nothing to do so for.
+                if !others.is_empty() {
+                    command.args(["--join", &others.join(",")]);
+                }
+            }
+        }
+        command.args(&self.options.arguments);
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        if !self.options.logs_shown {
+            let path = self.node_log(id);
+            let log = File::options().create(true).append(true).open(&path);
+            let log = log.with_context(|| format!("cannot write {}", path.display()))?;
+            command.stderr(log);
+        }
+        // Ctrl-C in a terminal goes to our process group: ending the nodes is our business.
+        command.process_group(0);
+        let mut nodes = self.lock();
+        if nodes.ended {
+            bail!("the cluster is being ended");
+        }
+        let slot = &mut nodes.children[self.at(id)];
+        assert!(slot.is_none(), "node {id} is running already");
+        *slot = Some(
+            command
+                .spawn()
+                .with_context(|| format!("cannot start node {id}"))?,
+        );
+        Ok(())
+    }
+
+    /// Ends a node with SIGKILL, and returns once it is gone. A node that is gone stays gone.
+    pub fn kill(&self, id: u32) -> Result<()> {
+        if let Some(mut child) = self.lock().children[self.at(id)].take() {
+            kill_and_wait(&mut child).with_context(|| format!("cannot kill node {id}"))?;
+        }
+        Ok(())
+    }
+
+    /// Ends a node with SIGTERM: it hands over leadership, flushes and goes.
+    ///
+    /// Errors: it has not gone when the time is over; it is then left as it is.
+    pub fn terminate(&self, id: u32, timeout: Duration) -> Result<ExitStatus> {
+        self.signal(id, Signal::TERM)?;
+        let deadline = Instant::now() + timeout;
+        loop {
+            let mut nodes = self.lock();
+            let slot = &mut nodes.children[self.at(id)];
+            let Some(child) = slot else {
+                bail!("node {id} was ended by somebody else");
+            };
+            if let Some(status) = child.try_wait()? {
+                *slot = None;
+                return Ok(status);
+            }
+            drop(nodes);
+            if Instant::now() >= deadline {
+                bail!("node {id} did not stop within {timeout:?}");
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Stops a node where it is (SIGSTOP): it is there, and says nothing.
+    pub fn pause(&self, id: u32) -> Result<()> {
+        self.signal(id, Signal::STOP)
+    }
+
+    /// Lets a paused node go on (SIGCONT).
+    pub fn go_on(&self, id: u32) -> Result<()> {
+        self.signal(id, Signal::CONT)
+    }
+
+    fn signal(&self, id: u32, signal: Signal) -> Result<()> {
+        let nodes = self.lock();
+        let Some(child) = &nodes.children[self.at(id)] else {
+            bail!("node {id} is not running");
+        };
+        // Not waited for yet, so its number can belong to nobody else.
+        kill_process(Pid::from_child(child), signal)
+            .with_context(|| format!("cannot signal node {id}"))
+    }
+
+    /// Which nodes have ended by themselves since the last call.
+    pub fn take_ended(&self) -> Result<Vec<Ended>> {
+        let mut ended = Vec::new();
+        let mut nodes = self.lock();
+        for (id, slot) in self.ids().zip(&mut nodes.children) {
+            let Some(child) = slot else { continue };
+            if let Some(status) = child.try_wait()? {
+                *slot = None;
+                let last_words = self.last_words(id);
+                ended.push(Ended {
+                    node: id,
+                    status,
+                    last_words,
+                });
+            }
+        }
+        Ok(ended)
+    }
+
+    /// Ends every node gracefully and for good: SIGTERM to all, and to those that have not gone
+    /// when the time is over, SIGKILL. Returns whether all went by themselves.
+    pub fn stop(&self, timeout: Duration) -> bool {
+        self.lock().ended = true;
+        let deadline = Instant::now() + timeout;
+        for id in self.ids() {
+            // It may have ended already.
+            let _ = self.signal(id, Signal::TERM);
+            let _ = self.go_on(id);
+        }
+        let mut all_went = true;
+        for id in self.ids() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if self.pid(id).is_some() {
+                all_went &= self.wait_gone(id, left);
+            }
+        }
+        self.end();
+        all_went
+    }
+
+    fn wait_gone(&self, id: u32, timeout: Duration) -> bool {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let gone = match &mut self.lock().children[self.at(id)] {
+                None => true,
+                Some(child) => !matches!(child.try_wait(), Ok(None)),
+            };
+            if gone {
+                return true;
+            }
+            if Instant::now() >= deadline {
+                return false;
+            }
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Ends every node with SIGKILL and for good; none is left when it returns.
+    pub fn end(&self) {
+        let mut nodes = self.lock();
+        nodes.ended = true;
+        // All first, so that none takes over from another in vain.
+        for child in nodes.children.iter_mut().flatten() {
+            let _ = child.kill();
+        }
+        for slot in &mut nodes.children {
+            if let Some(mut child) = slot.take() {
+                let _ = child.wait();
+            }
+        }
+    }
+}
+
+fn kill_and_wait(child: &mut Child) -> io::Result<ExitStatus> {
+    child.kill()?;
+    child.wait()
+}
+
+impl Drop for LocalCluster {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Looking at processes.
+impl LocalCluster {
+    /// None if it does not run.
+    pub fn pid(&self, id: u32) -> Option<u32> {
+        self.lock().children[self.at(id)].as_ref().map(Child::id)
+    }
+
+    pub fn pids(&self) -> Vec<Option<u32>> {
+        self.ids().map(|id| self.pid(id)).collect()
+    }
+
+    /// The end of the node's log, to say why it went.
+    fn last_words(&self, id: u32) -> Option<String> {
+        let log = fs::read(self.node_log(id)).ok()?;
+        let tail = &log[log.len().saturating_sub(4096)..];
+        let tail = String::from_utf8_lossy(tail);
+        let line = tail.lines().rev().find(|line| !line.trim().is_empty())?;
+        Some(line.trim_start_matches("logberg: ").to_owned())
+    }
+}
+
+/// Asking nodes.
+impl LocalCluster {
+    /// A node's own view.
+    pub fn status(&self, id: u32) -> Result<Status> {
+        let timeouts = Timeouts {
+            connect: Duration::from_millis(500),
+            silence: Duration::from_secs(1),
+            total: Duration::from_secs(1),
+        };
+        let client = Client::new(vec![self.address(id).to_owned()], timeouts);
+        Ok(client.status_of(self.address(id))?)
+    }
+
+    /// Who leads a log: of what the running nodes say, what belongs to the newest term. None if
+    /// that one does not run.
+    pub fn leader(&self, log: &str) -> Option<u32> {
+        let running = self.ids().filter(|id| self.pid(*id).is_some());
+        let accounts = running.filter_map(|id| {
+            let status = self.status(id).ok()?;
+            let log = log_of(&status, log)?;
+            Some((term(&log.term), log.leader? as u32))
+        });
+        let (_, leader) = accounts.max()?;
+        (self.ids().any(|id| id == leader) && self.pid(leader).is_some()).then_some(leader)
+    }
+
+    /// Waits until every running node knows its peers, the leader of every log, and lacks nothing;
+    /// and until the log `main` has all nodes as voters.
+    pub fn wait_ready(&self, timeout: Duration) -> Result<()> {
+        self.wait(timeout, "the cluster is not ready", || self.why_not_ready())
+    }
+
+    fn why_not_ready(&self) -> Option<String> {
+        for id in self.ids().filter(|id| self.pid(*id).is_some()) {
+            let status = match self.status(id) {
+                Ok(status) => status,
+                Err(error) => return Some(format!("node {id} does not answer: {error:#}")),
+            };
+            if let Some(what) = status.waiting_for.first() {
+                return Some(format!("node {id} waits for {what}"));
+            }
+            let Some(main) = log_of(&status, "main") else {
+                return Some(format!("node {id} does not know the log main"));
+            };
+            let voters = main.weights.iter().filter(|weight| weight.weight > 0);
+            if voters.count() < self.options.nodes as usize {
+                return Some("not all nodes are voters of the log main".to_owned());
+            }
+            for log in &status.logs {
+                if log.leader.is_none() {
+                    return Some(format!("node {id} knows no leader of the log {}", log.name));
+                }
+                if log.missing_bytes > 0 {
+                    let missing = log.missing_bytes;
+                    return Some(format!(
+                        "node {id} lacks {missing} bytes of the log {}",
+                        log.name
+                    ));
+                }
+            }
+        }
+        None
+    }
+
+    /// Waits until every node holds the whole log, and knows the same of it to be chosen. Nobody
+    /// may append meanwhile. `progress` is told the largest number of bytes a node lacks.
+    pub fn wait_level(
+        &self,
+        log: &str,
+        timeout: Duration,
+        mut progress: impl FnMut(u64),
+    ) -> Result<()> {
+        self.wait(timeout, "not every node holds everything", || {
+            let mut chosen = Vec::new();
+            for id in self.ids() {
+                let status = match self.status(id) {
+                    Ok(status) => status,
+                    Err(error) => return Some(format!("node {id} does not answer: {error:#}")),
+                };
+                let Some(log) = log_of(&status, log) else {
+                    return Some(format!("node {id} does not know the log {log}"));
+                };
+                if log.missing_bytes > 0 {
+                    progress(log.missing_bytes);
+                    return Some(format!("node {id} lacks {} bytes", log.missing_bytes));
+                }
+                chosen.push((log.first_unchosen, log.output_bytes));
+            }
+            let level = chosen.windows(2).all(|pair| pair[0] == pair[1]);
+            (!level).then(|| "the nodes do not know the same to be chosen yet".to_owned())
+        })
+    }
+
+    fn wait_joined(&self, id: u32, timeout: Duration) -> Result<()> {
+        self.wait(
+            timeout,
+            &format!("node {id} has not joined"),
+            || match self.status(id) {
+                Ok(status) if status.node == u64::from(id) => None,
+                Ok(status) if status.node == 0 => Some("it has no id yet".to_owned()),
+                Ok(status) => Some(format!("it was given the id {}", status.node)),
+                Err(error) => Some(format!("it does not answer: {error:#}")),
+            },
+        )
+    }
+
+    /// Asks `why_not` until it has nothing to say. A node that ends meanwhile is an error.
+    fn wait(
+        &self,
+        timeout: Duration,
+        what: &str,
+        mut why_not: impl FnMut() -> Option<String>,
+    ) -> Result<()> {
+        let deadline = Instant::now() + timeout;
+        loop {
+            let Some(why) = why_not() else { return Ok(()) };
+            if let Some(ended) = self.take_ended()?.into_iter().next() {
+                bail!("{}", ended.sentence());
+            }
+            if self.options.interrupted.load(Ordering::Relaxed) {
+                bail!("interrupted");
+            }
+            if Instant::now() >= deadline {
+                bail!("{what} after {} s: {why}", timeout.as_secs());
+            }
+            thread::sleep(POLL);
+        }
+    }
+}
+
+impl Ended {
+    pub fn sentence(&self) -> String {
+        let Self { node, status, .. } = self;
+        match &self.last_words {
+            Some(words) => format!("node {node} ended ({status}); it said last: {words}"),
+            None => format!("node {node} ended ({status})"),
+        }
+    }
+}
+
+pub fn log_of<'a>(status: &'a Status, name: &str) -> Option<&'a LogStatus> {
+    status.logs.iter().find(|log| log.name == name)
+}
+
+/// `era.number.owner`, in an order that can be compared.
+fn term(text: &str) -> Vec<u64> {
+    text.split('.')
+        .map(|part| part.parse().unwrap_or(0))
+        .collect()
+}

@@ -1,0 +1,354 @@
+//! `logberg torture`: real nodes, everything that can happen to them, and a judge at the end.
+//!
+//! ```text
+//!   schedule ─► strikes ─► rack: nodes, proxies, disks that fail        (conduct)
+//!                            ▲
+//!   load: writers, readers ──┘──► ledger: history and bytes, per log
+//!                                    │
+//!   heal ─► whole? ─► every node's bytes ─► linearizable? ─► report     (verdict)
+//! ```
+//!
+//! Every load is bounded, every wait has an end, nothing outlives the command, and the directory
+//! stays only if something was wrong in it.
+
+mod conduct;
+mod content;
+mod corrupt;
+mod leaders;
+mod ledger;
+mod load;
+mod output;
+mod rack;
+mod report;
+mod sabotage;
+mod schedule;
+mod verdict;
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+use conduct::Conductor;
+use leaders::Leaders;
+use ledger::Ledger;
+use load::{Load, LoadPlan};
+use rack::Rack;
+use report::{NotDone, Report, VIOLATIONS_MAX};
+use sabotage::Sabotage;
+use schedule::{Kind, Schedule};
+use terminal::moving::Moving;
+use terminal::{quantity, show};
+use testbed::environment::Machine;
+use testbed::scratch::{Place, go_on};
+use testbed::watch::Watch;
+use verdict::{Judged, NodeBytes};
+
+pub const HELP: &str = "\
+Starts nodes as processes of this machine and does to them what --faults names, again and again, while
+clients append to several logs, take over from each other, read and follow. Then heals everything, waits
+until the cluster is whole, reads every node's bytes, and checks that each acknowledged byte is on every
+node and that every read can be explained (linearizability; crates/history). Ends with 0 only if so; if
+not, the directory stays, and it says where and how to look.
+
+Which fault comes when, on whom and for how long is drawn from the seed; what the operating system makes
+of it is not. Never more than a minority of the nodes is struck at once, except where all are and heal by
+themselves (restart-all, and some stops).
+
+How the faults are done: kill, stop and restart-all by signals; partition and one-way by TCP proxies
+between all nodes and clients; slow-disk, full-disk and io-error are injected into the node's own writes
+(it reads the file that the environment variable LOGBERG_FAULTS names); corrupt flips bytes in segment
+files. None of it needs root. The report says it again, and what could not be done.
+
+Example: one minute of everything; an hour, of five nodes
+  logberg torture --minutes 1
+  logberg torture --minutes 60 --nodes 5 --seed 7 --json
+  logberg torture --faults kill,partition --seed 3";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    #[arg(long, value_name = "M", default_value = "1", value_parser = minutes)]
+    minutes: f64,
+    /// What to do to the nodes
+    #[arg(long, value_name = "KIND,…", value_enum, value_delimiter = ',', default_values_t = Kind::all())]
+    faults: Vec<Kind>,
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(3..=9))]
+    nodes: u32,
+    /// The same seed draws the same faults and the same bytes
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    seed: u64,
+    /// How many logs are written
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=16))]
+    logs: u32,
+    /// Bytes per second appended to all logs together
+    #[arg(long, value_name = "RATE", default_value = "2M", value_parser = quantity::bytes_per_second)]
+    rate: u64,
+    /// Keep all nodes' data below this: over long times the rate is lowered to it
+    #[arg(long, value_name = "BYTES", default_value = "40GiB", value_parser = quantity::at_least_one)]
+    disk: u64,
+    #[command(flatten)]
+    moving: Moving,
+    #[command(flatten)]
+    place: Place,
+    /// Break something, to see that it is seen
+    #[arg(long, value_name = "WHAT", value_enum, hide = true)]
+    sabotage: Option<Sabotage>,
+}
+
+fn minutes(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "a number of minutes".to_owned())?;
+    match (0.05..=10_080.0).contains(&number) {
+        true => Ok(number),
+        false => Err("from 0.05 to 10080 minutes, which is a week".to_owned()),
+    }
+}
+
+/// What is written for a byte that is appended: its padding, and what is sent and fetched again.
+const DISK_PER_BYTE: f64 = 1.5;
+const LOAD_END_MAX: Duration = Duration::from_secs(90);
+
+impl Arguments {
+    pub fn run(self, json: bool) -> Result<()> {
+        let length = Duration::from_secs_f64(self.minutes * 60.0);
+        let bytes = self.rate() as f64 * length.as_secs_f64() * f64::from(self.nodes);
+        let mut scratch = self
+            .place
+            .make((bytes * DISK_PER_BYTE) as u64 + (256 << 20))?;
+        let machine = Machine::look(scratch.path())?;
+        match self.torture(scratch.path(), length, machine) {
+            Ok(mut report) => {
+                let verdict = report.verdict();
+                if verdict.is_err() {
+                    scratch.keep()?;
+                    tell_where(scratch.path(), self.seed);
+                    report.kept = Some(scratch.path().to_owned());
+                }
+                match json {
+                    true => show::print_json(&report)?,
+                    false => report.print()?,
+                }
+                verdict
+            }
+            Err(error) => {
+                // Somebody who ended it does not want to look at it.
+                if go_on().is_ok() {
+                    scratch.keep()?;
+                    tell_where(scratch.path(), self.seed);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Of all logs together.
+    fn rate(&self) -> u64 {
+        let seconds = self.minutes * 60.0 * f64::from(self.nodes);
+        let most = self.disk as f64 / DISK_PER_BYTE / seconds;
+        self.rate.min(most as u64).max(1)
+    }
+
+    fn torture(&self, directory: &Path, length: Duration, machine: Machine) -> Result<Report> {
+        let watch = Watch::new(length.as_secs());
+        watch.says("starting");
+        let rack = Rack::start(&directory.join("cluster"), self.nodes, &self.moving)?;
+        let began = Instant::now();
+        let mut ledgers = Vec::new();
+        for index in 0..self.logs as usize {
+            let name = match index {
+                0 => "main".to_owned(),
+                _ => format!("torture-{index}"),
+            };
+            if index > 0 {
+                rack.direct_client().create_log(&name)?;
+            }
+            ledgers.push(Arc::new(Ledger::new(&name, index, self.seed, began)));
+        }
+        rack.cluster.wait_ready(Duration::from_secs(30))?;
+        let plan = LoadPlan {
+            seed: self.seed,
+            rate: (self.rate() / u64::from(self.logs)).max(1),
+            servers: rack.addresses(),
+            reads_are_stale: self.sabotage == Some(Sabotage::StaleReads),
+        };
+        let leaders = Leaders::watch(rack.cluster.addresses());
+        let load = Load::start(&plan, &ledgers)?;
+        let mut conductor = Conductor::new(&rack, &ledgers, &watch, load, began, length, self.disk);
+        let mut troubles = Troubles::default();
+        let mut schedule = Schedule::new(self.seed, &self.faults, self.nodes);
+        let mut snapshot = None;
+        if self.sabotage == Some(Sabotage::Rewind) {
+            troubles.take(conductor.conduct(&mut schedule, length / 2))?;
+            snapshot = Some(sabotage::Snapshot::take(&rack, directory)?);
+        }
+        troubles.take(conductor.conduct(&mut schedule, length))?;
+        troubles.take(conductor.heal_all())?;
+
+        let healed = Instant::now();
+        watch.says("ending the load");
+        let (load, conducted) = conductor.end();
+        troubles.take(load.finish(LOAD_END_MAX))?;
+        watch.says("waiting until all nodes are whole");
+        troubles.take(verdict::wait_whole(&rack, &ledgers))?;
+        let whole_after = healed.elapsed();
+        let failovers = leaders.end();
+        if let Some(snapshot) = snapshot {
+            snapshot.put_back(&rack)?;
+            troubles.take(verdict::wait_whole(&rack, &ledgers))?;
+        }
+
+        let client = rack.direct_client();
+        for ledger in &ledgers {
+            troubles.take(verdict::last_read(&client, ledger))?;
+            troubles.take(verdict::check_ends(&client, ledger))?;
+        }
+        let says = |what| watch.says(what);
+        let found = troubles.take(verdict::read_nodes(&rack, &ledgers, &says))?;
+        watch.says("checking the histories");
+        let judged = troubles.take(verdict::judge(&ledgers))?;
+        // Nothing writes below the directory from here on.
+        rack.cluster.end();
+        fs::write(directory.join("strikes.txt"), conducted.strikes_text())?;
+        write_histories(directory, &ledgers)?;
+        drop(watch);
+        Ok(self.report(
+            &ledgers,
+            &conducted,
+            found.unwrap_or_default(),
+            judged.unwrap_or_default(),
+            troubles,
+            failovers,
+            whole_after,
+            machine,
+        ))
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the parts of one report")]
+    fn report(
+        &self,
+        ledgers: &[Arc<Ledger>],
+        conducted: &conduct::Conducted,
+        found: Vec<NodeBytes>,
+        judged: Judged,
+        troubles: Troubles,
+        failovers: u64,
+        whole_after: Duration,
+        machine: Machine,
+    ) -> Report {
+        let mut violations = troubles.0;
+        violations.extend(conducted.violations.iter().cloned());
+        violations.extend(judged.violations);
+        let violations_count = violations.len();
+        violations.truncate(VIOLATIONS_MAX);
+        let (mut appends, mut reads, mut stale_reads) = (0, 0, 0);
+        for ledger in ledgers {
+            let (a, r, s) = ledger.counts();
+            (appends, reads, stale_reads) = (appends + a, reads + r, stale_reads + s);
+        }
+        let stall = ledgers.iter().filter_map(|l| l.longest_stall()).max();
+        let (stall, stalled_at) = stall.unwrap_or((Duration::ZERO, Instant::now()));
+        let lost_of = |node: u32| {
+            let of_node = found.iter().filter(|found| found.node == node);
+            of_node.map(|found| found.lost_bytes).sum::<u64>()
+        };
+        let lost_bytes = match found.is_empty() {
+            true => ledgers.iter().map(|l| l.acked_not_below(0)).sum(),
+            false => (1..=self.nodes).map(lost_of).max().unwrap_or(0),
+        };
+        let mut faults: BTreeMap<String, u64> = BTreeMap::new();
+        let mut not_done = Vec::new();
+        let mut kinds = self.faults.clone();
+        kinds.sort_unstable();
+        kinds.dedup();
+        for kind in &kinds {
+            match conducted.counts.get(kind) {
+                Some(count) => drop(faults.insert(kind.name(), *count)),
+                None => not_done.push(NotDone {
+                    fault: *kind,
+                    why: conducted.why_not(*kind),
+                }),
+            }
+        }
+        Report {
+            minutes: self.minutes,
+            seed: self.seed,
+            nodes: self.nodes,
+            logs: ledgers.len(),
+            acked_bytes: ledgers.iter().map(|ledger| ledger.acked_bytes()).sum(),
+            lost_bytes,
+            unjustified_reads: judged.unjustified_reads,
+            identical: !found.is_empty() && verdict::are_identical(&found),
+            faults,
+            not_done,
+            how: kinds
+                .iter()
+                .map(|kind| (kind.name(), kind.mechanism().to_owned()))
+                .collect(),
+            longest_stall_ms: stall.as_millis() as u64,
+            longest_stall_during: conducted.during(stalled_at, stalled_at + stall),
+            appends,
+            reads,
+            stale_reads,
+            streams: ledgers.iter().map(|ledger| ledger.openings()).sum(),
+            failovers,
+            operations: judged.operations,
+            whole_after_ms: whole_after.as_millis() as u64,
+            violations,
+            violations_count,
+            found,
+            kept: None,
+            machine,
+        }
+    }
+}
+
+/// What went wrong on the way, in sentences. The judging goes on as far as it can.
+#[derive(Default)]
+struct Troubles(Vec<String>);
+
+impl Troubles {
+    /// Errors: only that somebody asked us to end.
+    fn take<T>(&mut self, outcome: Result<T>) -> Result<Option<T>> {
+        go_on()?;
+        match outcome {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                self.0.push(format!("{error:#}"));
+                Ok(None)
+            }
+        }
+    }
+}
+
+fn write_histories(directory: &Path, ledgers: &[Arc<Ledger>]) -> Result<()> {
+    let place = directory.join("history");
+    fs::create_dir_all(&place)?;
+    for ledger in ledgers {
+        let path = place.join(format!("{}.jsonl", ledger.log));
+        let write = || -> std::io::Result<()> {
+            let mut file = BufWriter::new(File::create(&path)?);
+            for operation in ledger.history() {
+                writeln!(file, "{}", history::to_line(&operation))?;
+            }
+            file.flush()
+        };
+        write().with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn tell_where(directory: &Path, seed: u64) {
+    let at = directory.display();
+    eprintln!(
+        "Seed {seed}. To look at what happened:\n\
+         \x20 {at}/strikes.txt              what was done, by the clock of the histories (µs)\n\
+         \x20 {at}/history/LOG.jsonl        who asked for what, when, and what came of it; operation N\n\
+        \x20                               stands in line N + 1\n\
+         \x20 {at}/cluster/node-N.log       what each node said\n\
+         \x20 logberg verify {at}/cluster/node-N"
+    );
+}
