@@ -269,7 +269,7 @@ impl Log {
     fn request_bytes(&mut self, env: &mut Env) -> bool {
         let catch_up = &mut self.catch_up;
         if catch_up.requests.len() >= REQUESTS_MAX
-            || self.store.queued_bytes() > env.limits.store_queue_bytes_max / 2
+            || self.store.queued_bytes() > env.share.queue_bytes / 2
             || env.now < catch_up.not_before
         {
             return false;

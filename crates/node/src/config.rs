@@ -46,6 +46,8 @@ pub struct Limits {
     pub unchosen_bytes_max: u64,
     /// What a leader keeps in memory of one log: the unchosen, and chosen for slower followers.
     pub ring_bytes_max: u64,
+    /// Of all logs together: with more of them that want it, each has a share.
+    pub all_rings_bytes_max: u64,
     /// Chosen bytes kept at the tail of an idle log for this long.
     pub ring_idle: u64,
     /// Bytes in one send to a follower.
@@ -101,6 +103,7 @@ impl Default for Limits {
             reconnect_delay: 50_000,
             unchosen_bytes_max: 16 << 20,
             ring_bytes_max: 24 << 20,
+            all_rings_bytes_max: 512 << 20,
             ring_idle: 1_000_000,
             send_bytes_max: 1 << 20,
             store_queue_bytes_max: 16 << 20,

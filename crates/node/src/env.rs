@@ -10,6 +10,7 @@ use crate::config::{Limits, Standing};
 use crate::format::frame::FetchBytes;
 use crate::format::{BATCH_BUFFER, Frame};
 use crate::line::{Refusal, Request};
+use crate::node::memory::Share;
 use crate::op::{ConnId, Op};
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};
@@ -85,6 +86,8 @@ pub struct Env {
     pub compares: BTreeSet<NodeId>,
     /// Batches on their way to disk and followers.
     pub batches: Pool,
+    /// Memory that each log may hold.
+    pub share: Share,
     /// Some disk is almost full, our own or a live peer's: for status.
     pub disk_is_full: bool,
     /// Our own is.
@@ -116,6 +119,7 @@ impl Env {
         nonce: u64,
         advertise: String,
     ) -> Env {
+        let share = Share::of(&limits, 1);
         let idle = (limits.ring_bytes_max as usize / BATCH_BUFFER) + 16;
         Env {
             now: Time(0),
@@ -132,6 +136,7 @@ impl Env {
             addresses: BTreeMap::new(),
             compares: BTreeSet::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
+            share,
             disk_is_full: false,
             own_is_full: false,
             full_peers: BTreeSet::new(),

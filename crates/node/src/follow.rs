@@ -41,7 +41,7 @@ impl Log {
 
     /// Receives from everybody again once our disk has kept up.
     pub(crate) fn pump_sources(&mut self, env: &mut Env) {
-        if self.store.queued_bytes() > env.limits.store_queue_bytes_max {
+        if self.store.queued_bytes() > env.share.queue_bytes {
             return;
         }
         for (conn, source) in &mut self.sources {

@@ -179,9 +179,9 @@ impl Log {
                 || writer.receiving
                 || !self.can_propose()
                 || room < writer.filled as u64
-                || self.ring.bytes() > env.limits.ring_bytes_max
+                || self.ring.bytes() > env.share.ring_bytes
                 // Followers alone may choose: what waits for our own disk needs a bound of its own.
-                || self.store.queued_bytes() > env.limits.store_queue_bytes_max
+                || self.store.queued_bytes() > env.share.queue_bytes
             {
                 let (filled, receiving) = (writer.filled, writer.receiving);
                 if ready && !receiving {
@@ -231,8 +231,8 @@ impl Log {
         let queued = self.store.queued_bytes();
         let counts = &mut self.counts;
         counts.held_by_quorum += u64::from(by_quorum);
-        counts.held_by_followers += u64::from(self.ring.bytes() > env.limits.ring_bytes_max);
-        counts.held_by_disk += u64::from(queued > env.limits.store_queue_bytes_max);
+        counts.held_by_followers += u64::from(self.ring.bytes() > env.share.ring_bytes);
+        counts.held_by_disk += u64::from(queued > env.share.queue_bytes);
     }
 
     /// Its client has sent its last byte, and all are chosen. The stream stays open for a

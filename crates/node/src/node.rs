@@ -24,6 +24,7 @@ use crate::{ClusterId, LogId};
 mod agenda;
 mod directing;
 mod hosting;
+pub(crate) mod memory;
 mod moving;
 mod parting;
 pub(crate) use moving::REMOVED;
@@ -222,6 +223,7 @@ impl Node {
                 self.dirty.insert(*id);
             }
         }
+        self.share_memory();
         self.expire_greetings();
         self.judge_health();
         self.tell_waiting();

@@ -78,8 +78,6 @@ impl Link {
 
 /// Without progress for so long, a follower is sent everything unchosen again.
 const RESEND_AFTER: u64 = 500_000;
-/// How much of the chosen tail stays in memory once every follower was sent it.
-const TAIL_BYTES: u64 = 8 << 20;
 
 impl Follower {
     fn new(cursor: u64, now: Time) -> Follower {
@@ -205,9 +203,9 @@ impl Log {
             .unwrap_or(u64::MAX);
         self.ring.evict(
             first_unchosen,
-            env.limits.ring_bytes_max,
+            env.share.ring_bytes,
             sent_to_all,
-            TAIL_BYTES,
+            env.share.tail_bytes,
         );
     }
 

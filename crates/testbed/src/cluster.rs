@@ -5,13 +5,20 @@
 //!   (ports)     (children)                usage · status · leader · wait_level          (no more)
 //! ```
 //!
-//! ```ignore
+//! ```no_run
+//! # use std::time::Duration;
+//! # use client::{Client, Timeouts};
+//! # use testbed::cluster::{LocalCluster, LocalOptions};
+//! # fn show(directory: std::path::PathBuf) -> anyhow::Result<()> {
 //! let cluster = LocalCluster::start(LocalOptions::new(directory, 3))?;
 //! cluster.wait_ready(Duration::from_secs(20))?;
 //! let client = Client::new(cluster.addresses(), Timeouts::default());
 //! let leader = cluster.leader("main").expect("a cluster that is ready has one");
 //! cluster.kill(leader)?;
 //! cluster.restart(leader)?;
+//! # let _ = client;
+//! # Ok(())
+//! # }
 //! ```
 //!
 //! Nodes are numbered from 1, and a node's number here is its id in the cluster. Every method takes

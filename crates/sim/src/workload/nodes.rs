@@ -25,6 +25,7 @@ pub fn small_limits() -> Limits {
     Limits {
         unchosen_bytes_max: 256 << 10,
         ring_bytes_max: 512 << 10,
+        all_rings_bytes_max: 768 << 10,
         send_bytes_max: 64 << 10,
         store_queue_bytes_max: 256 << 10,
         read_buffers_max: 4,
