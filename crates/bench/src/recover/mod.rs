@@ -96,8 +96,10 @@ impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         let report_to = self.report.open()?;
         let patience = Duration::from_secs(60 + self.bytes / REFILL_MIN);
-        // What is appended while a node is filled at the usual bound.
-        let filling = self.bytes as f64 / 30e6 + self.seconds + 10.0;
+        // What is appended while a node is filled, somewhat more slowly than the bound allows.
+        let usual = node::config::Limits::default().catch_up_rate;
+        let fetched = self.catch_up_rate.unwrap_or(usual) as f64 * 0.6;
+        let filling = self.bytes as f64 / fetched + self.seconds + 10.0;
         let bytes = self.bytes as f64 * 1.1 + filling * (self.rate as f64 * 1.1 + 25e6);
         let scratch = self.place.make(bytes as u64 * u64::from(NODES))?;
         let machine = Machine::look(scratch.path())?;

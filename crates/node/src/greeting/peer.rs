@@ -213,7 +213,9 @@ impl Node {
                 let now = self.env.now;
                 let own = self.env.identity.node;
                 if let Some(warnings) = &heartbeat.warnings {
-                    self.board.on_told(now, own, peer, warnings);
+                    let known = &self.env.addresses;
+                    let knows = |node| known.contains_key(&node);
+                    self.board.on_told(now, own, peer, warnings, knows);
                 }
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);

@@ -97,10 +97,18 @@ impl Board {
         self.others.retain(|_, others| !others.is_empty());
     }
 
-    /// With a heartbeat of `from`.
-    pub fn on_told(&mut self, now: Time, own: NodeId, from: NodeId, told: &[Told]) {
+    /// With a heartbeat of `from`. Words of nodes that nobody `knows` are none.
+    pub fn on_told(
+        &mut self,
+        now: Time,
+        own: NodeId,
+        from: NodeId,
+        told: &[Told],
+        knows: impl Fn(NodeId) -> bool,
+    ) {
         self.heard.insert(from, now);
-        let said_by: BTreeSet<NodeId> = told.iter().map(|t| t.by).chain([from]).collect();
+        let said_by = told.iter().map(|t| t.by).filter(|by| knows(*by));
+        let said_by: BTreeSet<NodeId> = said_by.chain([from]).collect();
         for by in said_by.into_iter().filter(|by| *by != own) {
             // A node's own word is newer than what others say that it said.
             let direct = |at: &Time| now.0 <= at.0 + SETTLED;
@@ -294,16 +302,32 @@ mod tests {
         other.judge(Time(0), [Warning::new(Code::DiskFull)]);
         let mut board = Board::default();
         let told = other.to_tell(Time(0), NodeId(2), NodeId(1));
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told);
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
         board.judge(Time(0), []);
         assert_eq!(codes(&board), [(Code::DiskFull, true)]);
         board.judge(Time(2 * SECOND), []);
         assert_eq!(codes(&board), [(Code::DiskFull, false)], "its last word");
         board.judge(Time(11 * SECOND), []);
         assert!(codes(&board).is_empty(), "it is silent");
-        board.on_told(Time(12 * SECOND), NodeId(1), NodeId(2), &told);
-        board.on_told(Time(13 * SECOND), NodeId(1), NodeId(2), &[]);
+        board.on_told(Time(12 * SECOND), NodeId(1), NodeId(2), &told, |_| true);
+        board.on_told(Time(13 * SECOND), NodeId(1), NodeId(2), &[], |_| true);
         assert!(codes(&board).is_empty(), "it held it itself");
+    }
+
+    #[test]
+    fn words_of_nodes_that_nobody_knows_are_not_kept() {
+        let mut third = Board::default();
+        third.judge(Time(0), [Warning::new(Code::DiskFull)]);
+        let told = third.to_tell(Time(0), NodeId(3), NodeId(1));
+        assert!(!told.is_empty());
+        let mut board = Board::default();
+        let knows = |node| node == NodeId(2);
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told, knows);
+        board.judge(Time(0), []);
+        assert!(codes(&board).is_empty());
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
+        board.judge(Time(0), []);
+        assert_eq!(codes(&board), [(Code::DiskFull, true)]);
     }
 
     /// 1 hears 2 and 3, and 2 does not hear 3.
@@ -314,19 +338,19 @@ mod tests {
         second.judge(Time(0), [silent(3)]);
         let told = second.to_tell(Time(0), NodeId(2), NodeId(1));
         let mut board = Board::default();
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told);
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
         let all = hears(&[1, 2, 3]);
         let pairs = |board: &Board, now, hears| board.pairs(Time(now), NodeId(1), hears);
         assert!(
             pairs(&board, 0, &all).is_empty(),
             "the others may notice soon"
         );
-        board.on_told(Time(SECOND), NodeId(1), NodeId(2), &told);
+        board.on_told(Time(SECOND), NodeId(1), NodeId(2), &told, |_| true);
         assert_eq!(pairs(&board, SECOND, &all), [(NodeId(2), NodeId(3))]);
         // Nobody hears 3.
         board.judge(Time(2 * SECOND), [silent(3)]);
         board.judge(Time(3 * SECOND), [silent(3)]);
-        board.on_told(Time(3 * SECOND), NodeId(1), NodeId(2), &told);
+        board.on_told(Time(3 * SECOND), NodeId(1), NodeId(2), &told, |_| true);
         assert!(pairs(&board, 3 * SECOND, &hears(&[1, 2])).is_empty());
     }
 
@@ -336,14 +360,14 @@ mod tests {
         third.judge(Time(0), [Warning::new(Code::DiskSlow), silent(1)]);
         let mut second = Board::default();
         let told = third.to_tell(Time(0), NodeId(3), NodeId(2));
-        second.on_told(Time(0), NodeId(2), NodeId(3), &told);
+        second.on_told(Time(0), NodeId(2), NodeId(3), &told, |_| true);
         assert!(second.to_tell(Time(0), NodeId(2), NodeId(1)).is_empty());
         let mut first = Board::default();
         first.judge(Time(0), [silent(3)]);
         let told = first.to_tell(Time(0), NodeId(1), NodeId(2));
-        second.on_told(Time(0), NodeId(2), NodeId(1), &told);
+        second.on_told(Time(0), NodeId(2), NodeId(1), &told, |_| true);
         let relayed = second.to_tell(Time(0), NodeId(2), NodeId(1));
-        first.on_told(Time(0), NodeId(1), NodeId(2), &relayed);
+        first.on_told(Time(0), NodeId(1), NodeId(2), &relayed, |_| true);
         assert!(codes(&first).contains(&(Code::DiskSlow, true)));
         // It is dead: nobody keeps its words alive by telling them on.
         let later = Time(2 * SECOND);
@@ -357,7 +381,7 @@ mod tests {
         other.judge(Time(0), [Warning::new(Code::DiskFull)]);
         let mut told = other.to_tell(Time(0), NodeId(2), NodeId(1));
         told[0].code = 250;
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told);
+        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
         assert!(codes(&board).is_empty());
     }
 }
