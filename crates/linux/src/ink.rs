@@ -76,18 +76,25 @@ impl FromStr for Ink {
     }
 }
 
-/// Files and their names. What returns without an error is as durable as the ink makes anything.
-pub(crate) trait Medium: Send + Sync {
+/// What returns without an error, here and below, is as durable as the ink makes anything.
+pub(crate) trait Medium: Names + Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened>;
+    /// The same files, for a node that starts. `mover` is for its status.
+    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk>;
+}
+
+/// Where files have their names.
+pub(crate) trait Names {
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     fn write_file(&self, path: &Path, contents: &[u8]) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
     fn remove(&self, path: &Path) -> io::Result<()>;
     fn remove_directory(&self, path: &Path) -> io::Result<()>;
     fn free_space(&self, path: &Path) -> io::Result<u64>;
-    /// The same files, for a node that starts. `mover` is for its status.
-    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk>;
 }
+
+/// A medium whose names are those of a file system.
+trait InFileSystem {}
 
 /// An open file.
 pub(crate) trait InkFile: Send + Sync {
@@ -132,11 +139,19 @@ impl<F: InkFile> InkFile for ReadOnly<F> {
 
 struct FileSystem;
 
+impl InFileSystem for FileSystem {}
+
 impl Medium for FileSystem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         Ok(Opened::Disk(Arc::new(DiskFile::open(path, mode)?)))
     }
 
+    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
+        Box::new(LinuxDisk::moved_by(mover))
+    }
+}
+
+impl<M: InFileSystem> Names for M {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         directory::create(path)
     }
@@ -159,9 +174,5 @@ impl Medium for FileSystem {
 
     fn free_space(&self, path: &Path) -> io::Result<u64> {
         directory::free_space(path)
-    }
-
-    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
-        Box::new(LinuxDisk::moved_by(mover))
     }
 }

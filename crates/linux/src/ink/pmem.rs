@@ -10,7 +10,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::pmem_file::PmemFile;
-use super::{InkFile, Medium, Opened, ReadOnly};
+use super::{InFileSystem, InkFile, Medium, Opened, ReadOnly};
 use crate::directory;
 use crate::disk::LinuxDisk;
 
@@ -35,6 +35,8 @@ impl Pmem {
     }
 }
 
+impl InFileSystem for Pmem {}
+
 impl Medium for Pmem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
         let flags = match mode {
@@ -54,30 +56,6 @@ impl Medium for Pmem {
             OpenMode::Read => Arc::new(ReadOnly(shared)) as Arc<dyn InkFile>,
             _ => shared,
         }))
-    }
-
-    fn create_directory(&self, path: &Path) -> io::Result<()> {
-        directory::create(path)
-    }
-
-    fn write_file(&self, path: &Path, contents: &[u8]) -> io::Result<()> {
-        directory::write_file(path, contents)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        directory::rename(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        directory::remove(path)
-    }
-
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
-        directory::remove_directory(path)
-    }
-
-    fn free_space(&self, path: &Path) -> io::Result<u64> {
-        directory::free_space(path)
     }
 
     fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {

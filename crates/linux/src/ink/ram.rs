@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::ram_disk::free_memory;
 use super::ram_file::RamFile;
-use super::{Medium, Opened, RamDisk, ReadOnly};
+use super::{Medium, Names, Opened, RamDisk, ReadOnly};
 use crate::directory::parent_of;
 
 pub(super) struct Ram {
@@ -79,6 +79,12 @@ impl Medium for Ram {
         }
     }
 
+    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
+        Box::new(RamDisk::new(self, mover))
+    }
+}
+
+impl Names for Ram {
     fn create_directory(&self, path: &Path) -> io::Result<()> {
         let mut here = &mut *self.root();
         for name in names(path) {
@@ -161,10 +167,6 @@ impl Medium for Ram {
     fn free_space(&self, path: &Path) -> io::Result<u64> {
         find_or_root(&mut self.root(), path)?;
         free_memory()
-    }
-
-    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
-        Box::new(RamDisk::new(self, mover))
     }
 }
 

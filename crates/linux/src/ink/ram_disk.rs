@@ -9,7 +9,7 @@ use node::op::{DirectoryEntry, Disk};
 use rustix::io::Errno;
 
 use super::ram::Ram;
-use super::{InkFile, Medium};
+use super::{InkFile, Names};
 use crate::disk::LinuxDisk;
 
 pub(super) struct RamDisk {
