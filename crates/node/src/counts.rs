@@ -19,6 +19,8 @@ pub struct LogCounts {
     pub phase_one_again: u64,
     /// New eras whose term this leader prepared beside the one that went on.
     pub casting_votes: u64,
+    /// How often a step towards the wanted members had to wait because another era was just beginning.
+    pub steps_put_off: u64,
     pub deposed_by_later_term: u64,
     pub deposed_without_quorum: u64,
     pub stepped_down_when_asked: u64,

@@ -72,6 +72,18 @@ impl LogView<'_> {
         }
     }
 
+    /// Who is asked to promise, while this leader's casting vote runs.
+    pub fn asked_at_a_casting_vote(&self) -> Option<&[NodeId]> {
+        self.log.engine.asked_at_a_casting_vote()
+    }
+
+    /// Its casting vote runs, and all that the promise for it left open is proposed.
+    pub fn waits_for_its_casting_vote(&self) -> bool {
+        let permit = self.log.engine.permit();
+        permit.is_some_and(|permit| permit.next == permit.limit)
+            && self.asked_at_a_casting_vote().is_some()
+    }
+
     pub fn is_auxiliary(&self) -> bool {
         self.log.engine.is_auxiliary()
     }

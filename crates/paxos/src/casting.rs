@@ -151,6 +151,14 @@ impl Engine {
         self.evaluate_phase1();
     }
 
+    /// Who is asked to promise, besides this leader itself, while its casting vote runs.
+    pub fn asked_at_a_casting_vote(&self) -> Option<&[NodeId]> {
+        match &self.stage {
+            Stage::Leading(leading) => leading.again.as_ref().and_then(Phase1::asked),
+            _ => None,
+        }
+    }
+
     /// Someone fell silent, or came back: does the split still hold?
     pub(crate) fn check_casting(&mut self) {
         let node = self.config.node;

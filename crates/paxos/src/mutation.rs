@@ -133,7 +133,7 @@ mutations! {
         "At a casting vote nothing is proposed in the next term before the own promise of it is durable."
     FinishesBeyondItsEnd "finishes-beyond-its-end" "paxos::proposer::update_permit"
         "The own promise of a casting vote counts from the end of the permit: nothing is accepted there in the term before."
-    EraSkipped "era-skipped" "paxos::safety::may_choose"
+    EraSkipped "era-skipped" "paxos::safety::may_choose, paxos::proposer::propose"
         "A term chooses slots of its own era and of the next one only."
 
     // Members.

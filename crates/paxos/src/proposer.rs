@@ -224,8 +224,9 @@ impl Engine {
         let anyhow = mutation::is(Mutation::FinishesBeyondItsEnd);
         let left_open = open.is_none_or(|open| slot < open.below || anyhow);
         // Another era while one begins would stall: the term before can choose nothing in it.
-        let begins =
-            self.state.era > leading.term.era || self.state.next < leading.finishing_below();
+        let skips = mutation::is(Mutation::EraSkipped);
+        let begins = self.state.era > leading.term.era && !skips
+            || self.state.next < leading.finishing_below();
         let early = begins && matches!(action, Action::Reconfigure { .. });
         if !leading.is_open() || !leading.plan.is_empty() || !left_open || early {
             return Err(refused);

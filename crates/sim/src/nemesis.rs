@@ -2,6 +2,7 @@
 
 mod depose;
 mod tail;
+mod votes;
 
 use std::collections::BTreeMap;
 
@@ -28,6 +29,7 @@ pub struct Nemesis {
     acts: BTreeMap<Act, u64>,
     /// Which start of the node with the bad disk it was when a bit was turned last.
     flipped_in_start: Option<u64>,
+    watches_votes_until: Time,
     peace: bool,
 }
 
@@ -62,6 +64,7 @@ impl World {
             victims: vec![Time(0); nodes.len()],
             acts: BTreeMap::new(),
             flipped_in_start: None,
+            watches_votes_until: Time(0),
             peace: false,
         }));
         self.clock.after(0, Event::Nemesis);
@@ -206,6 +209,7 @@ impl Nemesis {
             Act::KillAll => return self.kill_all(world, over),
             act if act.is_damage() => return self.damage(world, act, over),
             Act::Depose => return self.depose(world),
+            Act::StretchVote => return self.stretch_votes(world),
             Act::Reset => return self.reset(world),
             Act::JumpClock => {
                 if let Some(&node) = self.random.pick(&self.nodes) {
@@ -270,7 +274,7 @@ impl Nemesis {
                     }
                 });
             }
-            Act::KillAll | Act::Reset | Act::JumpClock | Act::Depose => {}
+            Act::KillAll | Act::Reset | Act::JumpClock | Act::Depose | Act::StretchVote => {}
             Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk => {}
         }
         in_war(world, over, move |world| bring_back(world, victim));

@@ -72,6 +72,12 @@ pub struct Scenario {
     /// So many times somebody changes weights and members; a few nodes have none in the beginning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub member_changes: u64,
+    /// Many of them follow at once upon the one before.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub changes_hurry: bool,
+    /// So many bytes of a log may be under way; 0 is what small nodes have.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub window_bytes: u64,
     /// Nodes of two program versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
@@ -145,6 +151,8 @@ impl Scenario {
             begin_well: false,
             auxiliary: false,
             member_changes: 0,
+            changes_hurry: false,
+            window_bytes: 0,
             upgrade: None,
             harm_us: 10_000_000,
             harm_steps_max: None,
@@ -304,6 +312,7 @@ impl Cluster {
             logs,
             removes: seed % 8 == 2,
             changes: scenario.member_changes,
+            hurries: scenario.changes_hurry,
             rest_us: 1_000..2 * scenario.harm_us / (1 + scenario.member_changes),
             patience_us: 10_000_000,
         };

@@ -83,6 +83,9 @@ pub enum Act {
     /// Whoever leads is killed, held up or cut off from its peers; if the next leader then needs
     /// bytes of it, it dies. Drawn by the workload only.
     Depose,
+    /// While a casting vote runs, those whom it asks have a disk that hangs or are not heard, or the
+    /// leader dies, stands still or has such a disk. Drawn by the workload only.
+    StretchVote,
 }
 
 const ACTS: [Act; 16] = [
@@ -129,6 +132,7 @@ impl Act {
             Act::LoseDisk => "lose-disk",
             Act::FlipBitInTail => "flip-bit-in-tail",
             Act::Depose => "depose",
+            Act::StretchVote => "stretch-vote",
         }
     }
 

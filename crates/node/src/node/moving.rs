@@ -158,12 +158,13 @@ impl Node {
             );
             let action = Action::Reconfigure { from, change };
             let term = log.role();
-            if let (Ok(slot), Role::Leader { term }) =
-                (log.engine.propose(self.env.now, action), term)
-            {
-                step.asked = Some((term, slot));
-                log.drain(&mut self.env);
-                self.dirty.insert(id);
+            match (log.engine.propose(self.env.now, action), term) {
+                (Ok(slot), Role::Leader { term }) => {
+                    step.asked = Some((term, slot));
+                    log.drain(&mut self.env);
+                    self.dirty.insert(id);
+                }
+                _ => log.counts.steps_put_off += 1,
             }
             step.waits_for = "the step is being agreed on".into();
         }

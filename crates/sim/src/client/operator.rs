@@ -15,6 +15,8 @@ pub struct OperatorConfig {
     /// At last a node is taken out for ever.
     pub removes: bool,
     pub changes: u64,
+    /// Many changes follow at once upon the one before.
+    pub hurries: bool,
     pub rest_us: Range<u64>,
     pub patience_us: u64,
 }
@@ -32,6 +34,9 @@ pub struct Changes {
 
 /// Of one node: with three nodes every split of the votes occurs.
 const WEIGHT_MAX: u64 = 3;
+
+/// Between two changes in quick succession.
+const HURRY_US: Range<u64> = 100..20_000;
 
 impl Operator {
     pub fn new(seed: u64, config: OperatorConfig) -> Operator {
@@ -108,6 +113,7 @@ impl Asks for Changes {
     fn rest_us(&self, random: &mut Random, _hinted: bool) -> u64 {
         match self.asked {
             Some(_) => 50_000,
+            None if self.config.hurries && random.coin() => random.within(&HURRY_US),
             None => random.within(&self.config.rest_us),
         }
     }

@@ -119,7 +119,7 @@ impl Nemesis {
     }
 
     /// The index of a node that nothing is wrong with yet, if there may be one more victim.
-    fn spare(&self, node: HostId, now: Time) -> Option<usize> {
+    pub(super) fn spare(&self, node: HostId, now: Time) -> Option<usize> {
         let index = self.nodes.iter().position(|other| *other == node)?;
         let victims = self.victims.iter().filter(|until| **until > now).count();
         (self.victims[index] <= now && victims < self.swarm.victims_max).then_some(index)

@@ -14,10 +14,11 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 48] = [
+const EVENTS: [&str; 50] = [
     "elections",
     "duels",
     "casting-votes",
+    "casting-votes-waited-for",
     "deposed-by-a-later-term",
     "deposed-without-quorum",
     "abdications",
@@ -34,6 +35,7 @@ const EVENTS: [&str; 48] = [
     "streams-closed",
     "takeovers",
     "eras",
+    "steps-put-off",
     "auxiliaries-engaged",
     "auxiliaries-released",
     "trims",
@@ -108,6 +110,11 @@ impl Coverage {
         self.add("downgrades", u64::from(goes_back));
     }
 
+    /// All that may be proposed before a casting vote is over is proposed.
+    pub(super) fn on_casting_vote_waited_for(&mut self) {
+        self.add("casting-votes-waited-for", 1);
+    }
+
     /// What a process counted in its life, at the end of it.
     pub(super) fn take(&mut self, process: &dyn Process) {
         let process: &dyn std::any::Any = process;
@@ -143,6 +150,7 @@ impl Coverage {
         self.add("elections", counts.elections_won);
         self.add("duels", counts.phase_one_again);
         self.add("casting-votes", counts.casting_votes);
+        self.add("steps-put-off", counts.steps_put_off);
         self.add("deposed-by-a-later-term", counts.deposed_by_later_term);
         self.add("deposed-without-quorum", counts.deposed_without_quorum);
         self.add("abdications", counts.stepped_down_when_asked);

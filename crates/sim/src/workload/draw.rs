@@ -97,7 +97,31 @@ pub fn draw(seed: u64) -> Scenario {
             250_000 + 12 * network.latency_us.end + 12 * disk.write_us.end
         }
     };
+    if scenario.member_changes > 0 {
+        disturb_eras(&mut scenario);
+    }
     scenario
+}
+
+/// In half of the seeds in which members change, that is all that matters: changes come in quick
+/// succession, little may be under way, and votes on new eras take longer. What it draws is none of
+/// what other seeds draw.
+fn disturb_eras(scenario: &mut Scenario) {
+    let random = &mut Random::new(scenario.seed ^ 0x0065_7261_7300);
+    if random.coin() {
+        return;
+    }
+    scenario.changes_hurry = true;
+    if random.coin() {
+        scenario.window_bytes = 2048 << random.below(5);
+    }
+    let weight = 1 + random.below(16) as u32;
+    scenario.swarm.acts.push((Act::StretchVote, weight));
+    if random.coin() {
+        scenario.swarm.acts = vec![(Act::StretchVote, 1)];
+        scenario.swarm.rest_us = 100_000..1_000_000;
+        scenario.swarm.victims_max = scenario.swarm.victims_max.max(1);
+    }
 }
 
 /// Which faults may be drawn. The others stay off, whatever a seed draws.
@@ -121,7 +145,7 @@ const RATES: [&str; 8] = [
 #[error("there is no fault {0:?}: say all, none, or some of {names}, separated by commas", names = names().join(", "))]
 pub struct UnknownFault(String);
 
-const ACTS: [Act; 21] = [
+const ACTS: [Act; 22] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::KillAll,
@@ -143,6 +167,7 @@ const ACTS: [Act; 21] = [
     Act::LoseDisk,
     Act::JumpClock,
     Act::Depose,
+    Act::StretchVote,
 ];
 
 /// Every fault that can be named.

@@ -19,6 +19,8 @@
 
 mod coverage;
 mod draw;
+#[cfg(test)]
+mod heartbeat_tests;
 mod nodes;
 pub mod script;
 mod shrink;

@@ -48,6 +48,9 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         limits.scrub_interval = 12_000_000;
         limits.scrub_rate = 5_000_000;
     }
+    if scenario.window_bytes > 0 {
+        limits.unchosen_bytes_max = scenario.window_bytes;
+    }
     let upgrade = scenario.upgrade.as_ref();
     let programs = upgrade.map(|upgrade| {
         limits.version_settle = upgrade.settle_us;

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use node::op::Op;
-use node::{Node, Speaks};
+use node::{LogId, Node, Speaks};
+use paxos::PromisedTerm;
 
 use super::coverage::Coverage;
 use crate::disk::SimDisk;
@@ -19,6 +20,8 @@ pub(super) struct Watcher {
     witness: Witness,
     /// What the nodes that run speak, or spoke last.
     programs: BTreeMap<HostId, Speaks>,
+    /// Casting votes that were waited for, each log's last.
+    waited_for: BTreeMap<LogId, PromisedTerm>,
 }
 
 impl Watcher {
@@ -31,6 +34,7 @@ impl Watcher {
             coverage,
             witness,
             programs: BTreeMap::new(),
+            waited_for: BTreeMap::new(),
         }
     }
 }
@@ -75,6 +79,13 @@ impl Watch for Watcher {
 
     fn after_step(&mut self, host: HostId, world: &World) {
         self.witness.after_step(host, world);
+        let node = world.machine::<Node>(host);
+        let views = node.into_iter().flat_map(Node::log_views);
+        for view in views.filter(|view| view.waits_for_its_casting_vote()) {
+            if self.waited_for.insert(view.id, view.promised) != Some(view.promised) {
+                self.coverage.borrow_mut().on_casting_vote_waited_for();
+            }
+        }
     }
 
     fn when_whole(&mut self, hosts: &[HostId], world: &World) {

@@ -143,12 +143,15 @@ mod breaking {
             }
             let tell = std::io::stderr().is_terminal() || !global.json;
             let mut all = Vec::new();
-            for mutation in mutations {
+            let count = mutations.len();
+            for (number, mutation) in (1..).zip(mutations) {
+                let began = std::time::Instant::now();
                 let row = search.look_for(mutation);
                 let both = self.asserts == Asserts::Both;
                 let off = both.then(|| search.without_asserts(&row));
                 if tell {
-                    eprintln!("{}", progress(&row));
+                    let took = began.elapsed().as_secs_f64();
+                    eprintln!("{number} of {count}, {took:.1} s: {}", progress(&row));
                 }
                 all.push(Found { row, off });
             }
