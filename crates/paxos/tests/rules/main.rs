@@ -1,0 +1,16 @@
+//! One replica against hand-made messages: each rule of the contract as a fact.
+
+#[path = "../solo/mod.rs"]
+mod solo;
+
+mod candidates;
+mod choosing;
+mod handing_over;
+mod impossible_messages;
+mod level;
+mod permits;
+mod phase_one;
+mod promises;
+mod reads;
+mod recovery;
+mod restart;
