@@ -1,0 +1,64 @@
+//! The network: messages are lost, repeated, late and out of order.
+
+use super::*;
+
+impl World {
+    pub fn reachable(&self, from: NodeId, to: NodeId) -> bool {
+        !self.cut.contains(&(from, to))
+    }
+
+    pub fn transmit(&mut self, from: NodeId, to: NodeId, message: Message) {
+        self.messages += 1;
+        if to.0 as usize > self.nodes.len() || !self.reachable(from, to) {
+            return;
+        }
+        if self.rng.one_in(self.faults.drop_one_in) {
+            return;
+        }
+        let copies = if self.rng.one_in(self.faults.twice_one_in) {
+            2
+        } else {
+            1
+        };
+        for _ in 0..copies {
+            let at = self.now + 50 + self.rng.below(self.faults.delay_max);
+            let message = message.clone();
+            self.net.push(Flight {
+                at,
+                from,
+                to,
+                message,
+            });
+        }
+    }
+
+    pub(super) fn replicate(&mut self, from: NodeId, proposal: Proposal) {
+        for to in (1..=self.nodes.len() as u32).map(NodeId) {
+            let engine = self.nodes[self.index(from)].engine.as_ref();
+            if to != from && engine.is_some_and(|engine| engine.wants_proposals(to)) {
+                self.transmit(from, to, Message::Propose(proposal.clone()));
+            }
+        }
+    }
+
+    pub(super) fn deliver(&mut self, flight: Flight) {
+        let at = self.index(flight.to);
+        if self.nodes[at].engine.is_none() {
+            return;
+        }
+        if let Message::Propose(proposal) = &flight.message
+            && let Value::Content { stream, offset } = proposal.value
+        {
+            for slot in proposal.slots.start.0..proposal.slots.end.0 {
+                self.nodes[at].bytes.insert((stream, slot - offset.0));
+            }
+        }
+        self.input(
+            at,
+            Input::Message {
+                from: flight.from,
+                message: flight.message,
+            },
+        );
+    }
+}
