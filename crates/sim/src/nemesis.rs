@@ -1,6 +1,7 @@
 //! Does harm by chance, undoes it, and at last leaves the world in peace.
 
 mod depose;
+mod swap;
 mod tail;
 mod votes;
 
@@ -210,6 +211,7 @@ impl Nemesis {
             act if act.is_damage() => return self.damage(world, act, over),
             Act::Depose => return self.depose(world),
             Act::StretchVote => return self.stretch_votes(world),
+            Act::SwapLeaders => return self.swap_leaders(world),
             Act::Reset => return self.reset(world),
             Act::JumpClock => {
                 if let Some(&node) = self.random.pick(&self.nodes) {
@@ -274,7 +276,8 @@ impl Nemesis {
                     }
                 });
             }
-            Act::KillAll | Act::Reset | Act::JumpClock | Act::Depose | Act::StretchVote => {}
+            Act::KillAll | Act::Reset | Act::JumpClock => {}
+            Act::Depose | Act::StretchVote | Act::SwapLeaders => {}
             Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk => {}
         }
         in_war(world, over, move |world| bring_back(world, victim));

@@ -86,6 +86,9 @@ pub enum Act {
     /// While a casting vote runs, those whom it asks have a disk that hangs or are not heard, or the
     /// leader dies, stands still or has such a disk. Drawn by the workload only.
     StretchVote,
+    /// Whoever leads is cut off from its peers, and heard again when the next leader has done
+    /// something, which then dies. Drawn by the workload only.
+    SwapLeaders,
 }
 
 const ACTS: [Act; 16] = [
@@ -133,6 +136,7 @@ impl Act {
             Act::FlipBitInTail => "flip-bit-in-tail",
             Act::Depose => "depose",
             Act::StretchVote => "stretch-vote",
+            Act::SwapLeaders => "swap-leaders",
         }
     }
 

@@ -126,7 +126,7 @@ impl Nemesis {
     }
 
     /// It is not heard any more, and hears nobody either unless it `hears`.
-    fn silence(
+    pub(super) fn silence(
         &mut self,
         world: &mut World,
         victim: HostId,

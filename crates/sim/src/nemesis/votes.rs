@@ -42,7 +42,7 @@ impl Nemesis {
     }
 
     /// Whether harm may come to a node until then: from now on it is somebody's victim.
-    fn takes(&mut self, node: HostId, now: Time, until: Time) -> bool {
+    pub(super) fn takes(&mut self, node: HostId, now: Time, until: Time) -> bool {
         let spare = self.spare(node, now).is_some();
         if spare {
             self.hold(node, until);

@@ -99,6 +99,8 @@ pub fn draw(seed: u64) -> Scenario {
     };
     if scenario.member_changes > 0 {
         disturb_eras(&mut scenario);
+    } else if !spoiled {
+        swap_leaders(&mut scenario);
     }
     scenario
 }
@@ -124,6 +126,19 @@ fn disturb_eras(scenario: &mut Scenario) {
     }
 }
 
+/// In some seeds nothing happens but that leaders take turns.
+fn swap_leaders(scenario: &mut Scenario) {
+    let random = &mut Random::new(scenario.seed ^ 0x7377_6170_7300);
+    if random.below(8) > 0 {
+        return;
+    }
+    scenario.swarm.acts = vec![(Act::SwapLeaders, 1)];
+    scenario.swarm.rest_us = 300_000..2_000_000;
+    scenario.swarm.victims_max = scenario.swarm.victims_max.max(1);
+    scenario.harm_us = 16_000_000;
+    scenario.begin_well = true;
+}
+
 /// Which faults may be drawn. The others stay off, whatever a seed draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSet(BTreeSet<&'static str>);
@@ -145,7 +160,7 @@ const RATES: [&str; 8] = [
 #[error("there is no fault {0:?}: say all, none, or some of {names}, separated by commas", names = names().join(", "))]
 pub struct UnknownFault(String);
 
-const ACTS: [Act; 22] = [
+const ACTS: [Act; 23] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::KillAll,
@@ -168,6 +183,7 @@ const ACTS: [Act; 22] = [
     Act::JumpClock,
     Act::Depose,
     Act::StretchVote,
+    Act::SwapLeaders,
 ];
 
 /// Every fault that can be named.
