@@ -8,6 +8,7 @@ use crate::arguments::Global;
 /// Measure appends, reads, failovers, restarts, many logs, rivals and the machine
 #[derive(Debug, Args)]
 #[command(after_help = bench::HELP)]
+#[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     bench: bench::Arguments,

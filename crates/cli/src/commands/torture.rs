@@ -8,6 +8,7 @@ use crate::arguments::Global;
 /// Torture a local cluster for minutes or hours, and prove that nothing was lost
 #[derive(Debug, Args)]
 #[command(after_help = torture::HELP)]
+#[group(skip)]
 pub struct Arguments {
     #[command(flatten)]
     torture: torture::Arguments,
