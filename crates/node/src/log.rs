@@ -669,6 +669,7 @@ impl Log {
         self.trim_what_was_held_back();
         self.pump_trims(env);
         self.pump_moves(env);
+        self.make_room(env);
         self.ingest(env);
         self.replicate(env);
         self.acknowledge(env);

@@ -194,6 +194,14 @@ impl Log {
                 _ => {}
             }
         }
+    }
+
+    /// Before new proposals are refused for want of memory: a share may have become smaller while nothing
+    /// happened here, and then nothing else would come to make room.
+    pub(crate) fn make_room(&mut self, env: &Env) {
+        if !self.is_leading() {
+            return;
+        }
         let sent_to_all = self
             .followers
             .iter()
@@ -202,7 +210,7 @@ impl Log {
             .min()
             .unwrap_or(u64::MAX);
         self.ring.evict(
-            first_unchosen,
+            self.engine.first_unchosen(),
             env.share.ring_bytes,
             sent_to_all,
             env.share.tail_bytes,
