@@ -1,7 +1,7 @@
 //! One connection: what it still has to receive and to send, and how far it got.
 
 use std::collections::VecDeque;
-use std::io::{self, IoSlice};
+use std::io;
 use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
@@ -10,14 +10,15 @@ use std::sync::Arc;
 use node::buffer::{Buffer, Slice};
 use node::op::{Completion, ConnId, Received, Time};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, recv, sendmsg, shutdown};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
 
 use crate::epoll::{Epoll, EventFlags, Source};
+use crate::landing;
 
 mod on_ring;
 mod sending;
 
-use sending::{Sending, gather};
+use sending::{Sending, send_next};
 
 /// UIO_MAXIOV: the most slices one sendmsg or pwritev takes.
 pub(crate) const SLICES_MAX: usize = 1024;
@@ -281,22 +282,9 @@ impl Connection {
             if left == 0 {
                 return true;
             }
-            let (slices, length) = gather(&self.sends, left, |slice, range| {
-                IoSlice::new(&slice[range])
-            });
-            let sent = if length == 0 {
-                Ok(0)
-            } else {
-                sendmsg(
-                    socket,
-                    &slices,
-                    &mut SendAncillaryBuffer::default(),
-                    SendFlags::NOSIGNAL | SendFlags::DONTWAIT,
-                )
-            };
+            let (length, sent) = send_next(socket, &self.sends, left);
             match sent {
                 Ok(count) => {
-                    drop(slices);
                     left -= count;
                     self.moved = true;
                     self.writable = count == length;
@@ -392,11 +380,21 @@ impl Connection {
             }
             let rest = receiving.rest();
             let wanted = rest.len().min(left);
-            let into = &mut receiving.buffer[rest.start..rest.start + wanted];
-            match recv(socket, into, RecvFlags::DONTWAIT) {
-                Ok((_, count)) => {
+            let range = rest.start..rest.start + wanted;
+            // By way of a pipe, whose places may be filled before its bytes are: the socket may have
+            // more then.
+            let (received, all) = match landing::receiving_region(&mut receiving.buffer) {
+                Some(region) => (region.receive(socket, range), 1),
+                None => {
+                    let into = receiving.buffer.part_mut(range);
+                    let received = recv(socket, into, RecvFlags::DONTWAIT);
+                    (received.map(|(_, count)| count), wanted)
+                }
+            };
+            match received {
+                Ok(count) => {
                     left -= count;
-                    self.readable = count == wanted || self.hung_up;
+                    self.readable = count >= all || self.hung_up;
                     self.on_received(count, completions);
                 }
                 Err(Errno::AGAIN) => self.readable = false,

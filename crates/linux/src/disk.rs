@@ -5,13 +5,16 @@ use std::io::{self, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::SystemTime;
 
+use node::landing::Landing;
 use node::op::{COPY_BYTES, DirectoryEntry, Disk};
 use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::ink::pmem_write_path;
+use crate::landing::Landings;
 use crate::{directory, disk_file};
 
 #[derive(Debug, Default)]
@@ -22,6 +25,8 @@ pub struct LinuxDisk {
     mover: Option<String>,
     /// Files are written as memory.
     mapped: bool,
+    /// Files are written through the page cache, and filled by sockets.
+    landing: Option<Arc<Landings>>,
 }
 
 impl LinuxDisk {
@@ -33,6 +38,14 @@ impl LinuxDisk {
     pub(crate) fn in_memory(mover: &str) -> LinuxDisk {
         LinuxDisk {
             mapped: true,
+            ..LinuxDisk::moved_by(mover)
+        }
+    }
+
+    /// As `moved_by`, for files that sockets fill.
+    pub(crate) fn with_landing(mover: &str, landing: Arc<Landings>) -> LinuxDisk {
+        LinuxDisk {
+            landing: Some(landing),
             ..LinuxDisk::moved_by(mover)
         }
     }
@@ -152,13 +165,19 @@ impl Disk for LinuxDisk {
     }
 
     fn write_path(&mut self, directory: &Path) -> String {
-        let path = match self.mapped {
-            true => pmem_write_path(directory),
-            false => disk_file::write_path(directory),
+        let path = match (&self.landing, self.mapped) {
+            (Some(_), _) => "page cache".to_string(),
+            (None, true) => pmem_write_path(directory),
+            (None, false) => disk_file::write_path(directory),
         };
         match &self.mover {
             Some(mover) => format!("{mover}, {path}"),
             None => path,
         }
+    }
+
+    fn landing(&self) -> Option<Arc<dyn Landing>> {
+        let landing = self.landing.clone()?;
+        Some(landing)
     }
 }

@@ -16,6 +16,7 @@ use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 use crate::directory;
 use crate::ink::InkFile;
 
+#[derive(Debug)]
 pub(crate) struct DiskFile {
     file: OwnedFd,
     /// Set while O_DIRECT is. Only one thread changes it: the file's writer, or, of a file that is

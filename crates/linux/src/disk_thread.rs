@@ -19,6 +19,7 @@ use crate::connection::SLICES_MAX;
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
 use crate::ink::InkFile;
+use crate::landing::{self, PagedFile};
 use crate::network::copy_of;
 
 /// A queue that one thread serves. Dropping the owner lets the thread finish what is queued.
@@ -31,6 +32,8 @@ pub(crate) struct WriteTask<F: ?Sized> {
     pub token: Token,
     pub id: FileId,
     pub file: Arc<F>,
+    /// The same file, if sockets fill it.
+    pub paged: Option<Arc<PagedFile>>,
     pub offset: u64,
     pub slices: Vec<Slice>,
 }
@@ -171,6 +174,9 @@ impl WriterThread {
             first.file.fail(&error);
             return Err(error);
         }
+        if let Some(file) = &first.paged {
+            return write_paged(file, batch);
+        }
         let mut slices = Vec::with_capacity(batch.iter().map(|task| task.slices.len()).sum());
         for task in batch {
             slices.extend(task.slices.iter().map(|slice| IoSlice::new(slice)));
@@ -185,6 +191,32 @@ impl WriterThread {
         }
         Ok(())
     }
+}
+
+/// What the file does not have yet, in pieces, and all of it durable.
+fn write_paged<F: ?Sized>(file: &PagedFile, batch: &[WriteTask<F>]) -> io::Result<()> {
+    let mut pieces: Vec<(u64, Vec<IoSlice<'_>>)> = Vec::new();
+    let mut piece_end = None;
+    let mut end = 0;
+    for task in batch {
+        let mut offset = task.offset;
+        for slice in &task.slices {
+            for range in landing::unwritten(slice, task.id, offset) {
+                let at = offset + range.start as u64;
+                let bytes = IoSlice::new(&slice[range.clone()]);
+                match pieces.last_mut() {
+                    Some((_, slices)) if piece_end == Some(at) && slices.len() < SLICES_MAX => {
+                        slices.push(bytes);
+                    }
+                    _ => pieces.push((at, vec![bytes])),
+                }
+                piece_end = Some(offset + range.end as u64);
+            }
+            offset += slice.len() as u64;
+        }
+        end = end.max(offset);
+    }
+    file.write_pieces(&mut pieces, end)
 }
 
 /// The oldest write and those that continue it, oldest first. Writes of other files stay; a write of
@@ -270,6 +302,7 @@ mod tests {
             token: Token(block),
             id: FileId(id),
             file: file.clone(),
+            paged: None,
             offset: block * BLOCK as u64,
             slices: vec![
                 node::buffer::Buffer::new(blocks * BLOCK)

@@ -18,6 +18,8 @@ use crate::disk_thread::{Worker, WriteTask, Writer};
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
 use crate::ink::{Ink, Medium, Opened};
+use crate::landing::{self, Landings, Paged};
+use crate::mover::Mover;
 use crate::network::copy_of;
 use crate::tag::Tag;
 
@@ -30,6 +32,8 @@ pub(crate) struct Files {
     /// None if the ring does all.
     threads: Vec<Writer>,
     medium: Arc<dyn Medium>,
+    /// Those that sockets can fill.
+    landings: Option<Arc<Landings>>,
     reader: Worker,
     chores: Worker,
     /// Freeing the blocks of many large files takes long, and nothing may wait for it.
@@ -64,12 +68,21 @@ impl Files {
             Some(_) => Vec::new(),
             None => start_writers(config, &inbox)?,
         };
+        let (medium, landings) = match config.mover {
+            Mover::Splice => {
+                let paged = Paged::new()?;
+                let landings = paged.landings();
+                (Arc::new(paged) as Arc<dyn Medium>, Some(landings))
+            }
+            _ => (config.ink.medium(), None),
+        };
         Ok(Files {
             open: HashMap::new(),
             assigned: 0,
             ring,
             threads,
-            medium: config.ink.medium(),
+            medium,
+            landings,
             reader: Worker::start("disk-read".to_string(), inbox.clone())?,
             chores: Worker::start("disk-names".to_string(), inbox.clone())?,
             removals: Worker::start("disk-remove".to_string(), inbox)?,
@@ -119,6 +132,9 @@ impl Files {
         };
         match result {
             Ok(opened) => {
+                if let (Opened::Paged(paged), Some(landings)) = (&opened, &self.landings) {
+                    landings.add(file, paged.clone());
+                }
                 completions.push(done(token, Ok(())));
                 let before = std::mem::replace(&mut entry.state, State::Open(opened));
                 if let State::Opening(parked) = before {
@@ -196,6 +212,7 @@ impl Files {
                     token,
                     id,
                     file: file.clone(),
+                    paged: None,
                     offset,
                     slices,
                 }),
@@ -203,6 +220,7 @@ impl Files {
                     token,
                     id,
                     file: opened.file(),
+                    paged: opened.paged(),
                     offset,
                     slices,
                 }),
@@ -210,7 +228,10 @@ impl Files {
             Parked::Read(token, offset, mut buffer, range) => {
                 let file = file.file();
                 self.reader.put(move || {
-                    let result = file.read(offset, &mut buffer[range.clone()]);
+                    let result = match landing::receiving_region(&mut buffer) {
+                        Some(region) => region.load(range.clone()).map(|()| range.len()),
+                        None => file.read(offset, &mut buffer[range.clone()]),
+                    };
                     let completion = Completion::Read {
                         token,
                         buffer,
@@ -286,8 +307,14 @@ impl Files {
             return;
         };
         let entry = self.open.remove(&file);
+        if let Some(landings) = &self.landings {
+            landings.remove(file);
+        }
         // Not here: closing the last descriptor of a removed file frees its blocks.
         self.chores.put(move || {
+            if let Some(State::Open(Opened::Paged(file))) = entry.as_ref().map(|e| &e.state) {
+                file.finish();
+            }
             drop(entry);
             Reply::Completed(done(token, Ok(())))
         });

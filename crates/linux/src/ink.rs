@@ -18,6 +18,7 @@ use rustix::io::Errno;
 use crate::directory;
 use crate::disk::LinuxDisk;
 use crate::disk_file::DiskFile;
+use crate::landing::PagedFile;
 
 mod pmem;
 mod pmem_file;
@@ -94,7 +95,7 @@ pub(crate) trait Names {
 }
 
 /// A medium whose names are those of a file system.
-trait InFileSystem {}
+pub(crate) trait InFileSystem {}
 
 /// An open file.
 pub(crate) trait InkFile: Send + Sync {
@@ -110,6 +111,8 @@ pub(crate) trait InkFile: Send + Sync {
 pub(crate) enum Opened {
     /// What a ring can write by itself.
     Disk(Arc<DiskFile>),
+    /// What sockets can fill.
+    Paged(Arc<PagedFile>),
     Other(Arc<dyn InkFile>),
 }
 
@@ -117,7 +120,17 @@ impl Opened {
     pub fn file(&self) -> Arc<dyn InkFile> {
         match self {
             Opened::Disk(file) => file.clone(),
+            Opened::Paged(file) => file.clone(),
             Opened::Other(file) => file.clone(),
+        }
+    }
+}
+
+impl Opened {
+    pub fn paged(&self) -> Option<Arc<PagedFile>> {
+        match self {
+            Opened::Paged(file) => Some(file.clone()),
+            Opened::Disk(_) | Opened::Other(_) => None,
         }
     }
 }

@@ -83,7 +83,7 @@ impl Kernel {
         })
     }
 
-    /// "direct" or "uring"; where auto could not have the best, "direct: <why>".
+    /// "direct", "splice" or "uring"; where auto could not have the best, "direct: <why>".
     pub fn mover(&self) -> &str {
         &self.mover
     }

@@ -41,6 +41,7 @@
 
 mod config;
 mod kernel;
+mod landing;
 mod mover;
 mod tag;
 

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use uring::Ring;
 
 use crate::config::KernelConfig;
+use crate::ink::Ink;
 use crate::tag::Tag;
 
 /// docs/decisions/0019-movers-and-inks.md says which is the best where.
@@ -17,17 +18,20 @@ pub enum Mover {
     /// Calls on sockets when epoll says so, and threads that wait for the disk.
     #[default]
     Direct,
+    /// As direct; but what sockets send goes into files, and out of them, by reference.
+    Splice,
     /// Sockets and durable writes by io_uring.
     Uring,
 }
 
 impl Mover {
-    pub const ALL: [Mover; 3] = [Mover::Auto, Mover::Direct, Mover::Uring];
+    pub const ALL: [Mover; 4] = [Mover::Auto, Mover::Direct, Mover::Splice, Mover::Uring];
 
     pub fn name(self) -> &'static str {
         match self {
             Mover::Auto => "auto",
             Mover::Direct => "direct",
+            Mover::Splice => "splice",
             Mover::Uring => "uring",
         }
     }
@@ -44,14 +48,25 @@ impl FromStr for Mover {
 
     fn from_str(text: &str) -> Result<Mover, String> {
         let found = Mover::ALL.into_iter().find(|mover| mover.name() == text);
-        found.ok_or_else(|| format!("{text:?} is no mover: choose auto, direct or uring"))
+        found.ok_or_else(|| format!("{text:?} is no mover: choose auto, direct, splice or uring"))
     }
 }
 
 /// The ring if there is to be one, and for people what was chosen, and why.
 pub(crate) fn choose(config: &KernelConfig) -> io::Result<(Option<Ring<Tag>>, String)> {
-    if config.mover == Mover::Direct {
-        return Ok((None, Mover::Direct.to_string()));
+    match config.mover {
+        Mover::Direct => return Ok((None, Mover::Direct.to_string())),
+        Mover::Splice if config.ink == Ink::Disk => return Ok((None, Mover::Splice.to_string())),
+        Mover::Splice => {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!(
+                    "the splice mover needs files in a page cache, and --ink {} has none; choose --ink disk, or --mover direct",
+                    config.ink
+                ),
+            ));
+        }
+        Mover::Auto | Mover::Uring => {}
     }
     let made = match config.faults.refuse_uring {
         true => Err(io::Error::new(

@@ -4,20 +4,30 @@
 //! is unique and writable; [`Buffer::freeze`] turns it into [`Shared`], of which cheap [`Slice`]s
 //! go to the disk and to each socket. When the last one is dropped, wherever that is, the memory
 //! returns to its [`Pool`], already touched.
+//!
+//! A kernel may also give a buffer that is a part of a file ([`crate::landing`]).
 
+use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex};
 
+use crate::landing::{Landed, Place};
 use crate::op::BLOCK;
 
 /// Page-aligned memory of a fixed size, zeroed when first allocated.
 pub struct Buffer {
-    /// Longer than `length` by one block, so that an aligned start exists.
-    memory: Vec<u8>,
+    memory: Memory,
     start: usize,
     length: usize,
     home: Option<Arc<Shelf>>,
+}
+
+enum Memory {
+    /// Longer than `length` by one block, so that an aligned start exists.
+    Heap(Vec<u8>),
+    /// From its start to its end.
+    File(Box<dyn Landed>),
 }
 
 type Shelf = Mutex<Vec<Vec<u8>>>;
@@ -77,10 +87,50 @@ impl Buffer {
             "an aligned start lies within one block"
         );
         Buffer {
-            memory,
+            memory: Memory::Heap(memory),
             start,
             length,
             home: None,
+        }
+    }
+
+    /// A part of a file.
+    pub fn landed(memory: Box<dyn Landed>) -> Buffer {
+        Buffer {
+            start: 0,
+            length: memory.bytes().len(),
+            memory: Memory::File(memory),
+            home: None,
+        }
+    }
+
+    /// Whether it is, or was, a part of a file.
+    pub fn is_landed(&self) -> bool {
+        matches!(self.memory, Memory::File(_))
+    }
+
+    /// Where what it receives stands in a file.
+    pub fn place(&self) -> Option<Place> {
+        match &self.memory {
+            Memory::Heap(_) => None,
+            Memory::File(memory) => memory.place(),
+        }
+    }
+
+    /// For the kernel that made it.
+    pub fn kernels_mut(&mut self) -> Option<&mut dyn Any> {
+        match &mut self.memory {
+            Memory::Heap(_) => None,
+            Memory::File(memory) => Some(&mut **memory),
+        }
+    }
+
+    /// A part of it, to be changed. Of a part of a file less is written again than if all of it was
+    /// open to change.
+    pub fn part_mut(&mut self, range: Range<usize>) -> &mut [u8] {
+        match &mut self.memory {
+            Memory::Heap(memory) => &mut memory[self.start..self.start + self.length][range],
+            Memory::File(memory) => memory.bytes_mut(range),
         }
     }
 
@@ -99,22 +149,27 @@ impl Buffer {
 impl Deref for Buffer {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        &self.memory[self.start..self.start + self.length]
+        match &self.memory {
+            Memory::Heap(memory) => &memory[self.start..self.start + self.length],
+            Memory::File(memory) => memory.bytes(),
+        }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [u8] {
-        &mut self.memory[self.start..self.start + self.length]
+        self.part_mut(0..self.length)
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let Some(home) = self.home.take() else { return };
+        let (Some(home), Memory::Heap(memory)) = (self.home.take(), &mut self.memory) else {
+            return;
+        };
         let mut shelf = home.lock().unwrap_or_else(|e| e.into_inner());
         if shelf.len() < shelf.capacity() {
-            shelf.push(std::mem::take(&mut self.memory));
+            shelf.push(std::mem::take(memory));
         }
     }
 }
@@ -141,7 +196,7 @@ impl Slice {
     /// A slice of its own small buffer: for lines and frame headers.
     pub fn copied_from(bytes: &[u8]) -> Slice {
         let buffer = Buffer {
-            memory: bytes.to_vec(),
+            memory: Memory::Heap(bytes.to_vec()),
             start: 0,
             length: bytes.len(),
             home: None,
@@ -149,9 +204,20 @@ impl Slice {
         buffer.freeze().slice(0..bytes.len())
     }
 
-    /// How much memory this slice keeps from being reused.
+    /// How much memory this slice keeps from being reused. Of a file's the page cache has the rest.
     pub fn pinned_bytes(&self) -> usize {
-        self.buffer.0.memory.len()
+        match &self.buffer.0.memory {
+            Memory::Heap(memory) => memory.len(),
+            Memory::File(_) => self.len(),
+        }
+    }
+
+    /// For the kernel that made its buffer, and where in the buffer it begins.
+    pub fn kernels(&self) -> Option<(&dyn Any, usize)> {
+        match &self.buffer.0.memory {
+            Memory::Heap(_) => None,
+            Memory::File(memory) => Some((&**memory, self.start)),
+        }
     }
 
     /// That part of it.

@@ -2,6 +2,7 @@
 //! addresses, and where each connection belongs.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 
@@ -9,6 +10,7 @@ use crate::buffer::{Buffer, Pool, Slice};
 use crate::config::{Limits, Standing};
 use crate::format::frame::FetchBytes;
 use crate::format::{BATCH_BUFFER, Frame};
+use crate::landing::Landing;
 use crate::line::{Refusal, Request};
 use crate::node::memory::Share;
 use crate::op::{ConnId, Op};
@@ -104,6 +106,8 @@ pub struct Env {
     pub reads_in_flight: usize,
     pub calendar: Calendar,
     pub speaks: Speaks,
+    /// Bytes may be received into files.
+    pub landing: Option<Arc<dyn Landing>>,
     /// What this node's disk is written in: its manifest says so, durably.
     pub disk_version: u8,
     /// What logs are written in: the cluster agreed on it, as far as this node knows.
@@ -147,6 +151,7 @@ impl Env {
             reads_in_flight: 0,
             calendar: Calendar::default(),
             speaks: Speaks::THIS,
+            landing: None,
             disk_version: version::FIRST,
             version: version::FIRST,
             next_conn: 2,

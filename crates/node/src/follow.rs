@@ -87,7 +87,8 @@ impl Log {
                 if length == 0 {
                     self.on_data(env, conn, header, None);
                 } else {
-                    let batch = batch_for(env, length);
+                    let landed = self.store.land(length);
+                    let batch = landed.unwrap_or_else(|| batch_for(env, length));
                     env.receive(conn, batch, RECORD_HEADER..RECORD_HEADER + length, true);
                     if let Some(source) = self.sources.get_mut(&conn) {
                         source.state = State::Payload(header);

@@ -195,7 +195,7 @@ impl Log {
             let Some(mut buffer) = writer.fill.take() else {
                 return;
             };
-            if count <= SMALL_BATCH {
+            if count <= SMALL_BATCH && !buffer.is_landed() {
                 let small = batch_of(env, &buffer[RECORD_HEADER..RECORD_HEADER + count]);
                 writer.fill = Some(std::mem::replace(&mut buffer, small));
             }
@@ -270,7 +270,19 @@ impl Log {
         if disk_busy && (1..LARGE_BATCH).contains(&writer.last_batch) {
             return;
         }
-        let buffer = writer.fill.take().unwrap_or_else(|| env.batches.take());
+        // Nothing is in it. A part of a file that was given up is of no use.
+        let kept = writer
+            .fill
+            .take()
+            .filter(|buffer| match buffer.is_landed() {
+                true => buffer.place().is_some(),
+                false => true,
+            });
+        let landed = match &kept {
+            Some(kept) if kept.is_landed() => None,
+            _ => self.store.land(writer.last_batch),
+        };
+        let buffer = landed.or(kept).unwrap_or_else(|| env.batches.take());
         writer.receiving = true;
         // A batch must fit into the window of what may be unchosen.
         let range = RECORD_HEADER..RECORD_HEADER + batch_bytes_max(env);

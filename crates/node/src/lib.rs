@@ -19,6 +19,7 @@ pub mod config;
 mod env;
 pub mod format;
 mod ids;
+pub mod landing;
 pub mod op;
 pub mod store;
 

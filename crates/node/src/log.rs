@@ -786,10 +786,11 @@ impl Log {
     ) {
         self.last_read += 1;
         let number = self.last_read;
+        let to_send = matches!(ticket, Ticket::Reader(_) | Ticket::Feeder(_));
         self.reads
             .insert(number, (ticket, Wanted::new(stream, position)));
-        self.store
-            .read(number, stream, StreamPosition(position), buffer);
+        let position = StreamPosition(position);
+        self.store.read(number, stream, position, buffer, to_send);
     }
 
     /// Hands over if we lead and can, so that a stopping node costs its clients no timeout.

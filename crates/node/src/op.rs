@@ -15,8 +15,10 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use crate::buffer::{Buffer, Slice};
+use crate::landing::Landing;
 
 /// A moment of a monotonic clock, in microseconds.
 pub use paxos::Time;
@@ -229,6 +231,10 @@ pub trait Disk {
     fn random(&mut self) -> io::Result<[u8; 16]>;
     /// "O_DIRECT" or "buffered: <why>", for status.
     fn write_path(&mut self, directory: &Path) -> String;
+    /// Of the kernel that will run the node, if bytes may be received into files.
+    fn landing(&self) -> Option<Arc<dyn Landing>> {
+        None
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

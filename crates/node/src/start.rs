@@ -88,6 +88,7 @@ impl Node {
         env.now = now;
         env.standing = config.standing.clone();
         env.speaks = config.speaks;
+        env.landing = disk.landing();
         env.disk_version = manifest.version;
         env.version = config.speaks.oldest();
         env.calendar = Calendar::new(disk.wall_clock(), now);
@@ -170,6 +171,7 @@ fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
         calendar: env.calendar,
         version: env.disk_version,
         speaks: env.speaks,
+        landing: env.landing.clone(),
     }
 }
 

@@ -174,6 +174,7 @@ fn a_corrupt_record_leaves_the_holdings_for_good() {
         stream,
         StreamPosition(range.start),
         Buffer::new(BATCH_BUFFER),
+        false,
     );
     settle(&mut store, &mut kernel, Time(0));
     let mut lost = Vec::new();

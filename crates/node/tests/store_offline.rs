@@ -594,7 +594,7 @@ fn many_segments_are_read_with_few_files_and_indexes() {
         for _ in 0..random.below(40) {
             let position = random.below(8_000_000);
             let buffer = Buffer::new(BATCH_BUFFER);
-            store.read(position, stream(1), StreamPosition(position), buffer);
+            store.read(position, stream(1), StreamPosition(position), buffer, false);
             asked += 1;
         }
         while let Some(op) = store.poll_op() {

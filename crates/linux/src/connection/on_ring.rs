@@ -10,18 +10,18 @@ use node::op::Completion;
 use rustix::io::Errno;
 use uring::{Finished, Id, Request, Ring};
 
-use super::{After, Connection, Phase, Receiving, closed_here, gather};
+use super::{After, Connection, Phase, Receiving, closed_here, sending};
 use crate::tag::Tag;
 
 /// What the ring has.
 #[derive(Default)]
 pub(super) struct Flights {
-    receive: Option<(Id, Landing)>,
+    receive: Option<(Id, Awaited)>,
     send: Option<Id>,
 }
 
 /// A receive without its buffer.
-struct Landing {
+struct Awaited {
     range: std::ops::Range<usize>,
     count: usize,
     whole: bool,
@@ -104,7 +104,9 @@ impl Connection {
         completions: &mut Vec<Completion>,
     ) {
         while self.flights.send.is_none() && self.has_bytes_to_send(completions) {
-            let (slices, length) = gather(&self.sends, bytes_max, node::buffer::Slice::within);
+            let (slices, length) = sending::gather(&self.sends, bytes_max, |slice, range| {
+                Some(slice.within(range))
+            });
             let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
                 return;
             };
@@ -140,7 +142,7 @@ impl Connection {
             range: rest.start..rest.end.min(rest.start + bytes_max),
             whole: receiving.whole,
         };
-        let landing = Landing {
+        let landing = Awaited {
             range: receiving.range,
             count: receiving.count,
             whole: receiving.whole,

@@ -1,11 +1,16 @@
 //! What is queued to be sent, and which bytes go out in one call.
 
 use std::collections::VecDeque;
+use std::io::IoSlice;
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 
 use node::buffer::Slice;
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
 use super::SLICES_MAX;
+use crate::landing::{self, Region};
 
 pub(super) enum Sending {
     /// Everything before byte `offset` of slice `first` is with the kernel.
@@ -17,11 +22,53 @@ pub(super) enum Sending {
     Shutdown,
 }
 
-/// The unsent bytes of the queue up to `bytes_max` and up to the next shutdown, and their number.
+/// Sends what is next in the queue, at most `bytes_max`; returns how much that was to be.
+pub(super) fn send_next(
+    socket: &OwnedFd,
+    sends: &VecDeque<Sending>,
+    bytes_max: usize,
+) -> (usize, Result<usize, Errno>) {
+    // What is in a file goes out in a call of its own, and follows at once.
+    let mut in_file = None;
+    let (slices, length) = gather(sends, bytes_max, |slice, range| {
+        in_file = region_in_file(slice, &range);
+        in_file.is_none().then(|| IoSlice::new(&slice[range]))
+    });
+    let mut flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    match in_file {
+        Some((region, range)) if slices.is_empty() => {
+            return (range.len(), region.send(socket, range));
+        }
+        Some(_) => flags |= SendFlags::MORE,
+        None if slices.is_empty() => return (0, Ok(0)),
+        None => {}
+    }
+    let sent = sendmsg(socket, &slices, &mut SendAncillaryBuffer::default(), flags);
+    (length, sent)
+}
+
+/// Less than that is sent from memory.
+const IN_FILE_MIN: usize = 4096;
+
+/// The part of a file that these bytes are, and which of its bytes.
+fn region_in_file<'a>(
+    slice: &'a Slice,
+    range: &Range<usize>,
+) -> Option<(&'a Region, Range<usize>)> {
+    if range.len() < IN_FILE_MIN {
+        return None;
+    }
+    let (region, start) = landing::region_of(slice)?;
+    region.stands_at()?;
+    Some((region, start + range.start..start + range.end))
+}
+
+/// The unsent bytes of the queue up to `bytes_max`, up to the next shutdown and as long as `part` takes
+/// them, and their number.
 pub(super) fn gather<'a, T>(
     sends: &'a VecDeque<Sending>,
     bytes_max: usize,
-    part: impl Fn(&'a Slice, Range<usize>) -> T,
+    mut part: impl FnMut(&'a Slice, Range<usize>) -> Option<T>,
 ) -> (Vec<T>, usize) {
     let mut gathered = Vec::with_capacity(16);
     let mut length = 0;
@@ -38,7 +85,10 @@ pub(super) fn gather<'a, T>(
         for slice in &slices[*first..] {
             let end = slice.len().min(skip + bytes_max - length);
             if skip < end {
-                gathered.push(part(slice, skip..end));
+                let Some(part) = part(slice, skip..end) else {
+                    return (gathered, length);
+                };
+                gathered.push(part);
                 length += end - skip;
             }
             skip = 0;
@@ -71,7 +121,7 @@ mod tests {
     }
 
     fn parts(sends: &VecDeque<Sending>, bytes_max: usize) -> (Vec<Range<usize>>, usize) {
-        gather(sends, bytes_max, |_, range| range)
+        gather(sends, bytes_max, |_, range| Some(range))
     }
 
     #[test]

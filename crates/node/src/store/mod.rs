@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use paxos::{Checkpoint, Digest, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Term};
 use paxos::{Time, Value};
@@ -51,6 +52,7 @@ pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ve
 use crate::buffer::{Buffer, Pool};
 use crate::format::segment::Birth;
 use crate::health::Histogram;
+use crate::landing::Landing;
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};
@@ -73,6 +75,8 @@ pub struct StoreConfig {
     /// Of the segments to come ([`Store::write_in`]).
     pub version: u8,
     pub speaks: Speaks,
+    /// Bytes may be received into segments.
+    pub landing: Option<Arc<dyn Landing>>,
 }
 
 impl StoreConfig {
@@ -89,6 +93,7 @@ impl StoreConfig {
             calendar: Calendar::default(),
             version: version::FIRST,
             speaks: Speaks::THIS,
+            landing: None,
         }
     }
 }

@@ -46,6 +46,8 @@ struct Job {
     position: u64,
     /// With the kernel while `step` is `Reading`.
     buffer: Option<Buffer>,
+    /// The bytes are to be sent, and need not be in memory for that.
+    to_send: bool,
     /// Segments above were searched.
     search_from: u64,
     step: Step,
@@ -122,7 +124,8 @@ impl Reader {
 
 impl Store {
     /// Reads durable bytes of the stream from the position on: as many as its record holds.
-    /// Answered by [`StoreEvent::Read`].
+    /// Answered by [`StoreEvent::Read`]. Bytes `to_send` may come in another buffer, which is a part
+    /// of the file; from the device itself they come otherwise.
     ///
     /// Shape:  record in a segment -> `buffer`, as long as a batch's.
     /// Units:  the result's payload is at least one byte.
@@ -134,6 +137,7 @@ impl Store {
         stream: StreamName,
         position: StreamPosition,
         buffer: Buffer,
+        to_send: bool,
     ) {
         self.reader.next_job += 1;
         let id = self.reader.next_job;
@@ -142,6 +146,7 @@ impl Store {
             stream,
             position: position.0,
             buffer: Some(buffer),
+            to_send,
             search_from: u64::MAX,
             step: Step::Queued,
         };
@@ -232,12 +237,18 @@ impl Store {
             return;
         };
         let length = reading.place.length() as usize;
+        let offset = reading.place.offset();
+        if job.to_send
+            && let Some(landing) = &self.config.landing
+            && let Some(view) = landing.view(crate::landing::Place { file, offset }, length)
+        {
+            job.buffer = Some(view);
+        }
         let Some(buffer) = job.buffer.take_if(|buffer| buffer.len() >= length) else {
             self.stop_using(reading.segment);
             let short = io::Error::new(io::ErrorKind::InvalidInput, "the buffer is too short");
             return self.answer(id, Err(short.into()));
         };
-        let offset = reading.place.offset();
         job.step = Step::Reading(reading);
         let token = self.token(Awaiting::Record { job: id });
         self.ops.push_back(Op::Read {

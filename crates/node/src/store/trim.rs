@@ -182,7 +182,9 @@ impl Store {
 
     /// A file much smaller than the next segment would grow as a new one does.
     fn is_wanted(&self, spare: &Spare) -> bool {
-        if self.trimmer.keeps_no_spares {
+        // ‡ Sockets may still have what was received into a file, by reference: written again, it would
+        // be sent with the new contents.
+        if self.trimmer.keeps_no_spares || self.config.landing.is_some() {
             return false;
         }
         let last = self.segments.last_key_value();

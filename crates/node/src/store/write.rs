@@ -1,5 +1,6 @@
 //! Appending: records become writes, writes become durable, in order.
 
+mod landing;
 mod roll;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -50,6 +51,7 @@ pub(super) struct Writer {
     new_files: BTreeMap<u64, NewFile>,
     /// Facts about bytes, waiting for their record to be durable.
     undurable: VecDeque<Undurable>,
+    reserved: Option<landing::Reserved>,
     /// Lost ranges met before the first roll.
     lost_early: Vec<(StreamName, Range<u64>)>,
     quiet_since: Time,
@@ -150,6 +152,7 @@ impl Default for Writer {
             writing: None,
             new_files: BTreeMap::new(),
             undurable: VecDeque::new(),
+            reserved: None,
             lost_early: Vec::new(),
             quiet_since: Time(0),
             directory_ready: true,
@@ -302,6 +305,7 @@ impl Store {
         tag: Option<u64>,
     ) -> Option<Shared> {
         let total = total_length(payload_length);
+        self.settle(&buffer);
         let writer = &mut self.writer;
         let open = writer
             .open
@@ -320,8 +324,10 @@ impl Store {
         header.learn_past = writer.learn_past;
         header.payload_length = payload_length as u32;
         // A buffer used before must not bring another client's bytes to this record's padding.
-        buffer[RECORD_HEADER + payload_length..total].fill(0);
-        let checksum = header.encode(open.salt, &mut buffer);
+        buffer
+            .part_mut(RECORD_HEADER + payload_length..total)
+            .fill(0);
+        let checksum = header.encode(open.salt, buffer.part_mut(0..RECORD_HEADER));
         let segment = open.segment;
         let half = open.size_target / 2;
 

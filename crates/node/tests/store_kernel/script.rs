@@ -37,6 +37,7 @@ pub fn config(salt_seed: u64, writes_in_flight_max: usize) -> StoreConfig {
         calendar: node::retention::Calendar::default(),
         version: node::version::FIRST,
         speaks: node::Speaks::THIS,
+        landing: None,
     }
 }
 
@@ -284,6 +285,7 @@ pub fn read(
         stream,
         StreamPosition(position),
         Buffer::new(BATCH_BUFFER),
+        false,
     );
     settle(store, kernel, Time(0));
     let mut answer = None;

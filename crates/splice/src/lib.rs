@@ -1,0 +1,19 @@
+//! Bytes from sockets into files and back, without a copy of them in the process.
+//!
+//! ```text
+//! socket ──splice──▶ pipe ──splice──▶ page cache of a file ──sendfile──▶ sockets
+//!                                     │
+//!                                     └ mapped, to be read where it is
+//! ```
+//!
+//! A [`Part`] of a file is read as memory. What is received into it is the file's and the memory's
+//! at once; what the process itself changes is the memory's alone (a private mapping): the file gets
+//! it by an ordinary write.
+
+#![allow(unsafe_code)] // one use, which says why it is sound
+
+mod part;
+mod pipe;
+
+pub use part::Part;
+pub use pipe::{Pipe, TransferError};
