@@ -55,6 +55,8 @@ pub struct Limits {
     /// While so much waits for its disk a leader proposes no more bytes of clients, and a follower
     /// receives no more proposals.
     pub store_queue_bytes_max: u64,
+    /// Where bytes can be received into files, shorter batches are received into memory all the same.
+    pub landing_bytes_min: usize,
     pub read_buffers_max: usize,
     /// Missing bytes fetched while appends go on; otherwise as many as peers can send.
     pub catch_up_rate: u64,
@@ -107,6 +109,7 @@ impl Default for Limits {
             ring_idle: 1_000_000,
             send_bytes_max: 1 << 20,
             store_queue_bytes_max: 16 << 20,
+            landing_bytes_min: 16 << 10,
             read_buffers_max: 64,
             catch_up_rate: 32_000_000,
             fetch_bytes_max: 2 << 20,

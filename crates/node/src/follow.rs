@@ -87,7 +87,10 @@ impl Log {
                 if length == 0 {
                     self.on_data(env, conn, header, None);
                 } else {
-                    let landed = self.store.land(length);
+                    let landed = match length < env.limits.landing_bytes_min {
+                        true => None,
+                        false => self.store.land(length),
+                    };
                     let batch = landed.unwrap_or_else(|| batch_for(env, length));
                     env.receive(conn, batch, RECORD_HEADER..RECORD_HEADER + length, true);
                     if let Some(source) = self.sources.get_mut(&conn) {

@@ -280,7 +280,8 @@ impl Log {
             });
         let landed = match &kept {
             Some(kept) if kept.is_landed() => None,
-            _ => self.store.land(writer.last_batch),
+            _ if writer.last_batch < env.limits.landing_bytes_min => None,
+            _ => self.store.land(batch_bytes_max(env)),
         };
         let buffer = landed.or(kept).unwrap_or_else(|| env.batches.take());
         writer.receiving = true;

@@ -131,6 +131,8 @@ impl Node {
             state: log.engine.state(),
             counts: LogCounts {
                 files_reused: log.store.files_reused(),
+                landed: log.store.landed().0,
+                places_given_up: log.store.landed().1,
                 ..log.counts
             },
             stopped: log.stopped.as_deref(),

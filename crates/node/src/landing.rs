@@ -54,6 +54,3 @@ pub trait Landed: Any + Send + Sync {
     /// None once it was given up.
     fn place(&self) -> Option<Place>;
 }
-
-/// Shorter batches are received into memory, which answers sooner.
-pub(crate) const LANDING_BYTES_MIN: usize = 16 << 10;

@@ -183,6 +183,8 @@ mutations! {
         "The record of a promise holds the state in which its era is known."
     BlockWrittenAgain "block-written-again" "node::store::write::issue_write"
         "A block that holds acknowledged data is never written again."
+    PlaceNotGivenUp "place-not-given-up" "node::store::write::settle"
+        "Nothing is received into a place of a file once another record is to stand there."
     IdleWatermarkLeftOut "idle-watermark-left-out" "node::store::write::deadline"
         "After a moment without writes a record says that all before it is durable."
     StaleRecordParsed "stale-record-parsed" "node::store::scan::walk"

@@ -7,11 +7,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use node::buffer::Buffer;
+use node::landing::Place;
 use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Time, Token};
 use serde::{Deserialize, Serialize};
 
+use crate::landing::{Arrival, SimLanding};
 use crate::media::{self, Contents, Media, TornBlocks};
 use crate::random::{PerMillion, Random};
 
@@ -70,6 +73,17 @@ pub struct SimDisk {
     last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
     /// When the last write to each file was to be over.
     quiet_from: BTreeMap<PathBuf, Time>,
+    /// Processes may receive into files.
+    pub offers_landing: bool,
+    pub(crate) landing: Option<Arc<SimLanding>>,
+    /// What blocks held before something was received into them that is not durable yet.
+    undurable: BTreeMap<(FileId, u64), Before>,
+}
+
+struct Before {
+    path: PathBuf,
+    contents: Contents,
+    block: Vec<u8>,
 }
 
 /// What went wrong on a disk, in all.
@@ -81,6 +95,7 @@ pub(crate) struct DiskCounts {
     pub torn_writes: u64,
     pub failed_start_reads: u64,
     pub flipped_start_reads: u64,
+    pub received_into_files: u64,
 }
 
 struct OpenFile {
@@ -151,6 +166,9 @@ impl SimDisk {
             unsettled: BTreeSet::new(),
             last_writes: BTreeMap::new(),
             quiet_from: BTreeMap::new(),
+            offers_landing: false,
+            landing: None,
+            undurable: BTreeMap::new(),
         }
     }
 
@@ -221,6 +239,18 @@ impl SimDisk {
 
     /// Takes an op and says when it will be over, and under which number.
     pub(crate) fn submit(&mut self, now: Time, op: Op, random: &mut Random) -> (Time, u64) {
+        self.take_arrived();
+        if let Op::Write {
+            file,
+            offset,
+            slices,
+            ..
+        } = &op
+            && let Some(landing) = &self.landing
+        {
+            let (file, offset) = (*file, *offset);
+            landing.check_write(Place { file, offset }, slices);
+        }
         let model = &self.model;
         let (latency, bytes) = match &op {
             Op::Write { slices, .. } => (&model.write_us, media::length_of(slices)),
@@ -292,6 +322,7 @@ impl SimDisk {
             self.held.push(number);
             return None;
         }
+        self.take_arrived();
         let (op, wrong) = self.in_flight.remove(&number)?;
         Some(match wrong {
             None => self.perform(op, random),
@@ -306,6 +337,9 @@ impl SimDisk {
 
     /// The process died. Every op in flight has happened, or not, or in part.
     pub(crate) fn crash(&mut self, random: &mut Random) {
+        self.take_arrived();
+        self.landing = None;
+        self.forget_arrived(random);
         for (_, (op, wrong)) in std::mem::take(&mut self.in_flight) {
             if wrong.is_none() {
                 self.unsettle(&op);
@@ -316,6 +350,60 @@ impl SimDisk {
         self.open.clear();
         self.locks.clear();
         self.failed_changes = 0;
+    }
+
+    /// What was received into files since the last look stands there.
+    fn take_arrived(&mut self) {
+        let Some(landing) = &self.landing else {
+            return;
+        };
+        for Arrival { place, bytes } in landing.take_arrived() {
+            let end = place.offset + bytes.len() as u64;
+            let Ok(contents) = self.writable(place.file).cloned() else {
+                continue;
+            };
+            let length = contents.borrow().len();
+            let more = end.saturating_sub(length.next_multiple_of(BLOCK) as u64);
+            if self.has_room(more).is_err() {
+                // Who received it is not told here; but nothing can be written any more.
+                if let Some(open) = self.open.get_mut(&place.file) {
+                    open.failed = true;
+                }
+                continue;
+            }
+            let Some(path) = self.open.get(&place.file).map(|open| open.path.clone()) else {
+                continue;
+            };
+            let mut file = contents.borrow_mut();
+            let first = place.offset - place.offset % BLOCK as u64;
+            for at in (first..end).step_by(BLOCK) {
+                self.undurable.entry((place.file, at)).or_insert_with(|| {
+                    let mut block = vec![0; BLOCK];
+                    read_at(&file, at, &mut block);
+                    Before {
+                        path: path.clone(),
+                        contents: contents.clone(),
+                        block,
+                    }
+                });
+            }
+            media::put(&mut file, place.offset as usize, &bytes);
+            let blocks = file.len().next_multiple_of(BLOCK);
+            file.resize(blocks, 0);
+            self.counts.received_into_files += 1;
+        }
+    }
+
+    /// A machine that stopped may have written back what was received into files, or not.
+    fn forget_arrived(&mut self, random: &mut Random) {
+        for ((_, at), before) in std::mem::take(&mut self.undurable) {
+            let mut contents = before.contents.borrow_mut();
+            let at = at as usize;
+            let now = contents[at..at + BLOCK].to_vec();
+            media::put(&mut contents, at, &before.block);
+            media::tear_block(&mut contents, at, &now, self.model.torn, random);
+            self.unsettled.insert(before.path);
+        }
     }
 
     fn unsettle(&mut self, op: &Op) {
@@ -429,8 +517,14 @@ impl SimDisk {
                     self.has_room(more)?;
                     contents = self.writable(*file)?.borrow_mut();
                 }
-                media::write(&mut contents, *offset, slices);
+                let place = Place {
+                    file: *file,
+                    offset: *offset,
+                };
+                media::write(&mut contents, place, slices);
                 drop(contents);
+                let written = (*file, *offset)..(*file, end);
+                self.undurable.retain(|at, _| !written.contains(at));
                 self.remember_write(*file, *offset);
                 Ok(())
             }

@@ -35,6 +35,7 @@ mod random;
 mod trace;
 
 mod disk;
+mod landing;
 mod media;
 mod startup;
 

@@ -8,9 +8,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use node::buffer::Slice;
+use node::landing::Place;
 use node::op::{BLOCK, DirectoryEntry};
 use serde::{Deserialize, Serialize};
 
+use crate::landing;
 use crate::random::Random;
 
 /// The smallest part that a device writes as a whole.
@@ -225,15 +227,13 @@ pub(crate) fn length_of(slices: &[Slice]) -> usize {
 }
 
 /// A write that was finished.
-pub(crate) fn write(contents: &mut Vec<u8>, offset: u64, slices: &[Slice]) {
-    let mut at = offset as usize;
+pub(crate) fn write(contents: &mut Vec<u8>, place: Place, slices: &[Slice]) {
+    let mut at = place;
     for slice in slices {
-        let end = at + slice.len();
-        if contents.len() < end {
-            contents.resize(end, 0);
+        for range in landing::unwritten(slice, at) {
+            put(contents, at.offset as usize + range.start, &slice[range]);
         }
-        contents[at..end].copy_from_slice(slice);
-        at = end;
+        at.offset += slice.len() as u64;
     }
 }
 
@@ -266,7 +266,7 @@ pub(crate) fn tear(
     }
 }
 
-fn tear_block(
+pub(crate) fn tear_block(
     contents: &mut Vec<u8>,
     at: usize,
     new: &[u8],
@@ -298,7 +298,7 @@ fn tear_block(
     }
 }
 
-fn put(contents: &mut Vec<u8>, at: usize, bytes: &[u8]) {
+pub(crate) fn put(contents: &mut Vec<u8>, at: usize, bytes: &[u8]) {
     let end = at + bytes.len();
     if contents.len() < end {
         contents.resize(end, 0);

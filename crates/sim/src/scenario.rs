@@ -64,6 +64,9 @@ pub struct Scenario {
     /// Nodes scrub all the time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub scrubs: bool,
+    /// Some of the nodes receive into their files.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub lands: bool,
     /// The harm begins when everything is set up and well.
     pub begin_well: bool,
     /// The third node is auxiliary in the log that clients create.
@@ -148,6 +151,7 @@ impl Scenario {
             trims: false,
             moves: false,
             scrubs: false,
+            lands: false,
             begin_well: false,
             auxiliary: false,
             member_changes: 0,
@@ -193,6 +197,8 @@ impl Scenario {
         for (index, node) in nodes.iter().enumerate() {
             let start = start(index, &addresses);
             world.count(*node);
+            world.disk_mut(*node).offers_landing =
+                self.lands && !(self.seed + index as u64).is_multiple_of(3);
             let started = world.start(*node, start);
             started.expect("an empty disk in peace is enough to start");
         }

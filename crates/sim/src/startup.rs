@@ -2,7 +2,9 @@
 
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
+use node::landing::Landing;
 use node::op::{DirectoryEntry, Disk};
 
 use crate::disk::{self, SimDisk};
@@ -118,5 +120,10 @@ impl Disk for StartUp<'_> {
 
     fn write_path(&mut self, _directory: &Path) -> String {
         "simulated".to_owned()
+    }
+
+    fn landing(&self) -> Option<Arc<dyn Landing>> {
+        let landing = self.disk.landing.clone()?;
+        Some(landing)
     }
 }

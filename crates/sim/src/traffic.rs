@@ -4,6 +4,7 @@ use node::op::{Completion, Received, Time};
 
 use crate::HostId;
 use crate::clockwork::{Clockwork, Event};
+use crate::landing;
 use crate::net::{ConnectionId, Network, Side, State, received};
 use crate::stream::Segment;
 
@@ -172,7 +173,9 @@ impl Network {
                 count = 1 + clock.random.below(count as u64) as usize;
             }
             let at = receive.range.start + receive.filled;
-            incoming.take(&mut receive.buffer[at..at + count]);
+            landing::fill(&mut receive.buffer, at..at + count, |into| {
+                incoming.take(into);
+            });
             receive.filled += count;
 
             let count = receive.filled;

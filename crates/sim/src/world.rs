@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::io;
+use std::sync::Arc;
 
 use node::op::{Completion, Disk, Machine, Op, Time};
 
@@ -126,6 +127,7 @@ impl World {
         let random = &mut self.clock.random;
         let now = state.clock.shows(self.clock.now);
         let second = FIRST_SECOND + self.clock.now.0 / 1_000_000;
+        disk.landing = disk.offers_landing.then(Arc::default);
         let start_up = &mut StartUp {
             disk,
             random,

@@ -27,8 +27,9 @@ use script::Script;
 const SEEDS: u64 = 16;
 
 /// Auto is the ring where there is one.
-pub const KERNELS: [(Mover, Ink); 4] = [
+pub const KERNELS: [(Mover, Ink); 5] = [
     (Mover::Direct, Ink::Disk),
+    (Mover::Splice, Ink::Disk),
     (Mover::Auto, Ink::Disk),
     (Mover::Direct, Ink::Ram),
     (Mover::Auto, Ink::Pmem),

@@ -18,11 +18,12 @@ pub struct Harness {
     next_token: u64,
 }
 
-/// The tests of `on_uring` are the others' own, on the ring.
+/// The tests of `on_uring` and `on_splice` are the others' own, by another mover.
 fn mover() -> Mover {
-    match module_path!().starts_with("on_uring") {
-        true => Mover::Auto,
-        false => Mover::Direct,
+    match module_path!().split("::").next() {
+        Some("on_uring") => Mover::Auto,
+        Some("on_splice") => Mover::Splice,
+        _ => Mover::Direct,
     }
 }
 

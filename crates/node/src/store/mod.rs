@@ -360,6 +360,11 @@ impl Store {
         self.trimmer.reused
     }
 
+    /// Records that stand where they were received, and places that something else had to have.
+    pub fn landed(&self) -> (u64, u64) {
+        (self.writer.landed, self.writer.places_given_up)
+    }
+
     /// How long its durable writes took.
     pub(crate) fn write_times(&self) -> &Histogram {
         &self.writer.write_times

@@ -52,6 +52,9 @@ pub(super) struct Writer {
     /// Facts about bytes, waiting for their record to be durable.
     undurable: VecDeque<Undurable>,
     reserved: Option<landing::Reserved>,
+    /// Records that stand where they were received, and places that something else had to have.
+    pub landed: u64,
+    pub places_given_up: u64,
     /// Lost ranges met before the first roll.
     lost_early: Vec<(StreamName, Range<u64>)>,
     quiet_since: Time,
@@ -153,6 +156,8 @@ impl Default for Writer {
             new_files: BTreeMap::new(),
             undurable: VecDeque::new(),
             reserved: None,
+            landed: 0,
+            places_given_up: 0,
             lost_early: Vec::new(),
             quiet_since: Time(0),
             directory_ready: true,

@@ -14,7 +14,7 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 50] = [
+const EVENTS: [&str; 52] = [
     "elections",
     "duels",
     "casting-votes",
@@ -40,6 +40,8 @@ const EVENTS: [&str; 50] = [
     "auxiliaries-released",
     "trims",
     "files-reused",
+    "received-in-place",
+    "places-given-up",
     "scrubs",
     "rot-found-by-scrubs",
     "disk-failures",
@@ -171,6 +173,8 @@ impl Coverage {
         self.add("auxiliaries-released", counts.releases);
         self.add("trims", counts.trims);
         self.add("files-reused", counts.files_reused);
+        self.add("received-in-place", counts.landed);
+        self.add("places-given-up", counts.places_given_up);
         self.add("scrubs", counts.scrub_passes);
         self.add("rot-found-by-scrubs", counts.scrub_damaged);
         self.add("disk-failures", counts.disk_failures);

@@ -102,6 +102,9 @@ pub fn draw(seed: u64) -> Scenario {
     } else if !spoiled {
         swap_leaders(&mut scenario);
     }
+    // What is left behind the end of a file is no damage that somebody has to find.
+    let random = &mut Random::new(seed ^ 0x006c_616e_6473);
+    scenario.lands = !damaged && random.below(4) == 0;
     scenario
 }
 

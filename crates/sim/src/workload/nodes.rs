@@ -48,6 +48,9 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         limits.scrub_interval = 12_000_000;
         limits.scrub_rate = 5_000_000;
     }
+    if scenario.lands {
+        limits.landing_bytes_min = 1;
+    }
     if scenario.window_bytes > 0 {
         limits.unchosen_bytes_max = scenario.window_bytes;
     }

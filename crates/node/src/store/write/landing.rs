@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use paxos::mutation::{self, Mutation};
+
 use super::super::Store;
 use crate::buffer::Buffer;
-use crate::format::BATCH_BUFFER;
-use crate::landing::{LANDING_BYTES_MIN, Place, Reservation};
+use crate::format::record::total_length;
+use crate::landing::{Place, Reservation};
 
 /// A buffer that bytes are received into, at the end of the open segment.
 #[derive(Debug)]
@@ -15,11 +17,11 @@ pub(super) struct Reserved {
 }
 
 impl Store {
-    /// A buffer for a batch of about so many bytes, at the place of the next record. None where the
+    /// A buffer for a batch of at most so many bytes, at the place of the next record. None where the
     /// kernel has none, or another one is being received into.
-    pub fn land(&mut self, expected: usize) -> Option<Buffer> {
+    pub fn land(&mut self, payload_bytes_max: usize) -> Option<Buffer> {
         let landing = self.config.landing.as_ref()?;
-        if expected < LANDING_BYTES_MIN || self.writer.failed {
+        if self.writer.failed {
             return None;
         }
         if let Some(reserved) = &self.writer.reserved
@@ -34,7 +36,8 @@ impl Store {
             return None;
         }
         let place = self.next_place()?;
-        let (buffer, reservation) = landing.reserve(place, BATCH_BUFFER)?;
+        let length = total_length(payload_bytes_max);
+        let (buffer, reservation) = landing.reserve(place, length)?;
         self.writer.reserved = Some(Reserved {
             place,
             buffer: reservation,
@@ -61,8 +64,14 @@ impl Store {
         };
         let next = self.next_place();
         let in_place = Some(reserved.place) == next && buffer.place() == next;
-        if !in_place {
-            reserved.buffer.give_up();
+        match in_place {
+            true => self.writer.landed += 1,
+            false => {
+                if !mutation::is(Mutation::PlaceNotGivenUp) {
+                    reserved.buffer.give_up();
+                }
+                self.writer.places_given_up += 1;
+            }
         }
     }
 }
