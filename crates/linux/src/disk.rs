@@ -166,7 +166,13 @@ impl Disk for LinuxDisk {
 
     fn write_path(&mut self, directory: &Path) -> String {
         let path = match (&self.landing, self.mapped) {
-            (Some(_), _) => "page cache".to_string(),
+            (Some(_), _) => match disk_file::is_in_memory(directory) {
+                true => {
+                    "page cache: the directory is in memory (tmpfs), nothing survives a power loss"
+                }
+                false => "page cache",
+            }
+            .to_string(),
             (None, true) => pmem_write_path(directory),
             (None, false) => disk_file::write_path(directory),
         };

@@ -240,6 +240,15 @@ pub(crate) fn write_path(directory: &Path) -> String {
     }
 }
 
+/// Whether nothing in it survives the machine.
+pub(crate) fn is_in_memory(directory: &Path) -> bool {
+    let file_system = rustix::fs::statfs(directory);
+    matches!(
+        file_system.map(|about| about.f_type as u64),
+        Ok(TMPFS | RAMFS)
+    )
+}
+
 fn probe(directory: &Path) -> io::Result<String> {
     let path = directory.join(format!(".write-path-{}", std::process::id()));
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;

@@ -14,6 +14,7 @@ mod region;
 use std::collections::HashMap;
 use std::io;
 use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use node::buffer::{Buffer, Slice};
@@ -31,13 +32,19 @@ pub(crate) struct Landings {
     files: Mutex<HashMap<FileId, Arc<PagedFile>>>,
     /// Empty whenever nobody has it.
     pipe: Arc<Mutex<Pipe>>,
+    regions: Arc<AtomicUsize>,
 }
+
+/// Each is a mapping of its own, and a process has 65,530 of them by default (vm.max_map_count), which
+/// allocations of memory need too.
+const REGIONS_MAX: usize = 16 << 10;
 
 impl Landings {
     pub fn new() -> io::Result<Landings> {
         Ok(Landings {
             files: Mutex::default(),
             pipe: Arc::new(Mutex::new(Pipe::new()?)),
+            regions: Arc::default(),
         })
     }
 
@@ -54,13 +61,17 @@ impl Landings {
     }
 
     fn region(&self, place: Place, length: usize, writes: bool) -> Option<Region> {
+        if self.regions.load(Ordering::Relaxed) >= REGIONS_MAX {
+            return None;
+        }
         let file = self.files().get(&place.file)?.clone();
         let end = place.offset + length as u64;
         if writes {
             file.reach(end).ok()?;
         }
         let part = Part::new(file.pages().clone(), place.offset, length).ok()?;
-        Some(Region::new(part, place, file, self.pipe.clone()))
+        let (pipe, regions) = (self.pipe.clone(), self.regions.clone());
+        Some(Region::new(part, place, file, pipe, regions))
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) struct Region {
     place: Place,
     file: Arc<PagedFile>,
     pipe: Arc<Mutex<Pipe>>,
+    regions: Arc<AtomicUsize>,
     held: Arc<Held>,
     /// Blocks whose memory was open to change: the file's may differ.
     changed: Vec<bool>,
@@ -40,8 +41,16 @@ struct Held {
 }
 
 impl Region {
-    pub fn new(part: Part, place: Place, file: Arc<PagedFile>, pipe: Arc<Mutex<Pipe>>) -> Region {
+    /// `regions` counts those that there are.
+    pub fn new(
+        part: Part,
+        place: Place,
+        file: Arc<PagedFile>,
+        pipe: Arc<Mutex<Pipe>>,
+        regions: Arc<AtomicUsize>,
+    ) -> Region {
         let length = part.bytes().len();
+        regions.fetch_add(1, Ordering::Relaxed);
         Region {
             held: Arc::new(Held {
                 pages: file.pages().clone(),
@@ -57,6 +66,7 @@ impl Region {
             place,
             file,
             pipe,
+            regions,
         }
     }
 
@@ -146,6 +156,7 @@ impl Landed for Region {
 impl Drop for Region {
     fn drop(&mut self) {
         self.held.exists.store(false, Ordering::Relaxed);
+        self.regions.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

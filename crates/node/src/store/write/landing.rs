@@ -62,6 +62,9 @@ impl Store {
         let Some(reserved) = self.writer.reserved.take() else {
             return;
         };
+        if !reserved.buffer.is_held() {
+            return;
+        }
         let next = self.next_place();
         let in_place = Some(reserved.place) == next && buffer.place() == next;
         match in_place {
