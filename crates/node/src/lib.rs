@@ -22,6 +22,7 @@ mod ids;
 pub mod op;
 pub mod store;
 
+mod beat;
 mod catch_up;
 mod feed;
 mod follow;

@@ -9,6 +9,7 @@ use commands::{Replica, SessionBounds};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
 
+use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
@@ -126,6 +127,8 @@ pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
 const ROUND_GAP: u64 = 150_000;
 const TICK: u64 = 100_000;
+/// So much earlier or later if it then comes with a heartbeat, for which we wake anyway.
+const TICK_SLACK: u64 = 35_000;
 const STOPPING_TICK: u64 = 5_000;
 
 impl Node {
@@ -138,13 +141,14 @@ impl Node {
     ) -> Node {
         let now = env.now;
         let speaks = env.speaks;
+        let beat = Beat::every(env.limits.heartbeat_interval);
         Node {
             config,
             env,
             logs,
             creating: BTreeMap::new(),
             manifest,
-            peers: Peers::default(),
+            peers: Peers::new(beat),
             board: Board::default(),
             directory: Replica::new(
                 Directory {
@@ -306,8 +310,17 @@ impl Node {
         vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
 
+    fn tick_deadline(&self) -> Time {
+        let beat = self.peers.beat.next();
+        let with_beat = self.next_tick..=Time(self.next_tick.0 + TICK_SLACK);
+        match self.stopping_since.is_none() && with_beat.contains(&beat) {
+            true => beat,
+            false => self.next_tick,
+        }
+    }
+
     fn heartbeat(&mut self) {
-        self.peers.next_heartbeat = Time(self.env.now.0 + self.env.limits.heartbeat_interval);
+        self.peers.beat.on_said(self.env.now);
         self.peers.dial(&mut self.env);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
@@ -553,11 +566,12 @@ impl Machine for Node {
         self.env.now = now;
         self.notice_gap();
         self.last_round = now;
-        if now >= self.peers.next_heartbeat {
+        let beats = self.peers.beat.is_due(now);
+        if beats {
             self.heartbeat();
         }
         self.judge_peers();
-        if now >= self.next_tick {
+        if now >= self.next_tick || beats && now.0 + TICK_SLACK >= self.next_tick.0 {
             self.tick();
         }
         if let Some(join) = &self.join
@@ -576,8 +590,8 @@ impl Machine for Node {
 
     fn deadline(&self) -> Option<Time> {
         let own = [
-            Some(self.peers.next_heartbeat),
-            Some(self.next_tick),
+            Some(self.peers.beat.next()),
+            Some(self.tick_deadline()),
             self.peers.next_judgement(&self.env),
             self.scrub_deadline(),
         ];
