@@ -144,6 +144,11 @@ impl Node {
         self.counts
     }
 
+    /// Bytes that the leader of each log may hold in memory now, while so many hold some.
+    pub fn ring_share(&self) -> u64 {
+        self.env.share.ring_bytes
+    }
+
     /// How many logs the directory lists, itself included, as far as this node has applied it.
     pub fn knows_logs(&self) -> usize {
         self.directory.logs.len() + 1

@@ -23,6 +23,7 @@ pub mod landing;
 pub mod op;
 pub mod store;
 
+mod beat;
 mod catch_up;
 mod feed;
 mod follow;

@@ -9,6 +9,7 @@ use commands::{Replica, SessionBounds};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
 
+use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
@@ -31,6 +32,7 @@ pub(crate) use moving::REMOVED;
 mod removing;
 mod scrubbing;
 mod showing;
+mod space;
 mod splitting;
 mod versions;
 
@@ -43,6 +45,7 @@ use hosting::Creating;
 use moving::Move;
 use removing::Removing;
 use scrubbing::Scrubbing;
+use space::Space;
 use versions::Versioning;
 
 pub struct Node {
@@ -71,8 +74,7 @@ pub struct Node {
     scrubbing: Scrubbing,
     pub(crate) write_path: String,
     last_round: Time,
-    /// An answer about free space is owed.
-    space_asked: bool,
+    space: Space,
     next_tick: Time,
     /// Since when peers are silent.
     away_since: BTreeMap<NodeId, Time>,
@@ -125,6 +127,8 @@ pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
 const ROUND_GAP: u64 = 150_000;
 const TICK: u64 = 100_000;
+/// So much earlier or later if it then comes with a heartbeat, for which we wake anyway.
+const TICK_SLACK: u64 = 35_000;
 const STOPPING_TICK: u64 = 5_000;
 
 impl Node {
@@ -137,13 +141,14 @@ impl Node {
     ) -> Node {
         let now = env.now;
         let speaks = env.speaks;
+        let beat = Beat::every(env.limits.heartbeat_interval);
         Node {
             config,
             env,
             logs,
             creating: BTreeMap::new(),
             manifest,
-            peers: Peers::default(),
+            peers: Peers::new(beat),
             board: Board::default(),
             directory: Replica::new(
                 Directory {
@@ -164,7 +169,7 @@ impl Node {
             scrubbing: Scrubbing::default(),
             write_path,
             last_round: now,
-            space_asked: false,
+            space: Space::default(),
             next_tick: now,
             away_since: BTreeMap::new(),
             moves: BTreeMap::new(),
@@ -227,13 +232,7 @@ impl Node {
         self.expire_greetings();
         self.judge_health();
         self.tell_waiting();
-        if !self.space_asked {
-            self.space_asked = true;
-            self.env.ops.push_back(Op::FreeSpace {
-                token: TOKEN_SPACE,
-                path: self.config.directory.clone(),
-            });
-        }
+        self.ask_space();
         if let Some(since) = self.stopping_since {
             for (id, log) in &mut self.logs {
                 log.abdicate(&mut self.env); // perhaps nobody could succeed before
@@ -267,40 +266,6 @@ impl Node {
         }
         let late = |since: Time| self.env.now.0 > since.0 + 1_000_000;
         self.finished |= closed || self.closing_since.is_some_and(late);
-    }
-
-    /// With hysteresis, and for the scarcest disk among us and the live peers.
-    fn judge_space(&mut self) -> bool {
-        let peers = self
-            .peers
-            .peers
-            .values()
-            .filter(|p| p.alive)
-            .map(|p| p.free_bytes);
-        let least = peers.chain([self.env.free_bytes]).min().unwrap_or(u64::MAX);
-        let reserve = self.env.limits.disk_reserve_bytes;
-        let is_full = |was: bool, free: u64| free < if was { 2 * reserve } else { reserve };
-        self.env.own_is_full = is_full(self.env.own_is_full, self.env.free_bytes);
-        let before = std::mem::take(&mut self.env.full_peers);
-        let peers = self.peers.peers.iter().filter(|(_, peer)| peer.alive);
-        let full = peers.filter(|(id, peer)| is_full(before.contains(id), peer.free_bytes));
-        self.env.full_peers = full.map(|(id, _)| *id).collect();
-        let full = self.env.own_is_full || !self.env.full_peers.is_empty();
-        if full != self.env.disk_is_full {
-            if full {
-                tracing::error!(
-                    free_bytes = least,
-                    reserve,
-                    "a disk is almost full: appends that need it are refused until space is freed"
-                );
-            } else {
-                tracing::info!(
-                    free_bytes = least,
-                    "there is space again: appends are taken"
-                );
-            }
-        }
-        full
     }
 
     fn tell_waiting(&mut self) {
@@ -345,8 +310,17 @@ impl Node {
         vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
 
+    fn tick_deadline(&self) -> Time {
+        let beat = self.peers.beat.next();
+        let with_beat = self.next_tick..=Time(self.next_tick.0 + TICK_SLACK);
+        match self.stopping_since.is_none() && with_beat.contains(&beat) {
+            true => beat,
+            false => self.next_tick,
+        }
+    }
+
     fn heartbeat(&mut self) {
-        self.peers.next_heartbeat = Time(self.env.now.0 + self.env.limits.heartbeat_interval);
+        self.peers.beat.on_said(self.env.now);
         self.peers.dial(&mut self.env);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
@@ -527,13 +501,7 @@ impl Node {
     fn on_disk(&mut self, token: Token, completion: Completion) {
         if token.0 & NODE_TOKENS == NODE_TOKENS {
             return match completion {
-                Completion::Space { result, .. } => {
-                    self.space_asked = false;
-                    if let Ok(free) = result {
-                        let queued = self.logs.values().map(|log| log.store.queued_bytes());
-                        self.env.free_bytes = free.saturating_sub(queued.sum());
-                    }
-                }
+                Completion::Space { result, .. } => self.on_space(result),
                 Completion::Done {
                     token: TOKEN_MANIFEST,
                     result,
@@ -549,6 +517,7 @@ impl Node {
                 _ => {}
             };
         }
+        self.space.is_stale |= matches!(completion, Completion::Done { .. });
         let id = LogId((token.0 >> 32) as u32);
         if let Some(log) = self.logs.get_mut(&id) {
             log.on_disk(&mut self.env, completion);
@@ -597,11 +566,12 @@ impl Machine for Node {
         self.env.now = now;
         self.notice_gap();
         self.last_round = now;
-        if now >= self.peers.next_heartbeat {
+        let beats = self.peers.beat.is_due(now);
+        if beats {
             self.heartbeat();
         }
         self.judge_peers();
-        if now >= self.next_tick {
+        if now >= self.next_tick || beats && now.0 + TICK_SLACK >= self.next_tick.0 {
             self.tick();
         }
         if let Some(join) = &self.join
@@ -620,8 +590,8 @@ impl Machine for Node {
 
     fn deadline(&self) -> Option<Time> {
         let own = [
-            Some(self.peers.next_heartbeat),
-            Some(self.next_tick),
+            Some(self.peers.beat.next()),
+            Some(self.tick_deadline()),
             self.peers.next_judgement(&self.env),
             self.scrub_deadline(),
         ];

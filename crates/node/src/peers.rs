@@ -13,6 +13,7 @@ use std::ops::Range;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
 
+use crate::beat::Beat;
 use crate::buffer::{Buffer, Slice};
 use crate::config::Standing;
 use crate::env::{Env, Place};
@@ -27,7 +28,7 @@ use crate::{DiskId, LogId};
 #[derive(Default)]
 pub struct Peers {
     pub peers: BTreeMap<NodeId, Peer>,
-    pub next_heartbeat: Time,
+    pub beat: Beat,
     /// One of them said that this node was removed from the cluster.
     pub call_us_removed: bool,
     round: u64,
@@ -147,6 +148,13 @@ impl Peer {
 }
 
 impl Peers {
+    pub fn new(beat: Beat) -> Peers {
+        Peers {
+            beat,
+            ..Peers::default()
+        }
+    }
+
     pub fn get_or_add(&mut self, id: NodeId) -> &mut Peer {
         self.peers.entry(id).or_insert_with(Peer::new)
     }

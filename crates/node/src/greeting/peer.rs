@@ -217,6 +217,7 @@ impl Node {
                     let knows = |node| known.contains_key(&node);
                     self.board.on_told(now, own, peer, warnings, knows);
                 }
+                self.peers.beat.on_heard(now, own, peer);
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);
                 state.on_heartbeat(

@@ -1,4 +1,4 @@
-//! What heartbeats carry besides what they are for.
+//! What heartbeats carry besides what they are for, and when they are said.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,7 +6,7 @@ use std::rc::Rc;
 use node::Speaks;
 use node::format::Heartbeat;
 use node::format::frame::{CONTROL_PREFIX, Frame, decode_control_body, decode_control_prefix};
-use node::op::Op;
+use node::op::{Op, Time};
 
 use super::{build, wait_until_whole};
 use crate::disk::SimDisk;
@@ -90,4 +90,79 @@ fn heartbeats_seldom_say_what_is_wrong() {
         4 * telling < heartbeats,
         "{telling} of {heartbeats} heartbeats say what is wrong"
     );
+}
+
+/// Times at which some node did something, each a while after the last one.
+#[derive(Default)]
+struct Moments {
+    nodes: Vec<HostId>,
+    did_something: bool,
+    last: Time,
+    count: u64,
+}
+
+struct Clock(Rc<RefCell<Moments>>);
+
+impl Watch for Clock {
+    fn on_op(&mut self, host: HostId, _op: &Op, _number: u64) {
+        let mut moments = self.0.borrow_mut();
+        moments.did_something |= moments.nodes.contains(&host);
+    }
+
+    fn after_step(&mut self, _host: HostId, world: &World) {
+        let mut moments = self.0.borrow_mut();
+        if std::mem::take(&mut moments.did_something) {
+            let now = world.now();
+            moments.count += u64::from(now.0 > moments.last.0 + 5_000);
+            moments.last = now;
+        }
+    }
+
+    fn on_disk_done(&mut self, _host: HostId, _number: u64, _done: bool) {}
+    fn on_last_look(&mut self, _host: HostId, _process: &dyn Process) {}
+    fn on_end(&mut self, _host: HostId, _disk: &SimDisk) {}
+    fn on_start(&mut self, _host: HostId, _process: Option<&dyn Process>) {}
+    fn when_whole(&mut self, _hosts: &[HostId], _world: &World) {}
+}
+
+/// An idle node costs what its wake-ups cost: heartbeats are said together, and all else that comes again
+/// and again is done then too.
+#[test]
+fn idle_nodes_wake_in_the_same_moments_also_when_the_one_they_follow_dies() {
+    let scenario = Scenario {
+        logs: vec!["main".to_owned()],
+        readers_per_writer: 0,
+        bytes_per_writer: 1_000,
+        swarm: Swarm::calm(),
+        ..Scenario::draw(1)
+    };
+    let mut cluster = build(&scenario);
+    wait_until_whole(&mut cluster).expect("nothing hinders it");
+    // Their timers would run together by themselves: they were started in one moment.
+    for (node, away_us) in [(2, 113_000), (1, 131_000)] {
+        let node = cluster.nodes[node];
+        cluster.world.crash(node);
+        cluster.world.run_for(away_us, u64::MAX);
+        cluster.world.restart(node).expect("its disk is sound");
+    }
+    wait_until_whole(&mut cluster).expect("nothing hinders it");
+    // Clients end, and memory is given back.
+    cluster.world.run_for(5_000_000, u64::MAX);
+    let moments = Rc::new(RefCell::new(Moments {
+        nodes: cluster.nodes.clone(),
+        ..Moments::default()
+    }));
+    cluster.world.watch = Some(Box::new(Clock(moments.clone())));
+    for running in [3, 2] {
+        let before = moments.borrow().count;
+        cluster.world.run_for(20_000_000, u64::MAX);
+        let count = moments.borrow().count - before;
+        assert!(
+            (390..=440).contains(&count),
+            "{running} nodes that beat 20 times a second wake {count} times in 20 s"
+        );
+        let first = cluster.nodes[0];
+        cluster.world.crash(first);
+        cluster.world.run_for(5_000_000, u64::MAX);
+    }
 }

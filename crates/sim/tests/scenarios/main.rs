@@ -12,6 +12,7 @@ mod elections;
 mod gray;
 mod health;
 mod logs;
+mod memory;
 mod reconfiguration;
 mod recovery;
 mod scrub;
