@@ -5,7 +5,7 @@ use linux::{Ink, Mover};
 
 #[derive(Clone, Debug, Default, Args)]
 pub struct Moving {
-    /// How the nodes' bytes move: direct, uring or auto [default: direct]
+    /// How the nodes' bytes move: direct, splice, uring or auto [default: direct]
     #[arg(long, value_name = "MOVER")]
     pub mover: Option<Mover>,
 }

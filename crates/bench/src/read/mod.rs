@@ -26,6 +26,7 @@ use super::measure::{Load, Measured};
 use super::report::plot::{Axis, Line, Lines};
 use super::report::{self, Page};
 use readers::{History, Readers};
+use terminal::moving::Moving;
 use terminal::{quantity, show};
 use testbed::cluster::log_of;
 use testbed::environment::Machine;
@@ -67,6 +68,8 @@ pub struct Arguments {
     seconds: f64,
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::append::seconds)]
     warm_up: f64,
+    #[command(flatten)]
+    moving: Moving,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -135,7 +138,12 @@ impl Arguments {
         machine.warn_if_no_disk();
         let watch = Watch::of(whole);
         watch.says("starting");
-        let bed = Bed::start(&scratch.path().join("cluster"), NODES, 0)?;
+        let bed = Bed::start_with(
+            &scratch.path().join("cluster"),
+            NODES,
+            0,
+            self.moving.arguments(),
+        )?;
         let history = self.write_history(&bed, &scratch, &watch)?;
         let mut phases = Vec::new();
         for (number, kind) in kinds.into_iter().enumerate() {
