@@ -188,14 +188,18 @@ impl Witness {
             let contents = disk.contents(path).unwrap_or_default();
             let mut at = write.offset as usize;
             for slice in &write.slices {
-                let end = at + slice.len();
-                let whole = contents.get(at..end) == Some(&slice[..]);
-                at = end;
+                let record = Record::parse(slice);
+                // Behind the payload anything may stand: what was there before, in a file that is
+                // written again or in a place that was received into.
+                let payload = record.as_ref().map(|record| record.payload.len());
+                let length = payload.map_or(slice.len(), |length| RECORD_HEADER + length);
+                let whole = contents.get(at..at + length) == Some(&slice[..length]);
+                at += slice.len();
                 let directory = path.parent().map(PathBuf::from);
                 if !whole {
                     cut.insert(directory);
                 } else if !cut.contains(&directory)
-                    && let Some(record) = Record::parse(slice)
+                    && let Some(record) = record
                 {
                     self.on_durable(node, damaged, path, &record);
                 }
