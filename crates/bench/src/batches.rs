@@ -1,6 +1,7 @@
 //! How large the batches were, read from the segments' record headers afterwards.
 
 use std::fs::{self, File};
+use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
@@ -28,7 +29,12 @@ pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
     segments.sort();
     let (mut records, mut bytes) = (0, 0);
     for path in segments.iter().rev() {
-        let file = File::open(path)?;
+        let file = match File::open(path) {
+            Ok(file) => file,
+            // Trimmed since they were listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
         let mut header = [0; RECORD_HEADER];
         let mut offset = BLOCK as u64;
         // In a file that was written before, older records stand behind the newest.
