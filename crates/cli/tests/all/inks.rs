@@ -92,7 +92,7 @@ fn memory_does_not_stand_in_for_a_node_on_the_disk() {
 
 #[test]
 fn a_node_says_which_mover_it_has_and_movers_understand_each_other() {
-    let mut movers = ["direct", "auto", "auto"].into_iter();
+    let mut movers = ["direct", "splice", "auto"].into_iter();
     let cluster = Cluster::start_with(3, 3, |node| {
         let mover = movers.next().expect("three nodes");
         node.arguments.extend(["--mover", mover].map(str::to_owned));
@@ -108,20 +108,29 @@ fn a_node_says_which_mover_it_has_and_movers_understand_each_other() {
         .map(|node| node.wait_answers()["write_path"].to_string())
         .collect();
     assert!(paths[0].starts_with("\"direct, "), "{paths:?}");
+    assert!(paths[1].starts_with("\"splice, page cache"), "{paths:?}");
     // Where io_uring is forbidden, auto says so.
-    for path in &paths[1..] {
-        let known = ["\"uring, ", "\"direct: "];
-        assert!(known.iter().any(|known| path.starts_with(known)), "{path}");
-    }
+    let known = ["\"uring, ", "\"direct: "];
+    let auto = &paths[2];
+    assert!(known.iter().any(|known| auto.starts_with(known)), "{auto}");
     let place = tempfile::tempdir().expect("a place");
     let unknown = node_in_memory(place.path(), &["--bootstrap", "--mover", "horse"]);
-    refused(&unknown, "choose auto, direct or uring");
+    refused(&unknown, "choose auto, direct, splice or uring");
 }
 
 #[test]
 fn records_in_mapped_files_survive_a_kill() {
+    survives_a_kill(["--ink", "pmem"], "pmem: mapped, flushed by ");
+}
+
+#[test]
+fn records_that_sockets_wrote_survive_a_kill() {
+    survives_a_kill(["--mover", "splice"], "splice, page cache");
+}
+
+fn survives_a_kill(arguments: [&str; 2], write_path: &str) {
     let mut cluster = Cluster::start_with(3, 3, |node| {
-        node.arguments.extend(["--ink", "pmem"].map(str::to_owned));
+        node.arguments.extend(arguments.map(str::to_owned));
     });
     cluster.wait_whole();
     let first = Content::new(6, 3_000_000);
@@ -135,7 +144,7 @@ fn records_in_mapped_files_survive_a_kill() {
         },
         || cluster.logs(),
     );
-    // All at once: what a kill leaves ends in zeros, on every node.
+    // All at once: what a kill leaves ends in zeros, or in what was being received, on every node.
     for node in &mut cluster.nodes {
         node.kill();
     }
@@ -147,5 +156,5 @@ fn records_in_mapped_files_survive_a_kill() {
     cluster.wait_whole();
     cluster.check_same("main", &[first, second]);
     let path = cluster.nodes[0].wait_answers()["write_path"].to_string();
-    assert!(path.contains("pmem: mapped, flushed by "), "{path}");
+    assert!(path.contains(write_path), "{path}");
 }
