@@ -284,7 +284,10 @@ fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> R
     // Segments need files too, and a replica without the next one stops: clients must not take them.
     let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
     config.limits.connections_max = config.limits.connections_max.min(half);
-    let mut kernel = Kernel::new(kernel).context("cannot set up the event loop")?;
+    let mut kernel = Kernel::new(kernel).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => Failure::usage(error.to_string()).into(),
+        _ => anyhow::Error::new(error).context("cannot set up the event loop"),
+    })?;
     let bound = kernel.bind(&config.listen).map_err(|error| {
         let sentence = match error.kind() {
             std::io::ErrorKind::AddrInUse => format!(

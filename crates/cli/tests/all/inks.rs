@@ -116,6 +116,8 @@ fn a_node_says_which_mover_it_has_and_movers_understand_each_other() {
     let place = tempfile::tempdir().expect("a place");
     let unknown = node_in_memory(place.path(), &["--bootstrap", "--mover", "horse"]);
     refused(&unknown, "choose auto, direct, splice or uring");
+    let spliced = node_in_memory(place.path(), &["--bootstrap", "--mover", "splice"]);
+    refused(&spliced, "choose --ink disk, or --mover direct");
 }
 
 #[test]
