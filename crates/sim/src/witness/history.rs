@@ -11,7 +11,7 @@ use std::ops::{Bound, Range};
 
 use paxos::{
     AcceptedRun, AcceptedTerm, Action, Configuration, Era, LogState, NodeId, Outcome, Slot,
-    SlotRange, StreamEnd, StreamName, Term, Value,
+    SlotRange, StreamEnd, StreamName, StreamState, Term, Value,
 };
 
 use super::ranges::Ranges;
@@ -372,8 +372,16 @@ impl History {
             .or((era == Era(0)).then_some(Slot(0)))
     }
 
-    /// Of each stream that is not trimmed the bytes in chosen slots below `below`.
+    /// The bytes of each stream in chosen slots below `below` that are not trimmed.
     pub fn bytes_below(&self, below: Slot) -> impl Iterator<Item = (StreamName, Range<u64>)> + '_ {
+        self.output_below(below).filter_map(|(stream, end)| {
+            let bytes = stream.trimmed.0..end;
+            (!bytes.is_empty()).then_some((stream.name, bytes))
+        })
+    }
+
+    /// Where the output of each stream ends below that slot, whatever of it is trimmed.
+    pub fn output_below(&self, below: Slot) -> impl Iterator<Item = (&StreamState, u64)> + '_ {
         let streams = self.state.iter().flat_map(|state| state.streams.iter());
         streams.filter_map(move |stream| {
             // Output is cut at its first gap, so its bytes' slots are those from its first one on.
@@ -384,9 +392,7 @@ impl History {
                 }
                 _ => None,
             });
-            let end = of_stream.max()?.min(stream.length.0);
-            let bytes = stream.trimmed.0..end;
-            (!bytes.is_empty()).then_some((stream.name, bytes))
+            Some((stream, of_stream.max()?.min(stream.length.0)))
         })
     }
 

@@ -153,9 +153,12 @@ impl Witness {
                         member.node
                     );
                 }
+            }
+            // Also of what is trimmed by now: the auxiliary may hear of the release first.
+            for (stream, end) in history.output_below(below) {
                 for auxiliary in auxiliaries.clone() {
                     let replica = self.replicas.entry((whose.log, auxiliary.node));
-                    replica.or_default().release(stream, bytes.end);
+                    replica.or_default().release(stream.name, end);
                 }
             }
         }
