@@ -124,9 +124,7 @@ impl Opened {
             Opened::Other(file) => file.clone(),
         }
     }
-}
 
-impl Opened {
     pub fn paged(&self) -> Option<Arc<PagedFile>> {
         match self {
             Opened::Paged(file) => Some(file.clone()),

@@ -88,28 +88,45 @@ impl Part {
     /// The range can be read without waiting for the disk, for a while.
     ///
     /// Errors: what the disk says of a page that cannot be read, which would otherwise end the
-    ///         process.
+    ///         process; `Unsupported` before Linux 5.14.
     /// Source: madvise(2) on MADV_POPULATE_READ.
-    pub fn populate(&self, range: Range<usize>) -> io::Result<()> {
+    fn populate(&self, range: Range<usize>) -> io::Result<()> {
         let start = range.start - range.start % PAGE;
         match self
             .memory
             .advise_range(Advice::PopulateRead, start, range.end - start)
         {
-            // EFAULT stands for SIGBUS. Before Linux 5.14 there was no such advice.
+            // EFAULT stands for SIGBUS.
             Err(error) if error.raw_os_error() == Some(Errno::FAULT.raw_os_error()) => {
                 Err(Errno::IO.into())
             }
-            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(Errno::INVAL.raw_os_error()) => {
+                Err(io::ErrorKind::Unsupported.into())
+            }
             result => result,
         }
     }
 
     /// Begins to read the range from the disk.
-    pub fn will_need(&self, range: Range<usize>) {
+    fn will_need(&self, range: Range<usize>) {
         let length = std::num::NonZeroU64::new(range.len() as u64);
         let at = self.offset + range.start as u64;
         let _ = fadvise(&*self.file, at, length, FileAdvice::WillNeed);
+    }
+
+    /// As `populate`, by whatever means there are.
+    pub fn load(&self, range: Range<usize>) -> io::Result<()> {
+        self.will_need(range.clone());
+        match self.populate(range.clone()) {
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let at = self.offset + range.start as u64;
+                if self.file.metadata()?.len() < at + range.len() as u64 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                Part::read_file(&self.file, at, range.len()).map(drop)
+            }
+            result => result,
+        }
     }
 
     /// A copy of what the file has there, zeros behind its end.

@@ -127,9 +127,9 @@ fn a_file_that_cannot_be_written_fails_the_transfer_and_leaves_the_pipe_empty() 
 }
 
 #[test]
-fn a_part_behind_the_end_cannot_be_populated_and_that_is_an_error() {
+fn a_part_behind_the_end_cannot_be_loaded_and_that_is_an_error() {
     let part = Part::new(file(4096), 0, LENGTH).unwrap();
-    part.populate(0..4096).unwrap();
-    assert!(part.populate(0..LENGTH).is_err());
+    part.load(0..4096).unwrap();
+    assert!(part.load(0..LENGTH).is_err());
     assert!(part.send(connected().1, 8192..16384).is_err());
 }

@@ -107,8 +107,7 @@ impl Region {
 
     /// Reads the range in from the disk, so that it can be read as memory.
     pub fn load(&self, range: Range<usize>) -> std::io::Result<()> {
-        self.part.will_need(range.clone());
-        self.part.populate(range)
+        self.part.load(range)
     }
 
     /// The blocks within that range, as ranges from its start, that may differ from the file's.
