@@ -55,7 +55,7 @@ const LINE_BYTES_MAX: usize = 8192;
 type LaneId = u32;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Purpose {
     Greeting,
     Parting,
     Writer(LaneId),
@@ -66,7 +66,7 @@ enum Place {
 /// What the parts share.
 struct Env {
     ops: VecDeque<Op>,
-    conns: BTreeMap<ConnId, Place>,
+    conns: BTreeMap<ConnId, Purpose>,
     limits: Limits,
     batches: Pool,
     /// On so many processes a byte is durable before its ack.
@@ -103,10 +103,10 @@ impl Env {
         });
     }
 
-    fn connect(&mut self, address: &str, place: Place) {
+    fn connect(&mut self, address: &str, purpose: Purpose) {
         let conn = ConnId(self.next_conn);
         self.next_conn += 2;
-        self.conns.insert(conn, place);
+        self.conns.insert(conn, purpose);
         self.ops.push_back(Op::Connect {
             conn,
             address: address.to_owned(),
@@ -193,7 +193,7 @@ impl Floor {
                 let at = at.strip_prefix("at=").and_then(|at| at.parse().ok());
                 match (lane, at) {
                     (Some(lane), Some(at)) => {
-                        self.env.conns.insert(conn, Place::Parting);
+                        self.env.conns.insert(conn, Purpose::Parting);
                         lane.close_at(&mut self.env, conn, at);
                     }
                     _ => self.env.part(conn, b"error bad-request: no such stream\n"),
@@ -201,7 +201,7 @@ impl Floor {
             }
             ["floor/1", lane] => match lane.parse() {
                 Ok(lane) => {
-                    self.env.conns.insert(conn, Place::LinkIn(lane));
+                    self.env.conns.insert(conn, Purpose::LinkIn(lane));
                     self.sources
                         .insert(lane, Source::new(&mut self.env, conn, lane));
                 }
@@ -220,9 +220,9 @@ impl Floor {
         }
         let id = self.names.len() as LaneId + 1;
         self.names.insert(log.to_owned(), id);
-        self.env.conns.insert(conn, Place::Writer(id));
+        self.env.conns.insert(conn, Purpose::Writer(id));
         for (index, address) in self.followers.iter().enumerate() {
-            self.env.connect(address, Place::LinkOut(id, index));
+            self.env.connect(address, Purpose::LinkOut(id, index));
         }
         let lane = Lane::new(&self.env, id, conn, leftover, self.followers.len());
         self.lanes.insert(id, lane);
@@ -236,23 +236,23 @@ impl Floor {
         result: std::io::Result<Received>,
     ) {
         match self.env.conns.get(&conn).copied() {
-            Some(Place::Greeting) => self.on_first_line(conn, buffer, result),
-            Some(Place::Writer(id)) => {
+            Some(Purpose::Greeting) => self.on_first_line(conn, buffer, result),
+            Some(Purpose::Writer(id)) => {
                 if let Some(lane) = self.lanes.get_mut(&id) {
                     lane.on_writer_received(&mut self.env, buffer, result);
                 }
             }
-            Some(Place::LinkOut(id, index)) => {
+            Some(Purpose::LinkOut(id, index)) => {
                 if let Some(lane) = self.lanes.get_mut(&id) {
                     lane.on_link_received(&mut self.env, index, conn, buffer, range, result);
                 }
             }
-            Some(Place::LinkIn(id)) => {
+            Some(Purpose::LinkIn(id)) => {
                 if let Some(source) = self.sources.get_mut(&id) {
                     source.on_received(&mut self.env, buffer, result);
                 }
             }
-            Some(Place::Parting) | None => {}
+            Some(Purpose::Parting) | None => {}
         }
     }
 
@@ -273,7 +273,7 @@ impl Machine for Floor {
     fn handle(&mut self, _now: Time, completion: Completion) {
         match completion {
             Completion::Accepted { conn, .. } => {
-                self.env.conns.insert(conn, Place::Greeting);
+                self.env.conns.insert(conn, Purpose::Greeting);
                 let buffer = Buffer::new(LINE_BYTES_MAX);
                 self.env.receive(conn, buffer, 0..LINE_BYTES_MAX, false);
             }
@@ -281,7 +281,7 @@ impl Machine for Floor {
                 self.env.fail(&format!("cannot listen: {error}"));
             }
             Completion::Connected { conn, result } => {
-                let Some(Place::LinkOut(id, index)) = self.env.conns.get(&conn).copied() else {
+                let Some(Purpose::LinkOut(id, index)) = self.env.conns.get(&conn).copied() else {
                     return;
                 };
                 match (result, self.lanes.get_mut(&id)) {
@@ -301,12 +301,12 @@ impl Machine for Floor {
             Completion::Sent { conn, result } => {
                 let lane_of = |lanes: &BTreeMap<LaneId, Lane>, id| lanes.contains_key(&id);
                 match self.env.conns.get(&conn).copied() {
-                    Some(Place::LinkOut(id, index)) if lane_of(&self.lanes, id) => {
+                    Some(Purpose::LinkOut(id, index)) if lane_of(&self.lanes, id) => {
                         if let Some(lane) = self.lanes.get_mut(&id) {
                             lane.on_link_sent(&mut self.env, index, result.is_ok());
                         }
                     }
-                    Some(Place::Writer(id)) => {
+                    Some(Purpose::Writer(id)) => {
                         if let Some(lane) = self.lanes.get_mut(&id) {
                             lane.on_writer_sent(result.is_ok());
                         }

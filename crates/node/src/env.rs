@@ -18,9 +18,9 @@ use crate::retention::Calendar;
 use crate::version::{self, Speaks};
 use crate::{Identity, LogId};
 
-/// Whose business a connection is.
+/// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Purpose {
     /// It has not said its first line.
     Greeting,
     /// It gets a last answer and is closed.
@@ -74,7 +74,7 @@ pub struct Env {
     /// Control frames for peers, in order.
     pub outbox: VecDeque<(NodeId, Frame)>,
     pub events: VecDeque<LogEvent>,
-    pub conns: BTreeMap<ConnId, Place>,
+    pub conns: BTreeMap<ConnId, Purpose>,
     pub limits: Limits,
     pub identity: Identity,
     pub incarnation: u32,
@@ -170,10 +170,10 @@ impl Env {
         self.own_is_full || self.free_bytes < self.limits.disk_reserve_bytes
     }
 
-    pub fn connect(&mut self, address: String, place: Place) -> ConnId {
+    pub fn connect(&mut self, address: String, purpose: Purpose) -> ConnId {
         let conn = ConnId(self.next_conn);
         self.next_conn += 2;
-        self.conns.insert(conn, place);
+        self.conns.insert(conn, purpose);
         self.ops.push_back(Op::Connect { conn, address });
         conn
     }

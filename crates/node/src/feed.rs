@@ -7,7 +7,7 @@ use std::ops::Range;
 use paxos::{NodeId, StreamPosition, Time};
 
 use crate::buffer::{Buffer, Slice};
-use crate::env::{Env, Place};
+use crate::env::{Env, Purpose};
 use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
 use crate::format::{DataHeader, Frame};
 use crate::log::{Log, Ticket, Wanted};
@@ -57,7 +57,7 @@ impl Log {
             match feeder.link {
                 Link::Down { retry_at } if retry_at <= env.now => {
                     if let Some(address) = env.addresses.get(&peer).cloned() {
-                        let conn = env.connect(address, Place::FeedOut(self.id, peer));
+                        let conn = env.connect(address, Purpose::FeedOut(self.id, peer));
                         feeder.link = Link::Connecting(conn, env.now);
                     }
                 }

@@ -7,7 +7,7 @@ use paxos::Time;
 use crate::LogId;
 use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
-use crate::env::Place;
+use crate::env::Purpose;
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
 use crate::membership::change::Ask;
 use crate::node::{ChangeMembers, JoinCluster, Node, Request as Pending, Retain, Wants};
@@ -29,10 +29,10 @@ const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 impl Node {
     pub(crate) fn on_accepted(&mut self, conn: ConnId, from: String) {
         if self.env.conns.len() >= self.env.limits.connections_max {
-            self.env.conns.insert(conn, Place::Parting);
+            self.env.conns.insert(conn, Purpose::Parting);
             return self.env.refuse(conn, too_many_connections());
         }
-        self.env.conns.insert(conn, Place::Greeting);
+        self.env.conns.insert(conn, Purpose::Greeting);
         self.greetings.insert(
             conn,
             Greeting {
@@ -66,49 +66,51 @@ impl Node {
     pub(crate) fn on_connected(&mut self, conn: ConnId, result: std::io::Result<()>) {
         let ok = result.is_ok();
         match self.env.conns.get(&conn).copied() {
-            Some(Place::ControlOut(peer)) => self.peers.on_connected(&mut self.env, peer, conn, ok),
-            Some(Place::DataOut(log, peer)) => {
+            Some(Purpose::ControlOut(peer)) => {
+                self.peers.on_connected(&mut self.env, peer, conn, ok)
+            }
+            Some(Purpose::DataOut(log, peer)) => {
                 self.dirty.insert(log);
                 if let Some(log) = self.logs.get_mut(&log) {
                     log.on_data_out_connected(&mut self.env, peer, conn, ok);
                 }
             }
-            Some(Place::FeedOut(log, peer)) => {
+            Some(Purpose::FeedOut(log, peer)) => {
                 self.dirty.insert(log);
                 if let Some(log) = self.logs.get_mut(&log) {
                     log.on_feed_connected(&mut self.env, peer, conn, ok);
                 }
             }
-            Some(Place::JoinOut) => self.on_join_connected(conn, result),
+            Some(Purpose::JoinOut) => self.on_join_connected(conn, result),
             _ => {}
         }
     }
 
     pub(crate) fn on_sent(&mut self, conn: ConnId, ok: bool) {
-        let Some(place) = self.env.conns.get(&conn).copied() else {
+        let Some(purpose) = self.env.conns.get(&conn).copied() else {
             return;
         };
-        let log_of = |place| match place {
-            Place::DataOut(log, _)
-            | Place::FeedOut(log, _)
-            | Place::Writer(log)
-            | Place::Reader(log) => Some(log),
+        let log_of = |purpose| match purpose {
+            Purpose::DataOut(log, _)
+            | Purpose::FeedOut(log, _)
+            | Purpose::Writer(log)
+            | Purpose::Reader(log) => Some(log),
             _ => None,
         };
-        if let Place::ControlOut(peer) = place {
+        if let Purpose::ControlOut(peer) = purpose {
             return self.peers.on_sent(&mut self.env, peer, conn, ok);
         }
-        let Some(id) = log_of(place) else { return };
+        let Some(id) = log_of(purpose) else { return };
         self.dirty.insert(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };
         let env = &mut self.env;
-        match place {
-            Place::DataOut(_, peer) => log.on_data_out_sent(env, peer, conn, ok),
-            Place::FeedOut(_, peer) => log.on_feed_sent(env, peer, conn, ok),
-            Place::Writer(_) => log.on_writer_sent(env, conn, ok),
-            Place::Reader(_) => log.on_reader_sent(env, conn, ok),
+        match purpose {
+            Purpose::DataOut(_, peer) => log.on_data_out_sent(env, peer, conn, ok),
+            Purpose::FeedOut(_, peer) => log.on_feed_sent(env, peer, conn, ok),
+            Purpose::Writer(_) => log.on_writer_sent(env, conn, ok),
+            Purpose::Reader(_) => log.on_reader_sent(env, conn, ok),
             _ => {}
         }
     }
@@ -120,16 +122,16 @@ impl Node {
         range: Range<usize>,
         result: std::io::Result<Received>,
     ) {
-        let Some(place) = self.env.conns.get(&conn).copied() else {
+        let Some(purpose) = self.env.conns.get(&conn).copied() else {
             return;
         };
         let count = result.as_ref().map_or(0, |r| r.count);
         let got = range.start..range.start + count;
-        match place {
-            Place::Greeting => self.on_greeting_bytes(conn, buffer, result),
-            Place::Parting | Place::Request(_) => {}
-            Place::ControlIn(peer) => self.on_control_bytes(conn, peer, buffer, got, result),
-            Place::ControlOut(peer) => {
+        match purpose {
+            Purpose::Greeting => self.on_greeting_bytes(conn, buffer, result),
+            Purpose::Parting | Purpose::Request(_) => {}
+            Purpose::ControlIn(peer) => self.on_control_bytes(conn, peer, buffer, got, result),
+            Purpose::ControlOut(peer) => {
                 if self
                     .peers
                     .on_received(&mut self.env, peer, conn, buffer, got)
@@ -137,31 +139,31 @@ impl Node {
                     self.peer_is_back(peer);
                 }
             }
-            Place::JoinOut => {
+            Purpose::JoinOut => {
                 let bytes = buffer[got].to_vec();
                 self.on_join_received(conn, &bytes);
             }
-            Place::DataIn(id, _)
-            | Place::DataOut(id, _)
-            | Place::FeedOut(id, _)
-            | Place::Writer(id)
-            | Place::Reader(id) => {
+            Purpose::DataIn(id, _)
+            | Purpose::DataOut(id, _)
+            | Purpose::FeedOut(id, _)
+            | Purpose::Writer(id)
+            | Purpose::Reader(id) => {
                 self.dirty.insert(id);
                 let Some(log) = self.logs.get_mut(&id) else {
                     return self.env.close(conn);
                 };
                 let env = &mut self.env;
-                match place {
-                    Place::DataIn(..) => log.on_source_received(env, conn, buffer, result),
-                    Place::DataOut(_, peer) => {
+                match purpose {
+                    Purpose::DataIn(..) => log.on_source_received(env, conn, buffer, result),
+                    Purpose::DataOut(_, peer) => {
                         log.on_data_out_received(env, peer, conn, buffer, got);
                     }
-                    Place::FeedOut(_, peer) => {
+                    Purpose::FeedOut(_, peer) => {
                         log.on_feed_received(env, peer, conn, buffer, got);
                     }
-                    Place::Writer(_) => log.on_writer_received(env, conn, buffer, result),
+                    Purpose::Writer(_) => log.on_writer_received(env, conn, buffer, result),
                     // A half-closed reader still reads; a reset one does not.
-                    Place::Reader(_) if result.is_err() => log.on_reader_broken(env, conn),
+                    Purpose::Reader(_) if result.is_err() => log.on_reader_broken(env, conn),
                     _ => {}
                 }
             }
@@ -257,7 +259,7 @@ impl Node {
                         "log 0 is the cluster's directory and takes no appends",
                     ));
                 }
-                self.env.conns.insert(conn, Place::Writer(id));
+                self.env.conns.insert(conn, Purpose::Writer(id));
                 self.dirty.insert(id);
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_append_request(&mut self.env, conn, request, rest, ended);
@@ -276,7 +278,7 @@ impl Node {
                 let at = request
                     .parsed::<u64>("at")?
                     .ok_or(LineError::Missing("at"))?;
-                self.env.conns.insert(conn, Place::Request(id));
+                self.env.conns.insert(conn, Purpose::Request(id));
                 self.dirty.insert(id);
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_close_request(&mut self.env, conn, stream, at);
@@ -284,7 +286,7 @@ impl Node {
             }
             "read" => {
                 let id = self.log_named(request)?;
-                self.env.conns.insert(conn, Place::Reader(id));
+                self.env.conns.insert(conn, Purpose::Reader(id));
                 self.dirty.insert(id);
                 if !ended {
                     // To hear of a reset while there is nothing to send.
@@ -296,7 +298,7 @@ impl Node {
             }
             "trim" => {
                 let id = self.log_named(request)?;
-                self.env.conns.insert(conn, Place::Request(id));
+                self.env.conns.insert(conn, Purpose::Request(id));
                 self.dirty.insert(id);
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_trim_request(&mut self.env, conn, request);
@@ -304,7 +306,7 @@ impl Node {
             }
             "lead" => {
                 let id = self.log_named(request)?;
-                self.env.conns.insert(conn, Place::Request(id));
+                self.env.conns.insert(conn, Purpose::Request(id));
                 self.dirty.insert(id);
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_lead_request(&mut self.env, conn, request);
@@ -328,7 +330,7 @@ impl Node {
                 request.allow(1, &["stale"])?;
                 let id = self.log_named(request)?;
                 let stale = request.flag("stale")?;
-                self.env.conns.insert(conn, Place::Reader(id));
+                self.env.conns.insert(conn, Purpose::Reader(id));
                 self.dirty.insert(id);
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_streams_request(&mut self.env, conn, stale);
@@ -440,7 +442,7 @@ impl Node {
 
     fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
         self.directing()?;
-        self.env.conns.insert(conn, Place::Request(DIRECTORY));
+        self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
         self.requests.push(Pending {
             conn,
             since: self.env.now,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::ClusterId;
 use crate::buffer::Buffer;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
-use crate::env::{Env, Place};
+use crate::env::{Env, Purpose};
 use crate::line::{Request, hex, parse_hex16};
 use crate::node::Node;
 use crate::op::{BLOCK, ConnId};
@@ -111,7 +111,7 @@ impl Node {
         });
         join.received.clear();
         join.deadline = Time(self.env.now.0 + ANSWER_TIMEOUT);
-        join.conn = Some(self.env.connect(address, Place::JoinOut));
+        join.conn = Some(self.env.connect(address, Purpose::JoinOut));
     }
 
     pub(crate) fn on_join_connected(&mut self, conn: ConnId, result: std::io::Result<()>) {

@@ -16,7 +16,7 @@ use paxos::{NodeId, PromisedTerm, Time};
 use crate::beat::Beat;
 use crate::buffer::{Buffer, Slice};
 use crate::config::Standing;
-use crate::env::{Env, Place};
+use crate::env::{Env, Purpose};
 use crate::format::Frame;
 use crate::format::frame::encode_control;
 use crate::op::{BLOCK, ConnId};
@@ -241,7 +241,7 @@ impl Peers {
             if let Link::Down { retry_at } = peer.link
                 && retry_at <= env.now
             {
-                let conn = env.connect(address, Place::ControlOut(id));
+                let conn = env.connect(address, Purpose::ControlOut(id));
                 peer.link = Link::Connecting(conn, env.now);
             }
         }

@@ -13,7 +13,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Input, ReadId, StreamEnd, StreamName, StreamPosition, Time};
 
 use crate::buffer::{Buffer, Slice};
-use crate::env::{Env, Place};
+use crate::env::{Env, Purpose};
 use crate::line::{Refusal, Request};
 use crate::log::{Log, Ticket, Wanted};
 use crate::op::ConnId;
@@ -454,7 +454,7 @@ impl Log {
         let Some(reader) = self.readers.readers.remove(&conn) else {
             return;
         };
-        if env.conns.get(&conn) != Some(&Place::Reader(self.id)) {
+        if env.conns.get(&conn) != Some(&Purpose::Reader(self.id)) {
             return;
         }
         match end {

@@ -10,7 +10,7 @@ use std::ops::Range;
 use paxos::{NodeId, Term, Time};
 
 use crate::buffer::{Buffer, Slice};
-use crate::env::{Env, Place};
+use crate::env::{Env, Purpose};
 use crate::format::DataHeader;
 use crate::format::frame::ProposeHeader;
 use crate::log::Log;
@@ -161,7 +161,7 @@ impl Log {
                         && retry_at <= env.now
                         && let Some(address) = env.addresses.get(&peer).cloned()
                     {
-                        let conn = env.connect(address, Place::DataOut(self.id, peer));
+                        let conn = env.connect(address, Purpose::DataOut(self.id, peer));
                         follower.link = Link::Connecting(conn, env.now);
                     }
                 }

@@ -7,7 +7,7 @@ use paxos::{Message, NodeId, Role};
 
 use crate::buffer::Buffer;
 use crate::config::Standing;
-use crate::env::Place;
+use crate::env::Purpose;
 use crate::format::Frame;
 use crate::format::frame::{CONTROL_PREFIX, decode_control_body, decode_control_prefix};
 use crate::line::{LineError, Refusal, Request};
@@ -113,7 +113,7 @@ impl Node {
                     self.controls.remove(&old);
                     self.env.close(old);
                 }
-                self.env.conns.insert(conn, Place::ControlIn(from));
+                self.env.conns.insert(conn, Purpose::ControlIn(from));
                 self.controls.insert(conn, rest.to_vec());
                 self.env.send_bytes(conn, &welcome::line(version));
                 self.env
@@ -131,7 +131,7 @@ impl Node {
                 if !rest.is_empty() {
                     return Err(bad("a peer waits for the answer to its first line"));
                 }
-                self.env.conns.insert(conn, Place::DataIn(id, from));
+                self.env.conns.insert(conn, Purpose::DataIn(id, from));
                 log.add_source(&mut self.env, conn, from, version);
             }
             other => return Err(bad(&format!("unknown kind {other:?}"))),

@@ -6,7 +6,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 
 use super::{Sink, Writer, disk_full, no_quorum, superseded};
-use crate::env::{Env, Place};
+use crate::env::{Env, Purpose};
 use crate::format::RECORD_HEADER;
 use crate::line::{Refusal, Request};
 use crate::log::Log;
@@ -120,7 +120,7 @@ impl Log {
         while let Some(mut append) = self.ingest.queue.pop_front() {
             let waited = env.now.0.saturating_sub(append.since.0);
             if let Sink::Client(conn) = append.from
-                && env.conns.get(&conn) != Some(&Place::Writer(self.id))
+                && env.conns.get(&conn) != Some(&Purpose::Writer(self.id))
             {
                 continue;
             }
@@ -252,7 +252,7 @@ impl Log {
             ..
         } = append;
         if let Sink::Client(conn) = from {
-            if env.conns.get(&conn) != Some(&Place::Writer(self.id)) {
+            if env.conns.get(&conn) != Some(&Purpose::Writer(self.id)) {
                 return;
             }
             let base = self.chain_base(stream);

@@ -17,7 +17,7 @@ use paxos::mutation::{self, Mutation};
 
 use super::{Node, TOKEN_REMOVED};
 use crate::LogId;
-use crate::env::Place;
+use crate::env::Purpose;
 use crate::format::segment::directory_name;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Op};
@@ -65,9 +65,11 @@ impl Node {
     }
 
     fn close_connections_of(&mut self, id: LogId) {
-        let of_it = self.env.conns.iter().filter(|(_, place)| match place {
-            Place::DataIn(log, _) | Place::DataOut(log, _) | Place::FeedOut(log, _) => *log == id,
-            Place::Writer(log) | Place::Reader(log) | Place::Request(log) => *log == id,
+        let of_it = self.env.conns.iter().filter(|(_, purpose)| match purpose {
+            Purpose::DataIn(log, _) | Purpose::DataOut(log, _) | Purpose::FeedOut(log, _) => {
+                *log == id
+            }
+            Purpose::Writer(log) | Purpose::Reader(log) | Purpose::Request(log) => *log == id,
             _ => false,
         });
         let of_it: Vec<ConnId> = of_it.map(|(conn, _)| *conn).collect();

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use paxos::Time;
 
 use crate::LogId;
-use crate::env::Place;
+use crate::env::Purpose;
 use crate::line::{Refusal, Request};
 use crate::node::Node;
 use crate::op::ConnId;
@@ -89,7 +89,7 @@ impl Node {
             self.scrubbing.next_at = self.env.now;
         }
         let line = log.scrub_line(&self.env);
-        self.env.conns.insert(conn, Place::Request(id));
+        self.env.conns.insert(conn, Purpose::Request(id));
         self.env.part(conn, line.as_bytes());
         self.scrub();
         Ok(())

@@ -24,11 +24,11 @@ pub struct SegmentIndex {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Piece {
     end: u64,
-    place: Place,
+    place: Whereabouts,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Whereabouts {
     /// In the record that starts here.
     Record(RecordPlace),
     /// Not held any more: older records are not to be trusted either.
@@ -61,7 +61,7 @@ impl RecordPlace {
 
 impl SegmentIndex {
     /// A newer record speaks of these bytes.
-    pub fn apply(&mut self, stream: StreamName, bytes: Range<u64>, place: Place) {
+    pub fn apply(&mut self, stream: StreamName, bytes: Range<u64>, place: Whereabouts) {
         if bytes.is_empty() {
             return;
         }
@@ -87,7 +87,7 @@ impl SegmentIndex {
     }
 
     /// The piece around this byte.
-    pub fn find(&self, stream: StreamName, position: u64) -> Option<(Range<u64>, Place)> {
+    pub fn find(&self, stream: StreamName, position: u64) -> Option<(Range<u64>, Whereabouts)> {
         let pieces = self.streams.get(&stream)?;
         let (start, piece) = pieces.range(..=position).next_back()?;
         (position < piece.end).then_some((*start..piece.end, piece.place))
@@ -103,12 +103,12 @@ impl SegmentIndex {
     /// Every piece that is kept in that record.
     pub fn pieces_in(&self, place: RecordPlace) -> Vec<(StreamName, Range<u64>)> {
         self.iter()
-            .filter(|(_, _, other)| *other == Place::Record(place))
+            .filter(|(_, _, other)| *other == Whereabouts::Record(place))
             .map(|(stream, range, _)| (stream, range))
             .collect()
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (StreamName, Range<u64>, Place)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (StreamName, Range<u64>, Whereabouts)> + '_ {
         self.streams.iter().flat_map(|(stream, pieces)| {
             let pieces = pieces.iter();
             pieces.map(|(start, piece)| (*stream, *start..piece.end, piece.place))
@@ -148,8 +148,8 @@ impl Encode for SegmentIndex {
             (pieces.len() as u32).put(out);
             for (start, piece) in pieces {
                 let place = match piece.place {
-                    Place::Record(place) => place,
-                    Place::Lost => RecordPlace {
+                    Whereabouts::Record(place) => place,
+                    Whereabouts::Lost => RecordPlace {
                         block: 0,
                         blocks: 0,
                     },
@@ -182,9 +182,9 @@ impl Encode for SegmentIndex {
                 }
                 end_before = end;
                 let place = match (block, blocks) {
-                    (0, 0) => Place::Lost,
+                    (0, 0) => Whereabouts::Lost,
                     (_, 0) => return Err(DecodeError::Invalid("a record of no blocks")),
-                    _ => Place::Record(RecordPlace { block, blocks }),
+                    _ => Whereabouts::Record(RecordPlace { block, blocks }),
                 };
                 pieces.insert(start, Piece { end, place });
             }
@@ -210,8 +210,8 @@ mod tests {
             let mut naive = [None; 100];
             for (kind, start, length) in steps {
                 let place = match kind {
-                    0 => Place::Lost,
-                    block => Place::Record(RecordPlace { block, blocks: 1 }),
+                    0 => Whereabouts::Lost,
+                    block => Whereabouts::Record(RecordPlace { block, blocks: 1 }),
                 };
                 naive[start as usize..(start + length) as usize].fill(Some(place));
                 index.apply(stream, start..start + length, place);

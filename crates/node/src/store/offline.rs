@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use paxos::{Checkpoint, LogState, Slot, StreamName, StreamPosition};
 use thiserror::Error;
 
-use super::index::{Place, RecordPlace, SegmentIndex};
+use super::index::{RecordPlace, SegmentIndex, Whereabouts};
 use super::scan::{Scope, SegmentFile, Window};
 use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreConfig};
 use crate::LogId;
@@ -283,8 +283,8 @@ impl ReadOffline {
                 continue;
             };
             match index.find(stream, position) {
-                Some((_, Place::Record(place))) => return Ok((at, place)),
-                Some((_, Place::Lost)) => {
+                Some((_, Whereabouts::Record(place))) => return Ok((at, place)),
+                Some((_, Whereabouts::Lost)) => {
                     return Err(OfflineError::Lost {
                         path: segment.path.clone(),
                         stream,

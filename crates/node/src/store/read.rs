@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use paxos::{StreamName, StreamPosition, Time};
 
-use super::index::{Place, RecordPlace, SegmentIndex};
+use super::index::{RecordPlace, SegmentIndex, Whereabouts};
 use super::{Awaiting, ReadBytes, ReadFailure, Store, StoreEvent};
 use crate::LogId;
 use crate::buffer::Buffer;
@@ -210,14 +210,14 @@ impl Store {
             self.reader.uses += 1;
             segment.last_used = self.reader.uses;
             match index.find(stream, position) {
-                Some((piece, Place::Record(place))) => {
+                Some((piece, Whereabouts::Record(place))) => {
                     return Found::At(Reading {
                         segment: number,
                         place,
                         piece,
                     });
                 }
-                Some((_, Place::Lost)) => return Found::Nowhere,
+                Some((_, Whereabouts::Lost)) => return Found::Nowhere,
                 // Never searched again by this read, so that few cached indexes suffice.
                 None => job.search_from = number - 1,
             }

@@ -13,7 +13,7 @@ use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
 
 use super::feed::Feed;
-use super::index::{Place, RecordPlace, SegmentIndex};
+use super::index::{RecordPlace, SegmentIndex, Whereabouts};
 use super::read::{FIRST_RECORD, parse_index};
 use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
 use super::trim::Spare;
@@ -165,8 +165,8 @@ impl Store {
 pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
     for (stream, bytes, place) in index.iter() {
         match place {
-            Place::Record(_) => holdings.add(stream, bytes),
-            Place::Lost => holdings.remove(stream, bytes),
+            Whereabouts::Record(_) => holdings.add(stream, bytes),
+            Whereabouts::Lost => holdings.remove(stream, bytes),
         }
     }
 }
@@ -681,8 +681,8 @@ pub(super) fn read_index(
 pub(super) fn apply(index: &mut SegmentIndex, offset: u64, header: &RecordHeader) {
     let Some(bytes) = header.bytes() else { return };
     let place = match header.kind {
-        RecordKind::Lost => Place::Lost,
-        _ => Place::Record(RecordPlace::new(offset, header.total_length() as u64)),
+        RecordKind::Lost => Whereabouts::Lost,
+        _ => Whereabouts::Record(RecordPlace::new(offset, header.total_length() as u64)),
     };
     index.apply(header.stream, bytes, place);
 }

@@ -10,7 +10,7 @@ use std::ops::Range;
 use paxos::mutation::{self, Mutation};
 use paxos::{Slot, SlotRange, StreamName, Time, Value};
 
-use super::index::{Place, RecordPlace};
+use super::index::{RecordPlace, Whereabouts};
 use super::trim::Spare;
 use super::{Awaiting, NewRecord, RecordContext, Store, StoreEvent};
 use crate::buffer::{Buffer, Shared, Slice};
@@ -116,7 +116,7 @@ struct Undurable {
     segment: u64,
     stream: StreamName,
     bytes: Range<u64>,
-    place: Place,
+    place: Whereabouts,
 }
 
 #[cfg(feature = "mutations")]
@@ -347,8 +347,8 @@ impl Store {
         let offset = self.segments[&segment].end;
         if let Some(bytes) = header.bytes() {
             let place = match header.kind {
-                RecordKind::Lost => Place::Lost,
-                _ => Place::Record(RecordPlace::new(offset, total as u64)),
+                RecordKind::Lost => Whereabouts::Lost,
+                _ => Whereabouts::Record(RecordPlace::new(offset, total as u64)),
             };
             self.writer.undurable.push_back(Undurable {
                 number: header.number,
@@ -539,8 +539,8 @@ impl Store {
                 return;
             };
             match fact.place {
-                Place::Record(_) => self.holdings.add(fact.stream, fact.bytes.clone()),
-                Place::Lost => self.holdings.remove(fact.stream, fact.bytes.clone()),
+                Whereabouts::Record(_) => self.holdings.add(fact.stream, fact.bytes.clone()),
+                Whereabouts::Lost => self.holdings.remove(fact.stream, fact.bytes.clone()),
             }
             let Some(segment) = self.segments.get_mut(&fact.segment) else {
                 continue;
