@@ -17,19 +17,18 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use paxos::mutation::{self, Mutation};
 use paxos::{
-    BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Note, Outcome, Output,
-    PermitContent, Persist, PromisedTerm, Proposal, RecordNumber, Role, Slot, StreamName,
-    StreamPosition, Value,
+    BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, PermitContent,
+    Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition,
 };
 
 use crate::LogId;
 use crate::buffer::{Buffer, Shared, Slice};
 use crate::catch_up::CatchUp;
 use crate::counts::LogCounts;
-use crate::env::{Env, LogEvent};
+use crate::env::Env;
 use crate::feed::Feeder;
 use crate::follow::Source;
-use crate::format::{RECORD_HEADER, codec};
+use crate::format::RECORD_HEADER;
 use crate::health::Pulse;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
@@ -37,13 +36,15 @@ use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
 use crate::retention::Keeping;
-use crate::ring::{Entry, Ring};
+use crate::ring::Ring;
 use crate::scrub::{Asker, Scrub};
-use crate::store::{NewRecord, RecordContext, Store, StoreEvent};
+use crate::store::{RecordContext, Store};
 use crate::trim::Trims;
 
 mod auxiliary;
+mod outputs;
 mod rebind;
+mod round;
 
 use auxiliary::Auxiliary;
 use rebind::Rebind;
@@ -238,196 +239,6 @@ impl Log {
         }
     }
 
-    fn perform(&mut self, env: &mut Env, output: Output) {
-        match output {
-            Output::Persist { record, what } => self.persist(record, what),
-            Output::Send { to, message, after } => {
-                if after <= self.durable {
-                    env.send_message(to, self.id, message);
-                } else {
-                    self.awaiting_durable.push_back((after, to, message));
-                }
-            }
-            Output::Replicate(mut proposal) => {
-                let payload = match &proposal.value {
-                    Value::Action(action) => {
-                        let encoded = codec::encode(env.version, action.as_ref());
-                        proposal.digest = crate::format::digest(&encoded);
-                        Some(Slice::copied_from(&encoded))
-                    }
-                    _ => None,
-                };
-                self.ring.push(Entry { proposal, payload });
-            }
-            Output::Permit(Some(_)) => {}
-            Output::Permit(None) => self.counts.permits_lapsed += 1,
-            Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
-            Output::Chosen { .. } => {
-                self.last_chosen_at = env.now;
-                self.catch_up.on_chosen(self.engine.state());
-            }
-            Output::Release { below } => self.on_release(env, below),
-            Output::StateInstalled => {
-                tracing::info!(
-                    log = self.id.0,
-                    slot = self.engine.first_unchosen().0,
-                    "caught up by state"
-                );
-                self.trim_store();
-                self.catch_up.recount_soon();
-                self.counts.states_installed += 1;
-            }
-            Output::Role(role) => self.on_role(env, role),
-            Output::ReadReady(read) => self.readers.on_ready(read),
-            Output::ReadsFailed => self.fail_barriers(env),
-            Output::Note(note) => self.note(note),
-        }
-    }
-
-    fn persist(&mut self, record: RecordNumber, what: Persist) {
-        let borne_out = self.borne_out;
-        let mut context = self.context();
-        if let Persist::Promise {
-            term: PromisedTerm(term),
-        }
-        | Persist::Accept { term, .. } = what
-        {
-            self.borne_out.promised = context.promised.max(PromisedTerm(term));
-            context = self.borne_out;
-        }
-        self.persisted = record;
-        match what {
-            Persist::Promise { .. } => {
-                let mut checkpoint = self.engine.checkpoint();
-                if mutation::is(Mutation::PromiseWithoutState) {
-                    checkpoint.state.next = Slot(0); // so that a recovery does not take it
-                    context.first_unchosen = borne_out.first_unchosen;
-                }
-                self.store
-                    .append(NewRecord::Promise(checkpoint), context, record.0);
-            }
-            Persist::State => {
-                self.store.append(
-                    NewRecord::State(self.engine.checkpoint()),
-                    context,
-                    record.0,
-                );
-            }
-            Persist::Accept {
-                term,
-                slots,
-                value,
-                digest,
-            } => {
-                let is_content = matches!(value, Value::Content { .. });
-                let buffer = if is_content {
-                    Some(
-                        self.at_hand
-                            .take()
-                            .expect("content is proposed and accepted with its bytes at hand"),
-                    )
-                } else {
-                    None
-                };
-                let frozen = self.store.append(
-                    NewRecord::Accept {
-                        term,
-                        slots,
-                        value: value.clone(),
-                        digest,
-                        payload: buffer,
-                    },
-                    context,
-                    record.0,
-                );
-                if let (true, Some(frozen)) = (is_content && term.owner == self.own, frozen) {
-                    let payload = payload_of(&frozen, slots.len() as usize);
-                    let chosen_up_to = self.engine.first_unchosen();
-                    self.ring.push(Entry {
-                        proposal: Proposal {
-                            term,
-                            slots,
-                            value,
-                            digest,
-                            chosen_up_to,
-                        },
-                        payload: Some(payload),
-                    });
-                }
-            }
-        }
-    }
-
-    fn on_store_event(&mut self, env: &mut Env, event: StoreEvent) {
-        match event {
-            StoreEvent::Durable { tag } => {
-                let up_to = RecordNumber(tag);
-                if up_to <= self.durable || self.stopped.is_some() {
-                    return;
-                }
-                self.durable = up_to;
-                self.engine.handle(env.now, Input::Durable { up_to });
-                while self
-                    .awaiting_durable
-                    .front()
-                    .is_some_and(|(after, _, _)| *after <= up_to)
-                {
-                    let (_, to, message) =
-                        self.awaiting_durable.pop_front().expect("there is a front");
-                    env.send_message(to, self.id, message);
-                }
-            }
-            StoreEvent::Read {
-                ticket,
-                buffer,
-                result,
-            } => match self.reads.remove(&ticket) {
-                Some((Ticket::Rebind, wanted)) => self.on_rebind_read(env, wanted, buffer, result),
-                Some((Ticket::Reader(conn), wanted)) => {
-                    self.on_reader_bytes(env, conn, wanted, buffer, result);
-                }
-                Some((Ticket::Feeder(peer), wanted)) => {
-                    self.on_feeder_bytes(env, peer, wanted, buffer, result);
-                }
-                Some((Ticket::Local, wanted)) => self.on_local_bytes(env, wanted, buffer, result),
-                Some((Ticket::Examine(asker), wanted)) => {
-                    self.on_examined(env, asker, wanted, &buffer, result);
-                }
-                None => {}
-            },
-            StoreEvent::Lost { stream, range } => {
-                tracing::error!(
-                    log = self.id.0,
-                    %stream,
-                    from = range.start.0,
-                    to = range.end.0,
-                    "a record on disk is corrupt; it is quarantined and will be fetched from a peer"
-                );
-                self.counts.ranges_lost += 1;
-                self.catch_up
-                    .on_lost(stream, range.end, self.engine.state());
-                self.recount_missing(env);
-            }
-            // Who is alone waits for the device.
-            StoreEvent::Unreadable { .. } if self.alive.is_empty() => {}
-            StoreEvent::Unreadable { stream, range } => {
-                tracing::error!(
-                    log = self.id.0,
-                    %stream,
-                    from = range.start.0,
-                    to = range.end.0,
-                    "a record on disk cannot be read; it will be fetched from a peer"
-                );
-                self.counts.ranges_lost += 1;
-                self.catch_up
-                    .on_lost(stream, range.end, self.engine.state());
-                self.store.distrust(stream, range);
-                self.recount_missing(env);
-            }
-            StoreEvent::Failed(error) => self.stop(env, format!("the disk failed: {error}")),
-        }
-    }
-
     pub(crate) fn recount_missing(&mut self, env: &mut Env) {
         self.catch_up.recount(&self.engine, &self.store);
         self.engine
@@ -464,94 +275,6 @@ impl Log {
             promised: self.engine.durable_promised(),
             missing_bytes: true,
         })
-    }
-
-    fn on_role(&mut self, env: &mut Env, role: Role) {
-        let led = matches!(self.role, Role::Leader { .. });
-        self.role = role;
-        tracing::info!(log = self.id.0, name = self.name, ?role, "role");
-        self.release_writers(env);
-        match role {
-            Role::Leader { term } => {
-                self.counts.elections_won += u64::from(!led);
-                self.begin_replication(env, term);
-            }
-            Role::Follower { .. } | Role::Candidate => {
-                if led {
-                    self.end_replication(env);
-                    self.pulse.stop();
-                    self.rebind = None;
-                    self.part_with_writers(env);
-                    // Who follows what is chosen goes on at the next leader.
-                    self.fail_barriers(env);
-                }
-            }
-        }
-        env.events.push_back(LogEvent::Role { log: self.id });
-    }
-
-    fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
-        self.count(&outcome);
-        if matches!(outcome, Outcome::Reconfigured { .. }) {
-            self.catch_up.recount_soon(); // what it must hold depends on its part
-        }
-        if let Outcome::Trimmed { .. } = outcome {
-            self.on_trimmed(env, slot);
-        }
-        match &outcome {
-            Outcome::Opened(stream) => self.on_opened(env, *stream),
-            Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
-            Outcome::Closed { stream, at } => self.on_closed(env, *stream, Some(*at)),
-            Outcome::NotClosed { stream } => self.on_closed(env, *stream, None),
-            Outcome::NodeId(_)
-            | Outcome::Reconfigured { .. }
-            | Outcome::NotReconfigured(_)
-            | Outcome::Trimmed { .. } => {
-                env.events.push_back(LogEvent::Applied {
-                    log: self.id,
-                    slot,
-                    outcome,
-                });
-            }
-        }
-    }
-
-    /// What clients asked for is their leader's to count.
-    fn count(&mut self, outcome: &Outcome) {
-        let leading = u64::from(self.is_leading());
-        let counts = &mut self.counts;
-        match outcome {
-            Outcome::Opened(name) => {
-                let stream = self.engine.state().stream(*name);
-                let continues = stream.is_some_and(|stream| stream.continues.is_some());
-                counts.streams_opened += leading;
-                counts.streams_continued += u64::from(continues) * leading;
-            }
-            Outcome::NotOpened { .. } => counts.streams_not_opened += leading,
-            Outcome::Closed { .. } => counts.streams_closed += leading,
-            Outcome::NotClosed { .. } => counts.streams_not_closed += leading,
-            Outcome::Reconfigured { .. } => counts.eras_begun += 1,
-            Outcome::NodeId(_) | Outcome::NotReconfigured(_) | Outcome::Trimmed { .. } => {}
-        }
-    }
-
-    fn note(&mut self, note: Note) {
-        self.counts.note(&note);
-        match note {
-            Note::Refused { by, term } => {
-                tracing::debug!(log = self.id.0, by = by.0, %term, "refused");
-            }
-            Note::Ignored { from, reason } => {
-                tracing::debug!(log = self.id.0, from = from.0, ?reason, "message ignored");
-            }
-            Note::DigestMismatch { by, slots } => tracing::error!(
-                log = self.id.0,
-                by = by.0,
-                %slots,
-                "a follower accepted other bytes than were sent; its acceptance does not count"
-            ),
-            note => tracing::info!(log = self.id.0, name = self.name, ?note, "engine"),
-        }
     }
 
     /// Gives bytes that stand in `buffer[RECORD_HEADER..][..count]` to disk and network. The open
@@ -644,63 +367,6 @@ impl Log {
         }
     }
 
-    /// Does whatever has become possible.
-    pub(crate) fn settle(&mut self, env: &mut Env) {
-        if self.stopped.is_some() {
-            return;
-        }
-        if self.engine.deadline().is_some_and(|d| d <= env.now) {
-            self.input(env, Input::Timer);
-        }
-        self.store.on_time(env.now);
-        if self.store.trust_again() {
-            self.recount_missing(env);
-        }
-        if self.stall_deadline(env).is_some_and(|due| due <= env.now) {
-            tracing::error!(
-                log = self.id.0,
-                "this leader's disk hangs; another node takes over"
-            );
-            self.counts.disk_stalls += 1;
-            self.input(env, Input::StepDown);
-        }
-        self.drain(env);
-        self.rebind(env);
-        self.trim_what_was_held_back();
-        self.pump_trims(env);
-        self.pump_moves(env);
-        self.make_room(env);
-        self.ingest(env);
-        self.replicate(env);
-        self.acknowledge(env);
-        self.pump_sources(env);
-        self.pump_readers(env);
-        self.pump_catch_up(env);
-        self.pump_feeders(env);
-        self.settle_auxiliary(env);
-        self.take_pulse(env);
-        self.settle_scrub(env);
-        if env.now.0 > self.last_chosen_at.0 + env.limits.ring_idle {
-            let end = self.ring.end();
-            self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
-        }
-        self.drain(env);
-    }
-
-    fn take_pulse(&mut self, env: &Env) {
-        if self.pulse.is_idle() || !self.is_leading() {
-            return;
-        }
-        let engine = &self.engine;
-        let taking = env
-            .addresses
-            .keys()
-            .filter(|node| self.alive.contains(node) && engine.wants_proposals(**node));
-        let followers = taking.map(|node| (*node, engine.peer_accepted_up_to(*node)));
-        self.pulse
-            .on_progress(env.now, engine.first_unchosen(), followers);
-    }
-
     /// Whether it pays to wait for somebody else to lead.
     pub(crate) fn may_hand_over(&self) -> bool {
         let members = self.engine.state().configuration.members();
@@ -723,58 +389,6 @@ impl Log {
         let closed = self.store.is_closed();
         self.drain(env);
         closed
-    }
-
-    pub(crate) fn deadline(&self, env: &Env) -> Option<paxos::Time> {
-        if self.stopped.is_some() {
-            return None;
-        }
-        [
-            self.engine.deadline(),
-            self.store.deadline(),
-            self.readers.deadline(),
-            self.busy_deadline(env),
-            self.catch_up_deadline(env),
-            self.auxiliary_deadline(),
-            self.moves.deadline(),
-            self.stall_deadline(env),
-            self.scrub_deadline(env),
-        ]
-        .into_iter()
-        .flatten()
-        .min()
-    }
-
-    /// When a leader whose disk does nothing gives up leading, if somebody else could.
-    fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        let since = self.store.oldest_write_since()?.max(env.resumed_at);
-        let due = paxos::Time(since.0 + env.limits.disk_stall + 1);
-        self.may_hand_over().then_some(due)
-    }
-
-    fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        self.is_busy()
-            .then_some(paxos::Time(env.now.0 + BUSY_ROUND))
-    }
-
-    fn catch_up_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        let due = self.catch_up.due(&env.limits)?;
-        // If it passed, something else than the rate holds it back.
-        (due > env.now).then_some(due)
-    }
-
-    /// Something is under way that nobody else would wake us for.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.stopped.is_none()
-            && (self.rebind.is_some()
-                || self.catch_up.is_busy()
-                || self.ingest.is_waiting()
-                || self.readers.are_retrying()
-                || self.trims.are_waiting()
-                || self.moves.are_waiting()
-                || self.ring.bytes() > 0
-                || (self.is_leading()
-                    && self.engine.first_unchosen() < self.engine.proposed_up_to()))
     }
 
     pub(crate) fn read_from_store(
@@ -820,8 +434,5 @@ pub(crate) fn batch_for(env: &Env, count: usize) -> Buffer {
         env.batches.take()
     }
 }
-
-/// How often a log with something under way is settled when nothing else wakes it.
-const BUSY_ROUND: u64 = 20_000;
 
 pub(crate) const SMALL_BATCH: usize = 64 << 10;

@@ -9,14 +9,18 @@ use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::buffer::Buffer;
 use node::landing::Place;
-use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Time, Token};
+use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::landing::{Arrival, SimLanding};
+use crate::landing::SimLanding;
 use crate::media::{self, Contents, Media, TornBlocks};
 use crate::random::{PerMillion, Random};
+
+mod contract;
+mod unfinished;
+
+use contract::{check_shape, refused, token_of};
 
 /// What kind of disk it is.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -335,97 +339,6 @@ impl SimDisk {
         std::mem::take(&mut self.held)
     }
 
-    /// The process died. Every op in flight has happened, or not, or in part.
-    pub(crate) fn crash(&mut self, random: &mut Random) {
-        self.take_arrived();
-        self.landing = None;
-        self.forget_arrived(random);
-        for (_, (op, wrong)) in std::mem::take(&mut self.in_flight) {
-            if wrong.is_none() {
-                self.unsettle(&op);
-                self.perform_perhaps(op, random);
-            }
-        }
-        self.held.clear();
-        self.open.clear();
-        self.locks.clear();
-        self.failed_changes = 0;
-    }
-
-    /// What was received into files since the last look stands there.
-    fn take_arrived(&mut self) {
-        let Some(landing) = &self.landing else {
-            return;
-        };
-        for Arrival { place, bytes } in landing.take_arrived() {
-            let end = place.offset + bytes.len() as u64;
-            let Ok(contents) = self.writable(place.file).cloned() else {
-                continue;
-            };
-            let length = contents.borrow().len();
-            let more = end.saturating_sub(length.next_multiple_of(BLOCK) as u64);
-            if self.has_room(more).is_err() {
-                // Who received it is not told here; but nothing can be written any more.
-                if let Some(open) = self.open.get_mut(&place.file) {
-                    open.failed = true;
-                }
-                continue;
-            }
-            let Some(path) = self.open.get(&place.file).map(|open| open.path.clone()) else {
-                continue;
-            };
-            let mut file = contents.borrow_mut();
-            let first = place.offset - place.offset % BLOCK as u64;
-            for at in (first..end).step_by(BLOCK) {
-                self.undurable.entry((place.file, at)).or_insert_with(|| {
-                    let mut block = vec![0; BLOCK];
-                    read_at(&file, at, &mut block);
-                    Before {
-                        path: path.clone(),
-                        contents: contents.clone(),
-                        block,
-                    }
-                });
-            }
-            media::put(&mut file, place.offset as usize, &bytes);
-            let blocks = file.len().next_multiple_of(BLOCK);
-            file.resize(blocks, 0);
-            self.counts.received_into_files += 1;
-        }
-    }
-
-    /// A machine that stopped may have written back what was received into files, or not.
-    fn forget_arrived(&mut self, random: &mut Random) {
-        for ((_, at), before) in std::mem::take(&mut self.undurable) {
-            let mut contents = before.contents.borrow_mut();
-            let at = at as usize;
-            let now = contents[at..at + BLOCK].to_vec();
-            media::put(&mut contents, at, &before.block);
-            media::tear_block(&mut contents, at, &now, self.model.torn, random);
-            self.unsettled.insert(before.path);
-        }
-    }
-
-    fn unsettle(&mut self, op: &Op) {
-        let path = match op {
-            Op::Write { file, .. } => self.open.get(file).map(|open| open.path.as_path()),
-            Op::Rename { to, .. } => to.parent(),
-            Op::Open { path, .. } | Op::Remove { path, .. } | Op::CreateDirectory { path, .. } => {
-                path.parent()
-            }
-            _ => None,
-        };
-        self.unsettled.extend(path.map(Path::to_owned));
-    }
-
-    /// A process that starts says what it reads of its logs without writing it again.
-    pub(crate) fn check_settled(&self, path: &Path) {
-        assert!(
-            !self.unsettled.contains(path),
-            "I4: a process that starts reads {path:?}, which was being changed when it was killed, and a power cut could still take that away"
-        );
-    }
-
     fn perform(&mut self, op: Op, random: &mut Random) -> Completion {
         match op {
             Op::Read {
@@ -586,78 +499,6 @@ impl SimDisk {
         last.map_or(0, |last| last as u64 + 1)
     }
 
-    /// What a change that was answered with an error leaves: anything between nothing and all.
-    fn fail(&mut self, op: Op, random: &mut Random) {
-        if let Op::Write { file, .. } = &op
-            && let Some(open) = self.open.get_mut(file)
-        {
-            let first = !open.failed;
-            open.failed = true;
-            if !first || !open.writable {
-                return;
-            }
-        }
-        if !matches!(op, Op::Open { .. }) {
-            self.perform_perhaps(op, random);
-        }
-    }
-
-    /// Errors are not interesting: nobody hears of them.
-    fn perform_perhaps(&mut self, op: Op, random: &mut Random) {
-        match op {
-            Op::Write {
-                file,
-                offset,
-                slices,
-                ..
-            } => {
-                let Some(open) = self.open.get(&file) else {
-                    return;
-                };
-                let Some(contents) = open.contents.clone().filter(|_| open.writable) else {
-                    return;
-                };
-                let mut bytes: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();
-                // On a full disk a beginning may have found room.
-                let held = contents.borrow().len().next_multiple_of(BLOCK) as u64;
-                let room = (held + self.free_bytes()).saturating_sub(offset);
-                bytes.truncate(room as usize / BLOCK * BLOCK);
-                let mut contents = contents.borrow_mut();
-                media::tear(&mut contents, offset, &bytes, self.model.torn, random);
-                self.counts.torn_writes += 1;
-            }
-            Op::WriteFile { path, contents, .. } => match random.below(3) {
-                0 => {}
-                1 => {
-                    // What was written aside was not renamed yet, and not all of it is there.
-                    let written = random.below(contents.len() as u64 + 1) as usize;
-                    let _ = self.replace(&media::aside_of(&path), &contents[..written]);
-                }
-                _ => {
-                    let _ = self.replace(&path, &contents);
-                }
-            },
-            Op::RemoveDirectory { path, .. } => {
-                let below = self.media.files().map(|(file, _)| file.to_owned());
-                let below: Vec<PathBuf> = below.filter(|file| file.starts_with(&path)).collect();
-                for file in below {
-                    if random.coin() {
-                        let _ = self.media.remove(&file);
-                    }
-                }
-                if random.coin() {
-                    let _ = self.media.remove_directory(&path);
-                }
-            }
-            Op::Read { .. } | Op::FreeSpace { .. } | Op::CloseFile { .. } => {}
-            op => {
-                if random.coin() {
-                    let _ = self.change_now(&op);
-                }
-            }
-        }
-    }
-
     fn open(&mut self, file: FileId, path: &Path, mode: OpenMode) -> io::Result<()> {
         let contents = match mode {
             OpenMode::Create { size_hint } => {
@@ -722,44 +563,6 @@ impl SimDisk {
         }
     }
 
-    /// Of a write that is not over, a reader sees any of its blocks. How many bytes there are now.
-    fn see_in_flight(
-        &self,
-        file: FileId,
-        offset: u64,
-        into: &mut [u8],
-        mut count: usize,
-        random: &mut Random,
-    ) -> usize {
-        for (op, wrong) in self.in_flight.values() {
-            let Op::Write {
-                file: written,
-                offset: start,
-                slices,
-                ..
-            } = op
-            else {
-                continue;
-            };
-            let end = start + media::length_of(slices) as u64;
-            let beside = end <= offset || offset + into.len() as u64 <= *start;
-            if *written != file || wrong.is_some() || beside {
-                continue;
-            }
-            let bytes: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();
-            for (at, block) in (*start..).step_by(BLOCK).zip(bytes.chunks(BLOCK)) {
-                let within = offset <= at && at < offset + into.len() as u64;
-                if within && random.coin() {
-                    let at = (at - offset) as usize;
-                    into[count.min(at)..at].fill(0);
-                    into[at..at + BLOCK].copy_from_slice(block);
-                    count = count.max(at + BLOCK);
-                }
-            }
-        }
-        count
-    }
-
     pub(crate) fn free_space(&self, path: &Path) -> io::Result<u64> {
         if !self.media.exists(path) {
             self.media.file(path)?;
@@ -787,73 +590,4 @@ pub(crate) fn read_at(contents: &[u8], offset: u64, into: &mut [u8]) -> usize {
     let count = into.len().min(contents.len() - from);
     into[..count].copy_from_slice(&contents[from..from + count]);
     count
-}
-
-/// An op on a file that is not open.
-fn refused(op: Op, kind: io::ErrorKind) -> Completion {
-    match op {
-        Op::Read {
-            token,
-            buffer,
-            range,
-            ..
-        } => Completion::Read {
-            token,
-            buffer,
-            range,
-            result: Err(kind.into()),
-        },
-        op => Completion::Done {
-            token: token_of(&op),
-            result: Err(kind.into()),
-        },
-    }
-}
-
-fn token_of(op: &Op) -> Token {
-    match op {
-        Op::Open { token, .. }
-        | Op::CloseFile { token, .. }
-        | Op::Write { token, .. }
-        | Op::Read { token, .. }
-        | Op::CreateDirectory { token, .. }
-        | Op::WriteFile { token, .. }
-        | Op::Rename { token, .. }
-        | Op::Remove { token, .. }
-        | Op::RemoveDirectory { token, .. }
-        | Op::FreeSpace { token, .. } => *token,
-        op => unreachable!("not an op of a disk: {op:?}"),
-    }
-}
-
-/// Asserts what the contract asks of whoever gives the op.
-fn check_shape(op: &Op) {
-    match op {
-        Op::Write { offset, slices, .. } => {
-            let length = media::length_of(slices);
-            assert!(length > 0, "a write writes something");
-            assert!(offset.is_multiple_of(BLOCK as u64), "offset {offset}");
-            assert!(length.is_multiple_of(BLOCK), "length {length}");
-            for (i, slice) in slices.iter().enumerate() {
-                let aligned = slice.as_ptr().addr().is_multiple_of(BLOCK);
-                assert!(aligned, "slice {i} starts at a block of its buffer");
-                let whole = slice.len().is_multiple_of(BLOCK) || i + 1 == slices.len();
-                assert!(whole, "slice {i} is {} bytes long", slice.len());
-            }
-        }
-        Op::Read {
-            offset,
-            buffer,
-            range,
-            ..
-        } => check_read(*offset, buffer, range),
-        _ => {}
-    }
-}
-
-fn check_read(offset: u64, buffer: &Buffer, range: &Range<usize>) {
-    assert!(offset.is_multiple_of(BLOCK as u64), "offset {offset}");
-    assert!(range.start.is_multiple_of(BLOCK), "range {range:?}");
-    assert!(range.len().is_multiple_of(BLOCK), "range {range:?}");
-    assert!(range.end <= buffer.len(), "range {range:?} of {buffer:?}");
 }

@@ -1,0 +1,293 @@
+//! What the engine asks for, and what the store has to say.
+
+use paxos::mutation::{self, Mutation};
+use paxos::{
+    Input, Note, Outcome, Output, Persist, PromisedTerm, Proposal, RecordNumber, Role, Slot, Value,
+};
+
+use super::{Log, Ticket, payload_of};
+use crate::buffer::Slice;
+use crate::env::{Env, LogEvent};
+use crate::format::codec;
+use crate::ring::Entry;
+use crate::store::{NewRecord, StoreEvent};
+
+impl Log {
+    pub(super) fn perform(&mut self, env: &mut Env, output: Output) {
+        match output {
+            Output::Persist { record, what } => self.persist(record, what),
+            Output::Send { to, message, after } => {
+                if after <= self.durable {
+                    env.send_message(to, self.id, message);
+                } else {
+                    self.awaiting_durable.push_back((after, to, message));
+                }
+            }
+            Output::Replicate(mut proposal) => {
+                let payload = match &proposal.value {
+                    Value::Action(action) => {
+                        let encoded = codec::encode(env.version, action.as_ref());
+                        proposal.digest = crate::format::digest(&encoded);
+                        Some(Slice::copied_from(&encoded))
+                    }
+                    _ => None,
+                };
+                self.ring.push(Entry { proposal, payload });
+            }
+            Output::Permit(Some(_)) => {}
+            Output::Permit(None) => self.counts.permits_lapsed += 1,
+            Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
+            Output::Chosen { .. } => {
+                self.last_chosen_at = env.now;
+                self.catch_up.on_chosen(self.engine.state());
+            }
+            Output::Release { below } => self.on_release(env, below),
+            Output::StateInstalled => {
+                tracing::info!(
+                    log = self.id.0,
+                    slot = self.engine.first_unchosen().0,
+                    "caught up by state"
+                );
+                self.trim_store();
+                self.catch_up.recount_soon();
+                self.counts.states_installed += 1;
+            }
+            Output::Role(role) => self.on_role(env, role),
+            Output::ReadReady(read) => self.readers.on_ready(read),
+            Output::ReadsFailed => self.fail_barriers(env),
+            Output::Note(note) => self.note(note),
+        }
+    }
+
+    fn persist(&mut self, record: RecordNumber, what: Persist) {
+        let borne_out = self.borne_out;
+        let mut context = self.context();
+        if let Persist::Promise {
+            term: PromisedTerm(term),
+        }
+        | Persist::Accept { term, .. } = what
+        {
+            self.borne_out.promised = context.promised.max(PromisedTerm(term));
+            context = self.borne_out;
+        }
+        self.persisted = record;
+        match what {
+            Persist::Promise { .. } => {
+                let mut checkpoint = self.engine.checkpoint();
+                if mutation::is(Mutation::PromiseWithoutState) {
+                    checkpoint.state.next = Slot(0); // so that a recovery does not take it
+                    context.first_unchosen = borne_out.first_unchosen;
+                }
+                self.store
+                    .append(NewRecord::Promise(checkpoint), context, record.0);
+            }
+            Persist::State => {
+                self.store.append(
+                    NewRecord::State(self.engine.checkpoint()),
+                    context,
+                    record.0,
+                );
+            }
+            Persist::Accept {
+                term,
+                slots,
+                value,
+                digest,
+            } => {
+                let is_content = matches!(value, Value::Content { .. });
+                let buffer = if is_content {
+                    Some(
+                        self.at_hand
+                            .take()
+                            .expect("content is proposed and accepted with its bytes at hand"),
+                    )
+                } else {
+                    None
+                };
+                let frozen = self.store.append(
+                    NewRecord::Accept {
+                        term,
+                        slots,
+                        value: value.clone(),
+                        digest,
+                        payload: buffer,
+                    },
+                    context,
+                    record.0,
+                );
+                if let (true, Some(frozen)) = (is_content && term.owner == self.own, frozen) {
+                    let payload = payload_of(&frozen, slots.len() as usize);
+                    let chosen_up_to = self.engine.first_unchosen();
+                    self.ring.push(Entry {
+                        proposal: Proposal {
+                            term,
+                            slots,
+                            value,
+                            digest,
+                            chosen_up_to,
+                        },
+                        payload: Some(payload),
+                    });
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_store_event(&mut self, env: &mut Env, event: StoreEvent) {
+        match event {
+            StoreEvent::Durable { tag } => {
+                let up_to = RecordNumber(tag);
+                if up_to <= self.durable || self.stopped.is_some() {
+                    return;
+                }
+                self.durable = up_to;
+                self.engine.handle(env.now, Input::Durable { up_to });
+                while self
+                    .awaiting_durable
+                    .front()
+                    .is_some_and(|(after, _, _)| *after <= up_to)
+                {
+                    let (_, to, message) =
+                        self.awaiting_durable.pop_front().expect("there is a front");
+                    env.send_message(to, self.id, message);
+                }
+            }
+            StoreEvent::Read {
+                ticket,
+                buffer,
+                result,
+            } => match self.reads.remove(&ticket) {
+                Some((Ticket::Rebind, wanted)) => self.on_rebind_read(env, wanted, buffer, result),
+                Some((Ticket::Reader(conn), wanted)) => {
+                    self.on_reader_bytes(env, conn, wanted, buffer, result);
+                }
+                Some((Ticket::Feeder(peer), wanted)) => {
+                    self.on_feeder_bytes(env, peer, wanted, buffer, result);
+                }
+                Some((Ticket::Local, wanted)) => self.on_local_bytes(env, wanted, buffer, result),
+                Some((Ticket::Examine(asker), wanted)) => {
+                    self.on_examined(env, asker, wanted, &buffer, result);
+                }
+                None => {}
+            },
+            StoreEvent::Lost { stream, range } => {
+                tracing::error!(
+                    log = self.id.0,
+                    %stream,
+                    from = range.start.0,
+                    to = range.end.0,
+                    "a record on disk is corrupt; it is quarantined and will be fetched from a peer"
+                );
+                self.counts.ranges_lost += 1;
+                self.catch_up
+                    .on_lost(stream, range.end, self.engine.state());
+                self.recount_missing(env);
+            }
+            // Who is alone waits for the device.
+            StoreEvent::Unreadable { .. } if self.alive.is_empty() => {}
+            StoreEvent::Unreadable { stream, range } => {
+                tracing::error!(
+                    log = self.id.0,
+                    %stream,
+                    from = range.start.0,
+                    to = range.end.0,
+                    "a record on disk cannot be read; it will be fetched from a peer"
+                );
+                self.counts.ranges_lost += 1;
+                self.catch_up
+                    .on_lost(stream, range.end, self.engine.state());
+                self.store.distrust(stream, range);
+                self.recount_missing(env);
+            }
+            StoreEvent::Failed(error) => self.stop(env, format!("the disk failed: {error}")),
+        }
+    }
+
+    fn on_role(&mut self, env: &mut Env, role: Role) {
+        let led = matches!(self.role, Role::Leader { .. });
+        self.role = role;
+        tracing::info!(log = self.id.0, name = self.name, ?role, "role");
+        self.release_writers(env);
+        match role {
+            Role::Leader { term } => {
+                self.counts.elections_won += u64::from(!led);
+                self.begin_replication(env, term);
+            }
+            Role::Follower { .. } | Role::Candidate => {
+                if led {
+                    self.end_replication(env);
+                    self.pulse.stop();
+                    self.rebind = None;
+                    self.part_with_writers(env);
+                    // Who follows what is chosen goes on at the next leader.
+                    self.fail_barriers(env);
+                }
+            }
+        }
+        env.events.push_back(LogEvent::Role { log: self.id });
+    }
+
+    fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
+        self.count(&outcome);
+        if matches!(outcome, Outcome::Reconfigured { .. }) {
+            self.catch_up.recount_soon(); // what it must hold depends on its part
+        }
+        if let Outcome::Trimmed { .. } = outcome {
+            self.on_trimmed(env, slot);
+        }
+        match &outcome {
+            Outcome::Opened(stream) => self.on_opened(env, *stream),
+            Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
+            Outcome::Closed { stream, at } => self.on_closed(env, *stream, Some(*at)),
+            Outcome::NotClosed { stream } => self.on_closed(env, *stream, None),
+            Outcome::NodeId(_)
+            | Outcome::Reconfigured { .. }
+            | Outcome::NotReconfigured(_)
+            | Outcome::Trimmed { .. } => {
+                env.events.push_back(LogEvent::Applied {
+                    log: self.id,
+                    slot,
+                    outcome,
+                });
+            }
+        }
+    }
+
+    /// What clients asked for is their leader's to count.
+    fn count(&mut self, outcome: &Outcome) {
+        let leading = u64::from(self.is_leading());
+        let counts = &mut self.counts;
+        match outcome {
+            Outcome::Opened(name) => {
+                let stream = self.engine.state().stream(*name);
+                let continues = stream.is_some_and(|stream| stream.continues.is_some());
+                counts.streams_opened += leading;
+                counts.streams_continued += u64::from(continues) * leading;
+            }
+            Outcome::NotOpened { .. } => counts.streams_not_opened += leading,
+            Outcome::Closed { .. } => counts.streams_closed += leading,
+            Outcome::NotClosed { .. } => counts.streams_not_closed += leading,
+            Outcome::Reconfigured { .. } => counts.eras_begun += 1,
+            Outcome::NodeId(_) | Outcome::NotReconfigured(_) | Outcome::Trimmed { .. } => {}
+        }
+    }
+
+    fn note(&mut self, note: Note) {
+        self.counts.note(&note);
+        match note {
+            Note::Refused { by, term } => {
+                tracing::debug!(log = self.id.0, by = by.0, %term, "refused");
+            }
+            Note::Ignored { from, reason } => {
+                tracing::debug!(log = self.id.0, from = from.0, ?reason, "message ignored");
+            }
+            Note::DigestMismatch { by, slots } => tracing::error!(
+                log = self.id.0,
+                by = by.0,
+                %slots,
+                "a follower accepted other bytes than were sent; its acceptance does not count"
+            ),
+            note => tracing::info!(log = self.id.0, name = self.name, ?note, "engine"),
+        }
+    }
+}
