@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use crate::removal::{Leftover, Pace};
+
 pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let directory = rustix::fs::open(directory, flags, Mode::empty())?;
@@ -75,6 +77,19 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)?;
     sync_directory(parent_of(path))
+}
+
+/// The large files of a directory that is to be removed.
+pub(crate) fn remove_large_files(directory: &Path, pace: &Pace) {
+    // What cannot be listed or removed is left to the removal of the directory, which says why.
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if let Some(leftover) = Leftover::of(&path)
+            && std::fs::remove_file(&path).is_ok()
+        {
+            leftover.let_go(pace);
+        }
+    }
 }
 
 /// A directory and all that is in it. One that is not there is removed already.

@@ -44,7 +44,8 @@ pub(crate) struct Writer {
     thread: Option<JoinHandle<()>>,
 }
 
-type Job = Box<dyn FnOnce() -> Reply + Send>;
+/// `None` if another thread answers.
+type Job = Box<dyn FnOnce() -> Option<Reply> + Send>;
 
 /// Anything else, one after the other.
 pub(crate) struct Worker {
@@ -94,7 +95,9 @@ impl Worker {
         let jobs = queue.clone();
         let run = move || {
             while let Some(job) = jobs.take(|queue| queue.pop_front()) {
-                inbox.put(job());
+                if let Some(reply) = job() {
+                    inbox.put(reply);
+                }
             }
         };
         let thread = std::thread::Builder::new().name(name).spawn(run)?;
@@ -104,7 +107,7 @@ impl Worker {
         })
     }
 
-    pub fn put(&self, job: impl FnOnce() -> Reply + Send + 'static) {
+    pub fn put(&self, job: impl FnOnce() -> Option<Reply> + Send + 'static) {
         self.queue.put(Box::new(job));
     }
 }

@@ -21,6 +21,7 @@ use crate::ink::{Ink, Medium, Opened};
 use crate::landing::{self, Landings, Paged};
 use crate::mover::Mover;
 use crate::network::copy_of;
+use crate::removal::Remover;
 use crate::tag::Tag;
 
 pub(crate) struct Files {
@@ -36,8 +37,10 @@ pub(crate) struct Files {
     landings: Option<Arc<Landings>>,
     reader: Worker,
     chores: Worker,
-    /// Freeing the blocks of many large files takes long, and nothing may wait for it.
-    removals: Worker,
+    /// Freeing the blocks of large files takes long, and nothing may wait for it: of one file, and of
+    /// a directory.
+    removals: Arc<Remover>,
+    directory_removals: Remover,
     faults: Option<PathBuf>,
 }
 
@@ -85,7 +88,8 @@ impl Files {
             landings,
             reader: Worker::start("disk-read".to_string(), inbox.clone())?,
             chores: Worker::start("disk-names".to_string(), inbox.clone())?,
-            removals: Worker::start("disk-remove".to_string(), inbox)?,
+            removals: Arc::new(Remover::start("disk-remove".to_string(), inbox.clone())?),
+            directory_removals: Remover::start("disk-remove-dir".to_string(), inbox)?,
             faults: config.faults.file.clone(),
         })
     }
@@ -112,10 +116,12 @@ impl Files {
         };
         self.open.insert(file, entry);
         let medium = self.medium.clone();
-        self.chores.put(move || Reply::Opened {
-            token,
-            file,
-            result: medium.open(&path, mode),
+        self.chores.put(move || {
+            Some(Reply::Opened {
+                token,
+                file,
+                result: medium.open(&path, mode),
+            })
         });
     }
 
@@ -238,7 +244,7 @@ impl Files {
                         range,
                         result,
                     };
-                    Reply::FileOp(id, completion)
+                    Some(Reply::FileOp(id, completion))
                 });
             }
         }
@@ -316,7 +322,7 @@ impl Files {
                 file.finish();
             }
             drop(entry);
-            Reply::Completed(done(token, Ok(())))
+            Some(Reply::Completed(done(token, Ok(()))))
         });
     }
 
@@ -333,13 +339,27 @@ impl Files {
     }
 
     pub fn remove(&mut self, token: Token, path: PathBuf) {
-        self.chore(token, move |medium| medium.remove(&path));
+        let (medium, removals) = (self.medium.clone(), self.removals.clone());
+        self.chores.put(move || {
+            let reply = move |result| Reply::Completed(done(token, result));
+            match medium.remove(&path) {
+                Ok(None) => Some(reply(Ok(()))),
+                Ok(Some(leftover)) => {
+                    removals.put(move |pace| {
+                        leftover.let_go(pace);
+                        reply(Ok(()))
+                    });
+                    None
+                }
+                Err(error) => Some(reply(Err(error))),
+            }
+        });
     }
 
     pub fn remove_directory(&mut self, token: Token, path: PathBuf) {
         let medium = self.medium.clone();
-        self.removals
-            .put(move || Reply::Completed(done(token, medium.remove_directory(&path))));
+        self.directory_removals
+            .put(move |pace| Reply::Completed(done(token, medium.remove_directory(&path, pace))));
     }
 
     pub fn free_space(&mut self, token: Token, path: PathBuf) {
@@ -349,7 +369,7 @@ impl Files {
                 Some(file) => Ok(Injected::read(file)?.free_bytes.unwrap_or(free).min(free)),
                 None => Ok(free),
             });
-            Reply::Completed(Completion::Space { token, result })
+            Some(Reply::Completed(Completion::Space { token, result }))
         });
     }
 
@@ -365,7 +385,7 @@ impl Files {
     ) {
         let medium = self.medium.clone();
         self.chores
-            .put(move || Reply::Completed(done(token, chore(&*medium))));
+            .put(move || Some(Reply::Completed(done(token, chore(&*medium)))));
     }
 }
 

@@ -19,6 +19,7 @@ use crate::directory;
 use crate::disk::LinuxDisk;
 use crate::disk_file::DiskFile;
 use crate::landing::PagedFile;
+use crate::removal::{Leftover, Pace};
 
 mod pmem;
 mod pmem_file;
@@ -89,13 +90,17 @@ pub(crate) trait Names {
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     fn write_file(&self, path: &Path, contents: &[u8]) -> io::Result<()>;
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
-    fn remove(&self, path: &Path) -> io::Result<()>;
-    fn remove_directory(&self, path: &Path) -> io::Result<()>;
+    /// The name is gone then; what is left of the file may take long to let go.
+    fn remove(&self, path: &Path) -> io::Result<Option<Leftover>>;
+    fn remove_directory(&self, path: &Path, pace: &Pace) -> io::Result<()>;
     fn free_space(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// A medium whose names are those of a file system.
-pub(crate) trait InFileSystem {}
+pub(crate) trait InFileSystem {
+    /// Nobody maps its files or has given them to a socket: a removed one may shrink.
+    const MAY_SHRINK: bool = false;
+}
 
 /// An open file.
 pub(crate) trait InkFile: Send + Sync {
@@ -150,7 +155,9 @@ impl<F: InkFile> InkFile for ReadOnly<F> {
 
 struct FileSystem;
 
-impl InFileSystem for FileSystem {}
+impl InFileSystem for FileSystem {
+    const MAY_SHRINK: bool = true;
+}
 
 impl Medium for FileSystem {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
@@ -175,11 +182,16 @@ impl<M: InFileSystem> Names for M {
         directory::rename(from, to)
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        directory::remove(path)
+    fn remove(&self, path: &Path) -> io::Result<Option<Leftover>> {
+        let leftover = M::MAY_SHRINK.then(|| Leftover::of(path)).flatten();
+        directory::remove(path)?;
+        Ok(leftover)
     }
 
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+    fn remove_directory(&self, path: &Path, pace: &Pace) -> io::Result<()> {
+        if M::MAY_SHRINK {
+            directory::remove_large_files(path, pace);
+        }
         directory::remove_directory(path)
     }
 

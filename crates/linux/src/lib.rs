@@ -63,6 +63,7 @@ mod disk;
 mod clock;
 mod inbox;
 mod process;
+mod removal;
 mod signals;
 
 pub use clock::now;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use harness::{Harness, pattern, quiet};
-use linux::{Faults, KernelConfig, LinuxDisk};
+use linux::{Faults, KernelConfig, LinuxDisk, Mover};
 use node::buffer::{Buffer, Slice};
 use node::op::{BLOCK, Completion, Disk, FileId, Op, OpenMode};
 
@@ -452,6 +452,54 @@ fn small_files_are_replaced_as_a_whole() {
     let token = h.token();
     h.kernel.submit(Op::Remove { token, path: moved });
     assert_eq!(h.done(token).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+/// All blocks of a large file at once would hold up who writes: it shrinks, once nobody can find it.
+#[test]
+fn a_large_file_that_is_removed_is_let_go_in_pieces() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut h = Harness::new();
+    let make = |name: &str, bytes: u64| {
+        let path = directory.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        let file = std::fs::File::create_new(&path).unwrap();
+        file.set_len(bytes).unwrap();
+        (path, file)
+    };
+    const LARGE: u64 = 30 << 20;
+    let (path, large) = make("large", LARGE);
+    let (_, within) = make("log/large", LARGE);
+    let (_, small) = make("log/small", 1 << 20);
+    let (shared_path, shared) = make("shared", LARGE);
+    let other_name = directory.path().join("other name");
+    std::fs::hard_link(&shared_path, &other_name).unwrap();
+    for path in [path.clone(), shared_path] {
+        let token = h.token();
+        h.kernel.submit(Op::Remove { token, path });
+        h.done(token).unwrap();
+    }
+    let log = directory.path().join("log");
+    let token = h.token();
+    h.kernel.submit(Op::RemoveDirectory {
+        token,
+        path: log.clone(),
+    });
+    h.done(token).unwrap();
+    assert!(!path.exists() && !log.exists());
+    let length = |file: &std::fs::File| file.metadata().unwrap().len();
+    // Sockets may still have pages of files that they filled.
+    let left = match quiet().mover {
+        Mover::Splice => LARGE,
+        _ => 0,
+    };
+    assert_eq!([length(&large), length(&within)], [left; 2]);
+    assert_eq!(length(&small), 1 << 20, "it is gone at once");
+    assert_eq!(
+        length(&shared),
+        LARGE,
+        "it is still there by its other name"
+    );
+    assert!(other_name.exists());
 }
 
 #[test]

@@ -44,6 +44,18 @@ fn fill(
     random: &mut Random,
     rolls: u64,
 ) {
+    fill_between_trims(store, kernel, truth, random, rolls, 1);
+}
+
+/// As `fill`, with a trim after every so many rolls.
+fn fill_between_trims(
+    store: &mut Store,
+    kernel: &mut Kernel,
+    truth: &mut Truth,
+    random: &mut Random,
+    rolls: u64,
+    every: u64,
+) {
     let mut rolled = 0;
     while rolled < rolls {
         if store.wants_roll() {
@@ -53,7 +65,9 @@ fn fill(
         truth.append(store, random);
         settle(store, kernel, Time(0));
         truth.watch(store);
-        store.trim(Slot(0), &below(truth.length.saturating_sub(1000)));
+        if rolled % every == 0 {
+            store.trim(Slot(0), &below(truth.length.saturating_sub(1000)));
+        }
     }
     settle(store, kernel, Time(0));
     truth.watch(store);
@@ -83,6 +97,31 @@ fn a_log_that_is_trimmed_as_it_grows_writes_the_same_files_again() {
 }
 
 #[test]
+fn as_many_files_wait_as_segments_begin_from_one_trim_to_the_next() {
+    let (mut store, mut kernel) = new_store(3);
+    let (mut truth, mut random) = (Truth::default(), Random(3));
+    let mut fill = |rolls, every| {
+        let before = kernel.reused;
+        let (store, kernel) = (&mut store, &mut kernel);
+        fill_between_trims(store, kernel, &mut truth, &mut random, rolls, every);
+        (kernel.reused - before, files(&kernel.disk, "free").len())
+    };
+    fill(16, 4);
+    let (reused, _) = fill(20, 4);
+    assert_eq!(reused, 20, "no file had to grow");
+    let (_, waiting) = fill(12, 1);
+    assert!(
+        waiting <= 2,
+        "{waiting} wait where one segment begins at a time"
+    );
+    let (_, waiting) = fill(40, 20);
+    assert!(
+        waiting <= 2,
+        "{waiting} wait, which is next to nothing of twenty"
+    );
+}
+
+#[test]
 fn what_could_not_be_read_and_is_trimmed_meanwhile_does_not_count_as_held_again() {
     let (mut store, mut kernel) = new_store(5);
     let mut truth = Truth::default();
@@ -107,7 +146,7 @@ fn a_start_takes_over_the_spares_and_removes_those_that_are_too_many() {
     let mut truth = Truth::default();
     fill(&mut store, &mut kernel, &mut truth, &mut Random(4), 12);
     let mut disk = kernel.disk;
-    for number in 1..=3 {
+    for number in 1..=9 {
         let path = format!("/data/log-7/{number:016}.free");
         disk.files
             .entry(path.into())
@@ -120,7 +159,11 @@ fn a_start_takes_over_the_spares_and_removes_those_that_are_too_many() {
     let mut kernel = Kernel::new(disk);
     settle(&mut store, &mut kernel, Time(0));
     assert_eq!(kernel.reused, 1, "the first segment of this life takes one");
-    assert_eq!(files(&kernel.disk, "free").len(), 1);
+    assert_eq!(
+        files(&kernel.disk, "free").len(),
+        7,
+        "of the eight that are kept"
+    );
 }
 
 #[test]

@@ -13,6 +13,7 @@ use super::ram_disk::free_memory;
 use super::ram_file::RamFile;
 use super::{Medium, Names, Opened, RamDisk, ReadOnly};
 use crate::directory::parent_of;
+use crate::removal::{Leftover, Pace};
 
 pub(super) struct Ram {
     root: Mutex<Directory>,
@@ -139,17 +140,17 @@ impl Names for Ram {
         Ok(())
     }
 
-    fn remove(&self, path: &Path) -> io::Result<()> {
+    fn remove(&self, path: &Path) -> io::Result<Option<Leftover>> {
         let mut root = self.root();
         if let Entry::Directory(_) = find(&mut root, path)? {
             return Err(Errno::ISDIR.into());
         }
         let (parent, name) = parent_and_name(&mut root, path)?;
         parent.remove(name);
-        Ok(())
+        Ok(None)
     }
 
-    fn remove_directory(&self, path: &Path) -> io::Result<()> {
+    fn remove_directory(&self, path: &Path, _: &Pace) -> io::Result<()> {
         let mut root = self.root();
         match find(&mut root, path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

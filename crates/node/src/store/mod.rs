@@ -233,6 +233,7 @@ enum Awaiting {
     },
     Closed,
     Removed,
+    SpareRemoved,
     /// A trimmed segment's file becomes a spare.
     Spared {
         spare: trim::Spare,
@@ -313,6 +314,7 @@ impl Store {
                         self.on_file_for_reading(segment, result);
                     }
                     Awaiting::Removed => self.on_removed(result),
+                    Awaiting::SpareRemoved => self.on_spare_removed(),
                     Awaiting::Spared { spare } => self.on_spared(spare, result),
                     Awaiting::SpareTaken { segment } => self.on_spare_taken(segment, result),
                     Awaiting::Index { .. } | Awaiting::Record { .. } => {}
@@ -431,7 +433,11 @@ pub(crate) fn golden_index() -> Vec<u8> {
         block: 4,
         blocks: 2,
     };
-    index.apply(StreamName::default(), 10..30, index::Place::Record(place));
-    index.apply(StreamName::default(), 15..20, index::Place::Lost);
+    index.apply(
+        StreamName::default(),
+        10..30,
+        index::Whereabouts::Record(place),
+    );
+    index.apply(StreamName::default(), 15..20, index::Whereabouts::Lost);
     index.encode(version::FIRST)
 }

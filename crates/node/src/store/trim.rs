@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! 7.seg ─ wholly trimmed ─┬─▶ 7.free ─ a new segment is due ─▶ 19.seg ─ birth ─▶ …
+//!                         │     └─▶ removed: fewer are needed than before
 //!                         └─▶ removed: there are spares enough, or it is too small to be one
 //! ```
 //!
@@ -20,8 +21,10 @@ use super::{Awaiting, Store};
 use crate::format::segment::spare_name;
 use crate::op::Op;
 
-/// More are removed: a log that is trimmed as it grows needs one, and another while it rolls.
-pub(super) const SPARES_MAX: usize = 2;
+/// A log that is trimmed as it grows needs one, and another while it rolls.
+const SPARES_LEAST: usize = 2;
+/// As many are kept of a log that is trimmed while it is written fast.
+const SPARES_MAX: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Trimmer {
@@ -38,6 +41,9 @@ pub(super) struct Trimmer {
     keeps_no_spares: bool,
     /// By the number of the segment that each was last.
     spares: VecDeque<Spare>,
+    /// Segments begun since a trim last forgot one, and the most of it lately.
+    begun: usize,
+    begun_lately: usize,
     /// Spares that were taken.
     pub reused: u64,
 }
@@ -63,6 +69,23 @@ impl Trimmer {
         let leaving: u64 = self.leaving.iter().map(|leaving| leaving.bytes).sum();
         self.spares.iter().map(|spare| spare.bytes).sum::<u64>() + leaving
     }
+
+    fn on_forgetting(&mut self) {
+        let begun = match std::mem::take(&mut self.begun) {
+            // So many would not be kept, and the few that are would be next to nothing of them.
+            many if many >= SPARES_MAX => 0,
+            begun => begun,
+        };
+        self.begun_lately = begun.max(self.begun_lately.saturating_sub(1));
+    }
+
+    /// As many as segments begin from one trim to the next, and one in reserve.
+    fn spares_wanted(&self) -> usize {
+        match self.keeps_no_spares {
+            true => 0,
+            false => (self.begun_lately + 1).max(SPARES_LEAST),
+        }
+    }
 }
 
 impl Store {
@@ -85,6 +108,7 @@ impl Store {
         self.distrusted
             .retain_mut(|d| d.forget_below(trimmed(d.stream)));
         self.trimmer.held_back = false;
+        let mut forgets = false;
         while let Some((&number, segment)) = self.segments.first_key_value() {
             let mut extents = segment.extents.iter();
             let early = mutation::is(Mutation::SegmentForgottenTooEarly);
@@ -104,6 +128,10 @@ impl Store {
             self.forget_file(number);
             let segment = number;
             self.trimmer.leaving.push_back(Leaving { segment, bytes });
+            forgets = true;
+        }
+        if forgets {
+            self.trimmer.on_forgetting();
         }
         self.forget_next();
     }
@@ -158,7 +186,7 @@ impl Store {
             return;
         }
         let Some(next) = self.trimmer.leaving.front().copied() else {
-            return;
+            return self.remove_a_spare_too_many();
         };
         self.trimmer.busy = true;
         let path = self.path(next.segment);
@@ -180,16 +208,35 @@ impl Store {
         self.ops.push_back(op);
     }
 
+    fn remove_a_spare_too_many(&mut self) {
+        if self.trimmer.spares.len() <= self.trimmer.spares_wanted() {
+            return;
+        }
+        if let Some(spare) = self.trimmer.spares.pop_back() {
+            self.trimmer.busy = true;
+            let token = self.token(Awaiting::SpareRemoved);
+            let path = self.spare_path(spare.number);
+            self.ops.push_back(Op::Remove { token, path });
+        }
+    }
+
+    /// One that could not be removed is found by the next start.
+    pub(super) fn on_spare_removed(&mut self) {
+        self.trimmer.busy = false;
+        self.forget_next();
+    }
+
     /// A file much smaller than the next segment would grow as a new one does.
     fn is_wanted(&self, spare: &Spare) -> bool {
         // ‡ Sockets may still have what was received into a file, by reference: written again, it would
         // be sent with the new contents.
-        if self.trimmer.keeps_no_spares || self.config.landing.is_some() {
+        if self.config.landing.is_some() {
             return false;
         }
         let last = self.segments.last_key_value();
         let next = last.map_or(1, |(number, _)| number + 1);
-        self.trimmer.spares.len() < SPARES_MAX && 2 * spare.bytes >= self.size_target(next)
+        self.trimmer.spares.len() < self.trimmer.spares_wanted()
+            && 2 * spare.bytes >= self.size_target(next)
     }
 
     pub(super) fn on_removed(&mut self, result: io::Result<()>) {
@@ -214,12 +261,15 @@ impl Store {
     pub(super) fn adopt_spares(&mut self, mut found: Vec<Spare>) -> Vec<PathBuf> {
         found.sort_by_key(|spare| std::cmp::Reverse(spare.bytes));
         let many = found.split_off(found.len().min(SPARES_MAX));
+        self.trimmer.begun_lately = found.len().saturating_sub(1);
         self.trimmer.spares = found.into();
         let paths = many.iter().map(|spare| self.spare_path(spare.number));
         paths.collect()
     }
 
+    /// For a segment that begins.
     pub(super) fn take_spare(&mut self) -> Option<Spare> {
+        self.trimmer.begun += 1;
         let spare = self.trimmer.spares.pop_front()?;
         self.trimmer.reused += 1;
         Some(spare)
