@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use paxos::{NodeId, StreamPosition, Time};
 
+use crate::LogId;
 use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Purpose};
 use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
@@ -22,9 +23,51 @@ pub struct Feeder {
     /// The chunk on its way from disk.
     reading: Option<Wanted>,
     sending: bool,
+    rest: Option<Rest>,
+}
+
+/// What a record that was read holds beyond the request: records are read and checked as a whole, and
+/// the next request most likely begins here.
+struct Rest {
+    begins: Wanted,
+    payload: Slice,
+    since: Time,
 }
 
 const REQUESTS_MAX: usize = 16;
+
+impl Feeder {
+    /// As much of `payload` as the first request asks for, which begins where the request does.
+    fn send(&mut self, env: &mut Env, log: LogId, conn: ConnId, version: u8, payload: Slice) {
+        let Some(fetch) = self.requests.front_mut() else {
+            return;
+        };
+        let count = (payload.len() as u64).min(fetch.to.0 - fetch.from.0) as usize;
+        let asked = payload.within(0..count);
+        let header = DataHeader::Bytes(BytesHeader {
+            log,
+            request: fetch.request,
+            stream: fetch.stream,
+            position: fetch.from,
+            digest: crate::format::digest(&asked),
+            payload_length: count as u32,
+        });
+        fetch.from = StreamPosition(fetch.from.0 + count as u64);
+        self.rest = (count < payload.len()).then(|| Rest {
+            begins: Wanted::new(fetch.stream, fetch.from.0),
+            payload: payload.after(count),
+            since: env.now,
+        });
+        if fetch.from >= fetch.to {
+            self.requests.pop_front();
+        }
+        self.sending = true;
+        env.send(
+            conn,
+            vec![Slice::copied_from(&header.encode(version)), asked],
+        );
+    }
+}
 
 impl Log {
     pub(crate) fn on_fetch_request(&mut self, env: &mut Env, peer: NodeId, fetch: FetchBytes) {
@@ -36,6 +79,7 @@ impl Log {
             requests: VecDeque::new(),
             reading: None,
             sending: false,
+            rest: None,
         });
         // A newer request replaces older ones: the peer gave up on those.
         if feeder.requests.len() >= REQUESTS_MAX {
@@ -51,6 +95,8 @@ impl Log {
             let Some(feeder) = self.feeders.get_mut(&peer) else {
                 continue;
             };
+            let is_old = |rest: &Rest| env.now.0 > rest.since.0 + env.limits.ring_idle;
+            feeder.rest = feeder.rest.take().filter(|rest| !is_old(rest));
             if feeder.reading.is_some() || feeder.sending || feeder.requests.is_empty() {
                 continue;
             }
@@ -61,10 +107,16 @@ impl Log {
                         feeder.link = Link::Connecting(conn, env.now);
                     }
                 }
-                Link::Up(..) => {
+                Link::Up(conn, version) => {
                     let fetch = &feeder.requests[0];
                     let (stream, position) = (fetch.stream, fetch.from.0);
-                    feeder.reading = Some(Wanted::new(stream, position));
+                    let wanted = Wanted::new(stream, position);
+                    let rest = feeder.rest.take().filter(|rest| rest.begins == wanted);
+                    if let Some(rest) = rest {
+                        feeder.send(env, self.id, conn, version, rest.payload);
+                        continue;
+                    }
+                    feeder.reading = Some(wanted);
                     let buffer = env.batches.take();
                     self.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
                     self.drain(env);
@@ -110,27 +162,8 @@ impl Log {
             ));
             return self.pump_feeders(env);
         };
-        let count = (bytes.payload.len() as u64).min(fetch.to.0 - fetch.from.0) as usize;
-        let payload = buffer
-            .freeze()
-            .slice(bytes.payload.start..bytes.payload.start + count);
-        let header = DataHeader::Bytes(BytesHeader {
-            log: self.id,
-            request: fetch.request,
-            stream: fetch.stream,
-            position: fetch.from,
-            digest: crate::format::digest(&payload),
-            payload_length: count as u32,
-        });
-        fetch.from = StreamPosition(fetch.from.0 + count as u64);
-        if fetch.from >= fetch.to {
-            feeder.requests.pop_front();
-        }
-        feeder.sending = true;
-        env.send(
-            conn,
-            vec![Slice::copied_from(&header.encode(version)), payload],
-        );
+        let payload = buffer.freeze().slice(bytes.payload);
+        feeder.send(env, self.id, conn, version, payload);
     }
 
     pub(crate) fn on_feed_connected(
