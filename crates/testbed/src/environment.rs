@@ -13,6 +13,7 @@ pub struct Machine {
     pub cores: usize,
     pub memory_bytes: u64,
     pub kernel: String,
+    /// And what of it makes durable writes wait: a journal or none, `discard`.
     pub filesystem: String,
     /// The system's; nodes ask for cubic where it paces.
     pub congestion: String,
@@ -78,16 +79,46 @@ impl Machine {
 fn filesystem_of(directory: &Path) -> Result<String> {
     let directory = fs::canonicalize(directory)?;
     let mounts = fs::read_to_string("/proc/self/mounts")?;
-    let kind = mounts
+    let mount = mounts
         .lines()
-        .filter_map(|line| {
-            let mut fields = line.split(' ').skip(1);
-            let (path, kind) = (fields.next()?, fields.next()?);
-            directory.starts_with(path).then_some((path.len(), kind))
+        .filter_map(Mount::parse)
+        .filter(|mount| directory.starts_with(mount.path))
+        .max_by_key(|mount| mount.path.len());
+    Ok(mount.map_or("unknown".to_owned(), |mount| mount.describe()))
+}
+
+struct Mount<'a> {
+    device: &'a str,
+    path: &'a str,
+    kind: &'a str,
+    options: &'a str,
+}
+
+impl Mount<'_> {
+    fn parse(line: &str) -> Option<Mount<'_>> {
+        let mut fields = line.split(' ');
+        Some(Mount {
+            device: fields.next()?,
+            path: fields.next()?,
+            kind: fields.next()?,
+            options: fields.next()?,
         })
-        .max_by_key(|(length, _)| *length)
-        .map(|(_, kind)| kind.to_owned());
-    Ok(kind.unwrap_or_else(|| "unknown".to_owned()))
+    }
+
+    fn describe(&self) -> String {
+        let mut text = self.kind.to_owned();
+        let device = Path::new(self.device).file_name().unwrap_or_default();
+        let journal = Path::new("/sys/fs/ext4").join(device).join("journal_task");
+        if self.kind == "ext4"
+            && fs::read_to_string(journal).is_ok_and(|task| task.trim() == "<none>")
+        {
+            text += " without a journal";
+        }
+        if self.options.split(',').any(|option| option == "discard") {
+            text += ", discard";
+        }
+        text
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,8 @@ struct Report {
     bench: &'static str,
     rate: Option<u64>,
     write_bytes: u64,
+    window_bytes: u64,
+    mover: Option<String>,
     measured_s: f64,
     times: u32,
     /// Medians over the turns.
@@ -38,8 +40,7 @@ struct Active {
     figures: Figures,
 }
 
-/// All writers keep so much together, and each at most and at least so much.
-const WINDOW_BYTES: usize = 64 << 20;
+/// Each writer keeps at most and at least so much.
 const WINDOW_MOST: usize = 16 << 20;
 const WINDOW_LEAST: usize = 256 << 10;
 /// A cluster's start and end, for the time that is left.
@@ -77,6 +78,8 @@ impl Arguments {
             bench: "many-logs",
             rate: self.rate,
             write_bytes: self.write_size,
+            window_bytes: self.window,
+            mover: self.moving.mover.map(|mover| mover.to_string()),
             measured_s: rounded(self.seconds),
             times: self.times,
             active,
@@ -106,11 +109,11 @@ impl Arguments {
 
     fn turn(&self, scratch: &Scratch, number: u32) -> Result<Figures> {
         let directory = scratch.path().join("cluster");
-        let bed = Bed::start(&directory, self.nodes, 0)?;
+        let bed = Bed::start_with(&directory, self.nodes, 0, self.moving.arguments())?;
         let logs: Vec<String> = (1..=number).map(|n| format!("active-{n}")).collect();
         bed.create(&logs)?;
         let rate = self.rate.map(|rate| (rate / u64::from(number)).max(1));
-        let window = WINDOW_BYTES / number as usize;
+        let window = self.window as usize / number as usize;
         let plan = Plan {
             write_bytes: self.write_size as usize,
             rate,
@@ -193,8 +196,9 @@ impl Report {
             format!("at {} MB/s together", rate as f64 / 1e6)
         });
         page.text(&format!(
-            "A writer for each log, {rate}, writes of {} bytes.",
-            self.write_bytes
+            "A writer for each log, {rate}, writes of {} bytes; together they keep {} MiB.",
+            self.write_bytes,
+            self.window_bytes >> 20
         ));
         let over = |value: &dyn Fn(&Active) -> f64| {
             let point = |active: &Active| (f64::from(active.logs), value(active));

@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::latency::rounded;
 use super::report::{self, Page};
+use terminal::moving::Moving;
 use terminal::{quantity, show};
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
@@ -33,7 +34,7 @@ disk is what the file system gave to each node's directory. Started again are al
 is the time until its node answers, and until the last log has a leader.
 
 With --active logs are not idle but have a writer each, flat out or together at --rate. Each number of logs
-has a fresh cluster; its share is that of the fastest of them. What all writers together keep is 64 MiB, and
+has a fresh cluster; its share is that of the fastest of them. What all writers together keep is --window, and
 at most 16 MiB each, so a flat-out latency is again the length of a queue.
 
 Example: a thousand idle logs; and busy ones
@@ -66,9 +67,14 @@ pub struct Arguments {
     /// Of active logs: unmeasured time before each measurement
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::append::seconds)]
     warm_up: f64,
+    /// Of active logs: what all writers together keep until it is acknowledged, each from 256 KiB to 16 MiB
+    #[arg(long, value_name = "BYTES", default_value = "64MiB", value_parser = quantity::at_least_one)]
+    window: u64,
     /// Of active logs: how often the numbers take turns
     #[arg(long, value_name = "K", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     times: u32,
+    #[command(flatten)]
+    moving: Moving,
     #[command(flatten)]
     place: Place,
     #[command(flatten)]
@@ -79,6 +85,7 @@ pub struct Arguments {
 struct Report {
     bench: &'static str,
     logs: u32,
+    mover: Option<String>,
     created_in_s: f64,
     logs_per_s: f64,
     idle_s: f64,
@@ -116,7 +123,9 @@ impl Arguments {
         let scratch = self.place.make(needed)?;
         let machine = Machine::look(scratch.path())?;
         let directory = scratch.path().join("cluster");
-        let cluster = LocalCluster::start(LocalOptions::new(directory, self.nodes))?;
+        let mut options = LocalOptions::new(directory, self.nodes);
+        options.arguments = self.moving.arguments();
+        let cluster = LocalCluster::start(options)?;
         cluster.wait_ready(Duration::from_secs(30))?;
         let watch = Watch::new(logs);
         watch.says("creating");
@@ -132,6 +141,7 @@ impl Arguments {
         let report = Report {
             bench: "many-logs",
             logs: self.logs,
+            mover: self.moving.mover.map(|mover| mover.to_string()),
             created_in_s: rounded(created_in),
             logs_per_s: rounded(f64::from(self.logs) / created_in),
             idle_s: rounded(self.seconds),
