@@ -44,6 +44,12 @@ pub enum Content {
     Numbered,
 }
 
+/// A writer that has its stream and writes nothing yet.
+pub struct Opened {
+    shared: Arc<Shared>,
+    output: Output,
+}
+
 /// A thread that appends until it is stopped. Dropping stops it, and leaves its stream cut.
 pub struct Writer {
     shared: Arc<Shared>,
@@ -59,6 +65,44 @@ struct Shared {
     latencies: Latencies,
     /// Hears of each ack on the appender's thread.
     on_ack: Option<Box<dyn Fn(u64, Instant) + Send + Sync>>,
+}
+
+impl Opened {
+    pub fn new(
+        way: Way,
+        client: &Client,
+        log: &str,
+        plan: &Plan,
+        on_ack: Option<Box<dyn Fn(u64, Instant) + Send + Sync>>,
+    ) -> Result<Opened> {
+        let shared = Arc::new(Shared {
+            stop: AtomicBool::new(false),
+            abandon: AtomicBool::new(false),
+            acknowledged: AtomicU64::new(0),
+            reconnects: AtomicU64::new(0),
+            latencies: Latencies::new(),
+            on_ack,
+        });
+        let hears = shared.clone();
+        let on_acknowledged = Box::new(move |position, at| hears.on_ack(position, at));
+        let output = Output::open(way, client, log, plan.buffer_bytes, on_acknowledged);
+        let output = output.context("cannot open a stream")?;
+        Ok(Opened { shared, output })
+    }
+
+    pub fn start(self, plan: &Plan) -> Result<Writer> {
+        let Opened { shared, output } = self;
+        let stream = output.stream();
+        let (writes, plan) = (shared.clone(), plan.clone());
+        let thread = std::thread::Builder::new()
+            .name("bench-writer".to_owned())
+            .spawn(move || writes.write(output, &plan))?;
+        Ok(Writer {
+            shared,
+            thread: Some(thread),
+            stream,
+        })
+    }
 }
 
 impl Writer {
@@ -82,28 +126,7 @@ impl Writer {
         plan: &Plan,
         on_ack: Option<Box<dyn Fn(u64, Instant) + Send + Sync>>,
     ) -> Result<Writer> {
-        let shared = Arc::new(Shared {
-            stop: AtomicBool::new(false),
-            abandon: AtomicBool::new(false),
-            acknowledged: AtomicU64::new(0),
-            reconnects: AtomicU64::new(0),
-            latencies: Latencies::new(),
-            on_ack,
-        });
-        let hears = shared.clone();
-        let on_acknowledged = Box::new(move |position, at| hears.on_ack(position, at));
-        let output = Output::open(way, client, log, plan.buffer_bytes, on_acknowledged);
-        let output = output.context("cannot open a stream")?;
-        let stream = output.stream();
-        let (writes, plan) = (shared.clone(), plan.clone());
-        let thread = std::thread::Builder::new()
-            .name("bench-writer".to_owned())
-            .spawn(move || writes.write(output, &plan))?;
-        Ok(Writer {
-            shared,
-            thread: Some(thread),
-            stream,
-        })
+        Opened::new(way, client, log, plan, on_ack)?.start(plan)
     }
 
     /// The name by which everything it wrote can be read.

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 
 use super::latency::{histogram, quantile_ms, rounded};
-use super::load::{Plan, Writer};
+use super::load::{Opened, Plan, Writer};
 use super::raw::Way;
 use super::roles::{Spent, Watched};
 use testbed::scratch;
@@ -96,17 +96,18 @@ impl Load {
 
     pub fn start_by(way: Way, client: &Client, logs: &[String], plan: &Plan) -> Result<Load> {
         let acks = Arc::new(AtomicU64::new(0));
-        let mut writers = Vec::new();
-        for log in logs {
+        let open = |log: &String| {
             let count = acks.clone();
             let on_ack = move |_, _| {
                 count.fetch_add(1, Ordering::Relaxed);
             };
-            let on_ack = Some(Box::new(on_ack) as Box<_>);
-            writers.push(Writer::start_by(way, client, log, plan, on_ack)?);
-        }
+            Opened::new(way, client, log, plan, Some(Box::new(on_ack)))
+        };
+        // All before the first begins: beside the full queues of others the next open takes long.
+        let opened: Vec<Opened> = logs.iter().map(open).collect::<Result<_>>()?;
+        let writers = opened.into_iter().map(|opened| opened.start(plan));
         Ok(Load {
-            writers,
+            writers: writers.collect::<Result<_>>()?,
             acks,
             write_bytes: plan.write_bytes as u64,
         })
