@@ -9,7 +9,7 @@
 //!  │   recv/sendmsg tried at once,          │               ▲                    │
 //!  │   parked until epoll says so           │               │ inbox (eventfd)    │
 //!  └────────────────────────────────────────┼───────────────┼────────────────────┘
-//!                 writers (one file, one thread) · reader · chores · name lookups
+//!                 writers (one file, one thread) · reader · names · removals · lookups
 //! ```
 //!
 //! So the *direct* mover. With *uring* the loop waits in io_uring instead, which has the receives and
