@@ -306,7 +306,6 @@ impl Log {
                 *lowest = position.min(*lowest);
             }
         }
-        self.store.keep_spares(!self.engine.is_auxiliary());
         let table: BTreeMap<_, _> = state.streams.iter().map(|s| (s.name, s.trimmed)).collect();
         let some_left_it = state.streams_trimmed.count > 0;
         self.store.trim(state.next, &|stream| {

@@ -121,6 +121,24 @@ fn as_many_files_wait_as_segments_begin_from_one_trim_to_the_next() {
     );
 }
 
+/// Who trims because the disk is full must get the space, and nothing begins that could use a spare.
+#[test]
+fn spares_that_are_not_to_be_kept_go_at_once() {
+    let (mut store, mut kernel) = new_store(3);
+    let (mut truth, mut random) = (Truth::default(), Random(3));
+    fill_between_trims(&mut store, &mut kernel, &mut truth, &mut random, 16, 4);
+    assert!(files(&kernel.disk, "free").len() > 2);
+    store.keep_spares(false);
+    settle(&mut store, &mut kernel, Time(0));
+    assert_eq!(files(&kernel.disk, "free").len(), 0);
+    let reused = kernel.reused;
+    fill(&mut store, &mut kernel, &mut truth, &mut random, 6);
+    assert_eq!(kernel.reused, reused, "nor are there new ones");
+    store.keep_spares(true);
+    fill(&mut store, &mut kernel, &mut truth, &mut random, 6);
+    assert!(kernel.reused > reused);
+}
+
 #[test]
 fn what_could_not_be_read_and_is_trimmed_meanwhile_does_not_count_as_held_again() {
     let (mut store, mut kernel) = new_store(5);

@@ -31,6 +31,9 @@ impl Log {
         }
         self.drain(env);
         self.rebind(env);
+        // An auxiliary's disk is to stay as small as it was, and a full one needs every byte.
+        self.store
+            .keep_spares(!self.engine.is_auxiliary() && !env.is_full());
         self.trim_what_was_held_back();
         self.pump_trims(env);
         self.pump_moves(env);

@@ -37,7 +37,6 @@ pub(super) struct Trimmer {
     /// Something is trimmed and still there: it is not sealed yet, it is being read, or the next
     /// start would not know yet that it is trimmed.
     held_back: bool,
-    /// An auxiliary's disk is to stay as small as it was.
     keeps_no_spares: bool,
     /// By the number of the segment that each was last.
     spares: VecDeque<Spare>,
@@ -136,9 +135,14 @@ impl Store {
         self.forget_next();
     }
 
-    /// Whether files of trimmed segments are kept to be written again.
+    /// Whether files of trimmed segments are kept to be written again. Else those that there are go.
     pub fn keep_spares(&mut self, keep: bool) {
         self.trimmer.keeps_no_spares = !keep;
+        // What could not be removed waits for the next trim, and is not tried in every round.
+        let is_free = !self.trimmer.busy && self.trimmer.leaving.is_empty();
+        if !keep && is_free && !self.writer.closing {
+            self.remove_a_spare_too_many();
+        }
     }
 
     fn may_forget(&self, number: u64) -> bool {
