@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use paxos::Timing;
 
+use crate::format::PAYLOAD_BYTES_MAX;
 pub use crate::membership::standing::{NodeKind, Standing};
 use crate::version::Speaks;
 
@@ -112,8 +113,9 @@ impl Default for Limits {
             landing_bytes_min: 16 << 10,
             read_buffers_max: 64,
             catch_up_rate: 32_000_000,
-            fetch_bytes_max: 2 << 20,
-            fetch_bytes_busy: 256 << 10,
+            // Whole records, where they are full.
+            fetch_bytes_max: 8 * PAYLOAD_BYTES_MAX as u64,
+            fetch_bytes_busy: PAYLOAD_BYTES_MAX as u64,
             fetch_timeout: 2_000_000,
             scrub_rate: 2_000_000,
             scrub_rate_asked: 64_000_000,

@@ -1,6 +1,6 @@
 //! The binary from outside: what it prints, and with which code it ends.
 
-#[path = "../../../client/tests/fake/mod.rs"]
+#[path = "../../../client/tests/all/fake/mod.rs"]
 mod fake;
 
 use std::fs::{self, File};

@@ -28,8 +28,9 @@ use crate::op::BLOCK;
 
 pub const RECORD_HEADER: usize = 192;
 
-/// A full record of content: what one batch's buffer holds.
-pub const BATCH_BUFFER: usize = 262_144;
+/// A full record of content: what one batch's buffer holds. A block more than 256 KiB, so that who
+/// appends a power of two and waits has no second batch for what the header took.
+pub const BATCH_BUFFER: usize = (256 << 10) + BLOCK;
 
 /// Content of one batch. Its bytes start at [`RECORD_HEADER`] inside the buffer.
 pub const PAYLOAD_BYTES_MAX: usize = BATCH_BUFFER - RECORD_HEADER;

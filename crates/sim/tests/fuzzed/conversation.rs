@@ -6,7 +6,7 @@ mod control_frames;
 #[path = "../../../node/tests/fuzzed/data_frames.rs"]
 #[allow(dead_code, reason = "only the sealing is used here")]
 mod data_frames;
-#[path = "../support/puppet.rs"]
+#[path = "../all/support/puppet.rs"]
 #[allow(dead_code, reason = "each test uses its own part")]
 mod puppet;
 

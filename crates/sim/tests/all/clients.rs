@@ -1,13 +1,11 @@
 //! The clients hold a log to its promises, through any swarm; and see when it breaks one.
 
-mod support;
-
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
+use crate::support::oracle::{Lie, Log, Oracle};
 use sim::{Act, Audited, Cluster, Scenario, Swarm, each_seed};
-use support::oracle::{Lie, Log, Oracle};
 
 const TOTAL: u64 = 150_000;
 
@@ -34,7 +32,7 @@ fn run(seed: u64, lie: Lie, swarm: Swarm, logs: usize) -> Cluster {
 #[test]
 fn an_honest_log_satisfies_its_clients_in_any_swarm() {
     let streams = std::cell::Cell::new(0);
-    each_seed(0..100, "-p sim --test clients an_honest_log", |seed| {
+    each_seed(0..100, "-p sim --test all clients::an_honest_log", |seed| {
         let swarm = Swarm::draw(seed, 2);
         for chain in run(seed, Lie::None, swarm, 1).chains {
             let chain = chain.borrow();
@@ -51,7 +49,7 @@ fn an_honest_log_satisfies_its_clients_in_any_swarm() {
 
 #[test]
 fn two_writers_who_fight_for_a_log_both_get_through() {
-    each_seed(0..40, "-p sim --test clients two_writers", |seed| {
+    each_seed(0..40, "-p sim --test all clients::two_writers", |seed| {
         for chain in run(seed, Lie::None, Swarm::draw(seed, 2), 2).chains {
             assert!(chain.borrow().closed);
         }
@@ -60,12 +58,16 @@ fn two_writers_who_fight_for_a_log_both_get_through() {
 
 #[test]
 fn a_scenario_runs_twice_the_same_way() {
-    each_seed(0..30, "-p sim --test clients a_scenario_runs", |seed| {
-        let run = || run(seed, Lie::None, Swarm::draw(seed, 2), 2).world;
-        let (first, second) = (run(), run());
-        assert_eq!(first.trace_hash(), second.trace_hash());
-        assert_eq!(first.events(), second.events());
-    });
+    each_seed(
+        0..30,
+        "-p sim --test all clients::a_scenario_runs",
+        |seed| {
+            let run = || run(seed, Lie::None, Swarm::draw(seed, 2), 2).world;
+            let (first, second) = (run(), run());
+            assert_eq!(first.trace_hash(), second.trace_hash());
+            assert_eq!(first.events(), second.events());
+        },
+    );
 }
 
 /// How many of some seeds see the lie.

@@ -1,14 +1,13 @@
 //! Reading from a cluster that breaks, lies and falls silent.
 
-mod fake;
-
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use crate::fake;
+use crate::fake::ReadFault as Fault;
+use crate::fake::{FakeCluster, payload};
 use client::admin::StreamEnd;
 use client::{AppendOptions, Client, ReadEnd, ReadError, ReadOptions, Reader, StreamName};
-use fake::ReadFault as Fault;
-use fake::{FakeCluster, payload};
 use proptest::prelude::*;
 
 /// A cluster with one closed stream.

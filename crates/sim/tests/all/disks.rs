@@ -1,15 +1,13 @@
 //! The contract of disks, and what is left after a crash.
 
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
+use crate::support::puppet::{Hand, done, puppet};
 use node::buffer::Buffer;
 use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Token};
 use sim::{PerMillion, TornBlocks, World};
-use support::puppet::{Hand, done, puppet};
 
 const SECOND: u64 = 1_000_000;
 const F: FileId = FileId(1);

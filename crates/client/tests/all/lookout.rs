@@ -1,13 +1,12 @@
 //! A leader that falls silent is left when the others have another, and not before.
 
-mod fake;
-
 use std::io::{Read, Write};
 use std::time::{Duration, Instant};
 
+use crate::fake;
+use crate::fake::{AppendFault, FakeCluster, payload};
 use client::admin::StreamEnd;
 use client::{AppendOptions, Appender, Client, Closed, ReadOptions, Timeouts};
-use fake::{AppendFault, FakeCluster, payload};
 
 /// Longer than any test may last: who waits for it to pass has failed.
 const PATIENCE: Duration = Duration::from_secs(60);

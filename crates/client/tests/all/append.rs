@@ -1,14 +1,13 @@
 //! Appending to a cluster that loses connections, answers and leaders.
 
-mod fake;
-
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use crate::fake;
+use crate::fake::AppendFault as Fault;
+use crate::fake::{CloseFault, FakeCluster, payload};
 use client::admin::StreamEnd;
 use client::{AppendError, AppendOptions, Appender, Client, Closed, Mode, Said};
-use fake::AppendFault as Fault;
-use fake::{CloseFault, FakeCluster, payload};
 
 fn cut(receive: usize, store: usize, acknowledge: usize) -> Fault {
     Fault::Cut {

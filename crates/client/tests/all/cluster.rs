@@ -1,13 +1,12 @@
 //! Finding who can answer, and saying who could not.
 
-mod fake;
-
 use std::io::Write;
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
+use crate::fake;
+use crate::fake::{AppendFault, FakeCluster};
 use client::{AdminError, AppendOptions, Client, Said};
-use fake::{AppendFault, FakeCluster};
 
 /// An address at which nothing listens.
 fn nobody() -> String {

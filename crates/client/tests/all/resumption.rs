@@ -1,12 +1,10 @@
 //! Whatever goes wrong, in whatever order: no byte is lost and none is repeated.
 
-mod fake;
-
 use std::io::Write;
 
+use crate::fake::{AppendFault, CloseFault, FakeCluster, payload};
 use client::AppendOptions;
 use client::admin::StreamEnd;
-use fake::{AppendFault, CloseFault, FakeCluster, payload};
 use proptest::prelude::*;
 
 fn append_fault() -> impl Strategy<Value = AppendFault> {

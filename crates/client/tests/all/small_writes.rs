@@ -1,12 +1,10 @@
 //! Writes of a few bytes: gathered on their way, each at its place, each to be waited for.
 
-mod fake;
-
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use crate::fake::{AppendFault, FakeCluster, payload};
 use client::{AppendError, AppendOptions, Appender, Client};
-use fake::{AppendFault, FakeCluster, payload};
 
 fn open(client: &Client) -> Appender {
     let options = AppendOptions {

@@ -1,13 +1,11 @@
 //! The contract of connections, op by op, over many seeds.
 
-mod support;
-
 use std::io::ErrorKind;
 
+use crate::support::puppet::{Hand, pair, puppet, received, sent};
 use node::buffer::Slice;
 use node::op::{Completion, ConnId, Op, Time};
 use sim::{PerMillion, Status, World};
-use support::puppet::{Hand, pair, puppet, received, sent};
 
 const SECOND: u64 = 1_000_000;
 

@@ -1,14 +1,12 @@
 //! Small machines under every mixture of faults.
 
-mod support;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
+use crate::support::echo::{Echo, Shouter};
+use crate::support::logger::Logger;
 use node::op::Time;
 use sim::{Audited, HostId, Limits, Outcome, Swarm, World};
-use support::echo::{Echo, Shouter};
-use support::logger::Logger;
 
 const SECOND: u64 = 1_000_000;
 

@@ -1,0 +1,12 @@
+//! The client against clusters that misbehave by plan, in one program: each more is a link of seconds.
+
+mod fake;
+
+mod append;
+mod backup_format;
+mod cluster;
+mod long_chains;
+mod lookout;
+mod read;
+mod resumption;
+mod small_writes;
