@@ -192,6 +192,16 @@ impl CatchUp {
             .chain(arrived.map(|(_, range)| range.clone()))
     }
 
+    /// Asked for, for whatever reason, or being written.
+    fn is_coming(&self, stream: StreamName, at: u64) -> bool {
+        let asked = self.requests.iter().filter(|r| r.stream == stream);
+        let arrived = self.arrived.iter().filter(|(s, _)| *s == stream);
+        let mut ranges = asked
+            .map(|r| r.next..r.to)
+            .chain(arrived.map(|(_, range)| range.clone()));
+        ranges.any(|range| range.contains(&at))
+    }
+
     pub(crate) fn want(
         &mut self,
         stream: StreamName,
@@ -280,11 +290,12 @@ impl Log {
             (None, None) => return false,
         };
         // It is asked for once, and again if it did not get to the disk.
-        if wanted
-            && catch_up
-                .on_its_way(stream)
-                .any(|r| r.contains(&range.start))
-        {
+        if wanted && catch_up.is_coming(stream, range.start) {
+            return false;
+        }
+        // What is missing waits for space: a replica that cannot write stops, and then not even a trim
+        // helps it. (What phase 1 wants is bounded, and everybody waits for it.)
+        if !wanted && env.is_full() {
             return false;
         }
         let mut peers: Vec<NodeId> = self.alive.iter().copied().collect();
@@ -427,6 +438,7 @@ impl Log {
         self.catch_up.received += length as u64;
         self.catch_up.arrived.push((stream, position.0..end));
         self.counts.bytes_fetched += length as u64;
+        env.wrote(length);
         let digest = crate::format::digest(&buffer[crate::format::RECORD_HEADER..][..length]);
         let tag = self.persisted.0;
         self.store.append(

@@ -311,6 +311,41 @@ fn bytes_that_were_given_up_keep_no_others_waiting() {
     assert!(met > 0, "it never came to that");
 }
 
+/// What a new leader lacks and has to propose again comes to it once.
+#[test]
+fn bytes_that_a_new_leader_lacks_are_fetched_once() {
+    let mut met = 0;
+    for seed in 0..12 {
+        let mut stage = Stage::three(seed);
+        let (first, others) = stage.roles();
+        let next = others[1];
+        let mut caller = stage.open(first, "append main");
+        stage.say_and_wait(&mut caller, 40_000);
+        stage.wait_whole(3);
+        // Accepted by the other follower alone.
+        stage.world.hang_disk(stage.nodes[first]);
+        stage.cut_both(first, next);
+        caller.say(&mut stage.world, 5_000);
+        stage.pass(30 * MS);
+        stage.crash(first);
+        stage.wait("the next leader", |look| {
+            look.leader().is_some_and(|leader| leader != first)
+        });
+        stage.pass(2 * SECOND);
+        let counts = stage.look().counts(next).expect("it runs");
+        if stage.look().leader() != Some(next) || counts.bytes_fetched == 0 {
+            continue;
+        }
+        met += 1;
+        let fetched = counts.bytes_fetched;
+        assert!(
+            fetched <= 5_000,
+            "seed {seed}: {fetched} bytes where 5000 were lacking"
+        );
+    }
+    assert!(met > 0, "it never came to that");
+}
+
 /// The lead goes to nobody who stops as well.
 #[test]
 fn nodes_that_all_stop_at_once_do_not_hand_the_lead_around() {

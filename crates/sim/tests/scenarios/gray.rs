@@ -223,6 +223,30 @@ fn a_full_disk_on_one_node_loses_nothing_also_over_a_restart() {
     fill(&mut stage, &others[..1]);
 }
 
+/// Who was away fetches no more than its disk has room for, and goes on once there is more. It would stop
+/// if it could not write, and then no trim would help it.
+#[test]
+fn a_disk_without_room_for_what_was_missed_stops_no_replica() {
+    let mut stage = Stage::three(5);
+    let (leader, others) = stage.roles();
+    let away = others[0];
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 10_000);
+    stage.crash(away);
+    for _ in 0..8 {
+        stage.say_and_wait(&mut caller, 500_000);
+    }
+    let disk = stage.world.disk_mut(stage.nodes[away]);
+    disk.faults.capacity_bytes = disk.used_bytes() + 3_000_000;
+    stage.restart(away);
+    stage.pass(20 * SECOND);
+    assert!(!stage.look().stopped(away), "{}", stage.look().picture());
+    assert!(stage.look().missing_bytes(away) > 0);
+    let disk = stage.world.disk_mut(stage.nodes[away]);
+    disk.faults.capacity_bytes = 1 << 40;
+    stage.wait_whole(3);
+}
+
 #[test]
 fn who_sends_more_than_may_be_unchosen_is_held_without_spinning() {
     let mut stage = Stage::three(3);
