@@ -87,7 +87,10 @@ pub(crate) fn remove_large_files(directory: &Path, pace: &Pace) {
         if let Some(leftover) = Leftover::of(&path)
             && std::fs::remove_file(&path).is_ok()
         {
-            leftover.let_go(pace);
+            leftover.let_go(pace, false);
+        }
+        if pace.is_ending() {
+            return;
         }
     }
 }

@@ -338,7 +338,7 @@ impl Files {
         self.chore(token, move |medium| medium.rename(&from, &to));
     }
 
-    pub fn remove(&mut self, token: Token, path: PathBuf) {
+    pub fn remove(&mut self, token: Token, path: PathBuf, urgent: bool) {
         let (medium, removals) = (self.medium.clone(), self.removals.clone());
         self.chores.put(move || {
             let reply = move |result| Reply::Completed(done(token, result));
@@ -346,7 +346,7 @@ impl Files {
                 Ok(None) => Some(reply(Ok(()))),
                 Ok(Some(leftover)) => {
                     removals.put(move |pace| {
-                        leftover.let_go(pace);
+                        leftover.let_go(pace, urgent);
                         reply(Ok(()))
                     });
                     None

@@ -192,6 +192,10 @@ impl<M: InFileSystem> Names for M {
         if M::MAY_SHRINK {
             directory::remove_large_files(path, pace);
         }
+        if pace.is_ending() {
+            // Nobody waits for the answer any more.
+            return Err(io::ErrorKind::Interrupted.into());
+        }
         directory::remove_directory(path)
     }
 

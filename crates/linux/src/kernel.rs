@@ -210,7 +210,11 @@ impl Kernel {
                 contents,
             } => self.files.write_file(token, path, contents),
             Op::Rename { token, from, to } => self.files.rename(token, from, to),
-            Op::Remove { token, path } => self.files.remove(token, path),
+            Op::Remove {
+                token,
+                path,
+                urgent,
+            } => self.files.remove(token, path, urgent),
             Op::RemoveDirectory { token, path } => self.files.remove_directory(token, path),
             Op::FreeSpace { token, path } => self.files.free_space(token, path),
         }

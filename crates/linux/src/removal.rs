@@ -55,22 +55,29 @@ impl Leftover {
     }
 
     /// An error leaves the rest to the closing of the file.
-    pub fn let_go(self, pace: &Pace) {
+    pub fn let_go(self, pace: &Pace, urgent: bool) {
         // Somebody may have given it another name since.
         let nameless = self.file.metadata().is_ok_and(|about| about.nlink() == 0);
         let mut bytes = self.bytes;
-        while nameless && bytes > 0 && !pace.ending.load(Ordering::Relaxed) {
+        while nameless && bytes > 0 && !pace.is_ending() {
             bytes = bytes.saturating_sub(PIECE_BYTES);
             let begun = Instant::now();
             if self.file.set_len(bytes).is_err() {
                 return;
             }
-            pace.pause(begun.elapsed());
+            if !urgent {
+                pace.pause(begun.elapsed());
+            }
         }
     }
 }
 
 impl Pace {
+    /// The process ends, and the next one goes on with what has a name still.
+    pub fn is_ending(&self) -> bool {
+        self.ending.load(Ordering::Relaxed)
+    }
+
     fn pause(&self, worked: Duration) {
         if self.waiting.load(Ordering::Relaxed) <= WAITING_MOST {
             std::thread::sleep((worked * PAUSE).max(PAUSE_LEAST));

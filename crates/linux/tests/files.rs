@@ -446,11 +446,16 @@ fn small_files_are_replaced_as_a_whole() {
     h.kernel.submit(Op::Remove {
         token,
         path: moved.clone(),
+        urgent: false,
     });
     h.done(token).unwrap();
     assert!(!moved.exists());
     let token = h.token();
-    h.kernel.submit(Op::Remove { token, path: moved });
+    h.kernel.submit(Op::Remove {
+        token,
+        path: moved,
+        urgent: false,
+    });
     assert_eq!(h.done(token).unwrap_err().kind(), ErrorKind::NotFound);
 }
 
@@ -470,12 +475,21 @@ fn a_large_file_that_is_removed_is_let_go_in_pieces() {
     let (path, large) = make("large", LARGE);
     let (_, within) = make("log/large", LARGE);
     let (_, small) = make("log/small", 1 << 20);
+    let (hurried_path, hurried) = make("hurried", LARGE);
     let (shared_path, shared) = make("shared", LARGE);
     let other_name = directory.path().join("other name");
     std::fs::hard_link(&shared_path, &other_name).unwrap();
-    for path in [path.clone(), shared_path] {
+    for (path, urgent) in [
+        (path.clone(), false),
+        (shared_path, false),
+        (hurried_path, true),
+    ] {
         let token = h.token();
-        h.kernel.submit(Op::Remove { token, path });
+        h.kernel.submit(Op::Remove {
+            token,
+            path,
+            urgent,
+        });
         h.done(token).unwrap();
     }
     let log = directory.path().join("log");

@@ -57,6 +57,7 @@ fn traced() {
     done(&mut h, &|token| Op::Remove {
         token,
         path: log.join("segment.torn"),
+        urgent: false,
     });
     // The same at start-up.
     let mut disk = LinuxDisk::new();

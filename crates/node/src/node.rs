@@ -211,7 +211,12 @@ impl Node {
 
     fn tick(&mut self) {
         self.next_tick = Time(self.env.now.0 + TICK);
+        let was_full = self.env.own_is_full;
         let full = self.judge_space();
+        if self.env.own_is_full && !was_full {
+            // Idle ones, too, have spares to give up.
+            self.dirty.extend(self.logs.keys());
+        }
         self.counts.disk_full += u64::from(full && !self.env.disk_is_full);
         self.env.disk_is_full = full;
         self.lead_directory();

@@ -107,8 +107,13 @@ pub enum Op {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A file. Completes with `Done`.
-    Remove { token: Token, path: PathBuf },
+    /// A file. Completes with `Done`. Its blocks may be let go bit by bit, so that others get to the disk
+    /// meanwhile; `urgent`: many wait behind it, and space is needed.
+    Remove {
+        token: Token,
+        path: PathBuf,
+        urgent: bool,
+    },
     /// A directory and all that is in it, durably. One that is not there is removed already.
     RemoveDirectory { token: Token, path: PathBuf },
     /// Bytes free to us in the file system of `path`. Completes with `Space`.

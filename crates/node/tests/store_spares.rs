@@ -121,6 +121,22 @@ fn as_many_files_wait_as_segments_begin_from_one_trim_to_the_next() {
     );
 }
 
+/// Pauses are for others; a log that is trimmed faster than its files are let go with pauses would
+/// fill the disk with what is trimmed.
+#[test]
+fn files_that_many_others_wait_behind_are_removed_without_pauses() {
+    let (mut store, mut kernel) = new_store(3);
+    let (mut truth, mut random) = (Truth::default(), Random(3));
+    fill_between_trims(&mut store, &mut kernel, &mut truth, &mut random, 16, 1);
+    assert!(kernel.removed_urgently.iter().all(|urgent| !urgent));
+    let before = kernel.removed_urgently.len();
+    fill_between_trims(&mut store, &mut kernel, &mut truth, &mut random, 21, 20);
+    let removed = &kernel.removed_urgently[before..];
+    let urgent = removed.iter().filter(|urgent| **urgent).count();
+    assert!(urgent > 8, "{urgent} of {}", removed.len());
+    assert!(removed.ends_with(&[false; 2]), "the last are paced again");
+}
+
 /// Who trims because the disk is full must get the space, and nothing begins that could use a spare.
 #[test]
 fn spares_that_are_not_to_be_kept_go_at_once() {

@@ -322,7 +322,12 @@ fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> R
     let mut node = Node::start(config, &mut *disk, linux::now())
         .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
     let refusal = check_cluster(node.cluster(), servers, data);
-    kernel.run(&mut node).context("the event loop failed")?;
+    let ran = kernel.run(&mut node).context("the event loop failed");
+    // The directory is ours until the last write has ended, however long the disk hangs: the next process
+    // must not read what one of ours still changes.
+    drop(kernel);
+    drop(disk);
+    ran?;
     match refusal.get() {
         Some(sentence) => Err(Failure::new(Kind::Failure, sentence.clone()).into()),
         None => Ok(()),

@@ -155,7 +155,11 @@ impl Store {
         removed.append(&mut store.adopt_spares(spares));
         for path in removed {
             let token = store.token(Awaiting::Tidied);
-            store.ops.push_back(Op::Remove { token, path });
+            store.ops.push_back(Op::Remove {
+                token,
+                path,
+                urgent: false,
+            });
         }
         Ok((store, report))
     }

@@ -25,6 +25,8 @@ use crate::op::Op;
 const SPARES_LEAST: usize = 2;
 /// As many are kept of a log that is trimmed while it is written fast.
 const SPARES_MAX: usize = 8;
+/// If more of a log's files wait to be removed, it is trimmed faster than they are let go with pauses.
+const LEAVING_MANY: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Trimmer {
@@ -207,6 +209,7 @@ impl Store {
             false => Op::Remove {
                 token: self.token(Awaiting::Removed),
                 path,
+                urgent: self.trimmer.leaving.len() > LEAVING_MANY,
             },
         };
         self.ops.push_back(op);
@@ -220,7 +223,11 @@ impl Store {
             self.trimmer.busy = true;
             let token = self.token(Awaiting::SpareRemoved);
             let path = self.spare_path(spare.number);
-            self.ops.push_back(Op::Remove { token, path });
+            self.ops.push_back(Op::Remove {
+                token,
+                path,
+                urgent: false,
+            });
         }
     }
 

@@ -30,6 +30,8 @@ pub struct Kernel {
     /// The next so many segments cannot be removed or renamed.
     pub fail_forgetting: usize,
     writes: usize,
+    /// Of each file that was removed.
+    pub removed_urgently: Vec<bool>,
     /// Files opened to be written that were there before.
     pub reused: usize,
 }
@@ -178,7 +180,7 @@ impl Kernel {
                     result: Ok(()),
                 }
             }
-            Op::Remove { token, path }
+            Op::Remove { token, path, .. }
             | Op::Rename {
                 token, from: path, ..
             } if self.fail_forgetting > 0 && path.extension().is_some_and(|e| e == "seg") => {
@@ -186,7 +188,12 @@ impl Kernel {
                 let result = Err(io::Error::other("injected"));
                 Completion::Done { token, result }
             }
-            Op::Remove { token, path } => {
+            Op::Remove {
+                token,
+                path,
+                urgent,
+            } => {
+                self.removed_urgently.push(urgent);
                 self.disk.files.remove(&path);
                 Completion::Done {
                     token,

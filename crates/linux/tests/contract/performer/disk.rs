@@ -88,6 +88,7 @@ impl Performer {
             "remove" => Op::Remove {
                 token,
                 path: path(1),
+                urgent: false,
             },
             "remove-directory" => Op::RemoveDirectory {
                 token,
