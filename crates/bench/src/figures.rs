@@ -110,7 +110,7 @@ impl Figures {
         }
     }
 
-    /// Of each the median; of a maximum the largest.
+    /// Of each the median; of a maximum and a peak the largest.
     pub fn median(all: &[&Figures]) -> Figures {
         let mut medians = Figures::default();
         let Some(first) = all.first() else {
@@ -118,7 +118,7 @@ impl Figures {
         };
         for name in first.names() {
             let values = all.iter().filter_map(|figures| figures.get(name));
-            let value = match name.starts_with("max_") {
+            let value = match name.starts_with("max_") || name.ends_with("_peak_mb") {
                 true => values.fold(0.0, f64::max),
                 false => median(values),
             };

@@ -4,7 +4,7 @@
 //! be tempted to keep for it what it misses; one reader asks a leader for everything and takes
 //! nothing, another does the same to a follower.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
@@ -126,7 +126,10 @@ impl Arguments {
         const MB: u64 = 1_000_000;
         let watch = Watch::new(self.bytes / MB);
         let mut writer = Writer::start(&client, "main", &plan)?;
-        let _readers = read_from.map(|id| idle_reader(cluster.address(id), &writer));
+        let _readers = read_from
+            .iter()
+            .map(|id| idle_reader(cluster.address(*id), &writer))
+            .collect::<Result<Vec<_>>>()?;
         let mut pauses = 0;
         let mut is_paused = false;
         let mut turn = Instant::now() + PERIOD;
@@ -164,13 +167,26 @@ impl Arguments {
     }
 }
 
-/// Asks for everything, and never takes any of it.
-fn idle_reader(address: &str, writer: &Writer) -> std::io::Result<TcpStream> {
-    let mut socket = TcpStream::connect(address)?;
+/// Asks for everything, hears that it will come, and never takes any of it.
+fn idle_reader(address: &str, writer: &Writer) -> Result<TcpStream> {
     let stream = writer.stream();
     let line = format!("logberg/1 read main stream={stream} follow=1 stale=1 format=framed\n");
-    socket.write_all(line.as_bytes())?;
-    Ok(socket)
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let mut socket = TcpStream::connect(address)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        socket.write_all(line.as_bytes())?;
+        let mut answer = [0; 8];
+        socket.read_exact(&mut answer)?;
+        if answer == *b"reading " {
+            return Ok(socket);
+        }
+        // A node that does not lead hears of a new stream a moment later than its writer does.
+        if Instant::now() > deadline {
+            bail!("{address} refuses to be read from");
+        }
+        sleep_until(Instant::now() + Duration::from_millis(10))?;
+    }
 }
 
 impl Report {

@@ -193,17 +193,31 @@ impl Arguments {
         let scratch = self.place.make(setting.bytes_needed().max(limits_bytes))?;
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
-        let slice = setting.warm_up + length;
+        let slice = setting.warm_up + length + slice::REST;
         let watch = Watch::of((slice * 2 + LIMIT * LIMITS) * self.alternations);
         let mut turns = Vec::new();
         let mut write_path = String::new();
-        for _ in 0..self.alternations {
+        let run_cluster = || {
             watch.says("cluster");
-            let (cluster, path) = setting.cluster(&scratch)?;
+            let measured = setting.cluster(&scratch)?;
             watch.passed(slice);
+            anyhow::Ok(measured)
+        };
+        let run_floor = || {
             watch.says("floor");
-            let floor = setting.floor(&scratch)?;
+            let measured = setting.floor(&scratch)?;
             watch.passed(slice);
+            anyhow::Ok(measured)
+        };
+        for turn in 0..self.alternations {
+            // Whoever comes second finds the disk as the other one left it: each is the first as often.
+            let ((cluster, path), floor) = if turn % 2 == 0 {
+                let cluster = run_cluster()?;
+                (cluster, run_floor()?)
+            } else {
+                let floor = run_floor()?;
+                (run_cluster()?, floor)
+            };
             watch.says("the machine");
             go_on()?;
             let limits = limits::measure(&scratch, LIMIT)?;

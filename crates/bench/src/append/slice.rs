@@ -1,6 +1,7 @@
 //! One slice: a cluster, or its floor, started on an empty directory, loaded, and gone.
 
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use client::{Client, Timeouts};
@@ -19,6 +20,10 @@ use crate::raw::Way;
 use crate::roles::Watched;
 use testbed::cluster::log_of;
 use testbed::scratch::{Scratch, go_on};
+use testbed::watch::sleep_until;
+
+/// After each slice.
+pub const REST: Duration = Duration::from_secs(1);
 
 /// What all slices of a run have in common.
 pub struct Setting<'a> {
@@ -101,7 +106,7 @@ impl Setting<'_> {
         }
         let batch = batches::mean_bytes(&log_directory)?;
         drop(bed);
-        scratch.retire(&directory)?;
+        retire(scratch, &directory)?;
         Ok((Slice::new(measured, batch), status.write_path))
     }
 
@@ -122,7 +127,7 @@ impl Setting<'_> {
         let measured = self.measure(&client, &watched)?;
         let batch = batches::mean_bytes(&floor.log_directory())?;
         drop(floor);
-        scratch.retire(&directory)?;
+        retire(scratch, &directory)?;
         Ok(Slice::new(measured, batch))
     }
 
@@ -134,4 +139,10 @@ impl Setting<'_> {
         let load = Load::start_by(way, client, self.written(), &self.plan)?;
         load.measure(self.warm_up, self.length, watched)
     }
+}
+
+/// The disk was told of gigabytes of free space; the next slice is not to pay for that.
+fn retire(scratch: &Scratch, directory: &Path) -> Result<()> {
+    scratch.retire(directory)?;
+    sleep_until(Instant::now() + REST)
 }

@@ -142,12 +142,13 @@ impl Active {
 
     /// One log is its own best and worst.
     fn spread(&self, name: &str) -> f64 {
-        let of_all = if name == "p99_most_of_least_log" {
-            Some(1.0)
-        } else {
-            self.figures.get("p99_ms")
+        let of_one = match name {
+            "p99_most_of_least_log" => Some(1.0),
+            _ => self.figures.get("p99_ms"),
         };
-        self.figures.get(name).or(of_all).unwrap_or(0.0)
+        let of_one = of_one.filter(|_| self.logs == 1);
+        // Not a number: a log that got nothing.
+        self.figures.get(name).or(of_one).unwrap_or(f64::NAN)
     }
 
     fn row(&self) -> Vec<String> {

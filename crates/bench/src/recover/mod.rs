@@ -101,7 +101,10 @@ impl Arguments {
         let fetched = self.catch_up_rate.unwrap_or(usual) as f64 * 0.6;
         let filling = self.bytes as f64 / fetched + self.seconds + 10.0;
         let bytes = self.bytes as f64 * 1.1 + filling * (self.rate as f64 * 1.1 + 25e6);
-        let scratch = self.place.make(bytes as u64 * u64::from(NODES))?;
+        // And a lost disk's files, which are put aside.
+        let scratch = self
+            .place
+            .make(bytes as u64 * u64::from(NODES) + self.bytes)?;
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
         let watch = Watch::new(u64::from(self.times) + 3);

@@ -1,6 +1,7 @@
 //! A disk is lost: its node comes back as a new one and is filled by its peers.
 
 use std::fs;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -43,15 +44,19 @@ pub struct Refilled {
 }
 
 const POLL: Duration = Duration::from_millis(50);
+/// For the disk, after so much was removed.
+const REST: Duration = Duration::from_secs(5);
 /// No window ends before it is read.
 const FAR: Duration = Duration::from_secs(100_000);
 
 impl Refill<'_> {
     pub fn quiet(&mut self) -> Result<Refilled> {
-        let lost = self.lose_a_disk()?;
+        let (lost, aside) = self.lose_a_disk()?;
         self.watch.says("filling a node, nobody appends");
         let (seconds, bytes) = self.fill(lost, &mut || Ok(()))?;
         self.take_its_place(lost)?;
+        self.scratch.retire(&aside)?;
+        sleep_until(Instant::now() + REST)?;
         Ok(Refilled::new(seconds, bytes, None))
     }
 
@@ -68,7 +73,7 @@ impl Refill<'_> {
             buffer_bytes: 64 << 20,
             content: Content::Repeated,
         };
-        let lost = self.lose_a_disk()?;
+        let (lost, _) = self.lose_a_disk()?;
         let mut writer = Writer::start(&client, LOG, &plan)?;
         self.watch.says("a node is away");
         sleep_until(Instant::now() + Duration::from_secs(1))?;
@@ -89,19 +94,18 @@ impl Refill<'_> {
         Ok(Refilled::new(seconds, bytes, Some([away, filling])))
     }
 
-    /// Of a node that does not lead. Returns its place among the addresses, from 1.
-    fn lose_a_disk(&self) -> Result<u32> {
+    /// Of a node that does not lead. Returns its place among the addresses, from 1, and where its files
+    /// are now: a disk that is told of so much free space is slow for seconds, and they are what is measured.
+    fn lose_a_disk(&self) -> Result<(u32, PathBuf)> {
         let leader = level::leader(&self.cluster.addresses(), LOG);
         let leader = leader.context("there is no leader")?;
         let lost = (1..=NODES).find(|place| *place != leader);
         let lost = lost.context("there is a follower")?;
         self.cluster.kill(lost)?;
-        // Aside, and not removed: a disk that is told of so much free space is slow for seconds.
         let directory = self.cluster.node_directory(lost);
-        let aside = (1..).map(|number| directory.with_extension(format!("lost{number}")));
-        let aside = aside.into_iter().find(|aside| !aside.exists());
-        fs::rename(directory, aside.context("a name is free")?)?;
-        Ok(lost)
+        let aside = directory.with_extension("lost");
+        fs::rename(directory, &aside)?;
+        Ok((lost, aside))
     }
 
     /// Returns the seconds it took, and how many bytes the log had when it was done.

@@ -14,7 +14,7 @@ mod service;
 mod shown;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -35,8 +35,9 @@ use testbed::watch::Watch;
 
 const HELP: &str = "\
 Rivals that are not installed are skipped, with a sentence on how to get them. What an ack means differs:
-`received` is in the memory of a majority's kernels, `durable` is on their disks, as ours always is. CPU is
-that of all nodes, without the producer. Latency is that of a producer's full queue.
+`received` is in the memory of the kernels of a majority (NATS) or of all that are in step (Kafka), `durable` is on
+their disks, as ours always is. CPU is that of all nodes, without the producer. Latency is that of a
+producer's full queue. Servers in Java need their warm-up.
 
 Example: all that is installed, three times in turn
   logberg bench rivals --rivals /opt/rivals --times 3 --report rivals.html";
@@ -54,6 +55,9 @@ pub struct Arguments {
     /// Of each measurement, about
     #[arg(long, value_name = "SECONDS", default_value = "7", value_parser = super::append::seconds)]
     seconds: f64,
+    /// Rivals are written to for so long before, at full speed
+    #[arg(long, value_name = "SECONDS", default_value = "15", value_parser = super::append::seconds)]
+    warm_up: f64,
     /// How often all take turns
     #[arg(long, value_name = "K", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     times: u32,
@@ -74,7 +78,7 @@ fn message_bytes(text: &str) -> Result<u64, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
-    /// In the memory of a majority's kernels.
+    /// In the memory of a majority's kernels (Kafka: of all that are in step).
     Received,
     /// On the disks of a majority.
     Durable,
@@ -114,6 +118,7 @@ enum Contender {
 struct Report {
     bench: &'static str,
     seconds: f64,
+    rivals_warm_up_s: f64,
     times: u32,
     /// Medians of all turns.
     results: Vec<Outcome>,
@@ -143,6 +148,8 @@ const PATIENCE_FACTOR: f64 = 6.0;
 /// A first, short run: a rate to calculate from.
 const TRIAL_BYTES: u64 = 20_000_000;
 const TRIAL_MESSAGES_MAX: u64 = 20_000;
+/// Of a warm-up, one producer after the other: each tells how fast it was.
+const WARMING: Duration = Duration::from_secs(4);
 /// A cluster's start and trial, for the time that is left.
 const AROUND: Duration = Duration::from_secs(15);
 
@@ -167,8 +174,10 @@ impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         let report_to = self.report.open()?;
         let (contenders, skipped) = self.contenders();
-        // More than the disks we know take.
-        let bytes = 1e9 * (self.seconds + 2.0) * f64::from(NODES);
+        // More than the disks we know take from us, and than rivals write.
+        let ours = 1e9 * (self.seconds + 2.0);
+        let theirs = 0.4e9 * (self.warm_up + self.seconds + 2.0);
+        let bytes = ours.max(theirs) * f64::from(NODES);
         let scratch = self.place.make(bytes as u64)?;
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
@@ -189,7 +198,7 @@ impl Arguments {
                 }
             }
         }
-        let each = Duration::from_secs_f64(self.seconds) + AROUND;
+        let each = Duration::from_secs_f64(self.seconds + self.warm_up) + AROUND;
         let watch = Watch::of(each * results.len() as u32 * self.times);
         for _ in 0..self.times {
             for (contender, outcome, turns) in &mut results {
@@ -212,6 +221,7 @@ impl Arguments {
         let report = Report {
             bench: "rivals",
             seconds: rounded(self.seconds),
+            rivals_warm_up_s: rounded(self.warm_up),
             times: self.times,
             results: compared(results),
             skipped,
@@ -298,14 +308,26 @@ impl Arguments {
         message_bytes: u64,
         scratch: &Scratch,
     ) -> Result<Figures> {
-        let patience = Duration::from_secs_f64(self.seconds * PATIENCE_FACTOR + 60.0);
+        let longest = self.seconds.max(WARMING.as_secs_f64());
+        let patience = Duration::from_secs_f64(longest * PATIENCE_FACTOR + 60.0);
         let trial = Load {
             message_bytes,
             messages: (TRIAL_BYTES / message_bytes).clamp(100, TRIAL_MESSAGES_MAX),
             patience,
         };
         let target = rival.prepare()?;
-        let tried = rival.produce(target, trial)?;
+        let warm = Instant::now() + Duration::from_secs_f64(self.warm_up);
+        let mut tried = rival.produce(target, trial)?;
+        while Instant::now() < warm {
+            go_on()?;
+            scratch.check_space()?;
+            let messages = (tried.messages_per_s * WARMING.as_secs_f64()) as u64;
+            let load = Load {
+                messages: messages.max(trial.messages),
+                ..trial
+            };
+            tried = rival.produce(target, load)?;
+        }
         let messages = (tried.messages_per_s * self.seconds) as u64;
         let load = Load {
             messages: messages.max(trial.messages),

@@ -22,8 +22,10 @@ pub struct Connection {
 
 /// Where answers go.
 const INBOX: &str = "_INBOX.bench";
-/// Messages under way before the producer waits for acks.
-const UNDER_WAY: usize = 500;
+/// Messages under way before the producer waits for acks: as many bytes as ours keeps, and no more than
+/// NATS' own clients have by themselves.
+const UNDER_WAY_BYTES: u64 = 16 << 20;
+const UNDER_WAY_MOST: u64 = 4_000;
 /// More than any answer to us has.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 
@@ -85,7 +87,8 @@ impl Connection {
 
     /// Every message acknowledged, and the time from each being handed to the socket until then.
     pub fn produce(mut self, subject: &str, load: Load) -> Result<Made> {
-        let (handed, under_way) = sync_channel::<Instant>(UNDER_WAY);
+        let most = (UNDER_WAY_BYTES / load.message_bytes).clamp(1, UNDER_WAY_MOST);
+        let (handed, under_way) = sync_channel::<Instant>(most as usize);
         let out = BufWriter::with_capacity(256 << 10, self.writer.try_clone()?);
         let mut micros = histogram();
         let began = Instant::now();
