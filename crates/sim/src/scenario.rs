@@ -8,7 +8,7 @@
 //! #     fn is_finished(&self) -> bool { true } }
 //! # impl Node { fn start(_: &mut dyn Disk, _: Time, _: usize, _: &[String]) -> io::Result<Node> { Ok(Node) }
 //! #     fn check_invariants(&self) {} }
-//! each_seed(0..1000, "-p node --test swarms three_nodes", |seed| {
+//! each_seed(0..1000, "-p sim --test three_nodes after_any", |seed| {
 //!     let mut cluster = Scenario::draw(seed).build(|index, addresses| {
 //!         let addresses = addresses.to_vec();
 //!         Box::new(move |disk, now| Ok(Box::new(Node::start(disk, now, index, &addresses)?)))

@@ -87,8 +87,9 @@ pub struct Arguments {
     /// then each can go back to its older program
     #[arg(long, value_name = "SECONDS", env = "LOGBERG_VERSION_SETTLE", hide_env_values = true)]
     version_settle: Option<u64>,
-    /// How bytes move: direct (calls and threads), uring (io_uring), or auto, which is uring where that is
-    /// allowed; `logberg status` says which. uring answers sooner where processors are short, direct moves more flat out
+    /// How bytes move: direct (calls and threads), uring (io_uring), splice (by way of the page cache, without a
+    /// copy; with --ink disk alone), or auto, which is uring where that is allowed and else direct; `logberg status`
+    /// says which. uring answers sooner where processors are short, direct moves more flat out
     #[arg(long, value_name = "MOVER", env = "LOGBERG_MOVER", hide_env_values = true)]
     mover: Option<Mover>,
     /// Where records go: disk, pmem (mapped files), or ram. Of ram nothing survives the process: started again it is a new node

@@ -29,7 +29,6 @@ fn every_check_has_a_verdict_and_the_exit_code_agrees() {
     let (report, code, said) = doctor(&place.path().join("not/yet"));
     for check in [
         "open files",
-        "locked memory",
         "io_uring",
         "clock source",
         "congestion control",

@@ -3,7 +3,7 @@
 //! Sizes are for an ordinary `cargo test`. The sizes at which other systems failed:
 //!
 //! ```text
-//! LOGBERG_TEST_MB=700 cargo test --release -p cli --test whole
+//! LOGBERG_TEST_MB=700 cargo test --release -p cli --test all whole::
 //! ```
 
 use crate::harness;

@@ -106,7 +106,7 @@ impl Node {
         match warning.code {
             Code::Election => format!("{by} sees an election in {logs}"),
             Code::NoLeader => format!(
-                "{by} knows no leader of {logs}: nothing is appended there, and nothing is read but with --stale"
+                "{by} knows no leader of {logs}: nothing is appended there, and nothing is read but with `logberg read --from-node ID`"
             ),
             Code::LeaderFlapping => {
                 format!("{logs} changed its leader three times within a minute")

@@ -11,15 +11,14 @@ use terminal::quantity;
 const FILES_GOOD: u64 = 16_384;
 /// Below this a node says at its start that clients will be turned away.
 const FILES_LEAST: u64 = 256;
-/// Rings and buffers that io_uring keeps in place.
-const LOCKED_GOOD: u64 = 64 << 20;
+/// The oldest whose io_uring has all that `uring::Ring` asks for.
+const URING_LEAST: (u32, u32) = (6, 1);
 const MEMORY_GOOD: u64 = 512 << 20;
 
 pub(super) fn checks() -> Vec<Finding> {
     let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
     vec![
         files(getrlimit(Resource::Nofile).maximum),
-        locked(getrlimit(Resource::Memlock).maximum),
         io_uring(&kernel, read("/proc/sys/kernel/io_uring_disabled").as_deref(), seccomp()),
         clock(
             read("/sys/devices/system/clocksource/clocksource0/current_clocksource").as_deref(),
@@ -61,39 +60,28 @@ fn files(limit: Option<u64>) -> Finding {
     }
 }
 
-fn locked(limit: Option<u64>) -> Finding {
-    const CHECK: &str = "locked memory";
-    match limit {
-        None => Finding::ok(CHECK, "no limit"),
-        Some(limit) if limit < LOCKED_GOOD => Finding::better(
-            CHECK,
-            format!("at most {}: too little to keep io_uring's buffers in place", quantity::shown(limit)),
-            "in the unit: LimitMEMLOCK=infinity; in a shell, as root: ulimit -l unlimited",
-        ),
-        Some(limit) => Finding::ok(CHECK, format!("at most {}", quantity::shown(limit))),
-    }
-}
-
-/// `disabled`: 0 everybody may, 1 some may, 2 nobody; not there before Linux 6.6.
+/// Only `--mover uring` and `auto` ask for it. `disabled`: 0 everybody may, 1 some may, 2 nobody; not there
+/// before Linux 6.6.
 fn io_uring(kernel: &str, disabled: Option<&str>, filtered: bool) -> Finding {
     const CHECK: &str = "io_uring";
     let mut numbers = kernel.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    let (least, minor) = URING_LEAST;
     match disabled {
-        _ if version < (5, 6) => Finding::better(
+        _ if version < URING_LEAST => Finding::better(
             CHECK,
-            format!("Linux {kernel} has too little of it; epoll is used"),
-            "boot a kernel from 5.6 on",
+            format!("Linux {kernel} has too little of it: --mover auto is direct here, uring does not start"),
+            format!("boot Linux {least}.{minor} or later, or leave --mover at direct, the default"),
         ),
         Some("1" | "2") => Finding::better(
             CHECK,
-            "the kernel is told to refuse it; epoll is used",
-            "sysctl -w kernel.io_uring_disabled=0",
+            "the kernel is told to refuse it: --mover auto is direct then, and uring does not start",
+            "sysctl -w kernel.io_uring_disabled=0, or leave --mover at direct, the default",
         ),
         _ if filtered => Finding::better(
             CHECK,
-            "system calls are filtered here, in containers often this one too; epoll is used then",
-            "allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp profile",
+            "system calls are filtered here, in containers often this one too: --mover auto is direct then, and uring does not start",
+            "allow io_uring_setup, io_uring_enter and io_uring_register in the container's seccomp profile, or leave --mover at direct, the default",
         ),
         _ => Finding::ok(CHECK, format!("allowed, Linux {kernel}")),
     }
@@ -180,13 +168,13 @@ mod tests {
     fn each_limit_has_its_verdict() {
         let verdicts = [Some(100), Some(1024), Some(65_536), None].map(|limit| files(limit).verdict);
         assert_eq!(verdicts, [Must, Better, Ok, Ok]);
-        let verdicts = [Some(8 << 20), Some(1 << 30), None].map(|limit| locked(limit).verdict);
-        assert_eq!(verdicts, [Better, Ok, Ok]);
     }
 
     #[test]
     fn io_uring_is_refused_by_age_by_setting_and_by_filters() {
-        assert_eq!(io_uring("4.19.0-9", None, false).verdict, Better);
+        let verdicts = ["4.19.0-9", "5.15.0-100", "6.0.19", "6.1.0", "6.10.3", "7.0.0-rc1"];
+        let verdicts = verdicts.map(|kernel| io_uring(kernel, None, false).verdict);
+        assert_eq!(verdicts, [Better, Better, Better, Ok, Ok, Ok]);
         assert_eq!(io_uring("6.8.0-31-generic", Some("2"), false).verdict, Better);
         assert_eq!(io_uring("6.1.0", None, true).verdict, Better);
         assert_eq!(io_uring("6.8.0", Some("0"), false).verdict, Ok);
