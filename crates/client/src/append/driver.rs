@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::opening::{Chain, Opened};
 use super::{AppendError, Closed, OnAcknowledged, Shared};
-use crate::answer::Answer;
+use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Backoff, Cluster, Said, elsewhere};
 use crate::connection::{Connection, NoLine, retry_interrupted};
 use crate::line::StreamName;
@@ -256,6 +256,7 @@ impl Driver {
                 Ok(Some(Answer::Error(refusal))) => {
                     break Some(match elsewhere(&refusal) {
                         Some(said) => Over::Lost(said),
+                        None if was_cut_off(&refusal) => Over::Lost(Said::Lost),
                         None => Over::Finished(Err(self.chain.final_error(server, refusal))),
                     });
                 }
@@ -333,6 +334,12 @@ impl Driver {
 
 pub(super) fn finished(error: impl Into<AppendError>) -> Over {
     Over::Finished(Err(error.into()))
+}
+
+/// A change of leader ended the stream, and no other writer: the chain goes on, as after a loss.
+/// Should another have come meanwhile, the resumption is told.
+fn was_cut_off(refusal: &Refusal) -> bool {
+    refusal.code == Code::Superseded && refusal.key::<StreamName>("stream").is_none()
 }
 
 fn timespec(duration: Duration) -> Timespec {
