@@ -231,7 +231,9 @@ pub struct Trimmed {
 pub enum AdminError {
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    #[error("there is no log {log:?}; `logs` lists those there are, `create-log` makes one")]
+    #[error(
+        "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
+    )]
     UnknownLog { log: String },
     #[error("a log {name:?} exists already")]
     Exists { name: String },

@@ -100,6 +100,7 @@ codes! {
     CannotLead = "cannot-lead",
     Continues = "continues",
     Full = "full",
+    TooManyStreams = "too-many-streams",
     Trimmed = "trimmed",
     PastEnd = "past-end",
     NotHere = "not-here",

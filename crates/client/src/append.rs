@@ -73,7 +73,9 @@ impl fmt::Debug for AppendOptions {
 pub enum AppendError {
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    #[error("there is no log {log:?}; create it first")]
+    #[error(
+        "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
+    )]
     UnknownLog { log: String },
     #[error("log {log:?} has an active writer{}; wait for it or take over", named(.stream))]
     Busy {

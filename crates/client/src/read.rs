@@ -37,7 +37,9 @@ pub struct ReadOptions {
 pub enum ReadError {
     #[error(transparent)]
     Unreachable(#[from] Unreachable),
-    #[error("there is no log {log:?}")]
+    #[error(
+        "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
+    )]
     UnknownLog { log: String },
     #[error("there is no stream {stream} in log {log:?}; `streams` lists those there are")]
     UnknownStream { log: String, stream: String },

@@ -6,7 +6,7 @@
 //! | 1 | failure |
 //! | 2 | wrong usage |
 //! | 3 | nobody reachable, no quorum, or no answer in time |
-//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a node cannot lead, too great a risk |
+//! | 4 | refused: the log has a writer, another writer took over, a disk is full, a log has too many streams, a node cannot lead, too great a risk |
 //! | 5 | no such log, stream, node or file |
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
@@ -188,6 +188,7 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
         Code::Busy
         | Code::Superseded
         | Code::Full
+        | Code::TooManyStreams
         | Code::Exists
         | Code::Continues
         | Code::CannotLead

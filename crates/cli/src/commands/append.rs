@@ -71,14 +71,21 @@ impl Arguments {
         let started = Instant::now();
         let mut appender = global.client().append(&self.log, options)?;
         let progress = progress(global, source.length);
-        let result = self
-            .copy(&mut source, &mut appender, &progress)
-            .and_then(|()| Ok(appender.close()?));
+        let copied = self.copy(&mut source, &mut appender, &progress);
+        // Until a close is asked for, whatever went wrong leaves the stream without a clean end of
+        // ours. From then on only the log knows: a close may take effect and its answer be lost.
+        let (result, end) = match copied {
+            Ok(()) => (
+                appender.close().map_err(Into::into),
+                format!("may be closed or not; `logberg streams {}` tells", self.log),
+            ),
+            Err(error) => (Err(error), "this append has not closed".to_owned()),
+        };
         progress.finish_and_clear();
-        let stream = appender.stream();
         let closed = result.with_context(|| {
             let (chosen, read) = (appender.acknowledged(), source.read);
-            format!("{chosen} of {read} bytes read are chosen in stream {stream}, which is not closed")
+            let stream = appender.stream();
+            format!("{chosen} of {read} bytes read are chosen in stream {stream}, which {end}")
         })?;
         self.report(global, &appender, closed, started.elapsed())
     }

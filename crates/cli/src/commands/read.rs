@@ -1,8 +1,10 @@
 //! `logberg read`: a chain of streams, or a whole log, to standard output.
 
+use std::fs::File;
 use std::io::{self, BufRead, Write};
+use std::os::fd::AsFd;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::Args;
 use client::{Client, ReadEnd, ReadError, ReadOptions, StreamName};
 
@@ -72,7 +74,10 @@ impl Arguments {
                 reader => break reader?,
             }
         };
-        let mut out = io::stdout().lock();
+        // The standard library's handle looks for the last line's end in each chunk, writes what
+        // stands before it and then the rest.
+        let stdout = io::stdout().as_fd().try_clone_to_owned();
+        let mut out = File::from(stdout.context("cannot use standard output")?);
         loop {
             let bytes = reader.fill_buf()?;
             if bytes.is_empty() {
@@ -80,8 +85,6 @@ impl Arguments {
             }
             let count = bytes.len();
             out.write_all(bytes)?;
-            // A line-buffered standard output would keep a follower waiting for the line's end.
-            out.flush()?;
             reader.consume(count);
         }
         let (end, position) = (reader.end().unwrap_or(ReadEnd::Open), reader.position());

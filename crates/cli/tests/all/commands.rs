@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use client::admin::StreamEnd;
 use client::{AppendOptions, StreamName};
-use fake::{AppendFault, FakeCluster, ReadFault, payload};
+use fake::{AppendFault, CloseFault, FakeCluster, ReadFault, payload};
 
 fn logberg(server: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_logberg"));
@@ -190,6 +190,51 @@ fn a_file_that_shrinks_is_an_error_and_no_clean_end() {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(chain(&cluster, "1.1.1").1, StreamEnd::Cut);
+}
+
+#[test]
+fn after_a_close_that_failed_the_stream_may_be_closed_or_not() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_closes([CloseFault::Cut]);
+    cluster.plan_appends([
+        AppendFault::Healthy,
+        AppendFault::Answer(b"error full: No room.\n".to_vec()),
+    ]);
+    let output = run_with_input(&cluster, &["append", "main"], b"x");
+    let sentence = err(&output);
+    assert_eq!(code(&output), Some(4), "{sentence}");
+    assert!(
+        sentence.contains("1 of 1 bytes read are chosen in stream 1.1.1")
+            && sentence.contains("may be closed or not; `logberg streams main` tells")
+            && sentence.contains("disk of the cluster is full"),
+        "{sentence}"
+    );
+    assert!(!sentence.contains("not closed"), "{sentence}");
+}
+
+#[test]
+fn a_log_with_too_many_streams_is_refused_with_4() {
+    let cluster = FakeCluster::start(1);
+    let answer = b"error too-many-streams: main has 5 streams; append to another log\n";
+    cluster.plan_appends([AppendFault::Answer(answer.to_vec())]);
+    let output = run(&cluster, &["append", "main"]);
+    let sentence = err(&output);
+    assert_eq!(code(&output), Some(4), "{sentence}");
+    assert!(sentence.contains("append to another log"), "{sentence}");
+}
+
+#[test]
+fn who_names_a_log_that_is_not_there_is_told_what_to_do() {
+    let cluster = FakeCluster::start(1);
+    for command in [["read", "nowhere"], ["append", "nowhere"]] {
+        let output = run(&cluster, &command);
+        let sentence = err(&output);
+        assert_eq!(code(&output), Some(5), "{sentence}");
+        assert!(
+            sentence.contains("`logberg log list`") && sentence.contains("`logberg log create`"),
+            "{sentence}"
+        );
+    }
 }
 
 #[test]

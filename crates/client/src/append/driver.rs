@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 
 use super::opening::{Chain, Opened};
 use super::{AppendError, Closed, OnAcknowledged, Shared};
-use crate::answer::Answer;
+use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Backoff, Cluster, Said, elsewhere};
 use crate::connection::{Connection, NoLine, retry_interrupted};
 use crate::line::StreamName;
@@ -121,19 +121,27 @@ impl Driver {
         self.heard = Instant::now();
         let mut lent = Vec::with_capacity(PARTS_MAX);
         // Answers may have come together with the line that opened the stream.
-        let mut received = true;
+        if let Err(over) = self.hear(&mut connection, &server) {
+            return over;
+        }
+        // Something may be there to be received. A look costs a system call, and poll, which every
+        // wait begins with, is one: only sends without a wait in between need another.
+        let (mut readable, mut sent) = (true, false);
         loop {
-            if received && let Err(over) = self.hear(&mut connection, &server) {
-                return over;
-            }
-            received = match connection.receive() {
-                Ok(0) => return Over::Lost(Said::Lost),
-                Ok(_) => true,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
-                Err(error) => return Over::Lost(Said::from(&error)),
-            };
-            if received {
-                continue;
+            if readable {
+                readable = match connection.receive() {
+                    Ok(0) => return Over::Lost(Said::Lost),
+                    Ok(_) => match self.hear(&mut connection, &server) {
+                        Ok(()) => connection.is_full(),
+                        Err(over) => return over,
+                    },
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => false,
+                    Err(error) => return Over::Lost(Said::from(&error)),
+                };
+                sent = false;
+                if readable {
+                    continue;
+                }
             }
             let mut state = self.shared.lock();
             if state.abandoned {
@@ -145,6 +153,10 @@ impl Driver {
             }
             let idle = state.all_acknowledged();
             let sends = state.has_to_send();
+            if sends && sent {
+                readable = true;
+                continue;
+            }
             match sends {
                 true => state.ring.lend(PARTS_MAX, &mut lent),
                 false if self.shared.fall_asleep(&mut state) => {}
@@ -154,14 +166,19 @@ impl Driver {
             drop(state);
             if sends {
                 match self.send(&connection, &mut lent) {
-                    Ok(true) => continue,
+                    Ok(true) => {
+                        sent = true;
+                        continue;
+                    }
                     Ok(false) => {}
                     Err(error) => return Over::Lost(Said::from(&error)),
                 }
             }
-            if let Err(over) = self.sleep(&connection, &server, sends, waits || sends) {
-                return over;
-            }
+            readable = match self.sleep(&connection, &server, sends, waits || sends) {
+                Ok(readable) => readable,
+                Err(over) => return over,
+            };
+            sent = false;
             if idle {
                 (self.progress, self.heard) = (Instant::now(), Instant::now());
                 self.lookout.disarm();
@@ -196,32 +213,21 @@ impl Driver {
         Ok(sent == offered)
     }
 
-    /// Waits for the socket or the writer, and gives a silent server up.
+    /// Waits for the socket or the writer, and gives a silent server up. True if there is something
+    /// to receive.
     fn sleep(
         &mut self,
         connection: &Connection,
         server: &str,
         wants_to_send: bool,
         waits: bool,
-    ) -> Result<(), Over> {
-        let timeout = match waits {
-            false => None,
-            true => {
-                let silence = self.cluster.timeouts.silence;
-                let silent = self.heard.elapsed();
-                if silent >= silence {
-                    return Err(Over::Lost(Said::Silent));
-                }
-                if silent >= OWED {
-                    self.lookout.arm(server, connection);
-                }
-                let until = match self.lookout.is_armed() {
-                    true => silence,
-                    false => silence.min(OWED),
-                };
-                Some(timespec(until.saturating_sub(silent)))
-            }
+    ) -> Result<bool, Over> {
+        let silence = self.cluster.timeouts.silence;
+        let until = match self.lookout.is_armed() {
+            true => silence,
+            false => silence.min(OWED),
         };
+        let timeout = waits.then(|| timespec(until.saturating_sub(self.heard.elapsed())));
         let mut interest = PollFlags::IN;
         interest.set(PollFlags::OUT, wants_to_send);
         let mut fds = [
@@ -236,7 +242,18 @@ impl Driver {
             let _ = rustix::io::read(&self.shared.wake, &mut [0u8; 8]);
         }
         self.shared.awake(&mut self.shared.lock());
-        Ok(())
+        let readable = !fds[0].revents().difference(PollFlags::OUT).is_empty();
+        // Judged after the look: what came while this thread did something else counts.
+        if waits && !readable {
+            let silent = self.heard.elapsed();
+            if silent >= silence {
+                return Err(Over::Lost(Said::Silent));
+            }
+            if silent >= OWED {
+                self.lookout.arm(server, connection);
+            }
+        }
+        Ok(readable)
     }
 
     /// Takes in every whole answer that was received.
@@ -256,6 +273,7 @@ impl Driver {
                 Ok(Some(Answer::Error(refusal))) => {
                     break Some(match elsewhere(&refusal) {
                         Some(said) => Over::Lost(said),
+                        None if was_cut_off(&refusal) => Over::Lost(Said::Lost),
                         None => Over::Finished(Err(self.chain.final_error(server, refusal))),
                     });
                 }
@@ -333,6 +351,12 @@ impl Driver {
 
 pub(super) fn finished(error: impl Into<AppendError>) -> Over {
     Over::Finished(Err(error.into()))
+}
+
+/// A change of leader ended the stream, and no other writer: the chain goes on, as after a loss.
+/// Should another have come meanwhile, the resumption is told.
+fn was_cut_off(refusal: &Refusal) -> bool {
+    refusal.code == Code::Superseded && refusal.key::<StreamName>("stream").is_none()
 }
 
 fn timespec(duration: Duration) -> Timespec {

@@ -250,9 +250,59 @@ fn who_is_taken_over_stops_for_good() {
             .map(|_| first.close().expect_err("superseded"));
         std::thread::sleep(Duration::from_millis(2));
     }
-    assert_eq!(error, Some(AppendError::Superseded { by: None }));
+    let by = Some(second.stream());
+    assert_eq!(error, Some(AppendError::Superseded { by }));
     assert_eq!(first.acknowledged(), 4);
     second.close().expect("the only writer");
+}
+
+/// Nobody took over: it says `superseded` without a stream, and that it can be continued.
+#[test]
+fn a_stream_cut_off_by_a_change_of_leader_is_continued() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([Fault::Cut {
+        receive: 100,
+        store: 70,
+        acknowledge: 70,
+        change_leader: false,
+        last_words: "error superseded: The stream was cut off by a change of leader; continue it.\n",
+    }]);
+    let bytes = payload(100, 32);
+    let closed = append_all(&cluster.client(), &bytes);
+    assert_chain(&cluster, closed, &bytes);
+    assert_eq!(cluster.truth().streams.len(), 2);
+}
+
+#[test]
+fn who_was_cut_off_does_not_take_over_from_who_came_meanwhile() {
+    let cluster = FakeCluster::start(1);
+    cluster.plan_appends([
+        Fault::Cut {
+            receive: 100,
+            store: 70,
+            acknowledge: 70,
+            change_leader: false,
+            last_words: "error superseded: The stream was cut off by a change of leader; continue it.\n",
+        },
+        Fault::Answer(b"error busy stream=1.1.77: Somebody writes.\n".to_vec()),
+    ]);
+    let options = AppendOptions {
+        mode: Mode::TakeOver,
+        ..AppendOptions::default()
+    };
+    let mut appender = cluster.client().append("main", options).expect("free");
+    appender.write_all(&payload(100, 33)).expect("room");
+    let error = appender.close().expect_err("a stranger's stream");
+    assert!(
+        matches!(error, AppendError::Superseded { by: Some(by) } if by.counter == 77),
+        "{error}"
+    );
+    let asked = cluster.truth().requests.clone();
+    let (_, last) = asked.last().expect("asked");
+    assert!(
+        last.contains("continues=1.1.1@70") && !last.contains("takeover"),
+        "{last}"
+    );
 }
 
 #[test]

@@ -361,8 +361,13 @@ impl Conversation {
             let position = {
                 let mut truth = self.shared.lock();
                 if truth.streams[index].end == StreamEnd::Cut {
+                    let refusal = Refusal::new(Code::Superseded, "It is over.");
+                    let by = truth.streams.get(index + 1).map(|next| next.name);
                     drop(truth);
-                    return self.refuse(Refusal::new(Code::Superseded, "Another took over."));
+                    return self.refuse(match by {
+                        Some(by) => refusal.with("stream", by),
+                        None => refusal,
+                    });
                 }
                 truth.streams[index]
                     .bytes
