@@ -184,18 +184,22 @@ impl Log {
     }
 
     fn send_tables(&mut self, env: &mut Env) {
-        if self.readers.tables.is_empty() {
+        // The table may be long: it is written only for somebody who may have it.
+        let Some(passed) = self.readers.passed else {
+            return;
+        };
+        let tables = &mut self.readers.tables;
+        let ready: Vec<ConnId> = tables
+            .extract_if(.., |_, id| *id <= passed)
+            .map(|(conn, _)| conn)
+            .collect();
+        if ready.is_empty() {
             return;
         }
-        let passed = self.readers.passed;
         let line = self.streams_line();
-        self.readers.tables.retain(|conn, id| {
-            let waits = passed.is_none_or(|passed| *id > passed);
-            if !waits {
-                env.part(*conn, line.as_bytes());
-            }
-            waits
-        });
+        for conn in ready {
+            env.part(conn, line.as_bytes());
+        }
     }
 
     /// We stopped leading before the barrier was passed.
