@@ -275,6 +275,8 @@ impl Log {
             }
             if !reader.follow {
                 reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
+                // A follower is told at once that there will be signs of life.
+                reader.sent_at = env.now;
             }
             reader.began = true;
             if reader.framed {
@@ -342,7 +344,7 @@ impl Log {
         if env.reads_in_flight >= env.limits.read_buffers_max {
             reader.retry_at = Time(env.now.0 + RETRY);
             reader.missing_since.get_or_insert(env.now);
-            return;
+            return self.give_sign_of_life(env, conn);
         }
         reader.busy = true;
         env.reads_in_flight += 1;
@@ -351,7 +353,7 @@ impl Log {
         self.drain(env);
     }
 
-    /// So that a follower of what is quiet can tell it from a vanished node.
+    /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
     fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
         if let Some(reader) = self.readers.readers.get_mut(&conn)
             && reader.framed
@@ -412,8 +414,9 @@ impl Log {
                         "not-here",
                         "this node does not hold these bytes yet; ask another or later",
                     );
-                    self.end_reader(env, conn, Err(refusal.key("position", at)));
+                    return self.end_reader(env, conn, Err(refusal.key("position", at)));
                 }
+                self.give_sign_of_life(env, conn);
             }
         }
     }
