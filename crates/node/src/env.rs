@@ -14,6 +14,7 @@ use crate::landing::Landing;
 use crate::line::{Refusal, Request};
 use crate::node::memory::Share;
 use crate::op::{ConnId, Op};
+use crate::read::slots::ReadSlots;
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};
 use crate::{Identity, LogId};
@@ -66,6 +67,10 @@ pub enum LogEvent {
     Role {
         log: LogId,
     },
+    /// Another log's read has ended, and the next one is this log's.
+    MayRead {
+        log: LogId,
+    },
 }
 
 pub struct Env {
@@ -103,7 +108,8 @@ pub struct Env {
     pub appended_at: Time,
     /// When this process last went on after it was kept from running.
     pub resumed_at: Time,
-    pub reads_in_flight: usize,
+    /// Chunks on their way from disk to readers.
+    pub reads: ReadSlots,
     pub calendar: Calendar,
     pub speaks: Speaks,
     /// Bytes may be received into files.
@@ -148,7 +154,7 @@ impl Env {
             stopping: false,
             appended_at: Time(0),
             resumed_at: Time(0),
-            reads_in_flight: 0,
+            reads: ReadSlots::default(),
             calendar: Calendar::default(),
             speaks: Speaks::THIS,
             landing: None,

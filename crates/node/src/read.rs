@@ -5,7 +5,8 @@
 //! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
 //!
 //! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing
-//! else. At most `read_buffers_max` chunks are on their way from disk at once.
+//! else. At most `read_buffers_max` chunks are on their way from disk at once, and of one log at most
+//! `log_read_buffers_max`.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Input, ReadId, StreamEnd, StreamName, StreamPosition, Time};
 
 use crate::buffer::{Buffer, Slice};
-use crate::env::{Env, Purpose};
+use crate::env::{Env, LogEvent, Purpose};
 use crate::line::{Refusal, Request};
 use crate::log::{Log, Ticket, Wanted};
 use crate::op::ConnId;
@@ -21,6 +22,7 @@ use crate::store::{ReadBytes, ReadFailure};
 
 mod cursor;
 mod local;
+pub(crate) mod slots;
 
 use cursor::{Cursor, Target};
 use local::Local;
@@ -28,6 +30,10 @@ use local::Local;
 #[derive(Default)]
 pub(crate) struct Readers {
     readers: BTreeMap<ConnId, Reader>,
+    /// Those that wait to read from disk, by their places. Who is being sent a sign of life keeps its
+    /// place, but not the others waiting: it may be slow to take it.
+    waiting: BTreeMap<u64, ConnId>,
+    last_place: u64,
     last_read: u64,
     local: Option<Local>,
     /// Who asked for the table of streams, and waits for this barrier.
@@ -47,6 +53,8 @@ struct Reader {
     began: bool,
     /// A chunk is being read or sent.
     busy: bool,
+    /// Among those that wait to read from disk, from when it first asked until it may.
+    place: Option<u64>,
     missing_since: Option<Time>,
     retry_at: Time,
     /// A raw answer that has begun can end only by breaking off.
@@ -71,6 +79,7 @@ impl Readers {
             .values()
             .any(|r| r.missing_since.is_some() || matches!(r.barrier, Barrier::Waiting(_)))
             || !self.tables.is_empty()
+            || !self.waiting.is_empty()
             || self.local.as_ref().is_some_and(|l| !l.caught_up)
     }
 
@@ -158,6 +167,7 @@ impl Log {
             barrier: Barrier::Passed,
             began: false,
             busy: false,
+            place: None,
             missing_since: None,
             retry_at: Time(0),
             sent_bytes: false,
@@ -243,6 +253,7 @@ impl Log {
         for conn in conns {
             self.pump_reader(env, conn);
         }
+        self.pump_waiting(env);
         self.pump_local(env);
     }
 
@@ -253,6 +264,9 @@ impl Log {
         };
         if reader.busy || reader.barrier != Barrier::Passed || reader.retry_at > env.now {
             return;
+        }
+        if let Some(place) = reader.place {
+            self.readers.waiting.remove(&place);
         }
         if !reader.began {
             let Some(length) = reader.cursor.length(state) else {
@@ -341,16 +355,64 @@ impl Log {
             let count = (slice.len() as u64).min(wanted) as usize;
             return self.send_chunk(env, conn, slice.within(0..count));
         }
-        if env.reads_in_flight >= env.limits.read_buffers_max {
-            reader.retry_at = Time(env.now.0 + RETRY);
-            reader.missing_since.get_or_insert(env.now);
+        if !self.begin_read(env, conn) {
             return self.give_sign_of_life(env, conn);
         }
-        reader.busy = true;
-        env.reads_in_flight += 1;
         let buffer = env.batches.take();
         self.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
         self.drain(env);
+    }
+
+    /// Whether it is this reader's turn to read from disk; if not, it waits.
+    fn begin_read(&mut self, env: &mut Env, conn: ConnId) -> bool {
+        let queue = &mut self.readers;
+        let Some(reader) = queue.readers.get_mut(&conn) else {
+            return false;
+        };
+        let place = *reader.place.get_or_insert_with(|| {
+            queue.last_place += 1;
+            queue.last_place
+        });
+        let first = queue.waiting.keys().next();
+        if first.is_some_and(|first| *first < place) || !env.reads.take(self.id, &env.limits) {
+            queue.waiting.insert(place, conn);
+            reader.retry_at = Time(env.now.0 + RETRY);
+            return false;
+        }
+        reader.place = None;
+        reader.busy = true;
+        true
+    }
+
+    /// As many of those that wait to read from disk as may by now.
+    fn pump_waiting(&mut self, env: &mut Env) {
+        while let Some((place, conn)) = self.readers.waiting.first_key_value() {
+            let (place, conn) = (*place, *conn);
+            if let Some(reader) = self.readers.readers.get_mut(&conn) {
+                reader.retry_at = Time(0);
+            }
+            self.pump_reader(env, conn);
+            if self.readers.waiting.contains_key(&place) {
+                break;
+            }
+        }
+        if self.readers.waiting.is_empty() {
+            env.reads.leave(self.id);
+        }
+        if let Some(log) = env.reads.next(&env.limits) {
+            env.events.push_back(LogEvent::MayRead { log });
+        }
+    }
+
+    fn remove_reader(&mut self, env: &mut Env, conn: ConnId) -> Option<Reader> {
+        let reader = self.readers.readers.remove(&conn)?;
+        if let Some(place) = reader.place {
+            self.readers.waiting.remove(&place);
+        }
+        if self.readers.waiting.is_empty() {
+            env.reads.leave(self.id);
+        }
+        Some(reader)
     }
 
     /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
@@ -361,6 +423,9 @@ impl Log {
         {
             reader.sent_at = env.now;
             reader.busy = true;
+            if let Some(place) = reader.place {
+                self.readers.waiting.remove(&place);
+            }
             let line = format!("data {} 0 00000000\n", reader.cursor.at);
             env.send_bytes(conn, line.as_bytes());
         }
@@ -374,7 +439,7 @@ impl Log {
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
-        env.reads_in_flight = env.reads_in_flight.saturating_sub(1);
+        env.reads.give_back(self.id);
         let state = self.engine.state();
         let Some(reader) = self.readers.readers.get_mut(&conn) else {
             return;
@@ -432,6 +497,7 @@ impl Log {
             slices.push(Slice::copied_from(line.as_bytes()));
         }
         reader.missing_since = None;
+        reader.place = None;
         reader.cursor.at += slice.len() as u64;
         reader.sent_at = env.now;
         reader.sent_bytes = true;
@@ -442,23 +508,26 @@ impl Log {
 
     pub(crate) fn on_reader_sent(&mut self, env: &mut Env, conn: ConnId, ok: bool) {
         if !ok {
-            self.readers.readers.remove(&conn);
+            self.remove_reader(env, conn);
             return env.close(conn);
         }
         if let Some(reader) = self.readers.readers.get_mut(&conn) {
             reader.busy = false;
+            if reader.place.is_some() {
+                reader.retry_at = Time(0); // Back among those that wait.
+            }
             self.pump_reader(env, conn);
         }
     }
 
     pub(crate) fn on_reader_broken(&mut self, env: &mut Env, conn: ConnId) {
-        self.readers.readers.remove(&conn);
+        self.remove_reader(env, conn);
         self.readers.tables.remove(&conn);
         env.close(conn);
     }
 
     fn end_reader(&mut self, env: &mut Env, conn: ConnId, end: Result<&str, Refusal>) {
-        let Some(reader) = self.readers.readers.remove(&conn) else {
+        let Some(reader) = self.remove_reader(env, conn) else {
             return;
         };
         if env.conns.get(&conn) != Some(&Purpose::Reader(self.id)) {

@@ -58,6 +58,9 @@ impl Node {
                     tracing::info!(log = log.id.0, era = era.0, ?members, "a new configuration");
                 }
             }
+            LogEvent::MayRead { log } => {
+                self.dirty.insert(log);
+            }
             LogEvent::Role { log } => {
                 self.dirty.insert(log);
                 if log == DIRECTORY && !self.logs.get(&log).is_some_and(|l| l.is_leading()) {
