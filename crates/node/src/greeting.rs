@@ -28,11 +28,11 @@ const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
 impl Node {
     pub(crate) fn on_accepted(&mut self, conn: ConnId, from: String) {
-        if self.env.conns.len() >= self.env.limits.connections_max {
-            self.env.conns.insert(conn, Purpose::Parting);
+        let is_full = self.env.conns.len() >= self.env.limits.connections_max;
+        self.env.conns.insert(conn, Purpose::Greeting);
+        if is_full {
             return self.env.refuse(conn, too_many_connections());
         }
-        self.env.conns.insert(conn, Purpose::Greeting);
         self.greetings.insert(
             conn,
             Greeting {
@@ -87,6 +87,7 @@ impl Node {
     }
 
     pub(crate) fn on_sent(&mut self, conn: ConnId, ok: bool) {
+        self.env.on_sent(conn);
         let Some(purpose) = self.env.conns.get(&conn).copied() else {
             return;
         };

@@ -100,7 +100,7 @@ impl Node {
         let mut commands = Vec::new();
         let mut kept = Vec::new();
         for mut request in std::mem::take(&mut self.requests) {
-            if !self.env.conns.contains_key(&request.conn) {
+            if !self.env.is_open(request.conn) {
                 continue;
             }
             let answer = match self.is_listed() {
