@@ -163,8 +163,7 @@ impl Node {
                         log.on_feed_received(env, peer, conn, buffer, got);
                     }
                     Purpose::Writer(_) => log.on_writer_received(env, conn, buffer, result),
-                    // A half-closed reader still reads; a reset one does not.
-                    Purpose::Reader(_) if result.is_err() => log.on_reader_broken(env, conn),
+                    Purpose::Reader(_) => log.on_reader_received(env, conn, buffer, result),
                     _ => {}
                 }
             }
@@ -295,6 +294,9 @@ impl Node {
                 }
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_read_request(&mut self.env, conn, request);
+                    if ended {
+                        log.on_reader_silent(&mut self.env, conn);
+                    }
                 }
             }
             "trim" => {

@@ -14,7 +14,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Input, ReadId, StreamEnd, StreamName, StreamPosition, Time};
 
 use crate::buffer::{Buffer, Slice};
-use crate::env::{Env, LogEvent, Purpose};
+use crate::env::{Env, Purpose};
 use crate::line::{Refusal, Request};
 use crate::log::{Log, Ticket, Wanted};
 use crate::op::ConnId;
@@ -22,10 +22,13 @@ use crate::store::{ReadBytes, ReadFailure};
 
 mod cursor;
 mod local;
+mod presence;
 pub(crate) mod slots;
+mod turns;
 
 use cursor::{Cursor, Target};
 use local::Local;
+use presence::SIGN_OF_LIFE;
 
 #[derive(Default)]
 pub(crate) struct Readers {
@@ -61,6 +64,9 @@ struct Reader {
     sent_bytes: bool,
     /// When something was last sent.
     sent_at: Time,
+    /// It has said its last, and hears nothing while there is nothing new: when to look whether it is
+    /// still there.
+    look_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,7 +77,6 @@ enum Barrier {
 
 const MISSING_WAIT: u64 = 10_000_000;
 const RETRY: u64 = 20_000;
-const SIGN_OF_LIFE: u64 = 1_000_000;
 
 impl Readers {
     pub(crate) fn are_retrying(&self) -> bool {
@@ -83,15 +88,16 @@ impl Readers {
             || self.local.as_ref().is_some_and(|l| !l.caught_up)
     }
 
-    /// When a follower that waits for more is next due a sign of life.
+    /// When a follower that waits for more is next due a sign of life, or to be looked at.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let idle = self
             .readers
             .values()
             .filter(|r| r.follow && r.framed && r.began && !r.busy);
         // Nothing is sent before the next attempt at bytes that are not here.
-        idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at))
-            .min()
+        let signs = idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at));
+        let looks = self.readers.values().filter_map(|r| r.look_at);
+        signs.chain(looks).min()
     }
 
     /// For who must know all that is chosen by now: to be given to the engine.
@@ -172,6 +178,7 @@ impl Log {
             retry_at: Time(0),
             sent_bytes: false,
             sent_at: Time(0),
+            look_at: None,
         })
     }
 
@@ -254,6 +261,7 @@ impl Log {
             self.pump_reader(env, conn);
         }
         self.pump_waiting(env);
+        self.look_at_silent(env);
         self.pump_local(env);
     }
 
@@ -363,47 +371,6 @@ impl Log {
         self.drain(env);
     }
 
-    /// Whether it is this reader's turn to read from disk; if not, it waits.
-    fn begin_read(&mut self, env: &mut Env, conn: ConnId) -> bool {
-        let queue = &mut self.readers;
-        let Some(reader) = queue.readers.get_mut(&conn) else {
-            return false;
-        };
-        let place = *reader.place.get_or_insert_with(|| {
-            queue.last_place += 1;
-            queue.last_place
-        });
-        let first = queue.waiting.keys().next();
-        if first.is_some_and(|first| *first < place) || !env.reads.take(self.id, &env.limits) {
-            queue.waiting.insert(place, conn);
-            reader.retry_at = Time(env.now.0 + RETRY);
-            return false;
-        }
-        reader.place = None;
-        reader.busy = true;
-        true
-    }
-
-    /// As many of those that wait to read from disk as may by now.
-    fn pump_waiting(&mut self, env: &mut Env) {
-        while let Some((place, conn)) = self.readers.waiting.first_key_value() {
-            let (place, conn) = (*place, *conn);
-            if let Some(reader) = self.readers.readers.get_mut(&conn) {
-                reader.retry_at = Time(0);
-            }
-            self.pump_reader(env, conn);
-            if self.readers.waiting.contains_key(&place) {
-                break;
-            }
-        }
-        if self.readers.waiting.is_empty() {
-            env.reads.leave(self.id);
-        }
-        if let Some(log) = env.reads.next(&env.limits) {
-            env.events.push_back(LogEvent::MayRead { log });
-        }
-    }
-
     fn remove_reader(&mut self, env: &mut Env, conn: ConnId) -> Option<Reader> {
         let reader = self.readers.readers.remove(&conn)?;
         if let Some(place) = reader.place {
@@ -413,22 +380,6 @@ impl Log {
             env.reads.leave(self.id);
         }
         Some(reader)
-    }
-
-    /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
-    fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
-        if let Some(reader) = self.readers.readers.get_mut(&conn)
-            && reader.framed
-            && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE
-        {
-            reader.sent_at = env.now;
-            reader.busy = true;
-            if let Some(place) = reader.place {
-                self.readers.waiting.remove(&place);
-            }
-            let line = format!("data {} 0 00000000\n", reader.cursor.at);
-            env.send_bytes(conn, line.as_bytes());
-        }
     }
 
     pub(crate) fn on_reader_bytes(
@@ -518,12 +469,6 @@ impl Log {
             }
             self.pump_reader(env, conn);
         }
-    }
-
-    pub(crate) fn on_reader_broken(&mut self, env: &mut Env, conn: ConnId) {
-        self.remove_reader(env, conn);
-        self.readers.tables.remove(&conn);
-        env.close(conn);
     }
 
     fn end_reader(&mut self, env: &mut Env, conn: ConnId, end: Result<&str, Refusal>) {

@@ -73,3 +73,26 @@ fn many_readers_of_one_log_leave_reads_from_disk_to_those_of_another() {
         );
     }
 }
+
+/// Nothing is sent to them that would find it out.
+#[test]
+fn followers_of_a_quiet_log_that_vanish_leave_no_connection_behind() {
+    let (mut stage, _) = cold();
+    let host = stage.nodes[0];
+    let before = stage.world.open_connections(host);
+    for says_more in [false, true] {
+        let mut reader = stage.call(0, "read main follow=1");
+        stage.wait("the bytes", |_| reader.heard().len() == 100);
+        match says_more {
+            true => reader.say(&mut stage.world, 1),
+            false => reader.half_close(&mut stage.world),
+        }
+        stage.pass(30 * SECOND);
+        assert_eq!(stage.world.open_connections(host), before + 1);
+        assert!(!reader.is_over());
+        reader.reset(&mut stage.world);
+        stage.wait("it to be noticed", |look| {
+            look.world.open_connections(host) == before
+        });
+    }
+}
