@@ -10,7 +10,7 @@ use std::sync::Arc;
 use node::buffer::{Buffer, Slice};
 use node::op::{Completion, ConnId, Received, Time};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown};
+use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::landing;
@@ -423,7 +423,7 @@ impl Connection {
 
     /// The first receive has so many bytes more; none is the end of the stream.
     fn on_received(&mut self, count: usize, completions: &mut Vec<Completion>) {
-        if count == 0 && self.send_failure.is_some() {
+        if count == 0 && (self.send_failure.is_some() || self.is_broken()) {
             self.receive_failure = Some(Errno::CONNRESET);
             return;
         }
@@ -435,6 +435,14 @@ impl Connection {
         if count == 0 || !receiving.whole || receiving.rest().is_empty() {
             self.complete_receive(count == 0, completions);
         }
+    }
+
+    /// A connection that breaks after the other side's end goes on to end when it is received from.
+    fn is_broken(&self) -> bool {
+        let Phase::Open(socket) = &self.phase else {
+            return false;
+        };
+        !matches!(sockopt::socket_error(socket), Ok(Ok(())))
     }
 
     fn discard(&mut self, bytes_max: usize, scratch: &mut [u8]) -> After {

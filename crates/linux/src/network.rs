@@ -1,7 +1,7 @@
 //! All connections of a kernel: who may move bytes now, who waits, who is on the way out.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,6 +11,7 @@ use node::op::{Completion, ConnId, Time};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::sockopt;
+use rustix::process::{Resource, getrlimit};
 use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;
@@ -29,6 +30,10 @@ const FLUSH_MICROS: u64 = 5_000_000;
 /// How long the other side may take to notice our end of stream.
 const LINGER_MICROS: u64 = 1_000_000;
 
+/// Connections that linger are nobody's any more, but each is a file still: beyond an eighth of the files
+/// that the process may open, and beyond this, the oldest linger no longer.
+const LINGERING_MAX: usize = 512;
+
 pub(crate) struct Network {
     config: KernelConfig,
     inbox: Arc<Inbox>,
@@ -41,6 +46,9 @@ pub(crate) struct Network {
     turns_before: Vec<ConnId>,
     /// When to look at a closing connection again.
     closing: BinaryHeap<Reverse<(Time, ConnId)>>,
+    /// Those that linger, the oldest first.
+    lingering: BTreeSet<(Time, ConnId)>,
+    lingering_max: usize,
     accepted: u64,
     scratch: Vec<u8>,
 }
@@ -56,6 +64,8 @@ impl Network {
             turns: Vec::new(),
             turns_before: Vec::new(),
             closing: BinaryHeap::new(),
+            lingering: BTreeSet::new(),
+            lingering_max: lingering_max(getrlimit(Resource::Nofile).current),
             accepted: 0,
             scratch: vec![0; 64 << 10],
         }
@@ -246,6 +256,9 @@ impl Network {
         let Some(connection) = self.connections.get_mut(&conn) else {
             return;
         };
+        if let Phase::Lingering { until, .. } = &connection.phase {
+            self.lingering.remove(&(*until, conn));
+        }
         if connection.end() {
             connection.fail(&closed_here, completions);
             self.connections.remove(&conn);
@@ -357,7 +370,10 @@ impl Network {
             if after == After::Flushed {
                 let until = Time(now.0 + LINGER_MICROS);
                 after = match connection.linger(until, epoll, self.on_ring) {
-                    Ok(()) => After::Again,
+                    Ok(()) => {
+                        self.lingering.insert((until, conn));
+                        After::Again
+                    }
                     Err(_) => After::Gone,
                 };
                 self.closing.push(Reverse((until, conn)));
@@ -373,6 +389,11 @@ impl Network {
             }
         }
         self.turns_before = turns;
+        while self.lingering.len() > self.lingering_max
+            && let Some((_, oldest)) = self.lingering.first().copied()
+        {
+            self.retire(oldest, ring.as_deref_mut(), completions);
+        }
         self.end_closing(now, ring, completions);
     }
 
@@ -457,6 +478,11 @@ impl Network {
             .values()
             .any(|connection| matches!(connection.phase, Phase::Flushing(_)))
     }
+}
+
+fn lingering_max(files: Option<u64>) -> usize {
+    let part = files.and_then(|files| usize::try_from(files / 8).ok());
+    part.map_or(LINGERING_MAX, |part| part.clamp(1, LINGERING_MAX))
 }
 
 /// Tells epoll whether this connection wants to hear of bytes that come in.

@@ -254,3 +254,43 @@ fn without_files_left_clients_are_closed_and_the_others_go_on() {
     let _later = TcpStream::connect(address).unwrap();
     h.accepted();
 }
+
+/// Limits all files of a process: in a child, as above.
+#[test]
+fn connections_that_linger_leave_files_to_others() {
+    const NAME: &str = "connections_that_linger_leave_files_to_others";
+    const CLIENTS: usize = 60;
+    const FILES: u64 = 200;
+    if std::env::var(CHILD).is_err() {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", NAME, "--test-threads=1"])
+            .env(CHILD, "lingering")
+            .stdout(Stdio::null())
+            .status()
+            .unwrap();
+        assert!(status.success());
+        return;
+    }
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = Rlimit {
+        current: Some(FILES),
+        maximum: getrlimit(Resource::Nofile).maximum,
+    };
+    setrlimit(Resource::Nofile, limit).unwrap();
+    let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+    let mut h = harness::Harness::new();
+    let address = h.listen();
+    let before = files();
+    let mut clients = Vec::new();
+    for _ in 0..CLIENTS {
+        clients.push(TcpStream::connect(address).unwrap());
+        let conn = h.accepted();
+        h.kernel.submit(Op::Close { conn, flush: true });
+    }
+    h.round(0);
+    for client in &mut clients {
+        assert_eq!(client.read(&mut [0; 1]).unwrap(), 0, "it heard the end");
+    }
+    let lingering = files() - before - CLIENTS;
+    assert!(lingering <= FILES as usize / 8, "{lingering} linger");
+}

@@ -3,7 +3,7 @@
 mod harness;
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::time::{Duration, Instant};
 
 use harness::{Harness, pattern, quiet};
@@ -453,4 +453,26 @@ fn single_bytes_that_nobody_receives_wake_nobody() {
             end: true
         }
     );
+}
+
+/// Who waits for nothing else asks now and then.
+#[test]
+fn a_reset_behind_the_other_sides_end_is_told_to_who_receives_again() {
+    let mut h = Harness::new();
+    let address = h.listen();
+    let client = TcpStream::connect(address).unwrap();
+    let conn = h.accepted();
+    client.shutdown(Shutdown::Write).unwrap();
+    for _ in 0..3 {
+        let (bytes, result) = h.receive(conn, 10, false);
+        let received = result.expect("it still reads");
+        assert!(bytes.is_empty() && received.end);
+    }
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    let give_up = Instant::now() + Duration::from_secs(10);
+    while h.receive(conn, 10, false).1.is_ok() {
+        assert!(Instant::now() < give_up, "nobody told");
+        h.idle(5);
+    }
 }

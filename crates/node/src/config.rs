@@ -58,7 +58,9 @@ pub struct Limits {
     pub store_queue_bytes_max: u64,
     /// Where bytes can be received into files, shorter batches are received into memory all the same.
     pub landing_bytes_min: usize,
+    /// Chunks on their way from disk to readers, of all logs and of one.
     pub read_buffers_max: usize,
+    pub log_read_buffers_max: usize,
     /// Missing bytes fetched while appends go on; otherwise as many as peers can send.
     pub catch_up_rate: u64,
     /// One request for missing bytes; while appends go on.
@@ -112,6 +114,7 @@ impl Default for Limits {
             store_queue_bytes_max: 16 << 20,
             landing_bytes_min: 16 << 10,
             read_buffers_max: 64,
+            log_read_buffers_max: 16,
             catch_up_rate: 32_000_000,
             // Whole records, where they are full.
             fetch_bytes_max: 8 * PAYLOAD_BYTES_MAX as u64,

@@ -14,6 +14,7 @@ use crate::landing::Landing;
 use crate::line::{Refusal, Request};
 use crate::node::memory::Share;
 use crate::op::{ConnId, Op};
+use crate::read::slots::ReadSlots;
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};
 use crate::{Identity, LogId};
@@ -23,7 +24,8 @@ use crate::{Identity, LogId};
 pub enum Purpose {
     /// It has not said its first line.
     Greeting,
-    /// It gets a last answer and is closed.
+    /// It is being sent the last, and then it is closed. Until then it counts as any other: a client
+    /// may be slow to take a long answer.
     Parting,
     ControlIn(NodeId),
     ControlOut(NodeId),
@@ -66,6 +68,10 @@ pub enum LogEvent {
     Role {
         log: LogId,
     },
+    /// Another log's read has ended, and the next one is this log's.
+    MayRead {
+        log: LogId,
+    },
 }
 
 pub struct Env {
@@ -75,6 +81,8 @@ pub struct Env {
     pub outbox: VecDeque<(NodeId, Frame)>,
     pub events: VecDeque<LogEvent>,
     pub conns: BTreeMap<ConnId, Purpose>,
+    /// Sends that are not over, of each connection that has any.
+    unsent: BTreeMap<ConnId, u32>,
     pub limits: Limits,
     pub identity: Identity,
     pub incarnation: u32,
@@ -103,7 +111,8 @@ pub struct Env {
     pub appended_at: Time,
     /// When this process last went on after it was kept from running.
     pub resumed_at: Time,
-    pub reads_in_flight: usize,
+    /// Chunks on their way from disk to readers.
+    pub reads: ReadSlots,
     pub calendar: Calendar,
     pub speaks: Speaks,
     /// Bytes may be received into files.
@@ -131,6 +140,7 @@ impl Env {
             outbox: VecDeque::new(),
             events: VecDeque::new(),
             conns: BTreeMap::new(),
+            unsent: BTreeMap::new(),
             limits,
             identity,
             incarnation,
@@ -148,7 +158,7 @@ impl Env {
             stopping: false,
             appended_at: Time(0),
             resumed_at: Time(0),
-            reads_in_flight: 0,
+            reads: ReadSlots::default(),
             calendar: Calendar::default(),
             speaks: Speaks::THIS,
             landing: None,
@@ -194,7 +204,28 @@ impl Env {
     }
 
     pub fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
+        *self.unsent.entry(conn).or_default() += 1;
         self.ops.push_back(Op::Send { conn, slices });
+    }
+
+    /// Each send is over once, also those of a connection that failed or was closed.
+    pub fn on_sent(&mut self, conn: ConnId) {
+        let Some(unsent) = self.unsent.get_mut(&conn) else {
+            return;
+        };
+        *unsent -= 1;
+        if *unsent == 0 {
+            self.unsent.remove(&conn);
+            if self.conns.get(&conn) == Some(&Purpose::Parting) {
+                self.conns.remove(&conn);
+            }
+        }
+    }
+
+    /// Somebody may still be told something there.
+    pub fn is_open(&self, conn: ConnId) -> bool {
+        let purpose = self.conns.get(&conn);
+        purpose.is_some_and(|purpose| *purpose != Purpose::Parting)
     }
 
     pub fn send_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -203,19 +234,25 @@ impl Env {
 
     /// At once, whatever is still to be sent.
     pub fn close(&mut self, conn: ConnId) {
-        if self.conns.remove(&conn).is_some() {
+        if self.is_open(conn) {
+            self.conns.remove(&conn);
             self.ops.push_back(Op::Close { conn, flush: false });
         }
     }
 
     /// Says a last thing and closes.
     pub fn part(&mut self, conn: ConnId, last: &[u8]) {
-        if self.conns.remove(&conn).is_some() {
-            if !last.is_empty() {
-                self.send_bytes(conn, last);
-            }
-            self.ops.push_back(Op::Close { conn, flush: true });
+        if !self.is_open(conn) {
+            return;
         }
+        if !last.is_empty() {
+            self.send_bytes(conn, last);
+        }
+        self.ops.push_back(Op::Close { conn, flush: true });
+        match self.unsent.contains_key(&conn) {
+            true => self.conns.insert(conn, Purpose::Parting),
+            false => self.conns.remove(&conn),
+        };
     }
 
     pub fn refuse(&mut self, conn: ConnId, refusal: Refusal) {

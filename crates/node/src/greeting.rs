@@ -28,11 +28,11 @@ const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
 impl Node {
     pub(crate) fn on_accepted(&mut self, conn: ConnId, from: String) {
-        if self.env.conns.len() >= self.env.limits.connections_max {
-            self.env.conns.insert(conn, Purpose::Parting);
+        let is_full = self.env.conns.len() >= self.env.limits.connections_max;
+        self.env.conns.insert(conn, Purpose::Greeting);
+        if is_full {
             return self.env.refuse(conn, too_many_connections());
         }
-        self.env.conns.insert(conn, Purpose::Greeting);
         self.greetings.insert(
             conn,
             Greeting {
@@ -87,6 +87,7 @@ impl Node {
     }
 
     pub(crate) fn on_sent(&mut self, conn: ConnId, ok: bool) {
+        self.env.on_sent(conn);
         let Some(purpose) = self.env.conns.get(&conn).copied() else {
             return;
         };
@@ -162,8 +163,7 @@ impl Node {
                         log.on_feed_received(env, peer, conn, buffer, got);
                     }
                     Purpose::Writer(_) => log.on_writer_received(env, conn, buffer, result),
-                    // A half-closed reader still reads; a reset one does not.
-                    Purpose::Reader(_) if result.is_err() => log.on_reader_broken(env, conn),
+                    Purpose::Reader(_) => log.on_reader_received(env, conn, buffer, result),
                     _ => {}
                 }
             }
@@ -294,6 +294,9 @@ impl Node {
                 }
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.on_read_request(&mut self.env, conn, request);
+                    if ended {
+                        log.on_reader_silent(&mut self.env, conn);
+                    }
                 }
             }
             "trim" => {

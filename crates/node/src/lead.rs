@@ -90,7 +90,7 @@ impl Log {
     /// Begins, or answers, what can be by now; one move at a time.
     pub(crate) fn pump_moves(&mut self, env: &mut Env) {
         for asked in std::mem::take(&mut self.moves.asked) {
-            if env.conns.contains_key(&asked.conn) {
+            if env.is_open(asked.conn) {
                 self.pump_move(env, asked);
             }
         }

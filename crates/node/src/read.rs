@@ -5,7 +5,8 @@
 //! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
 //!
 //! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing
-//! else. At most `read_buffers_max` chunks are on their way from disk at once.
+//! else. At most `read_buffers_max` chunks are on their way from disk at once, and of one log at most
+//! `log_read_buffers_max`.
 
 use std::collections::BTreeMap;
 
@@ -21,13 +22,21 @@ use crate::store::{ReadBytes, ReadFailure};
 
 mod cursor;
 mod local;
+mod presence;
+pub(crate) mod slots;
+mod turns;
 
 use cursor::{Cursor, Target};
 use local::Local;
+use presence::SIGN_OF_LIFE;
 
 #[derive(Default)]
 pub(crate) struct Readers {
     readers: BTreeMap<ConnId, Reader>,
+    /// Those that wait to read from disk, by their places. Who is being sent a sign of life keeps its
+    /// place, but not the others waiting: it may be slow to take it.
+    waiting: BTreeMap<u64, ConnId>,
+    last_place: u64,
     last_read: u64,
     local: Option<Local>,
     /// Who asked for the table of streams, and waits for this barrier.
@@ -47,12 +56,17 @@ struct Reader {
     began: bool,
     /// A chunk is being read or sent.
     busy: bool,
+    /// Among those that wait to read from disk, from when it first asked until it may.
+    place: Option<u64>,
     missing_since: Option<Time>,
     retry_at: Time,
     /// A raw answer that has begun can end only by breaking off.
     sent_bytes: bool,
     /// When something was last sent.
     sent_at: Time,
+    /// It has said its last, and hears nothing while there is nothing new: when to look whether it is
+    /// still there.
+    look_at: Option<Time>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +77,6 @@ enum Barrier {
 
 const MISSING_WAIT: u64 = 10_000_000;
 const RETRY: u64 = 20_000;
-const SIGN_OF_LIFE: u64 = 1_000_000;
 
 impl Readers {
     pub(crate) fn are_retrying(&self) -> bool {
@@ -71,18 +84,20 @@ impl Readers {
             .values()
             .any(|r| r.missing_since.is_some() || matches!(r.barrier, Barrier::Waiting(_)))
             || !self.tables.is_empty()
+            || !self.waiting.is_empty()
             || self.local.as_ref().is_some_and(|l| !l.caught_up)
     }
 
-    /// When a follower that waits for more is next due a sign of life.
+    /// When a follower that waits for more is next due a sign of life, or to be looked at.
     pub(crate) fn deadline(&self) -> Option<Time> {
         let idle = self
             .readers
             .values()
             .filter(|r| r.follow && r.framed && r.began && !r.busy);
         // Nothing is sent before the next attempt at bytes that are not here.
-        idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at))
-            .min()
+        let signs = idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at));
+        let looks = self.readers.values().filter_map(|r| r.look_at);
+        signs.chain(looks).min()
     }
 
     /// For who must know all that is chosen by now: to be given to the engine.
@@ -158,10 +173,12 @@ impl Log {
             barrier: Barrier::Passed,
             began: false,
             busy: false,
+            place: None,
             missing_since: None,
             retry_at: Time(0),
             sent_bytes: false,
             sent_at: Time(0),
+            look_at: None,
         })
     }
 
@@ -184,18 +201,22 @@ impl Log {
     }
 
     fn send_tables(&mut self, env: &mut Env) {
-        if self.readers.tables.is_empty() {
+        // The table may be long: it is written only for somebody who may have it.
+        let Some(passed) = self.readers.passed else {
+            return;
+        };
+        let tables = &mut self.readers.tables;
+        let ready: Vec<ConnId> = tables
+            .extract_if(.., |_, id| *id <= passed)
+            .map(|(conn, _)| conn)
+            .collect();
+        if ready.is_empty() {
             return;
         }
-        let passed = self.readers.passed;
         let line = self.streams_line();
-        self.readers.tables.retain(|conn, id| {
-            let waits = passed.is_none_or(|passed| *id > passed);
-            if !waits {
-                env.part(*conn, line.as_bytes());
-            }
-            waits
-        });
+        for conn in ready {
+            env.part(conn, line.as_bytes());
+        }
     }
 
     /// We stopped leading before the barrier was passed.
@@ -239,6 +260,8 @@ impl Log {
         for conn in conns {
             self.pump_reader(env, conn);
         }
+        self.pump_waiting(env);
+        self.look_at_silent(env);
         self.pump_local(env);
     }
 
@@ -249,6 +272,9 @@ impl Log {
         };
         if reader.busy || reader.barrier != Barrier::Passed || reader.retry_at > env.now {
             return;
+        }
+        if let Some(place) = reader.place {
+            self.readers.waiting.remove(&place);
         }
         if !reader.began {
             let Some(length) = reader.cursor.length(state) else {
@@ -271,6 +297,8 @@ impl Log {
             }
             if !reader.follow {
                 reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
+                // A follower is told at once that there will be signs of life.
+                reader.sent_at = env.now;
             }
             reader.began = true;
             if reader.framed {
@@ -335,29 +363,23 @@ impl Log {
             let count = (slice.len() as u64).min(wanted) as usize;
             return self.send_chunk(env, conn, slice.within(0..count));
         }
-        if env.reads_in_flight >= env.limits.read_buffers_max {
-            reader.retry_at = Time(env.now.0 + RETRY);
-            reader.missing_since.get_or_insert(env.now);
-            return;
+        if !self.begin_read(env, conn) {
+            return self.give_sign_of_life(env, conn);
         }
-        reader.busy = true;
-        env.reads_in_flight += 1;
         let buffer = env.batches.take();
         self.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
         self.drain(env);
     }
 
-    /// So that a follower of what is quiet can tell it from a vanished node.
-    fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
-        if let Some(reader) = self.readers.readers.get_mut(&conn)
-            && reader.framed
-            && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE
-        {
-            reader.sent_at = env.now;
-            reader.busy = true;
-            let line = format!("data {} 0 00000000\n", reader.cursor.at);
-            env.send_bytes(conn, line.as_bytes());
+    fn remove_reader(&mut self, env: &mut Env, conn: ConnId) -> Option<Reader> {
+        let reader = self.readers.readers.remove(&conn)?;
+        if let Some(place) = reader.place {
+            self.readers.waiting.remove(&place);
         }
+        if self.readers.waiting.is_empty() {
+            env.reads.leave(self.id);
+        }
+        Some(reader)
     }
 
     pub(crate) fn on_reader_bytes(
@@ -368,7 +390,7 @@ impl Log {
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
-        env.reads_in_flight = env.reads_in_flight.saturating_sub(1);
+        env.reads.give_back(self.id);
         let state = self.engine.state();
         let Some(reader) = self.readers.readers.get_mut(&conn) else {
             return;
@@ -408,8 +430,9 @@ impl Log {
                         "not-here",
                         "this node does not hold these bytes yet; ask another or later",
                     );
-                    self.end_reader(env, conn, Err(refusal.key("position", at)));
+                    return self.end_reader(env, conn, Err(refusal.key("position", at)));
                 }
+                self.give_sign_of_life(env, conn);
             }
         }
     }
@@ -425,6 +448,7 @@ impl Log {
             slices.push(Slice::copied_from(line.as_bytes()));
         }
         reader.missing_since = None;
+        reader.place = None;
         reader.cursor.at += slice.len() as u64;
         reader.sent_at = env.now;
         reader.sent_bytes = true;
@@ -435,23 +459,20 @@ impl Log {
 
     pub(crate) fn on_reader_sent(&mut self, env: &mut Env, conn: ConnId, ok: bool) {
         if !ok {
-            self.readers.readers.remove(&conn);
+            self.remove_reader(env, conn);
             return env.close(conn);
         }
         if let Some(reader) = self.readers.readers.get_mut(&conn) {
             reader.busy = false;
+            if reader.place.is_some() {
+                reader.retry_at = Time(0); // Back among those that wait.
+            }
             self.pump_reader(env, conn);
         }
     }
 
-    pub(crate) fn on_reader_broken(&mut self, env: &mut Env, conn: ConnId) {
-        self.readers.readers.remove(&conn);
-        self.readers.tables.remove(&conn);
-        env.close(conn);
-    }
-
     fn end_reader(&mut self, env: &mut Env, conn: ConnId, end: Result<&str, Refusal>) {
-        let Some(reader) = self.readers.readers.remove(&conn) else {
+        let Some(reader) = self.remove_reader(env, conn) else {
             return;
         };
         if env.conns.get(&conn) != Some(&Purpose::Reader(self.id)) {

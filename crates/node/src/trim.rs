@@ -197,7 +197,7 @@ impl Log {
     /// Proposes, or answers, what can be by now.
     pub(crate) fn pump_trims(&mut self, env: &mut Env) {
         for mut asked in std::mem::take(&mut self.trims.asked) {
-            if !env.conns.contains_key(&asked.conn) {
+            if !env.is_open(asked.conn) {
                 continue;
             }
             if asked.proposed.is_some() {

@@ -52,7 +52,7 @@ impl Log {
                 since,
                 agreed,
             } = close;
-            if !env.conns.contains_key(&conn) {
+            if !env.is_open(conn) {
                 continue;
             }
             let late = env.now.0 > since.0 + env.limits.leader_wait;

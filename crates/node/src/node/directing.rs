@@ -58,6 +58,9 @@ impl Node {
                     tracing::info!(log = log.id.0, era = era.0, ?members, "a new configuration");
                 }
             }
+            LogEvent::MayRead { log } => {
+                self.dirty.insert(log);
+            }
             LogEvent::Role { log } => {
                 self.dirty.insert(log);
                 if log == DIRECTORY && !self.logs.get(&log).is_some_and(|l| l.is_leading()) {
@@ -97,7 +100,7 @@ impl Node {
         let mut commands = Vec::new();
         let mut kept = Vec::new();
         for mut request in std::mem::take(&mut self.requests) {
-            if !self.env.conns.contains_key(&request.conn) {
+            if !self.env.is_open(request.conn) {
                 continue;
             }
             let answer = match self.is_listed() {

@@ -29,6 +29,7 @@ pub fn small_limits() -> Limits {
         send_bytes_max: 64 << 10,
         store_queue_bytes_max: 256 << 10,
         read_buffers_max: 4,
+        log_read_buffers_max: 3,
         fetch_bytes_max: 64 << 10,
         fetch_bytes_busy: 16 << 10,
         disk_reserve_bytes: 2 << 20,

@@ -114,6 +114,11 @@ impl Caller {
         self.give(world, Op::ShutdownWrite { conn: CONN });
     }
 
+    /// Something between the two resets the connection.
+    pub fn reset(&self, world: &mut World) {
+        world.reset(self.host, CONN);
+    }
+
     /// Of the stream that was opened for it.
     pub fn stream(&self) -> String {
         let text = self.text();

@@ -183,6 +183,38 @@ fn who_waits_for_its_turn_and_vanishes_leaves_no_connection_behind() {
     assert!(!writer.is_over(), "{}", writer.text());
 }
 
+/// An answer may be long, and who asked for it slow to take it.
+#[test]
+fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_given_up() {
+    const CONNECTIONS: usize = 16;
+    let limits = node::config::Limits {
+        connections_max: CONNECTIONS,
+        ..sim::workload::small_limits()
+    };
+    let mut stage = Stage::with_limits(1, 1, limits);
+    let model = &mut stage.world.network().model;
+    model.send_buffer_bytes = 64;
+    model.receive_buffer_bytes = 64;
+    for _ in 1..CONNECTIONS {
+        let slow = stage.call(0, "status");
+        stage.wait("the answer to begin", |_| !slow.heard().is_empty());
+        assert!(!slow.is_over());
+        stage.world.pause(slow.host, 60 * SECOND);
+    }
+    let refused = stage.call(0, "logs");
+    stage.wait("an answer", |_| refused.is_over());
+    assert!(
+        refused.text().starts_with("error overloaded"),
+        "{}",
+        refused.text()
+    );
+    // Nothing moves for so long that they are given up.
+    stage.pass(12 * SECOND);
+    let answered = stage.call(0, "logs");
+    stage.wait("an answer", |_| answered.is_over());
+    assert!(!answered.text().starts_with("error"), "{}", answered.text());
+}
+
 /// mexos' Lots, harder: random partitions, restarts and losses for twenty seconds.
 #[test]
 fn all_agree_after_twenty_seconds_of_partitions_restarts_and_losses() {
