@@ -128,7 +128,11 @@ impl Mover {
         let (token, file) = (self.token(), FileId(self.segment));
         self.ops.push_back(Op::CloseFile { token, file });
         let (token, path) = (self.token(), self.path(self.segment));
-        self.ops.push_back(Op::Remove { token, path });
+        self.ops.push_back(Op::Remove {
+            token,
+            path,
+            urgent: false,
+        });
         self.segment += 1;
         self.open_segment();
     }

@@ -326,6 +326,7 @@ impl Arguments {
                 messages: messages.max(trial.messages),
                 ..trial
             };
+            let target = rival.prepare()?;
             tried = rival.produce(target, load)?;
         }
         let messages = (tried.messages_per_s * self.seconds) as u64;
