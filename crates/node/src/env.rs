@@ -81,7 +81,8 @@ pub struct Env {
     pub outbox: VecDeque<(NodeId, Frame)>,
     pub events: VecDeque<LogEvent>,
     pub conns: BTreeMap<ConnId, Purpose>,
-    /// Sends that are not over, of each connection that has any.
+    /// Sends that are not over, of each connection that ever sent. (Kept at none: to enter a connection for
+    /// each send costs more than the rest of a send.)
     unsent: BTreeMap<ConnId, u32>,
     pub limits: Limits,
     pub identity: Identity,
@@ -208,18 +209,27 @@ impl Env {
         self.ops.push_back(Op::Send { conn, slices });
     }
 
-    /// Each send is over once, also those of a connection that failed or was closed.
-    pub fn on_sent(&mut self, conn: ConnId) {
-        let Some(unsent) = self.unsent.get_mut(&conn) else {
-            return;
-        };
-        *unsent -= 1;
-        if *unsent == 0 {
-            self.unsent.remove(&conn);
-            if self.conns.get(&conn) == Some(&Purpose::Parting) {
-                self.conns.remove(&conn);
+    /// Each send is over once, also those of a connection that failed or was closed. What the connection is
+    /// for, if somebody may still be told something there.
+    pub fn on_sent(&mut self, conn: ConnId) -> Option<Purpose> {
+        let purpose = self.conns.get(&conn).copied();
+        let purpose = purpose.filter(|purpose| *purpose != Purpose::Parting);
+        if let Some(unsent) = self.unsent.get_mut(&conn) {
+            *unsent -= 1;
+            if *unsent == 0 && purpose.is_none() {
+                self.forget(conn);
             }
         }
+        purpose
+    }
+
+    fn forget(&mut self, conn: ConnId) {
+        self.conns.remove(&conn);
+        self.unsent.remove(&conn);
+    }
+
+    fn is_sending(&self, conn: ConnId) -> bool {
+        self.unsent.get(&conn).is_some_and(|unsent| *unsent > 0)
     }
 
     /// Somebody may still be told something there.
@@ -235,7 +245,11 @@ impl Env {
     /// At once, whatever is still to be sent.
     pub fn close(&mut self, conn: ConnId) {
         if self.is_open(conn) {
-            self.conns.remove(&conn);
+            match self.is_sending(conn) {
+                // The last of what was sent is the last to be heard of it.
+                true => _ = self.conns.remove(&conn),
+                false => self.forget(conn),
+            }
             self.ops.push_back(Op::Close { conn, flush: false });
         }
     }
@@ -249,10 +263,10 @@ impl Env {
             self.send_bytes(conn, last);
         }
         self.ops.push_back(Op::Close { conn, flush: true });
-        match self.unsent.contains_key(&conn) {
-            true => self.conns.insert(conn, Purpose::Parting),
-            false => self.conns.remove(&conn),
-        };
+        match self.is_sending(conn) {
+            true => _ = self.conns.insert(conn, Purpose::Parting),
+            false => self.forget(conn),
+        }
     }
 
     pub fn refuse(&mut self, conn: ConnId, refusal: Refusal) {

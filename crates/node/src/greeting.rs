@@ -87,8 +87,7 @@ impl Node {
     }
 
     pub(crate) fn on_sent(&mut self, conn: ConnId, ok: bool) {
-        self.env.on_sent(conn);
-        let Some(purpose) = self.env.conns.get(&conn).copied() else {
+        let Some(purpose) = self.env.on_sent(conn) else {
             return;
         };
         let log_of = |purpose| match purpose {

@@ -119,6 +119,7 @@ macro_rules! encode_integer {
     ($($integer:ty),*) => {$(
         impl Encode for $integer {
             const BYTES_MIN: usize = size_of::<$integer>();
+            #[inline]
             fn put(&self, out: &mut Vec<u8>) {
                 out.extend_from_slice(&self.to_le_bytes());
             }
@@ -135,6 +136,7 @@ macro_rules! encode_fields {
     ($name:ident { $($field:tt: $kind:ty),* $(,)? }) => {
         impl Encode for $name {
             const BYTES_MIN: usize = 0 $(+ <$kind>::BYTES_MIN)*;
+            #[inline]
             fn put(&self, out: &mut Vec<u8>) {
                 $(self.$field.put(out);)*
             }
