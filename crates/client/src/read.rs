@@ -384,7 +384,12 @@ impl Reader {
                     }));
                 }
                 self.position += count;
-                self.progress = Instant::now();
+                // To a follower nothing may be owed. To others bytes are, and a sign of life is none.
+                if count > 0 || self.options.follow {
+                    self.progress = Instant::now();
+                } else if self.progress.elapsed() >= self.cluster.timeouts.total {
+                    return Err(Hindrance::Lost(Said::NotHere));
+                }
                 self.backoff = Backoff::graceful();
                 Ok(())
             }
