@@ -38,6 +38,8 @@ pub(crate) struct Connection {
     sends: VecDeque<Sending>,
     /// The kernel reports an error once; we report it for all later ops of the direction.
     receive_failure: Option<Errno>,
+    /// The other side's end of stream was told.
+    has_ended: bool,
     send_failure: Option<Errno>,
     /// Our end of the stream is said; later sends fail, and that is no failure of the connection.
     shut: bool,
@@ -110,6 +112,7 @@ impl Connection {
             receives: VecDeque::new(),
             sends: VecDeque::new(),
             receive_failure: None,
+            has_ended: false,
             send_failure: None,
             shut: false,
             has_turn: false,
@@ -423,7 +426,8 @@ impl Connection {
 
     /// The first receive has so many bytes more; none is the end of the stream.
     fn on_received(&mut self, count: usize, completions: &mut Vec<Completion>) {
-        if count == 0 && (self.send_failure.is_some() || self.is_broken()) {
+        // A reset right behind the end takes nothing from it: who sent all and goes away unread has ended.
+        if count == 0 && (self.send_failure.is_some() || self.has_ended && self.is_broken()) {
             self.receive_failure = Some(Errno::CONNRESET);
             return;
         }
@@ -431,6 +435,7 @@ impl Connection {
             return;
         };
         self.moved |= count > 0;
+        self.has_ended |= count == 0;
         receiving.count += count;
         if count == 0 || !receiving.whole || receiving.rest().is_empty() {
             self.complete_receive(count == 0, completions);

@@ -455,6 +455,27 @@ fn single_bytes_that_nobody_receives_wake_nobody() {
     );
 }
 
+/// Who sends all there is, says that this was the end, and goes away without reading the answers.
+#[test]
+fn a_reset_right_behind_the_other_sides_end_takes_nothing_from_it() {
+    let mut h = Harness::new();
+    let address = h.listen();
+    let mut client = TcpStream::connect(address).unwrap();
+    let conn = h.accepted();
+    client.write_all(b"all of it").unwrap();
+    client.shutdown(Shutdown::Write).unwrap();
+    rustix::net::sockopt::set_socket_linger(&client, Some(Duration::ZERO)).unwrap();
+    drop(client);
+    h.idle(50);
+    let (bytes, result) = h.receive(conn, 9, true);
+    assert_eq!(
+        (bytes.as_slice(), result.unwrap().count),
+        (&b"all of it"[..], 9)
+    );
+    let (bytes, result) = h.receive(conn, 10, false);
+    assert!(bytes.is_empty() && result.unwrap().end);
+}
+
 /// Who waits for nothing else asks now and then.
 #[test]
 fn a_reset_behind_the_other_sides_end_is_told_to_who_receives_again() {
