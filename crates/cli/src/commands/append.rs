@@ -90,7 +90,12 @@ impl Arguments {
         self.report(global, &appender, closed, started.elapsed())
     }
 
-    fn copy(&self, source: &mut Source, appender: &mut Appender, progress: &ProgressBar) -> Result<()> {
+    fn copy(
+        &self,
+        source: &mut Source,
+        appender: &mut Appender,
+        progress: &ProgressBar,
+    ) -> Result<()> {
         let piece = self.piece_bytes();
         let mut pace = self.rate.map(Pace::new);
         let mut buffer = vec![0; READ_BYTES.max(piece)];
@@ -128,7 +133,13 @@ impl Arguments {
         piece.min(64 << 20) as usize
     }
 
-    fn report(&self, global: &Global, appender: &Appender, closed: Closed, took: Duration) -> Result<()> {
+    fn report(
+        &self,
+        global: &Global,
+        appender: &Appender,
+        closed: Closed,
+        took: Duration,
+    ) -> Result<()> {
         let statistics = appender.statistics();
         let seconds = took.as_secs_f64();
         if global.json {
@@ -144,7 +155,10 @@ impl Arguments {
                 "acknowledge_gap_ms_max": statistics.acknowledge_gap_max.as_secs_f64() * 1e3,
             }));
         }
-        show::print(format_args!("stream {} closed at {}", closed.stream, closed.position))?;
+        show::print(format_args!(
+            "stream {} closed at {}",
+            closed.stream, closed.position
+        ))?;
         if statistics.reconnects > 0 {
             eprintln!(
                 "logberg: survived {} lost connection(s); the last stream of the chain is {}, and {} \
@@ -180,7 +194,9 @@ impl Source {
         }
         let shown = path.display();
         let file = File::open(path).with_context(|| format!("cannot open {shown}"))?;
-        let metadata = file.metadata().with_context(|| format!("cannot look at {shown}"))?;
+        let metadata = file
+            .metadata()
+            .with_context(|| format!("cannot look at {shown}"))?;
         if metadata.is_dir() {
             return Err(Failure::usage(format!("{shown} is a directory; name a file")).into());
         }
@@ -252,7 +268,11 @@ impl Pace {
         let now = Instant::now();
         match self.due.checked_duration_since(now) {
             Some(early) => std::thread::sleep(early),
-            None => self.due = self.due.max(now.checked_sub(Self::CATCH_UP_MAX).unwrap_or(now)),
+            None => {
+                self.due = self
+                    .due
+                    .max(now.checked_sub(Self::CATCH_UP_MAX).unwrap_or(now))
+            }
         }
         self.due += Duration::from_secs_f64(bytes as f64 / self.bytes_per_second);
     }

@@ -75,7 +75,10 @@ impl Arguments {
         match (self.command, self.log, self.to) {
             (Some(BackupCommand::Verify { path }), ..) => check(&path, global),
             (None, Some(log), Some(to)) => save(&log, &to, global),
-            _ => Err(Failure::usage("say which log, and where --to: logberg backup main --to main.lbb").into()),
+            _ => Err(Failure::usage(
+                "say which log, and where --to: logberg backup main --to main.lbb",
+            )
+            .into()),
         }
     }
 }
@@ -96,7 +99,10 @@ fn save(log: &str, to: &Path, global: &Global) -> Result<()> {
         });
     }
     if taken.nothing_new {
-        return show::print(format_args!("nothing has come to {log} since the last part in {}", to.display()));
+        return show::print(format_args!(
+            "nothing has come to {log} since the last part in {}",
+            to.display()
+        ));
     }
     show::print(format_args!(
         "{} of {log} in {} stream(s) saved to {}{}",
@@ -119,7 +125,11 @@ fn saved<'a>(path: &'a Path, header: &'a Header, bytes: u64, file_bytes: u64) ->
         made_at: &header.made_at,
         streams: header.streams.len(),
         bytes,
-        log_bytes: header.streams.iter().map(|s| s.info.length - s.info.trimmed).sum(),
+        log_bytes: header
+            .streams
+            .iter()
+            .map(|s| s.info.length - s.info.trimmed)
+            .sum(),
         file_bytes,
         nothing_new: false,
     }
@@ -158,7 +168,13 @@ fn check(path: &Path, global: &Global) -> Result<()> {
         path.display(),
         backup.parts.len(),
         header.made_at,
-        quantity::shown(header.streams.iter().map(|s| s.info.length - s.info.trimmed).sum()),
+        quantity::shown(
+            header
+                .streams
+                .iter()
+                .map(|s| s.info.length - s.info.trimmed)
+                .sum()
+        ),
         header.log,
         header.streams.len()
     ))
@@ -169,9 +185,11 @@ pub fn open(path: &Path) -> Result<Backup> {
     let shown = path.display();
     match Backup::open(path) {
         Ok(backup) => Ok(backup),
-        Err(BackupError::NotABackup) => {
-            Err(Failure::new(Kind::NotFound, format!("{shown} holds no backup: no part-000001.lbb is in it")).into())
-        }
+        Err(BackupError::NotABackup) => Err(Failure::new(
+            Kind::NotFound,
+            format!("{shown} holds no backup: no part-000001.lbb is in it"),
+        )
+        .into()),
         Err(BackupError::Io(error)) => Err(error).with_context(|| format!("cannot open {shown}")),
         Err(error) => Err(Failure::new(Kind::Corrupt, format!("{shown}: {error}")).into()),
     }
@@ -179,9 +197,19 @@ pub fn open(path: &Path) -> Result<Backup> {
 
 pub fn of_wrong(wrong: Wrong) -> anyhow::Error {
     let kind = match &wrong {
-        Wrong::Backup { error: BackupError::Io(_), .. } | Wrong::Stopped(_) => return anyhow::Error::new(wrong),
-        Wrong::Backup { error: BackupError::NotABackup, .. } => Kind::NotFound,
-        Wrong::Backup { error: BackupError::OtherVersion { .. }, .. } => Kind::Refused,
+        Wrong::Backup {
+            error: BackupError::Io(_),
+            ..
+        }
+        | Wrong::Stopped(_) => return anyhow::Error::new(wrong),
+        Wrong::Backup {
+            error: BackupError::NotABackup,
+            ..
+        } => Kind::NotFound,
+        Wrong::Backup {
+            error: BackupError::OtherVersion { .. },
+            ..
+        } => Kind::Refused,
         Wrong::Backup { .. } => Kind::Corrupt,
     };
     Failure::new(kind, wrong.to_string()).into()
@@ -190,7 +218,9 @@ pub fn of_wrong(wrong: Wrong) -> anyhow::Error {
 fn of_taking(error: TakeError) -> anyhow::Error {
     match error {
         TakeError::Wrong(wrong) => of_wrong(wrong),
-        TakeError::Exists(_) | TakeError::OtherLog { .. } | TakeError::Directory => Failure::new(Kind::Refused, error.to_string()).into(),
+        TakeError::Exists(_) | TakeError::OtherLog { .. } | TakeError::Directory => {
+            Failure::new(Kind::Refused, error.to_string()).into()
+        }
         // What they mean for the exit code is known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),
@@ -203,7 +233,9 @@ pub fn bar(global: &Global, what: &str) -> ProgressBar {
     if global.json || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = format!("{{bar:30}} {{binary_bytes}} of {{binary_total_bytes}} {what}, {{binary_bytes_per_sec}}");
+    let template = format!(
+        "{{bar:30}} {{binary_bytes}} of {{binary_total_bytes}} {what}, {{binary_bytes_per_sec}}"
+    );
     match ProgressStyle::with_template(&template) {
         Ok(style) => ProgressBar::new(0).with_style(style),
         Err(_) => ProgressBar::new(0),

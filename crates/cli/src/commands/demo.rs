@@ -24,14 +24,14 @@ use linux::LinuxDisk;
 use node::op::Disk;
 
 use crate::arguments::Global;
-use terminal::exit::{Failure, Kind};
-use testbed::cluster::{LocalCluster, LocalOptions, log_of};
-use terminal::moving::Moving;
-use terminal::{quantity, show};
 use cleanup::Cleanup;
 use report::{NodeReport, Report};
 use source::Source;
 use teller::Teller;
+use terminal::exit::{Failure, Kind};
+use terminal::moving::Moving;
+use terminal::{quantity, show};
+use testbed::cluster::{LocalCluster, LocalOptions, log_of};
 
 const NODES: u32 = 3;
 pub(super) const LOG: &str = "main";
@@ -112,7 +112,10 @@ impl Arguments {
             false => show::print(report.text())?,
         }
         if self.keep {
-            teller.say(format_args!("The nodes' data is in {}.", directory.display()));
+            teller.say(format_args!(
+                "The nodes' data is in {}.",
+                directory.display()
+            ));
         }
         report.verdict()
     }
@@ -123,7 +126,10 @@ impl Arguments {
             let made = tempfile::Builder::new().prefix("logberg-demo-").tempdir();
             let made = made.with_context(|| {
                 let place = std::env::temp_dir();
-                format!("cannot make a directory in {}; choose one with --dir", place.display())
+                format!(
+                    "cannot make a directory in {}; choose one with --dir",
+                    place.display()
+                )
             })?;
             let path = made.keep();
             if !self.keep {
@@ -199,7 +205,14 @@ impl Arguments {
             node.take(found, &appended.sha256, appended.acknowledged);
         }
         let took = started.elapsed();
-        Ok(Report::new(source, appended, streams, nodes, reading_back, took))
+        Ok(Report::new(
+            source,
+            appended,
+            streams,
+            nodes,
+            reading_back,
+            took,
+        ))
     }
 }
 
@@ -213,7 +226,9 @@ fn start(directory: &Path, moving: &Moving, cleanup: &Cleanup) -> Result<Arc<Loc
         let cluster = LocalCluster::prepare(options)?;
         let cluster = Arc::new(cluster);
         cleanup.cluster(cluster.clone());
-        let ready = cluster.launch().and_then(|()| cluster.wait_ready(READY_MAX));
+        let ready = cluster
+            .launch()
+            .and_then(|()| cluster.wait_ready(READY_MAX));
         match ready {
             Ok(()) => return Ok(cluster),
             Err(error) if attempts > 0 && format!("{error:#}").contains("is in use") => {

@@ -17,8 +17,8 @@ use signal_hook::flag;
 
 use crate::arguments::Global;
 use terminal::exit::{Failure, Kind};
-use testbed::cluster::{LocalCluster, LocalOptions};
 use terminal::show;
+use testbed::cluster::{LocalCluster, LocalOptions};
 
 const NODES: u32 = 3;
 const PORT: u16 = 7117;
@@ -81,7 +81,9 @@ impl Arguments {
             ..LocalOptions::new(&self.dir, layout.nodes)
         })?;
         self.keep(layout)?;
-        let ready = cluster.launch().and_then(|()| cluster.wait_ready(READY_MAX));
+        let ready = cluster
+            .launch()
+            .and_then(|()| cluster.wait_ready(READY_MAX));
         match ready {
             Ok(()) => self.say_ready(global, layout, &cluster)?,
             Err(_) if interrupted.load(Ordering::Relaxed) => {}
@@ -90,7 +92,10 @@ impl Arguments {
         mind(&cluster, &interrupted);
         eprintln!("Stopping {} nodes.", layout.nodes);
         if !cluster.stop(STOP_MAX) {
-            eprintln!("A node did not stop within {} s and was killed.", STOP_MAX.as_secs());
+            eprintln!(
+                "A node did not stop within {} s and was killed.",
+                STOP_MAX.as_secs()
+            );
         }
         Ok(())
     }
@@ -103,7 +108,8 @@ impl Arguments {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 if holds_something(&self.dir)? {
-                    let sentence = format!("{shown} holds something else; name a new or an empty directory");
+                    let sentence =
+                        format!("{shown} holds something else; name a new or an empty directory");
                     return Err(Failure::usage(sentence).into());
                 }
                 return Ok(Layout {
@@ -111,18 +117,24 @@ impl Arguments {
                     port: self.port.unwrap_or(PORT),
                 });
             }
-            Err(error) => return Err(error).with_context(|| format!("cannot read {}", path.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read {}", path.display()));
+            }
         };
         let layout: Layout = serde_json::from_str(&text)
             .map_err(|error| Failure::new(Kind::Failure, format!("{}: {error}", path.display())))?;
         if self.nodes.is_some_and(|nodes| nodes != layout.nodes) {
             let nodes = layout.nodes;
-            let sentence = format!("{shown} holds a cluster of {nodes} nodes; leave --nodes away, or choose another --dir");
+            let sentence = format!(
+                "{shown} holds a cluster of {nodes} nodes; leave --nodes away, or choose another --dir"
+            );
             return Err(Failure::usage(sentence).into());
         }
         if self.port.is_some_and(|port| port != layout.port) {
             let port = layout.port;
-            let sentence = format!("the nodes in {shown} know each other by the ports from {port} on; leave --port away, or choose another --dir");
+            let sentence = format!(
+                "the nodes in {shown} know each other by the ports from {port} on; leave --port away, or choose another --dir"
+            );
             return Err(Failure::usage(sentence).into());
         }
         for id in 1..=layout.nodes {

@@ -7,9 +7,9 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::arguments::Global;
-use testbed::watch::Watch;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
+use testbed::watch::Watch;
 
 mod disk;
 mod system;
@@ -53,16 +53,28 @@ struct Finding {
 impl Finding {
     fn ok(check: &'static str, found: impl Into<String>) -> Finding {
         let found = found.into();
-        Finding { check, verdict: Verdict::Ok, found, change: None }
+        Finding {
+            check,
+            verdict: Verdict::Ok,
+            found,
+            change: None,
+        }
     }
 
     fn better(check: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
         let change = Some(change.into());
-        Finding { verdict: Verdict::Better, change, ..Finding::ok(check, found) }
+        Finding {
+            verdict: Verdict::Better,
+            change,
+            ..Finding::ok(check, found)
+        }
     }
 
     fn must(check: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
-        Finding { verdict: Verdict::Must, ..Finding::better(check, found, change) }
+        Finding {
+            verdict: Verdict::Must,
+            ..Finding::better(check, found, change)
+        }
     }
 }
 
@@ -85,12 +97,20 @@ impl Arguments {
         drop(watch);
         let needed = checks.iter().filter(|c| c.verdict == Verdict::Must).count();
         match global.json {
-            true => show::print_json(&Report { ok: needed == 0, directory: &directory, checks: &checks })?,
+            true => show::print_json(&Report {
+                ok: needed == 0,
+                directory: &directory,
+                checks: &checks,
+            })?,
             false => show::print(render(&checks))?,
         }
         match needed {
             0 => Ok(()),
-            1 => Err(Failure::new(Kind::Failure, "1 thing must be changed before a node runs here").into()),
+            1 => Err(Failure::new(
+                Kind::Failure,
+                "1 thing must be changed before a node runs here",
+            )
+            .into()),
             more => {
                 let sentence = format!("{more} things must be changed before a node runs here");
                 Err(Failure::new(Kind::Failure, sentence).into())
@@ -101,13 +121,17 @@ impl Arguments {
 
 /// The directory, or the nearest above it: a node makes what is missing.
 fn nearest(wanted: &Path) -> Result<PathBuf> {
-    let whole = std::path::absolute(wanted).with_context(|| format!("{} is no path", wanted.display()))?;
+    let whole =
+        std::path::absolute(wanted).with_context(|| format!("{} is no path", wanted.display()))?;
     let there = whole.ancestors().find(|path| path.exists());
     let there = there.with_context(|| format!("nothing of {} exists", whole.display()))?;
     match there.is_dir() {
         true => Ok(there.to_owned()),
         false => {
-            let sentence = format!("{} is no directory: name the one for the node's data", there.display());
+            let sentence = format!(
+                "{} is no directory: name the one for the node's data",
+                there.display()
+            );
             Err(Failure::new(Kind::NotFound, sentence).into())
         }
     }
@@ -115,7 +139,13 @@ fn nearest(wanted: &Path) -> Result<PathBuf> {
 
 fn render(checks: &[Finding]) -> String {
     let mut lines = Vec::new();
-    for Finding { check, verdict, found, change } in checks {
+    for Finding {
+        check,
+        verdict,
+        found,
+        change,
+    } in checks
+    {
         let word = match verdict {
             Verdict::Ok => "ok    ",
             Verdict::Better => "better",
@@ -143,7 +173,13 @@ mod tests {
 
     #[test]
     fn a_change_stands_below_what_it_changes() {
-        let checks = [Finding::ok("a", "fine"), Finding::must("b", "bad", "do this")];
-        assert_eq!(render(&checks), "ok      a: fine\nMUST    b: bad\n        do this");
+        let checks = [
+            Finding::ok("a", "fine"),
+            Finding::must("b", "bad", "do this"),
+        ];
+        assert_eq!(
+            render(&checks),
+            "ok      a: fine\nMUST    b: bad\n        do this"
+        );
     }
 }

@@ -90,7 +90,9 @@ fn show_leaders(client: &Client, json: bool) -> Result<()> {
     }
     let mut table = show::table(&["LOG", "LEADER", "TERM", "WEIGHT"]);
     for log in leaders {
-        let leader = log.leader.map_or("none".to_owned(), |node| node.to_string());
+        let leader = log
+            .leader
+            .map_or("none".to_owned(), |node| node.to_string());
         table.add_row([
             log.log.into(),
             show::number(leader),

@@ -1,14 +1,34 @@
-//! The commands, one module each. A new one is a module and a line in the list below.
+//! The commands, one module each. A new one is a module, and a line in the list at the end.
 
 use anyhow::Result;
 use clap::Subcommand;
 
 use crate::arguments::Global;
 
+// Not by the macro, which rustfmt does not look into.
+mod append;
+mod backup;
+mod bench;
+mod demo;
+mod dev;
+mod doctor;
+mod leader;
+mod log;
+mod members;
+mod node;
+mod read;
+mod recover;
+mod restore;
+mod scrub;
+mod sim;
+mod status;
+mod streams;
+mod torture;
+mod trim;
+mod verify;
+
 macro_rules! commands {
     ($($(#[$doc:meta])* $module:ident $name:ident),* $(,)?) => {
-        $(mod $module;)*
-
         #[derive(Debug, Subcommand)]
         pub enum Command {
             $($(#[$doc])* $name($module::Arguments),)*

@@ -9,8 +9,8 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Timeouts};
 use linux::{Ink, Kernel, KernelConfig, Mover};
-use node::{ClusterId, Node, Speaks};
 use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
+use node::{ClusterId, Node, Speaks};
 use rustix::process::{Signal, getpid, kill_process};
 
 use crate::arguments::Global;
@@ -51,28 +51,64 @@ pub struct Arguments {
     #[arg(long, value_name = "DIR", env = "LOGBERG_DATA", hide_env_values = true)]
     data: Option<PathBuf>,
     /// Address to listen on for clients and peers
-    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_LISTEN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_LISTEN",
+        hide_env_values = true
+    )]
     listen: Option<String>,
     /// Address that others are told, if it is not the one we listen on
-    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADVERTISE", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_ADVERTISE",
+        hide_env_values = true
+    )]
     advertise: Option<String>,
     /// Address to serve /metrics and /healthz on, over HTTP
-    #[arg(long, value_name = "HOST:PORT", env = "LOGBERG_ADMIN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_ADMIN",
+        hide_env_values = true
+    )]
     admin: Option<String>,
     /// Make a new cluster, if the directory is empty
-    #[arg(long, conflicts_with = "join", env = "LOGBERG_BOOTSTRAP", hide_env_values = true)]
+    #[arg(
+        long,
+        conflicts_with = "join",
+        env = "LOGBERG_BOOTSTRAP",
+        hide_env_values = true
+    )]
     bootstrap: bool,
     /// With --bootstrap: so many nodes get a vote, as they join
     #[arg(long, value_name = "N", env = "LOGBERG_VOTERS", hide_env_values = true)]
     voters: Option<u32>,
     /// Join the cluster of these nodes, if the directory is empty
-    #[arg(long, value_name = "HOST:PORT,…", value_delimiter = ',', env = "LOGBERG_JOIN", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        env = "LOGBERG_JOIN",
+        hide_env_values = true
+    )]
     join: Vec<String>,
     /// Nodes of one zone fail together (`-`: none is said). Holds until `logberg members zone` says otherwise
-    #[arg(long, value_name = "NAME", env = "LOGBERG_ZONE", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "LOGBERG_ZONE",
+        hide_env_values = true
+    )]
     zone: Option<String>,
     /// full, or auxiliary: a small machine that stands in, and holds bytes only while others cannot
-    #[arg(long, value_name = "KIND", env = "LOGBERG_KIND", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "KIND",
+        env = "LOGBERG_KIND",
+        hide_env_values = true
+    )]
     kind: Option<NodeKind>,
     /// Bytes a second, per log, at which this node fetches what it missed while others append
     #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_CATCH_UP_RATE", hide_env_values = true)]
@@ -85,18 +121,33 @@ pub struct Arguments {
     disk_reserve: Option<u64>,
     /// Go on in a newer version for good when all nodes have spoken it for so many seconds: until
     /// then each can go back to its older program
-    #[arg(long, value_name = "SECONDS", env = "LOGBERG_VERSION_SETTLE", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "LOGBERG_VERSION_SETTLE",
+        hide_env_values = true
+    )]
     version_settle: Option<u64>,
     /// How bytes move: direct (calls and threads), uring (io_uring), splice (by way of the page cache, without a
     /// copy; with --ink disk alone), or auto, which is uring where that is allowed and else direct; `logberg status`
     /// says which. uring answers sooner where processors are short, direct moves more flat out
-    #[arg(long, value_name = "MOVER", env = "LOGBERG_MOVER", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "MOVER",
+        env = "LOGBERG_MOVER",
+        hide_env_values = true
+    )]
     mover: Option<Mover>,
     /// Where records go: disk, pmem (mapped files), or ram. Of ram nothing survives the process: started again it is a new node
     #[arg(long, value_name = "INK", env = "LOGBERG_INK", hide_env_values = true)]
     ink: Option<Ink>,
     /// Read settings from a TOML file
-    #[arg(long, value_name = "FILE", env = "LOGBERG_CONFIG", hide_env_values = true)]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LOGBERG_CONFIG",
+        hide_env_values = true
+    )]
     config: Option<PathBuf>,
     /// Print the settings in effect as TOML, and end
     #[arg(long)]
@@ -158,7 +209,8 @@ impl Arguments {
 }
 
 fn read_file(path: &Path) -> Result<Settings> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
     let parsed = Settings::parse(&text);
     parsed.map_err(|error| Failure::usage(format!("{}: {error}", path.display())).into())
 }
@@ -167,7 +219,10 @@ impl Settings {
     fn node_config(&self) -> Result<NodeConfig> {
         let all = self.effective();
         let Some(directory) = all.data else {
-            return Err(Failure::usage("no directory given: say where this node keeps its data with --data DIR").into());
+            return Err(Failure::usage(
+                "no directory given: say where this node keeps its data with --data DIR",
+            )
+            .into());
         };
         if self.bootstrap && !self.join.is_empty() {
             return Err(Failure::usage("choose one of --bootstrap and --join").into());
@@ -188,7 +243,9 @@ impl Settings {
         }
         let zone = all.zone.filter(|zone| zone != "-").unwrap_or_default();
         let standing = Standing::new(&zone, all.kind.unwrap_or_default());
-        let settle = all.version_settle.map(|seconds| seconds.saturating_mul(1_000_000));
+        let settle = all
+            .version_settle
+            .map(|seconds| seconds.saturating_mul(1_000_000));
         limits.version_settle = settle.unwrap_or(limits.version_settle);
         let listen = all.listen.unwrap_or_default();
         Ok(NodeConfig {
@@ -197,7 +254,9 @@ impl Settings {
             listen,
             start: match (self.bootstrap, self.join.is_empty()) {
                 (true, _) => Start::Bootstrap { voters },
-                (false, false) => Start::Join { servers: self.join.clone() },
+                (false, false) => Start::Join {
+                    servers: self.join.clone(),
+                },
                 (false, true) => Start::Again,
             },
             standing: standing.map_err(Failure::usage)?,
@@ -220,10 +279,16 @@ fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<Onc
     std::thread::spawn(move || {
         let own = own.to_string();
         let soon = Duration::from_millis(500);
-        let timeouts = Timeouts { connect: soon, silence: soon, total: soon };
+        let timeouts = Timeouts {
+            connect: soon,
+            silence: soon,
+            total: soon,
+        };
         for server in servers {
             let client = Client::new(vec![server.clone()], timeouts);
-            let Ok(status) = client.status_of(&server) else { continue };
+            let Ok(status) = client.status_of(&server) else {
+                continue;
+            };
             if status.cluster != own {
                 let sentence = format!(
                     "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
@@ -264,7 +329,9 @@ fn kernel_config() -> KernelConfig {
 
 fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
     let bound = crate::admin::serve(admin, node).map_err(|error| {
-        let sentence = format!("cannot serve /metrics on {admin}: {error}; choose another address with --admin");
+        let sentence = format!(
+            "cannot serve /metrics on {admin}: {error}; choose another address with --admin"
+        );
         Failure::new(Kind::Failure, sentence)
     })?;
     tracing::info!(address = %bound, "serving /metrics and /healthz");
@@ -276,11 +343,17 @@ fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
 
 fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> Result<()> {
     if kernel.ink == Ink::Ram {
-        in_memory::check(&config.directory, matches!(config.start, Start::Bootstrap { .. }))?;
+        in_memory::check(
+            &config.directory,
+            matches!(config.start, Start::Bootstrap { .. }),
+        )?;
     }
     let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
     if files.is_some_and(|limit| limit < 256) {
-        tracing::warn!(limit = files, "few files may be open: raise the limit (ulimit -n) to 1024 or more");
+        tracing::warn!(
+            limit = files,
+            "few files may be open: raise the limit (ulimit -n) to 1024 or more"
+        );
     }
     // Segments need files too, and a replica without the next one stops: clients must not take them.
     let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
@@ -311,7 +384,10 @@ fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> R
     if config.advertise == config.listen {
         config.advertise = bound.to_string();
         if bound.ip().is_unspecified() {
-            return Err(Failure::usage(format!("others cannot reach us at {bound}: say where with --advertise HOST:PORT")).into());
+            return Err(Failure::usage(format!(
+                "others cannot reach us at {bound}: say where with --advertise HOST:PORT"
+            ))
+            .into());
         }
     }
     let servers = match &config.start {

@@ -56,7 +56,10 @@ impl Arguments {
             return Err(Failure::usage(format!("--from {from} lies behind --to {to}")).into());
         }
         let client = global.client();
-        let server = self.from_node.map(|id| address_of(&client, id)).transpose()?;
+        let server = self
+            .from_node
+            .map(|id| address_of(&client, id))
+            .transpose()?;
         let mut options = ReadOptions {
             stream: self.stream,
             from: self.from,
@@ -90,7 +93,10 @@ impl Arguments {
         let (end, position) = (reader.end().unwrap_or(ReadEnd::Open), reader.position());
         if global.json {
             let end = end.to_string();
-            eprintln!("{}", serde_json::json!({ "end": end, "position": position }));
+            eprintln!(
+                "{}",
+                serde_json::json!({ "end": end, "position": position })
+            );
         } else if end == ReadEnd::Cut {
             eprintln!(
                 "logberg: at {position} the stream was cut: its writer vanished or was superseded"

@@ -55,8 +55,14 @@ impl Arguments {
         let shown = self.directory.display();
         let old = std::fs::canonicalize(&self.directory);
         let old = old.with_context(|| format!("cannot open {shown}"))?;
-        if Manifest::load(&mut disk, &old).map_err(RescueError::from).map_err(failure)?.is_some() {
-            Manifest::lock(&mut disk, &old).map_err(RescueError::from).map_err(failure)?;
+        if Manifest::load(&mut disk, &old)
+            .map_err(RescueError::from)
+            .map_err(failure)?
+            .is_some()
+        {
+            Manifest::lock(&mut disk, &old)
+                .map_err(RescueError::from)
+                .map_err(failure)?;
         }
         let bar = ProgressBar::new_spinner();
         if global.json {
@@ -79,8 +85,13 @@ impl Arguments {
             };
         };
         let into = absolute(&into)?;
-        let mut copied = rescue.copy(&mut disk, &into, &mut progress).map_err(failure)?;
-        let config = KernelConfig { signals: false, ..KernelConfig::default() };
+        let mut copied = rescue
+            .copy(&mut disk, &into, &mut progress)
+            .map_err(failure)?;
+        let config = KernelConfig {
+            signals: false,
+            ..KernelConfig::default()
+        };
         let mut kernel = Kernel::new(config).context("cannot set up the event loop")?;
         while let Some(mut seal) = copied.seal(&mut disk).map_err(failure)? {
             kernel.run(&mut seal).context("the event loop failed")?;
@@ -159,7 +170,9 @@ fn render(rescue: &Rescue) -> String {
     parts.push(show::lines(&table));
     parts.extend(rescue.logs.iter().flat_map(remarks));
     for name in &rescue.absent {
-        parts.push(format!("{name}: this node holds nothing of it; the log is lost"));
+        parts.push(format!(
+            "{name}: this node holds nothing of it; the log is lost"
+        ));
     }
     let gone: Vec<String> = rescue.gone.iter().map(u32::to_string).collect();
     parts.push(format!(

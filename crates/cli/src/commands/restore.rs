@@ -105,17 +105,22 @@ fn failed(error: RestoreError, log: &str) -> Error {
     match error {
         RestoreError::Wrong(wrong) => of_wrong(wrong),
         RestoreError::Admin(error @ client::AdminError::Exists { .. }) => {
-            let sentence = format!("{error}: restore to another name with --log, or delete that one first");
+            let sentence =
+                format!("{error}: restore to another name with --log, or delete that one first");
             Failure::new(Kind::Refused, sentence).into()
         }
         RestoreError::Admin(error) => Error::new(error).context(begun(log)),
         RestoreError::Append(error) => Error::new(error).context(begun(log)),
-        RestoreError::Other(why) => Failure::new(Kind::Failure, format!("{}: {why}", begun(log))).into(),
+        RestoreError::Other(why) => {
+            Failure::new(Kind::Failure, format!("{}: {why}", begun(log))).into()
+        }
     }
 }
 
 fn begun(log: &str) -> String {
-    format!("{log} may hold a part of the backup: delete it with `logberg log delete {log} --yes`, and begin again")
+    format!(
+        "{log} may hold a part of the backup: delete it with `logberg log delete {log} --yes`, and begin again"
+    )
 }
 
 fn outcome(restored: &Restored) -> Outcome<'_> {
@@ -127,7 +132,11 @@ fn outcome(restored: &Restored) -> Outcome<'_> {
         chains_cut: restored.lost.chains_cut,
         streams_split: restored.lost.streams_split,
         streams_shifted: restored.lost.streams_shifted,
-        names: restored.names.iter().map(|(was, is)| Renamed { was, is }).collect(),
+        names: restored
+            .names
+            .iter()
+            .map(|(was, is)| Renamed { was, is })
+            .collect(),
     }
 }
 
@@ -145,9 +154,18 @@ fn render(restored: &Restored) -> String {
     lines.push(show::lines(&table));
     let lost = &restored.lost;
     for (count, what) in [
-        (lost.chains_cut, "begin chains of their own: what they continued was trimmed"),
-        (lost.streams_split, "came in several pieces that continue each other: leaders changed meanwhile"),
-        (lost.streams_shifted, "stand at lower positions, by what was trimmed of them"),
+        (
+            lost.chains_cut,
+            "begin chains of their own: what they continued was trimmed",
+        ),
+        (
+            lost.streams_split,
+            "came in several pieces that continue each other: leaders changed meanwhile",
+        ),
+        (
+            lost.streams_shifted,
+            "stand at lower positions, by what was trimmed of them",
+        ),
     ] {
         if count > 0 {
             lines.push(format!("{count} stream(s) {what}"));

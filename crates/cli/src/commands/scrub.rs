@@ -64,9 +64,16 @@ impl Arguments {
             Some(last) if self.wait => last.is_sound(),
             _ => view.differences.is_empty(),
         };
-        let unsound: Vec<&str> = views.iter().filter(|view| !is_sound(view)).map(|view| view.log.as_str()).collect();
+        let unsound: Vec<&str> = views
+            .iter()
+            .filter(|view| !is_sound(view))
+            .map(|view| view.log.as_str())
+            .collect();
         match global.json {
-            true => show::print_json(&Outcome { sound: unsound.is_empty(), scrubs: &views })?,
+            true => show::print_json(&Outcome {
+                sound: unsound.is_empty(),
+                scrubs: &views,
+            })?,
             false => show::print(render(&views, self.wait))?,
         }
         match unsound.is_empty() {
@@ -89,11 +96,14 @@ impl Arguments {
             let (server, begun) = client.start_scrub(log, self.rate)?;
             let number = begun.pass.as_ref().map_or(0, |pass| pass.number);
             // An older pass may still be the last one.
-            let ended = |view: &ScrubView| view.last.as_ref().is_some_and(|last| last.number >= number);
+            let ended =
+                |view: &ScrubView| view.last.as_ref().is_some_and(|last| last.number >= number);
             let mut seen_at = Instant::now();
             while seen_at.elapsed() < global.timeout {
                 sleep(Duration::from_millis(100));
-                let Ok(view) = client.scrub_at(&server, log) else { continue };
+                let Ok(view) = client.scrub_at(&server, log) else {
+                    continue;
+                };
                 seen_at = Instant::now();
                 if view.leads && ended(&view) {
                     bar.finish_and_clear();
@@ -104,7 +114,11 @@ impl Arguments {
                     None => break,
                 }
             }
-            tracing::warn!(log, server, "the leader changed: the scrub begins anew at the next one");
+            tracing::warn!(
+                log,
+                server,
+                "the leader changed: the scrub begins anew at the next one"
+            );
         }
     }
 }
@@ -118,7 +132,8 @@ fn bar(global: &Global) -> ProgressBar {
     if global.json || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = "{bar:30} {binary_bytes} of {binary_total_bytes} of {msg} compared, {binary_bytes_per_sec}";
+    let template =
+        "{bar:30} {binary_bytes} of {binary_total_bytes} of {msg} compared, {binary_bytes_per_sec}";
     match ProgressStyle::with_template(template) {
         Ok(style) => ProgressBar::new(0).with_style(style),
         Err(_) => ProgressBar::new(0),
@@ -139,7 +154,10 @@ fn render(views: &[ScrubView], waited: bool) -> String {
             _ => lines.push(format!("{log}: nothing to compare")),
         }
         for difference in &view.differences {
-            let digests = difference.digests.iter().map(|(node, digest)| format!("node {node} has {digest}"));
+            let digests = difference
+                .digests
+                .iter()
+                .map(|(node, digest)| format!("node {node} has {digest}"));
             lines.push(format!(
                 "{log}: DIFFERENT BYTES in stream {} from {} to {}: {}. Every checksum is right, so nothing was changed",
                 difference.stream,

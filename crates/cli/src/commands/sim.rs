@@ -14,9 +14,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 
 use crate::arguments::Global;
+use report::Summary;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
-use report::Summary;
 
 /// Search for mistakes: this build's nodes in simulated worlds
 #[derive(Debug, Args)]
@@ -122,11 +122,17 @@ impl Arguments {
         if !global.json {
             eprintln!("replay: {}", self.replay(first));
             if self.script.is_none() && self.seed.is_none() {
-                eprintln!("make it smaller and keep it: {} --save FILE", self.replay_of(first));
+                eprintln!(
+                    "make it smaller and keep it: {} --save FILE",
+                    self.replay_of(first)
+                );
             }
         }
         let count = summary.violations();
-        let sentence = format!("{count} of {} runs showed a mistake; the first: {first}", summary.seeds());
+        let sentence = format!(
+            "{count} of {} runs showed a mistake; the first: {first}",
+            summary.seeds()
+        );
         Err(Failure::new(Kind::Failure, sentence).into())
     }
 

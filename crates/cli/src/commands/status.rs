@@ -73,7 +73,12 @@ impl Arguments {
 fn render(status: &Status) -> String {
     let mut parts = vec![format!(
         "cluster {}, version {}, seen by node {} at {} (logberg {}, {})",
-        status.cluster, status.cluster_version, status.node, status.address, status.version, status.write_path
+        status.cluster,
+        status.cluster_version,
+        status.node,
+        status.address,
+        status.version,
+        status.write_path
     )];
     parts.push(nodes(&status.nodes));
     parts.push(logs(&status.logs));
@@ -82,7 +87,11 @@ fn render(status: &Status) -> String {
         parts.push(replicas);
     }
     if !status.waiting_for.is_empty() {
-        let lines: Vec<_> = status.waiting_for.iter().map(|what| format!("  {what}")).collect();
+        let lines: Vec<_> = status
+            .waiting_for
+            .iter()
+            .map(|what| format!("  {what}"))
+            .collect();
         parts.push(format!("waiting for\n{}", lines.join("\n")));
     }
     parts.extend(stopped(&status.logs));
@@ -92,7 +101,9 @@ fn render(status: &Status) -> String {
 
 /// Why replicas of this node take no part any more.
 fn stopped(logs: &[LogStatus]) -> Option<String> {
-    let stopped = logs.iter().filter_map(|log| Some(format!("  {}: {}", log.name, log.stopped.as_ref()?)));
+    let stopped = logs
+        .iter()
+        .filter_map(|log| Some(format!("  {}: {}", log.name, log.stopped.as_ref()?)));
     let lines: Vec<String> = stopped.collect();
     (!lines.is_empty()).then(|| format!("stopped\n{}", lines.join("\n")))
 }
@@ -157,7 +168,10 @@ fn logs(logs: &[LogStatus]) -> String {
             log.name.as_str().into(),
             show::number(log.id),
             log.role.as_str().into(),
-            show::number(log.leader.map_or("none".to_owned(), |leader| leader.to_string())),
+            show::number(
+                log.leader
+                    .map_or("none".to_owned(), |leader| leader.to_string()),
+            ),
             log.term.as_str().into(),
             weights.join(" ").into(),
             show::number(log.first_unchosen),
@@ -189,7 +203,10 @@ fn state_of(log: &LogStatus, peer: &PeerStatus) -> &'static str {
 fn replicas(logs: &[LogStatus]) -> String {
     let headings = ["LOG", "REPLICA", "ACCEPTED", "LAG", "MISSING", "STATE"];
     let mut table = show::table(&headings);
-    for (log, peer) in logs.iter().flat_map(|log| log.peers.iter().map(move |peer| (log, peer))) {
+    for (log, peer) in logs
+        .iter()
+        .flat_map(|log| log.peers.iter().map(move |peer| (log, peer)))
+    {
         table.add_row([
             log.name.as_str().into(),
             show::number(peer.id),

@@ -25,7 +25,15 @@ impl Arguments {
         if global.json {
             return show::print_json(&streams);
         }
-        let headings = ["STREAM", "BYTES", "", "END", "CONTINUES", "CONTINUED BY", "LABEL"];
+        let headings = [
+            "STREAM",
+            "BYTES",
+            "",
+            "END",
+            "CONTINUES",
+            "CONTINUED BY",
+            "LABEL",
+        ];
         let mut table = show::table(&headings);
         for stream in streams {
             table.add_row([
@@ -33,7 +41,10 @@ impl Arguments {
                 show::number(stream.length),
                 size(&stream).into(),
                 end(stream.end).into(),
-                stream.continues.map_or_else(String::new, |c| format!("{} at {}", c.stream, c.at)).into(),
+                stream
+                    .continues
+                    .map_or_else(String::new, |c| format!("{} at {}", c.stream, c.at))
+                    .into(),
                 stream.continued_by.unwrap_or_default().into(),
                 stream.label.unwrap_or_default().into(),
             ]);
@@ -45,7 +56,11 @@ impl Arguments {
 fn size(stream: &StreamInfo) -> String {
     match stream.trimmed {
         0 => quantity::shown(stream.length),
-        trimmed => format!("{}, {} trimmed", quantity::shown(stream.length), quantity::shown(trimmed)),
+        trimmed => format!(
+            "{}, {} trimmed",
+            quantity::shown(stream.length),
+            quantity::shown(trimmed)
+        ),
     }
 }
 

@@ -78,10 +78,16 @@ impl Arguments {
         let directory = &self.directory;
         let shown = directory.display();
         let about = std::fs::metadata(directory);
-        if !about.with_context(|| format!("cannot open {shown}"))?.is_dir() {
+        if !about
+            .with_context(|| format!("cannot open {shown}"))?
+            .is_dir()
+        {
             return Err(Failure::new(Kind::NotFound, format!("{shown} is no directory")).into());
         }
-        if Manifest::load(disk, directory).map_err(of_manifest)?.is_none() {
+        if Manifest::load(disk, directory)
+            .map_err(of_manifest)?
+            .is_none()
+        {
             let mut sentence = format!("{shown} is not a node's directory: it has no manifest");
             if let Some(node) = a_node_below(directory) {
                 sentence += &format!("; did you mean {}?", node.display());
@@ -117,7 +123,8 @@ fn bar(global: &Global) -> ProgressBar {
     if global.json || !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let template = "{bar:30} {binary_bytes} of {binary_total_bytes} checked, {binary_bytes_per_sec}";
+    let template =
+        "{bar:30} {binary_bytes} of {binary_total_bytes} checked, {binary_bytes_per_sec}";
     match ProgressStyle::with_template(template) {
         Ok(style) => ProgressBar::new(0).with_style(style),
         Err(_) => ProgressBar::new(0),
@@ -129,7 +136,9 @@ fn render(report: &VerifyReport) -> String {
         "node {} of cluster {}, started {} time(s)",
         report.node, report.cluster, report.incarnation
     )];
-    let headings = ["LOG", "ID", "SEGMENTS", "RECORDS", "ON DISK", "HOLDS", "CHOSEN", "PROMISED"];
+    let headings = [
+        "LOG", "ID", "SEGMENTS", "RECORDS", "ON DISK", "HOLDS", "CHOSEN", "PROMISED",
+    ];
     let mut table = show::table(&headings);
     for log in &report.logs {
         table.add_row([
@@ -168,11 +177,18 @@ fn render(report: &VerifyReport) -> String {
         ));
     }
     for path in &report.unknown {
-        parts.push(format!("{}: not one of ours, not looked at", path.display()));
+        parts.push(format!(
+            "{}: not one of ours, not looked at",
+            path.display()
+        ));
     }
     for problem in &report.problems {
         if problem.missing {
-            parts.push(format!("MISSING {}: {}", problem.file.display(), problem.what));
+            parts.push(format!(
+                "MISSING {}: {}",
+                problem.file.display(),
+                problem.what
+            ));
             continue;
         }
         parts.push(format!(

@@ -30,8 +30,8 @@ struct Left {
 impl Cleanup {
     /// From now on SIGINT, SIGTERM and SIGHUP clean up and end the process.
     pub fn on_signals(&self) -> Result<()> {
-        let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])
-            .context("cannot prepare for Ctrl-C")?;
+        let mut signals =
+            Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot prepare for Ctrl-C")?;
         let cleanup = self.clone();
         std::thread::Builder::new()
             .name("signals".to_owned())

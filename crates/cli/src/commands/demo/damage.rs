@@ -37,6 +37,7 @@ pub fn flip(node_directory: &Path) -> Result<(PathBuf, u64)> {
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset)?;
     file.write_all_at(&[byte[0] ^ 0x10], offset)?;
-    file.sync_all().with_context(|| format!("cannot damage {}", path.display()))?;
+    file.sync_all()
+        .with_context(|| format!("cannot damage {}", path.display()))?;
     Ok((path, offset))
 }

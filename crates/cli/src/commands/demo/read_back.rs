@@ -69,7 +69,11 @@ fn read_one(source: &Source, directory: &Path, done: &AtomicU64) -> Result<Found
     found.error = match outcome {
         Ok(corruptions) => corruptions.first().map(|corruption| {
             let file = corruption.path.display();
-            format!("{file} is damaged at byte {}: {}", corruption.from, corruption.what())
+            format!(
+                "{file} is damaged at byte {}: {}",
+                corruption.from,
+                corruption.what()
+            )
         }),
         Err(error) => Some(error.to_string()),
     };

@@ -145,7 +145,14 @@ impl Report {
     }
 
     pub fn text(&self) -> String {
-        let headings = ["NODE", "ROLE", "ON ITS DISK", "READ BACK", "SHA-256", "IDENTICAL"];
+        let headings = [
+            "NODE",
+            "ROLE",
+            "ON ITS DISK",
+            "READ BACK",
+            "SHA-256",
+            "IDENTICAL",
+        ];
         let mut table = show::table(&headings);
         table.add_row([
             "sent".into(),
@@ -172,7 +179,9 @@ impl Report {
             let _ = writeln!(text, "{name:<13}{value}");
         };
         line("lost", format!("{} bytes", self.lost_bytes));
-        let next = self.next_leader.map_or(String::new(), |id| format!(", node {id}"));
+        let next = self
+            .next_leader
+            .map_or(String::new(), |id| format!(", node {id}"));
         line(
             "failover",
             format!(
@@ -182,7 +191,11 @@ impl Report {
         );
         line(
             "sent again",
-            format!("{} by the client, in {} streams", quantity::shown(self.bytes_resent), self.streams),
+            format!(
+                "{} by the client, in {} streams",
+                quantity::shown(self.bytes_resent),
+                self.streams
+            ),
         );
         line(
             "throughput",
@@ -196,7 +209,9 @@ impl Report {
         {
             line(
                 "latency",
-                format!("{median:.1} ms to the acknowledgement; {high:.1} ms at the 99th of 100, {max:.0} ms at most"),
+                format!(
+                    "{median:.1} ms to the acknowledgement; {high:.1} ms at the 99th of 100, {max:.0} ms at most"
+                ),
             );
         }
         line("in all", format!("{:.1} s", self.seconds));

@@ -65,7 +65,8 @@ impl Teller {
         if total == 0 || u128::from(done) * 10 < u128::from(total) * u128::from(self.tenth.get()) {
             return;
         }
-        self.tenth.set((u128::from(done) * 10 / u128::from(total)) as u64 + 1);
+        self.tenth
+            .set((u128::from(done) * 10 / u128::from(total)) as u64 + 1);
         let (done, total) = (quantity::shown(done), quantity::shown(total));
         self.say(format_args!("{done} of {total} {}", self.verb.get()));
     }

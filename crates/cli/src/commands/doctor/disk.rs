@@ -12,8 +12,8 @@ use rustix::fs::statvfs;
 
 use super::Finding;
 use bench::machine::{Writes, write_blocks};
-use testbed::watch::Watch;
 use terminal::quantity;
+use testbed::watch::Watch;
 
 const MEASURED: Duration = Duration::from_secs(1);
 const BLOCK: usize = 4096;
@@ -26,12 +26,18 @@ const TOO_SLOW_MS: f64 = 200.0;
 pub(super) fn checks(directory: &Path, watch: &Watch) -> Vec<Finding> {
     let mut checks = vec![match Mount::of(directory) {
         Ok(mount) => mount.judge(),
-        Err(error) => Finding::ok("file system", format!("the kernel does not say which: {error:#}")),
+        Err(error) => Finding::ok(
+            "file system",
+            format!("the kernel does not say which: {error:#}"),
+        ),
     }];
     checks.extend(space(directory));
     let path = LinuxDisk::new().write_path(directory);
     checks.push(write_path(&path));
-    for (check, direct) in [("durable writes (O_DIRECT)", true), ("durable writes (fdatasync)", false)] {
+    for (check, direct) in [
+        ("durable writes (O_DIRECT)", true),
+        ("durable writes (fdatasync)", false),
+    ] {
         watch.says(check);
         checks.push(match timed(directory, direct) {
             Ok(Some(writes)) => latency(check, &writes),
@@ -61,10 +67,17 @@ impl Mount {
         let mount = mounts.lines().filter_map(|line| {
             let mut fields = line.split(' ').skip(1);
             let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-            directory.starts_with(path).then_some((path.len(), kind, options))
+            directory
+                .starts_with(path)
+                .then_some((path.len(), kind, options))
         });
-        let (_, kind, options) = mount.max_by_key(|(length, ..)| *length).context("it is on no mount")?;
-        Ok(Mount { kind: kind.to_owned(), options: options.to_owned() })
+        let (_, kind, options) = mount
+            .max_by_key(|(length, ..)| *length)
+            .context("it is on no mount")?;
+        Ok(Mount {
+            kind: kind.to_owned(),
+            options: options.to_owned(),
+        })
     }
 
     fn judge(&self) -> Finding {
@@ -97,7 +110,9 @@ impl Mount {
             "ext4" | "xfs" => Finding::ok(CHECK, kind),
             "nfs" | "nfs4" | "cifs" | "9p" | "fuse" | "ceph" => Finding::better(
                 CHECK,
-                format!("{kind} is not a disk of this machine: one fault may take all nodes that use it"),
+                format!(
+                    "{kind} is not a disk of this machine: one fault may take all nodes that use it"
+                ),
                 "choose a local disk with ext4 or xfs",
             ),
             "btrfs" | "zfs" | "bcachefs" => Finding::better(
@@ -117,7 +132,12 @@ impl Mount {
 fn space(directory: &Path) -> Vec<Finding> {
     let space = match statvfs(directory) {
         Ok(space) => space,
-        Err(error) => return vec![Finding::ok("free space", format!("cannot be asked for: {error}"))],
+        Err(error) => {
+            return vec![Finding::ok(
+                "free space",
+                format!("cannot be asked for: {error}"),
+            )];
+        }
     };
     let free = space.f_bavail.saturating_mul(space.f_frsize);
     // Some file systems make inodes as they go, and say that there are none.
@@ -132,12 +152,17 @@ fn free_space(free: u64) -> Finding {
     match free {
         _ if free < 2 * reserve => Finding::must(
             CHECK,
-            format!("{found}, and appends are refused below {}", quantity::shown(reserve)),
+            format!(
+                "{found}, and appends are refused below {}",
+                quantity::shown(reserve)
+            ),
             "free space, or keep less in reserve with --disk-reserve (32MiB or more is safe)",
         ),
-        _ if free < FREE_GOOD => {
-            Finding::better(CHECK, found, "free space, or bound what logs keep: logberg log retain LOG 10GiB")
-        }
+        _ if free < FREE_GOOD => Finding::better(
+            CHECK,
+            found,
+            "free space, or bound what logs keep: logberg log retain LOG 10GiB",
+        ),
         _ => Finding::ok(CHECK, found),
     }
 }
@@ -170,7 +195,8 @@ fn write_path(path: &str) -> Finding {
 /// In a file without a name: nothing stays, however this ends.
 fn timed(directory: &Path, direct: bool) -> Result<Option<Writes>> {
     let path = directory.join(format!(".doctor-{}", std::process::id()));
-    let file = File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
+    let file =
+        File::create_new(&path).with_context(|| format!("cannot make {}", path.display()))?;
     fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
     write_blocks(&file, BLOCK, direct, MEASURED)
 }
@@ -198,7 +224,12 @@ mod tests {
 
     #[test]
     fn what_does_not_survive_must_be_changed() {
-        for (kind, options) in [("tmpfs", "rw"), ("overlay", "rw"), ("ext4", "rw,nobarrier"), ("xfs", "rw,barrier=0")] {
+        for (kind, options) in [
+            ("tmpfs", "rw"),
+            ("overlay", "rw"),
+            ("ext4", "rw,nobarrier"),
+            ("xfs", "rw,barrier=0"),
+        ] {
             assert_eq!(mount(kind, options).verdict, Must, "{kind} {options}");
         }
         assert_eq!(mount("ext4", "rw,relatime").verdict, Ok);
@@ -217,7 +248,13 @@ mod tests {
 
     #[test]
     fn a_slow_disk_is_told() {
-        let writes = |p50_ms, p99_ms| Writes { path: "direct", bytes: BLOCK, p50_ms, p99_ms, mb_per_s: 1.0 };
+        let writes = |p50_ms, p99_ms| Writes {
+            path: "direct",
+            bytes: BLOCK,
+            p50_ms,
+            p99_ms,
+            mb_per_s: 1.0,
+        };
         assert_eq!(latency("disk", &writes(0.5, 3.0)).verdict, Ok);
         assert_eq!(latency("disk", &writes(0.5, 300.0)).verdict, Better);
         assert_eq!(latency("disk", &writes(300.0, 300.0)).verdict, Must);
@@ -226,6 +263,9 @@ mod tests {
     #[test]
     fn the_page_cache_is_a_way_but_not_the_best() {
         assert_eq!(write_path("O_DIRECT").verdict, Ok);
-        assert_eq!(write_path("buffered: the file system has no O_DIRECT").verdict, Better);
+        assert_eq!(
+            write_path("buffered: the file system has no O_DIRECT").verdict,
+            Better
+        );
     }
 }

@@ -16,10 +16,17 @@ const URING_LEAST: (u32, u32) = (6, 1);
 const MEMORY_GOOD: u64 = 512 << 20;
 
 pub(super) fn checks() -> Vec<Finding> {
-    let kernel = rustix::system::uname().release().to_string_lossy().into_owned();
+    let kernel = rustix::system::uname()
+        .release()
+        .to_string_lossy()
+        .into_owned();
     vec![
         files(getrlimit(Resource::Nofile).maximum),
-        io_uring(&kernel, read("/proc/sys/kernel/io_uring_disabled").as_deref(), seccomp()),
+        io_uring(
+            &kernel,
+            read("/proc/sys/kernel/io_uring_disabled").as_deref(),
+            seccomp(),
+        ),
         clock(
             read("/sys/devices/system/clocksource/clocksource0/current_clocksource").as_deref(),
             read("/sys/devices/system/clocksource/clocksource0/available_clocksource").as_deref(),
@@ -40,7 +47,9 @@ fn read(path: &str) -> Option<String> {
 /// Whether system calls are filtered: containers refuse io_uring by default.
 fn seccomp() -> bool {
     let status = read("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Seccomp:"));
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("Seccomp:"));
     line.is_some_and(|mode| mode.trim() == "2")
 }
 
@@ -50,12 +59,16 @@ fn files(limit: Option<u64>) -> Finding {
     let change = "in the unit: LimitNOFILE=65536; in a shell, as root: ulimit -n 65536";
     match limit {
         None => Finding::ok(CHECK, "no limit"),
-        Some(limit) if limit < FILES_LEAST => {
-            Finding::must(CHECK, format!("at most {limit}: clients would be turned away"), change)
-        }
-        Some(limit) if limit < FILES_GOOD => {
-            Finding::better(CHECK, format!("at most {limit}: half of them for clients"), change)
-        }
+        Some(limit) if limit < FILES_LEAST => Finding::must(
+            CHECK,
+            format!("at most {limit}: clients would be turned away"),
+            change,
+        ),
+        Some(limit) if limit < FILES_GOOD => Finding::better(
+            CHECK,
+            format!("at most {limit}: half of them for clients"),
+            change,
+        ),
         Some(limit) => Finding::ok(CHECK, format!("at most {limit}")),
     }
 }
@@ -64,13 +77,17 @@ fn files(limit: Option<u64>) -> Finding {
 /// before Linux 6.6.
 fn io_uring(kernel: &str, disabled: Option<&str>, filtered: bool) -> Finding {
     const CHECK: &str = "io_uring";
-    let mut numbers = kernel.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
+    let mut numbers = kernel
+        .split(['.', '-'])
+        .map_while(|part| part.parse::<u32>().ok());
     let version = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
     let (least, minor) = URING_LEAST;
     match disabled {
         _ if version < URING_LEAST => Finding::better(
             CHECK,
-            format!("Linux {kernel} has too little of it: --mover auto is direct here, uring does not start"),
+            format!(
+                "Linux {kernel} has too little of it: --mover auto is direct here, uring does not start"
+            ),
             format!("boot Linux {least}.{minor} or later, or leave --mover at direct, the default"),
         ),
         Some("1" | "2") => Finding::better(
@@ -90,7 +107,13 @@ fn io_uring(kernel: &str, disabled: Option<&str>, filtered: bool) -> Finding {
 /// Every round of a node reads the clock: of these without a system call.
 fn clock(current: Option<&str>, available: Option<&str>) -> Finding {
     const CHECK: &str = "clock source";
-    const FAST: [&str; 5] = ["tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page", "stp"];
+    const FAST: [&str; 5] = [
+        "tsc",
+        "kvm-clock",
+        "arch_sys_counter",
+        "hyperv_clocksource_tsc_page",
+        "stp",
+    ];
     let Some(current) = current.filter(|name| !name.is_empty()) else {
         return Finding::ok(CHECK, "the kernel does not say which");
     };
@@ -98,12 +121,17 @@ fn clock(current: Option<&str>, available: Option<&str>) -> Finding {
         return Finding::ok(CHECK, current);
     }
     let found = format!("{current}: each look at the clock is a system call");
-    let faster = available.unwrap_or_default().split(' ').find(|name| FAST.contains(name));
+    let faster = available
+        .unwrap_or_default()
+        .split(' ')
+        .find(|name| FAST.contains(name));
     match faster {
         Some(faster) => Finding::better(
             CHECK,
             found,
-            format!("echo {faster} > /sys/devices/system/clocksource/clocksource0/current_clocksource"),
+            format!(
+                "echo {faster} > /sys/devices/system/clocksource/clocksource0/current_clocksource"
+            ),
         ),
         None => Finding::ok(CHECK, format!("{found}, and the machine has no faster one")),
     }
@@ -115,7 +143,10 @@ fn congestion(current: Option<&str>, available: Option<&str>) -> Finding {
     let Some(current) = current else {
         return Finding::ok(CHECK, "the kernel does not say which");
     };
-    let has_cubic = available.unwrap_or_default().split(' ').any(|name| name == "cubic");
+    let has_cubic = available
+        .unwrap_or_default()
+        .split(' ')
+        .any(|name| name == "cubic");
     match current {
         "bbr" if !has_cubic => Finding::better(
             CHECK,
@@ -145,7 +176,10 @@ fn huge_pages(defrag: Option<&str>) -> Finding {
 fn memory(meminfo: Option<&str>) -> Finding {
     const CHECK: &str = "memory";
     let available = meminfo.unwrap_or_default().lines().find_map(|line| {
-        let kib = line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?;
+        let kib = line
+            .strip_prefix("MemAvailable:")?
+            .trim()
+            .strip_suffix(" kB")?;
         kib.parse::<u64>().ok()
     });
     match available.map(|kib| kib << 10) {
@@ -166,16 +200,27 @@ mod tests {
 
     #[test]
     fn each_limit_has_its_verdict() {
-        let verdicts = [Some(100), Some(1024), Some(65_536), None].map(|limit| files(limit).verdict);
+        let verdicts =
+            [Some(100), Some(1024), Some(65_536), None].map(|limit| files(limit).verdict);
         assert_eq!(verdicts, [Must, Better, Ok, Ok]);
     }
 
     #[test]
     fn io_uring_is_refused_by_age_by_setting_and_by_filters() {
-        let verdicts = ["4.19.0-9", "5.15.0-100", "6.0.19", "6.1.0", "6.10.3", "7.0.0-rc1"];
+        let verdicts = [
+            "4.19.0-9",
+            "5.15.0-100",
+            "6.0.19",
+            "6.1.0",
+            "6.10.3",
+            "7.0.0-rc1",
+        ];
         let verdicts = verdicts.map(|kernel| io_uring(kernel, None, false).verdict);
         assert_eq!(verdicts, [Better, Better, Better, Ok, Ok, Ok]);
-        assert_eq!(io_uring("6.8.0-31-generic", Some("2"), false).verdict, Better);
+        assert_eq!(
+            io_uring("6.8.0-31-generic", Some("2"), false).verdict,
+            Better
+        );
         assert_eq!(io_uring("6.1.0", None, true).verdict, Better);
         assert_eq!(io_uring("6.8.0", Some("0"), false).verdict, Ok);
     }
@@ -185,7 +230,10 @@ mod tests {
         assert_eq!(clock(Some("tsc"), None).verdict, Ok);
         let slow = clock(Some("hpet"), Some("tsc hpet acpi_pm"));
         assert_eq!(slow.verdict, Better);
-        assert!(slow.change.is_some_and(|change| change.contains("echo tsc")));
+        assert!(
+            slow.change
+                .is_some_and(|change| change.contains("echo tsc"))
+        );
         assert_eq!(clock(Some("hpet"), Some("hpet acpi_pm")).verdict, Ok);
         assert_eq!(clock(None, None).verdict, Ok);
     }
@@ -194,8 +242,14 @@ mod tests {
     fn pacing_and_compaction_are_told() {
         assert_eq!(congestion(Some("bbr"), Some("reno bbr")).verdict, Better);
         assert_eq!(congestion(Some("bbr"), Some("reno cubic bbr")).verdict, Ok);
-        assert_eq!(huge_pages(Some("[always] defer madvise never")).verdict, Better);
+        assert_eq!(
+            huge_pages(Some("[always] defer madvise never")).verdict,
+            Better
+        );
         assert_eq!(huge_pages(Some("always defer [madvise] never")).verdict, Ok);
-        assert_eq!(memory(Some("MemTotal: 9 kB\nMemAvailable:   1000 kB\n")).verdict, Better);
+        assert_eq!(
+            memory(Some("MemTotal: 9 kB\nMemAvailable:   1000 kB\n")).verdict,
+            Better
+        );
     }
 }

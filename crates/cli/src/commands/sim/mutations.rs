@@ -236,7 +236,8 @@ mod breaking {
     }
 
     fn median(row: &Row) -> String {
-        row.median().map_or("-".to_owned(), |median| median.to_string())
+        row.median()
+            .map_or("-".to_owned(), |median| median.to_string())
     }
 
     fn table(all: &[Found]) -> String {
@@ -261,7 +262,10 @@ mod breaking {
                 "| rule | what does not hold | seeds | seen by | seeds, asserts off | seen by |",
                 "|---|---|---|---|---|---|",
             ],
-            false => vec!["| rule | what does not hold | seeds | seen by |", "|---|---|---|---|"],
+            false => vec![
+                "| rule | what does not hold | seeds | seen by |",
+                "|---|---|---|---|",
+            ],
         };
         let rows = all.iter().map(|Found { row, off }| {
             let (name, sentence) = (row.mutation.name(), row.mutation.sentence());

@@ -133,7 +133,14 @@ impl Summary {
 
     pub fn text(&self) -> String {
         let mut parts = Vec::new();
-        let mut table = show::table(&["SEEDS", "STEPS", "PER SECOND", "SIMULATED", "ACKED", "VIOLATIONS"]);
+        let mut table = show::table(&[
+            "SEEDS",
+            "STEPS",
+            "PER SECOND",
+            "SIMULATED",
+            "ACKED",
+            "VIOLATIONS",
+        ]);
         table.add_row([
             show::number(self.seeds),
             show::number(self.steps),
@@ -143,7 +150,10 @@ impl Summary {
             show::number(self.violations.len()),
         ]);
         parts.push(show::lines(&table));
-        parts.push(counts("FAULT", self.faults.iter().map(|(name, count)| (*name, *count))));
+        parts.push(counts(
+            "FAULT",
+            self.faults.iter().map(|(name, count)| (*name, *count)),
+        ));
         parts.push(counts("HAPPENED", self.coverage.iter()));
         let never = self.coverage.never();
         if !never.is_empty() {
