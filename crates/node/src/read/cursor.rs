@@ -57,10 +57,10 @@ impl Cursor {
             let length = stream.length.0;
             if self.at >= base + length
                 && stream.end != StreamEnd::Open
-                && let Some(next) = self.next(state, stream)
+                && let Some((next, index)) = self.next(state, stream)
             {
                 self.base += length;
-                self.index += 1;
+                self.index = index;
                 self.stream = Some(next.name);
                 moved = true;
                 continue;
@@ -82,13 +82,18 @@ impl Cursor {
     /// that one has left the table.
     fn find<'s>(&mut self, state: &'s LogState) -> Option<(&'s StreamState, u64)> {
         match self.target {
-            Target::Chain(first) => match self.stream.and_then(|name| state.stream(name)) {
-                Some(stream) => Some((stream, self.base)),
-                None => {
-                    let (stream, begins) = state.chain_from(first)?;
-                    Some((stream, begins.0))
+            Target::Chain(first) => {
+                let gone = state.streams_trimmed.count;
+                let here = self.index.checked_sub(gone);
+                let here = here.and_then(|at| state.streams.get(at as usize));
+                if let Some(stream) = here.filter(|s| self.stream == Some(s.name)) {
+                    return Some((stream, self.base));
                 }
-            },
+                let (stream, begins) = state.chain_from(first)?;
+                let before = state.streams.partition_point(|s| s.opened < stream.opened);
+                self.index = gone + before as u64;
+                Some((stream, begins.0))
+            }
             Target::Everything => {
                 let gone = state.streams_trimmed;
                 if self.index < gone.count {
@@ -101,14 +106,35 @@ impl Cursor {
         }
     }
 
-    fn next<'s>(&self, state: &'s LogState, stream: &StreamState) -> Option<&'s StreamState> {
-        match self.target {
-            Target::Chain(_) => state.stream(stream.continued_by?),
-            Target::Everything => {
-                let next = self.index + 1 - state.streams_trimmed.count;
-                state.streams.get(next as usize)
+    /// What follows the stream that the cursor is in, and its index: it was opened later, so that a walk
+    /// through a chain looks at no stream twice.
+    fn next<'s>(
+        &self,
+        state: &'s LogState,
+        stream: &StreamState,
+    ) -> Option<(&'s StreamState, u64)> {
+        let after = self.index + 1;
+        let later = after - state.streams_trimmed.count;
+        let later = state.streams.get(later as usize..)?;
+        let skipped = match self.target {
+            Target::Chain(_) => {
+                let next = stream.continued_by?;
+                later.iter().position(|stream| stream.name == next)?
             }
+            Target::Everything => 0,
+        };
+        Some((later.get(skipped)?, after + skipped as u64))
+    }
+
+    /// The last stream of a chain so far, and where it begins.
+    fn last_of_chain<'s>(&self, state: &'s LogState) -> Option<(&'s StreamState, u64)> {
+        let mut cursor = Cursor::new(self.target, 0);
+        let (mut stream, mut base) = cursor.find(state)?;
+        while let Some((next, index)) = cursor.next(state, stream) {
+            base += stream.length.0;
+            (stream, cursor.index) = (next, index);
         }
+        Some((stream, base))
     }
 
     /// The first position with bytes from the stream on, at which the cursor is.
@@ -117,10 +143,10 @@ impl Cursor {
         let mut stream = stream;
         while stream.trimmed == stream.length
             && stream.end != StreamEnd::Open
-            && let Some(next) = cursor.next(state, stream)
+            && let Some((next, index)) = cursor.next(state, stream)
         {
             cursor.base += stream.length.0;
-            cursor.index += 1;
+            cursor.index = index;
             stream = next;
         }
         cursor.base + stream.trimmed.0
@@ -128,14 +154,12 @@ impl Cursor {
 
     /// Whether somebody may still be writing at its end.
     pub(super) fn is_open(&self, state: &LogState) -> bool {
-        let Target::Chain(first) = self.target else {
-            return state.current.is_some();
-        };
-        let mut stream = state.chain_from(first).map(|(stream, _)| stream);
-        while let Some(next) = stream.and_then(|s| s.continued_by) {
-            stream = state.stream(next);
+        match self.target {
+            Target::Everything => state.current.is_some(),
+            Target::Chain(_) => self
+                .last_of_chain(state)
+                .is_some_and(|(stream, _)| stream.end == StreamEnd::Open),
         }
-        stream.is_some_and(|s| s.end == StreamEnd::Open)
     }
 
     /// Chosen bytes from the chain's beginning to its end so far, trimmed ones included.
@@ -145,14 +169,9 @@ impl Cursor {
                 let left: u64 = state.streams.iter().map(|s| s.length.0).sum();
                 Some(state.streams_trimmed.bytes + left)
             }
-            Target::Chain(first) => {
-                let (mut stream, begins) = state.chain_from(first)?;
-                let mut length = begins.0 + stream.length.0;
-                while let Some(next) = stream.continued_by {
-                    stream = state.stream(next)?;
-                    length += stream.length.0;
-                }
-                Some(length)
+            Target::Chain(_) => {
+                let (stream, begins) = self.last_of_chain(state)?;
+                Some(begins + stream.length.0)
             }
         }
     }
@@ -261,6 +280,28 @@ mod tests {
                 .spot(&state)
                 .is_none()
         );
+    }
+
+    #[test]
+    fn a_cursor_in_a_chain_goes_on_where_it_was_however_much_leaves_the_table_meanwhile() {
+        let mut state = state();
+        let mut cursor = Cursor::new(Target::Chain(name(1)), 15);
+        assert_eq!(at(&mut cursor, &state), (2, 5, None));
+        // All of 1 leaves the table.
+        trim(&mut state, 2, 2);
+        assert_eq!(at(&mut cursor, &state), (2, 5, None));
+        cursor.at = 20;
+        assert_eq!(
+            at(&mut cursor, &state),
+            (4, 0, None),
+            "behind the unrelated 3"
+        );
+        assert_eq!(cursor.length(&state), Some(30));
+        // All of 2 and 3.
+        trim(&mut state, 4, 3);
+        assert_eq!(at(&mut cursor, &state), (4, 0, Some(23)));
+        assert_eq!(cursor.length(&state), Some(30));
+        assert!(cursor.is_open(&state));
     }
 
     #[test]
