@@ -7,15 +7,14 @@ use paxos::Time;
 use crate::LogId;
 use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
-use crate::env::Purpose;
+use crate::env::{Env, Purpose};
 use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
-use crate::membership::change::Ask;
-use crate::node::{ChangeMembers, JoinCluster, Node, Request as Pending, Retain, Wants};
+use crate::log::Log;
+use crate::node::{Node, Request as Pending, Wants};
 use crate::op::{BLOCK, ConnId, Received};
-use crate::retention::{BadRetention, Retention};
-use crate::version::Speaks;
 
 mod logs;
+mod nodes;
 mod peer;
 
 pub(crate) struct Greeting {
@@ -31,7 +30,14 @@ impl Node {
         let is_full = self.env.conns.len() >= self.env.limits.connections_max;
         self.env.conns.insert(conn, Purpose::Greeting);
         if is_full {
-            return self.env.refuse(conn, too_many_connections());
+            // Who has said nothing for longest makes room: a peer speaks at once.
+            let silent = self.greetings.iter().min_by_key(|(_, g)| g.since);
+            let refused = silent.map_or(conn, |(silent, _)| *silent);
+            self.greetings.remove(&refused);
+            self.env.refuse(refused, too_many_connections());
+            if refused == conn {
+                return;
+            }
         }
         self.greetings.insert(
             conn,
@@ -251,68 +257,34 @@ impl Node {
         }
         match request.verb.as_str() {
             "append" => {
-                let id = self.log_named(request)?;
-                if id == DIRECTORY {
+                if self.log_named(request)? == DIRECTORY {
                     return Err(Refusal::new(
                         "bad-request",
                         "log 0 is the cluster's directory and takes no appends",
                     ));
                 }
-                self.env.conns.insert(conn, Purpose::Writer(id));
-                self.dirty.insert(id);
-                if let Some(log) = self.logs.get_mut(&id) {
-                    log.on_append_request(&mut self.env, conn, request, rest, ended);
-                }
+                let (log, env) = self.turn_to_log(conn, request, Purpose::Writer)?;
+                log.on_append_request(env, conn, request, rest, ended);
             }
-            "close" => {
-                request.allow(1, &["stream", "at"])?;
-                let id = self.log_named(request)?;
-                let stream =
-                    crate::line::parse_stream(request.require("stream")?).ok_or_else(|| {
-                        Refusal::new(
-                            "bad-request",
-                            "a stream's name is owner.incarnation.counter",
-                        )
-                    })?;
-                let at = request
-                    .parsed::<u64>("at")?
-                    .ok_or(LineError::Missing("at"))?;
-                self.env.conns.insert(conn, Purpose::Request(id));
-                self.dirty.insert(id);
-                if let Some(log) = self.logs.get_mut(&id) {
-                    log.on_close_request(&mut self.env, conn, stream, at);
-                }
-            }
+            "close" => self.on_close(conn, request)?,
             "read" => {
-                let id = self.log_named(request)?;
-                self.env.conns.insert(conn, Purpose::Reader(id));
-                self.dirty.insert(id);
+                let (log, env) = self.turn_to_log(conn, request, Purpose::Reader)?;
                 if !ended {
                     // To hear of a reset while there is nothing to send.
-                    self.env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+                    env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
                 }
-                if let Some(log) = self.logs.get_mut(&id) {
-                    log.on_read_request(&mut self.env, conn, request);
-                    if ended {
-                        log.on_reader_silent(&mut self.env, conn);
-                    }
+                log.on_read_request(env, conn, request);
+                if ended {
+                    log.on_reader_silent(env, conn);
                 }
             }
             "trim" => {
-                let id = self.log_named(request)?;
-                self.env.conns.insert(conn, Purpose::Request(id));
-                self.dirty.insert(id);
-                if let Some(log) = self.logs.get_mut(&id) {
-                    log.on_trim_request(&mut self.env, conn, request);
-                }
+                let (log, env) = self.turn_to_log(conn, request, Purpose::Request)?;
+                log.on_trim_request(env, conn, request);
             }
             "lead" => {
-                let id = self.log_named(request)?;
-                self.env.conns.insert(conn, Purpose::Request(id));
-                self.dirty.insert(id);
-                if let Some(log) = self.logs.get_mut(&id) {
-                    log.on_lead_request(&mut self.env, conn, request);
-                }
+                let (log, env) = self.turn_to_log(conn, request, Purpose::Request)?;
+                log.on_lead_request(env, conn, request);
             }
             "scrub" => {
                 let id = self.log_named(request)?;
@@ -330,13 +302,9 @@ impl Node {
             }
             "streams" => {
                 request.allow(1, &["stale"])?;
-                let id = self.log_named(request)?;
                 let stale = request.flag("stale")?;
-                self.env.conns.insert(conn, Purpose::Reader(id));
-                self.dirty.insert(id);
-                if let Some(log) = self.logs.get_mut(&id) {
-                    log.on_streams_request(&mut self.env, conn, stale);
-                }
+                let (log, env) = self.turn_to_log(conn, request, Purpose::Reader)?;
+                log.on_streams_request(env, conn, stale);
             }
             "logs" => {
                 request.allow(0, &[])?;
@@ -346,78 +314,35 @@ impl Node {
             "create-log" => self.on_create_log(conn, request)?,
             "delete-log" => self.on_delete_log(conn, request)?,
             "show-log" => self.on_show_log(conn, request)?,
-            "retain" => {
-                request.allow(1, &["retention"])?;
-                let text = request.require("retention")?;
-                let retention: Retention = text
-                    .parse()
-                    .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))?;
-                let id = self.log_named(request)?;
-                if id == DIRECTORY {
-                    return Err(Refusal::new(
-                        "bad-request",
-                        "log 0 is the cluster's directory and keeps everything",
-                    ));
-                }
-                let log = request.words.first().cloned().unwrap_or_default();
-                self.await_directory(
-                    conn,
-                    Wants::Retain(Retain {
-                        log,
-                        retention,
-                        proposed: false,
-                    }),
-                )?;
-            }
-            "members" => {
-                request.allow(0, &["local"])?;
-                if !request.flag("local")? {
-                    self.directing()?;
-                }
-                let line = self.members_line();
-                self.env.part(conn, line.as_bytes());
-            }
-            "change-members" => {
-                let ask = Ask::parse(request)?;
-                let proposed = None;
-                self.await_directory(conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))?;
-            }
-            "join" => {
-                // A newer node may say more.
-                let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
-                let needed = self.directory.versions.prepared;
-                self.check_speaks("the node that joins", speaks, needed)?;
-                let address = request.require("address")?.to_string();
-                let disk = request.require("disk")?;
-                if crate::line::parse_hex16(disk).is_none() || !address.contains(':') {
-                    return Err(Refusal::new(
-                        "bad-request",
-                        "join needs address=HOST:PORT and disk=32 hex digits",
-                    ));
-                }
-                let disk = disk.to_string();
-                self.await_directory(
-                    conn,
-                    Wants::Join(JoinCluster {
-                        address,
-                        disk,
-                        newest: speaks.newest(),
-                        slot: None,
-                        proposed: false,
-                    }),
-                )?;
-            }
+            "retain" => self.on_retain(conn, request)?,
+            "members" => self.on_members(conn, request)?,
+            "change-members" => self.on_change_members(conn, request)?,
+            "join" => self.on_join(conn, request)?,
             "peer" => self.on_peer_greeting(conn, request, rest)?,
             other => {
                 return Err(Refusal::new(
                     "bad-request",
                     format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, scrub, status, logs, create-log, delete-log, show-log, retain, members, change-members, join"
+                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, scrub, status, metrics, logs, create-log, delete-log, show-log, retain, members, change-members, join"
                     ),
                 ));
             }
         }
         Ok(())
+    }
+
+    /// The log that is named. The connection is its business from now on.
+    fn turn_to_log(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        purpose: fn(LogId) -> Purpose,
+    ) -> Result<(&mut Log, &mut Env), Refusal> {
+        let id = self.log_named(request)?;
+        self.env.conns.insert(conn, purpose(id));
+        self.dirty.insert(id);
+        let log = self.logs.get_mut(&id).expect("it was found by its name");
+        Ok((log, &mut self.env))
     }
 
     fn log_named(&self, request: &Request) -> Result<LogId, Refusal> {

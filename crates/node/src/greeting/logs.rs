@@ -2,8 +2,9 @@
 
 use crate::LogId;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
-use crate::line::{LineError, Refusal, Request};
-use crate::node::{CreateLog, DeleteLog, Node, ShowLog, Wants, unknown_log};
+use crate::env::Purpose;
+use crate::line::{LineError, Refusal, Request, parse_stream};
+use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_log};
 use crate::op::ConnId;
 use crate::retention::{BadRetention, Retention};
 use paxos::{Input, NodeId, ReadId};
@@ -14,9 +15,7 @@ impl Node {
         request.allow(1, &["members", "auxiliary", "retention"])?;
         let name = log_name(request)?;
         let retention = request.get("retention").unwrap_or("forever");
-        let retention: Retention = retention
-            .parse()
-            .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))?;
+        let retention = parse_retention(retention)?;
         let hosts = node_ids(request, "members")?;
         let auxiliary = node_ids(request, "auxiliary")?;
         check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
@@ -61,6 +60,40 @@ impl Node {
         let name = log_name(request)?;
         let barrier = self.directory_barrier();
         self.await_directory(conn, Wants::ShowLog(ShowLog { name, barrier }))
+    }
+
+    /// `retain NAME retention=…`
+    pub(super) fn on_retain(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        request.allow(1, &["retention"])?;
+        let retention = parse_retention(request.require("retention")?)?;
+        if self.log_named(request)? == DIRECTORY {
+            return Err(Refusal::new(
+                "bad-request",
+                "log 0 is the cluster's directory and keeps everything",
+            ));
+        }
+        let retain = Retain {
+            log: log_name(request)?,
+            retention,
+            proposed: false,
+        };
+        self.await_directory(conn, Wants::Retain(retain))
+    }
+
+    /// `close NAME stream=… at=…`
+    pub(super) fn on_close(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        request.allow(1, &["stream", "at"])?;
+        let stream = parse_stream(request.require("stream")?).ok_or_else(|| {
+            Refusal::new(
+                "bad-request",
+                "a stream's name is owner.incarnation.counter",
+            )
+        })?;
+        let at = request.parsed::<u64>("at")?;
+        let at = at.ok_or(LineError::Missing("at"))?;
+        let (log, env) = self.turn_to_log(conn, request, Purpose::Request)?;
+        log.on_close_request(env, conn, stream, at);
+        Ok(())
     }
 
     /// Passed, this node's engine knows all that is chosen of the directory by now.
@@ -124,6 +157,11 @@ impl Node {
 fn log_name(request: &Request) -> Result<String, Refusal> {
     let name = request.words.first();
     Ok(name.ok_or(LineError::Missing("the log's name"))?.clone())
+}
+
+fn parse_retention(text: &str) -> Result<Retention, Refusal> {
+    text.parse()
+        .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))
 }
 
 fn node_ids(request: &Request, key: &str) -> Result<Vec<u32>, Refusal> {

@@ -32,6 +32,13 @@ pub struct Caller {
 impl Caller {
     /// Calls a node and says a request line.
     pub fn call(world: &mut World, name: &str, address: &str, request: &str) -> Caller {
+        let caller = Caller::dial(world, name, address);
+        caller.send(world, format!("logberg/1 {request}\n").as_bytes());
+        caller
+    }
+
+    /// Connects, and says nothing.
+    pub fn dial(world: &mut World, name: &str, address: &str) -> Caller {
         let line = Rc::<RefCell<Line>>::default();
         let host = world.add_host(name);
         let shared = line.clone();
@@ -52,7 +59,6 @@ impl Caller {
             },
         );
         caller.receive();
-        caller.send(world, format!("logberg/1 {request}\n").as_bytes());
         caller
     }
 

@@ -215,6 +215,28 @@ fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_gi
     assert!(!answered.text().starts_with("error"), "{}", answered.text());
 }
 
+/// What is kept for peers and `status` is kept from them too.
+#[test]
+fn a_crowd_that_says_nothing_shuts_nobody_out() {
+    const CONNECTIONS: usize = 16;
+    let limits = node::config::Limits {
+        connections_max: CONNECTIONS,
+        ..sim::workload::small_limits()
+    };
+    let mut stage = Stage::with_limits(1, 1, limits);
+    let crowd: Vec<_> = (0..2 * CONNECTIONS).map(|_| stage.dial(0)).collect();
+    stage.wait("the crowd to be too large", |_| {
+        let said = crowd.iter().map(|caller| caller.text());
+        let refused = said.filter(|text| text.starts_with("error overloaded"));
+        refused.count() >= CONNECTIONS
+    });
+    for _ in 0..3 {
+        let asks = stage.call(0, "status");
+        stage.wait("an answer", |_| asks.is_over());
+        assert!(asks.text().starts_with("ok "), "{}", asks.text());
+    }
+}
+
 /// mexos' Lots, harder: random partitions, restarts and losses for twenty seconds.
 #[test]
 fn all_agree_after_twenty_seconds_of_partitions_restarts_and_losses() {

@@ -263,9 +263,19 @@ impl Stage {
     }
 
     pub fn call(&mut self, index: usize, request: &str) -> Caller {
-        self.callers += 1;
-        let name = format!("caller{}", self.callers);
+        let name = self.next_caller();
         Caller::call(&mut self.world, &name, &self.addresses[index], request)
+    }
+
+    /// Who connects, and says nothing.
+    pub fn dial(&mut self, index: usize) -> Caller {
+        let name = self.next_caller();
+        Caller::dial(&mut self.world, &name, &self.addresses[index])
+    }
+
+    fn next_caller(&mut self) -> String {
+        self.callers += 1;
+        format!("caller{}", self.callers)
     }
 
     /// A stream that is open.

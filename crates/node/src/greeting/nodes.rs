@@ -1,0 +1,54 @@
+//! Requests about the cluster's nodes: who is a member, and who becomes one.
+
+use crate::line::{Refusal, Request, parse_hex16};
+use crate::membership::change::Ask;
+use crate::node::{ChangeMembers, JoinCluster, Node, Wants};
+use crate::op::ConnId;
+use crate::version::Speaks;
+
+impl Node {
+    /// `members [local]`
+    pub(super) fn on_members(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        request.allow(0, &["local"])?;
+        if !request.flag("local")? {
+            self.directing()?;
+        }
+        let line = self.members_line();
+        self.env.part(conn, line.as_bytes());
+        Ok(())
+    }
+
+    /// `change-members …`
+    pub(super) fn on_change_members(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+    ) -> Result<(), Refusal> {
+        let ask = Ask::parse(request)?;
+        let proposed = None;
+        self.await_directory(conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))
+    }
+
+    /// `join address=HOST:PORT disk=… [speaks=…]`, and what a newer node may say more.
+    pub(super) fn on_join(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
+        let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
+        let needed = self.directory.versions.prepared;
+        self.check_speaks("the node that joins", speaks, needed)?;
+        let address = request.require("address")?.to_string();
+        let disk = request.require("disk")?;
+        if parse_hex16(disk).is_none() || !address.contains(':') {
+            return Err(Refusal::new(
+                "bad-request",
+                "join needs address=HOST:PORT and disk=32 hex digits",
+            ));
+        }
+        let join = JoinCluster {
+            address,
+            disk: disk.to_string(),
+            newest: speaks.newest(),
+            slot: None,
+            proposed: false,
+        };
+        self.await_directory(conn, Wants::Join(join))
+    }
+}
