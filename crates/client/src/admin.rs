@@ -99,7 +99,7 @@ pub struct LogStatus {
     /// To followers, with proposals, since the node started.
     #[serde(default)]
     pub proposal_bytes_sent: u64,
-    /// What the log's records take on this node's disk.
+    /// What the log's files take on this node's disk: records, and trimmed files kept for the next ones.
     #[serde(default)]
     pub disk_bytes: u64,
     /// The first slot not known to be chosen.
@@ -281,15 +281,21 @@ impl Cluster {
             };
             let silence = self.timeouts.silence;
             let answer = match connection.ask(request, silence) {
-                Ok(()) => {
+                Ok(()) => loop {
+                    let before = connection.received();
                     let deadline = Instant::now() + silence;
-                    match &mut lookout {
+                    let answer = match &mut lookout {
                         None => connection.answer(deadline),
                         Some(lookout) => {
                             lookout.answer(&server, &mut connection, OWED, Some(deadline))
                         }
+                    };
+                    match answer {
+                        // Slow is not silent.
+                        Err(NoLine::Silent) if connection.received() > before => {}
+                        answer => break answer,
                     }
-                }
+                },
                 Err(error) => Err(NoLine::Lost(error)),
             };
             let answer = match answer {

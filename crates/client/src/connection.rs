@@ -131,6 +131,11 @@ impl Connection {
         Ok(count)
     }
 
+    /// Bytes that came and were not taken.
+    pub fn received(&self) -> usize {
+        self.received - self.taken
+    }
+
     /// The last [`Connection::receive`] took as much as there was room for: more may be there.
     pub fn is_full(&self) -> bool {
         self.received == self.buffer.len()

