@@ -6,7 +6,12 @@
 //! ```
 //!
 //! What was chosen by a moment is at least as old as that moment, so whatever a mark says errs on the
-//! side of keeping, and so does losing one.
+//! side of keeping, and so does losing one. Clocks may be wrong for a while all the same:
+//!
+//! - One that was behind leaves a mark that says too much: a slot is called older than it is. Slots are
+//!   chosen in order, so it is not believed where a later mark has a lower slot.
+//! - One that was ahead leaves a mark that lies in the future, which says nothing yet. Once its second has
+//!   come, it may make earlier ones unbelievable, which again errs on the side of keeping.
 
 use std::collections::BTreeMap;
 
@@ -59,16 +64,27 @@ impl Ages {
         }
     }
 
-    /// When the last mark was made.
-    pub fn last(&self) -> Option<u64> {
-        self.marks.last_key_value().map(|(second, _)| *second)
+    /// When the last mark was made, those aside that lie in the future.
+    pub fn last(&self, now: u64) -> Option<u64> {
+        self.marks
+            .range(..=now)
+            .next_back()
+            .map(|(second, _)| *second)
     }
 
-    /// All slots below were chosen by that second.
-    pub fn chosen_by(&self, second: u64) -> Slot {
-        // A clock that was set back leaves marks of any order.
-        let marks = self.marks.range(..=second).map(|(_, slot)| *slot);
-        marks.max().unwrap_or_default()
+    /// All slots below were chosen by that second, as far as is known now.
+    pub fn chosen_by(&self, second: u64, now: u64) -> Slot {
+        let mut lowest_later = None;
+        let newest_first = self.marks.range(..=now).rev();
+        let mut believed = newest_first.filter(|(_, slot)| {
+            let believed = lowest_later.is_none_or(|later| **slot <= later);
+            if believed {
+                lowest_later = Some(**slot);
+            }
+            believed
+        });
+        let found = believed.find(|(at, _)| **at <= second);
+        found.map(|(_, slot)| *slot).unwrap_or_default()
     }
 
     /// What is trimmed has no age.
@@ -104,6 +120,40 @@ mod tests {
         assert_eq!(Calendar::new(Some(u64::MAX), Time(0)).second(Time(0)), None);
     }
 
+    #[test]
+    fn a_clock_that_was_behind_once_makes_nothing_older() {
+        let mut ages = Ages::default();
+        for (second, slot) in [(5_000, 10), (6_000, 20), (7, 30), (7_000, 40)] {
+            ages.note(second, Slot(slot));
+        }
+        assert_eq!(
+            ages.chosen_by(4_000, 8_000),
+            Slot(0),
+            "30 is no older than 20"
+        );
+        assert_eq!(ages.chosen_by(5_500, 8_000), Slot(10));
+        assert_eq!(ages.chosen_by(6_500, 8_000), Slot(20));
+        assert_eq!(ages.chosen_by(7_000, 8_000), Slot(40));
+    }
+
+    #[test]
+    fn a_clock_that_was_ahead_once_does_not_keep_everything() {
+        let mut ages = Ages::default();
+        for (second, slot) in [(5_000, 10), (90_000, 20), (6_000, 30), (7_000, 40)] {
+            ages.note(second, Slot(slot));
+        }
+        assert_eq!(ages.last(8_000), Some(7_000), "the next is due soon");
+        assert_eq!(ages.chosen_by(6_500, 8_000), Slot(30));
+        assert_eq!(
+            ages.chosen_by(89_000, 95_000),
+            Slot(10),
+            "it may have been right"
+        );
+        assert_eq!(ages.chosen_by(90_000, 95_000), Slot(20));
+        ages.forget_below(Slot(20));
+        assert_eq!(ages.chosen_by(90_000, 95_000), Slot(40));
+    }
+
     proptest! {
         /// However marks are lost: nothing is said to be older than it is.
         #[test]
@@ -123,11 +173,11 @@ mod tests {
             }
             let known = truth.iter().take_while(|(second, _)| *second <= asked);
             let chosen = known.last().map_or(Slot(0), |(_, slot)| *slot);
-            prop_assert!(ages.chosen_by(asked) <= chosen);
             let (last, slot) = truth[truth.len() - 1];
-            prop_assert_eq!(ages.chosen_by(last), slot);
+            prop_assert!(ages.chosen_by(asked, last) <= chosen);
+            prop_assert_eq!(ages.chosen_by(last, last), slot);
             ages.forget_below(slot);
-            prop_assert_eq!(ages.chosen_by(u64::MAX), Slot(0));
+            prop_assert_eq!(ages.chosen_by(u64::MAX, u64::MAX), Slot(0));
         }
     }
 }

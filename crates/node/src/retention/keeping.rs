@@ -49,8 +49,8 @@ fn point(state: &LogState, ages: &Ages, retention: Retention, second: Option<u64
         exceeds.then(|| size_point(state, max)).flatten()
     });
     let by_age = retention.max_age_s.and_then(|max| {
-        let oldest = second?.checked_sub(max)?;
-        Some(ages.chosen_by(oldest))
+        let now = second?;
+        Some(ages.chosen_by(now.checked_sub(max)?, now))
     });
     let point = by_size.max(by_age)?;
     // A trim takes a slot of its own, so that there is always something to forget but no bytes.
@@ -76,7 +76,7 @@ impl Log {
         let state = self.engine.state();
         if let (Some(second), Some(max_age)) = (second, retention.max_age_s) {
             let due = |last: u64| second >= last.saturating_add((max_age / AGE_PARTS).max(1));
-            if self.keeping.ages.last().is_none_or(due) {
+            if self.keeping.ages.last(second).is_none_or(due) {
                 self.keeping.ages.note(second, state.next);
             }
         }
