@@ -66,7 +66,7 @@ pub(crate) fn replace(
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    std::fs::rename(from, to)?;
+    known_gone(std::fs::rename(from, to), from)?;
     sync_directory(parent_of(to))?;
     if parent_of(from) != parent_of(to) {
         sync_directory(parent_of(from))?;
@@ -75,8 +75,19 @@ pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
 }
 
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    std::fs::remove_file(path)?;
+    known_gone(std::fs::remove_file(path), path)?;
     sync_directory(parent_of(path))
+}
+
+/// That a name is not there may be our own doing, of which the directory's sync failed: who hears that
+/// it is gone goes on, so it has to be gone for good.
+fn known_gone(result: io::Result<()>, path: &Path) -> io::Result<()> {
+    if let Err(error) = &result
+        && error.kind() == io::ErrorKind::NotFound
+    {
+        sync_directory(parent_of(path))?;
+    }
+    result
 }
 
 /// The large files of a directory that is to be removed.

@@ -318,7 +318,11 @@ impl Files {
         }
         // Not here: closing the last descriptor of a removed file frees its blocks.
         self.chores.put(move || {
-            if let Some(State::Open(Opened::Paged(file))) = entry.as_ref().map(|e| &e.state) {
+            let state = entry.as_ref().map(|entry| &entry.state);
+            if let Some(State::Open(Opened::Paged(file))) = state
+                // Memory that is mapped to what is cut off cannot be touched any more.
+                && Arc::strong_count(file) == 1
+            {
                 file.finish();
             }
             drop(entry);

@@ -21,6 +21,7 @@ use crate::disk_file::DiskFile;
 use crate::landing::PagedFile;
 use crate::removal::{Leftover, Pace};
 
+mod free_memory;
 mod pmem;
 mod pmem_file;
 mod ram;

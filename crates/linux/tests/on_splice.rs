@@ -234,6 +234,30 @@ fn a_place_that_is_given_up_keeps_its_bytes_and_belongs_to_another_record() {
 }
 
 #[test]
+fn a_file_that_is_closed_is_not_cut_below_a_place_that_is_still_received_into() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("segment");
+    let mut l = Landing::new(&path);
+    let payload = pattern(3, 100_000);
+    let (first, rest) = payload.split_at(40_000);
+    let (buffer, reservation) = l.reserve(0, 64 * BLOCK);
+    let near = l.near;
+    l.h.send(near, first);
+    l.start_receive(buffer, HEADER..HEADER + payload.len());
+    l.h.sent(near).unwrap();
+    l.h.idle(50);
+    // Its place is another's, with which the segment ends.
+    reservation.give_up();
+    l.h.write(1, 0, &pattern(9, BLOCK)).unwrap();
+    l.h.close_file(1).unwrap();
+    l.h.send(near, rest);
+    let (mut buffer, result) = l.received();
+    assert_eq!(result.unwrap().count, payload.len());
+    buffer[..HEADER].fill(0);
+    assert!(buffer[HEADER..HEADER + payload.len()] == payload);
+}
+
+#[test]
 fn a_buffer_written_elsewhere_is_written_whole() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("segment");

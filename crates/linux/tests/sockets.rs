@@ -277,11 +277,8 @@ fn an_address_bound_before_is_the_one_listened_at() {
 #[test]
 fn nobody_there_is_connection_refused_and_answers_what_waited() {
     let mut h = Harness::new();
-    let address = {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        listener.local_addr().unwrap().to_string()
-    };
-    let conn = h.start_connect(&address);
+    // No test listens at this address of the machine, whichever ports are given to them.
+    let conn = h.start_connect("127.255.0.1:1");
     h.send(conn, b"early");
     h.start_receive(conn, 10, false);
     let error = h.connected(conn).unwrap_err();
@@ -407,8 +404,8 @@ fn a_closed_connection_does_not_wait_for_its_peer_for_long() {
     assert_eq!(peer.read(&mut [0; 1]).unwrap(), 0);
     let started = Instant::now();
     while peer.write_all(b"anybody?").is_ok() {
-        assert!(started.elapsed() < Duration::from_secs(2));
-        std::thread::sleep(Duration::from_millis(5));
+        assert!(started.elapsed() < Duration::from_secs(30));
+        h.round(5);
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use node::op::{Disk, OpenMode};
 use rustix::io::Errno;
 
-use super::ram_disk::free_memory;
+use super::free_memory::free_memory;
 use super::ram_file::RamFile;
 use super::{Medium, Names, Opened, RamDisk, ReadOnly};
 use crate::directory::parent_of;

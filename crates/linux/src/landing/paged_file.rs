@@ -92,8 +92,8 @@ impl PagedFile {
         Ok(())
     }
 
-    /// No more is written: the file ends where its records do. If that fails, or is lost with the
-    /// power, zeros follow, as after a kill.
+    /// No more is written: the file ends where its records do. If that fails, is lost with the
+    /// power, or is not done because a region of it is still received into, zeros follow, as after a kill.
     pub fn finish(&self) {
         let end = self.end.load(Ordering::Relaxed);
         if self.device.is_none() && end < self.length.load(Ordering::Relaxed) {

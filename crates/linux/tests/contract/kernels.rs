@@ -120,9 +120,9 @@ fn named(addresses: Vec<(String, String)>) -> impl Fn(&str) -> String + 'static 
     }
 }
 
+/// Of this machine, and nobody's: no test listens there, whichever ports are given to them.
 fn unused_address() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("its address").to_string()
+    "127.255.0.1:1".to_string()
 }
 
 fn look_if_asked(script: &Script, outcomes: &mut [String], disk: &mut dyn Disk, root: &Path) {

@@ -24,7 +24,8 @@ use node::op::{Completion, ConnId, FileId, Machine, Op, Time, Token};
 use crate::outcome::{byte_at, kind, letters};
 use crate::script::{Line, Script};
 
-/// So long without any completion, and what is outstanding counts as pending.
+/// So long without any completion, and what is outstanding counts as pending: it waits for the other
+/// end of its connection. What a disk does comes to an end, however slow it is.
 const QUIET_MICROS: u64 = 150_000;
 /// An op that is waited for and does not complete is pending after this.
 const PATIENCE_MICROS: u64 = 10_000_000;
@@ -125,6 +126,15 @@ impl Performer {
         self.at == self.script.lines.len() && self.waiting == Waiting::No
     }
 
+    /// From when on what is outstanding counts as pending.
+    fn quiet_at(&self) -> Time {
+        let patience = match self.tokens.is_empty() {
+            true => QUIET_MICROS,
+            false => PATIENCE_MICROS,
+        };
+        Time(self.heard.0 + patience)
+    }
+
     /// Gives as many lines as need no waiting.
     fn go_on(&mut self) {
         loop {
@@ -137,7 +147,7 @@ impl Performer {
                 }
                 Waiting::ForQuiet => {
                     let pending = self.outcomes.iter().any(|o| o == PENDING);
-                    if pending && self.now.0 < self.heard.0 + QUIET_MICROS {
+                    if pending && self.now < self.quiet_at() {
                         return;
                     }
                 }
@@ -455,7 +465,7 @@ impl Machine for Performer {
         match self.waiting {
             Waiting::No => Some(self.now),
             Waiting::For { until, .. } | Waiting::Until(until) => Some(until),
-            Waiting::ForQuiet => Some(Time(self.heard.0 + QUIET_MICROS)),
+            Waiting::ForQuiet => Some(self.quiet_at()),
         }
     }
 
