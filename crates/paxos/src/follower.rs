@@ -161,7 +161,15 @@ impl Engine {
             return;
         }
         let record = if known {
-            self.announced_record(term, slots)
+            match self.announced_record(term, slots) {
+                // Said, and waits for its record: while a disk hangs, that is not to grow.
+                Some(record) if !self.acceptor.is_durable(record) => {
+                    self.learn();
+                    return;
+                }
+                Some(record) => record,
+                None => self.acceptor.last_record(),
+            }
         } else {
             let record = self.accept(term, slots, value, digest);
             self.remember(Announced {
@@ -255,22 +263,23 @@ impl Engine {
         recent.push_back(announced);
     }
 
-    /// The record that holds an acceptance made before.
-    fn announced_record(&self, term: Term, slots: SlotRange) -> RecordNumber {
-        let last = self.acceptor.last_record();
+    /// The record that holds an acceptance announced before.
+    fn announced_record(&self, term: Term, slots: SlotRange) -> Option<RecordNumber> {
         let mut recent = self.recent.announced.iter();
         recent
             .find(|announced| announced.slots == slots && announced.term == term)
-            .map_or(last, |announced| announced.record)
+            .map(|announced| announced.record)
     }
 
-    /// The leader does not know these to be chosen: perhaps the announcement was lost.
+    /// The leader does not know these to be chosen: perhaps the announcement was lost. (If their records
+    /// are not durable yet, it still waits here.)
     fn announce_again(&mut self, term: Term, chosen_up_to: Slot) {
         let retry = self.config.timing.retry;
         for at in 0..self.recent.announced.len() {
             let announced = &mut self.recent.announced[at];
             if announced.term != self.catch_up.term_at(announced.slots.start)
                 || announced.slots.end <= chosen_up_to
+                || !self.acceptor.is_durable(announced.record)
                 || self.now.0 < announced.at.0.saturating_add(retry)
             {
                 continue;
