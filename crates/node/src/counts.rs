@@ -61,7 +61,7 @@ pub struct LogCounts {
     /// Records received where they stand in their file, and places that something else had to have.
     pub landed: u64,
     pub places_given_up: u64,
-    /// Records that could not be read any more while running; at the start see below.
+    /// Ranges of streams that could not be read any more while running; at the start see below.
     pub ranges_lost: u64,
     /// Passes of the scrubber that this replica led to their end, and what they looked at.
     pub scrub_passes: u64,

@@ -104,7 +104,7 @@ impl LogView<'_> {
         self.log.store.holdings().bytes()
     }
 
-    /// Bytes that the records take.
+    /// Bytes that the files take: records, and trimmed files kept for the next ones.
     pub fn disk_bytes(&self) -> u64 {
         self.log.store.disk_bytes()
     }

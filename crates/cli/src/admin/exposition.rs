@@ -221,7 +221,7 @@ impl Families<'_, '_> {
         )?;
         self.each_log(
             "log_disk",
-            "Taken by this log's records on this node's disk",
+            "Taken by this log's files on this node's disk: records, and trimmed files that are kept for the next ones",
             bytes.clone(),
             |log| log.disk_bytes as f64,
         )?;
@@ -311,7 +311,7 @@ impl Families<'_, '_> {
         self.count_logs("log_trims", "Trims applied", None, |log| log.counts.trims)?;
         self.count_logs(
             "log_lost_ranges",
-            "Records that could not be read any more while running",
+            "Ranges of streams that could not be read any more while running",
             None,
             |log| log.counts.ranges_lost,
         )?;
