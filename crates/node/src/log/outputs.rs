@@ -176,7 +176,7 @@ impl Log {
                     %stream,
                     from = range.start.0,
                     to = range.end.0,
-                    "a record on disk is corrupt; it is quarantined and will be fetched from a peer"
+                    "a record on disk is corrupt; its bytes are fetched from a peer"
                 );
                 self.counts.ranges_lost += 1;
                 self.catch_up

@@ -53,6 +53,27 @@ impl Holdings {
         })
     }
 
+    /// The parts of the range that are held, in order.
+    pub fn held(
+        &self,
+        stream: StreamName,
+        bytes: Range<StreamPosition>,
+    ) -> impl Iterator<Item = Range<StreamPosition>> + '_ {
+        let (mut at, end) = (bytes.start, bytes.end);
+        let mut holes = self.missing(stream, bytes);
+        std::iter::from_fn(move || {
+            while at < end {
+                let hole = holes.next().unwrap_or(end..end);
+                let held = at..hole.start;
+                at = hole.end;
+                if !held.is_empty() {
+                    return Some(held);
+                }
+            }
+            None
+        })
+    }
+
     /// How far the stream is held without a hole from `from` on.
     pub fn held_up_to(&self, stream: StreamName, from: StreamPosition) -> StreamPosition {
         let held = self
@@ -171,6 +192,14 @@ mod tests {
             for hole in holdings.missing(stream, positions(asked.clone())) {
                 prop_assert!(hole.start < hole.end);
                 missing[hole.start.0 as usize..hole.end.0 as usize].fill(true);
+            }
+            let mut held = [false; 100];
+            for part in holdings.held(stream, positions(asked.clone())) {
+                prop_assert!(part.start < part.end);
+                held[part.start.0 as usize..part.end.0 as usize].fill(true);
+            }
+            for at in 0..100 {
+                prop_assert_eq!(held[at], asked.contains(&(at as u64)) && naive[at]);
             }
             for at in 0..100 {
                 let expected = asked.contains(&at) && !naive[at as usize];

@@ -17,7 +17,6 @@
 //! last_number >= written (in flight) >= durable_number >= the last record's watermark
 //! ```
 
-mod feed;
 mod holdings;
 mod index;
 mod manifest;
@@ -220,6 +219,7 @@ enum Awaiting {
     Directory,
     FileForWriting {
         segment: u64,
+        file: FileId,
     },
     Write,
     FileForReading {
@@ -306,8 +306,8 @@ impl Store {
                 };
                 match awaiting {
                     Awaiting::Directory => self.on_directory(result),
-                    Awaiting::FileForWriting { segment } => {
-                        self.on_file_for_writing(segment, result);
+                    Awaiting::FileForWriting { segment, file } => {
+                        self.on_file_for_writing(segment, file, result);
                     }
                     Awaiting::Write => self.on_written(token, result),
                     Awaiting::FileForReading { segment } => {

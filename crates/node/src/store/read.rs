@@ -337,12 +337,30 @@ impl Store {
                 for job in waiting {
                     self.answer(job, Err(again(&error).into()));
                 }
+                self.on_unreadable_segment(segment, &error);
                 if self.reader.loading.remove(&sealed) {
+                    self.on_unreadable_segment(sealed, &error);
                     self.fail_search(sealed, &error);
                 }
             }
         }
         self.admit();
+    }
+
+    /// The device does not give its file, or its index: nothing in it can be read.
+    fn on_unreadable_segment(&mut self, segment: u64, error: &io::Error) {
+        if is_passing(error) {
+            return;
+        }
+        let extents = self.segments.get(&segment).map(|s| &s.extents);
+        for (stream, bytes) in extents.into_iter().flatten() {
+            let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
+            for range in self.holdings.held(*stream, range) {
+                let stream = *stream;
+                self.events
+                    .push_back(StoreEvent::Unreadable { stream, range });
+            }
+        }
     }
 
     /// Every read that waits for this index fails.
@@ -512,8 +530,9 @@ impl Store {
                 self.drop_indexes();
             }
             Err(error) => {
-                if error.kind() == io::ErrorKind::InvalidData {
-                    self.give_up_segment(segment);
+                match error.kind() {
+                    io::ErrorKind::InvalidData => self.give_up_segment(segment),
+                    _ => self.on_unreadable_segment(segment, &error),
                 }
                 self.fail_search(segment, &error);
             }
@@ -554,6 +573,11 @@ impl Store {
             }
         }
     }
+}
+
+/// Of this process, and not of the device: too many open files (EMFILE, ENFILE), or no memory.
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::OutOfMemory
 }
 
 /// An error for one more read.

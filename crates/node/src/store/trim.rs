@@ -253,12 +253,17 @@ impl Store {
     pub(super) fn on_removed(&mut self, result: io::Result<()>) {
         self.trimmer.busy = false;
         // What failed may have happened all the same, and is not there when it is tried again.
-        let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-        if result.as_ref().err().is_none_or(gone) {
-            self.trimmer.leaving.pop_front();
-            self.forget_next();
+        match result {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                // It stays, and with it all behind it: the next trim, or the next start, begins with it.
+                let log = self.config.log.0;
+                tracing::warn!(log, %error, "a trimmed segment cannot be removed; the next trim tries it again");
+            }
+            _ => {
+                self.trimmer.leaving.pop_front();
+                self.forget_next();
+            }
         }
-        // Else it stays, and with it all behind it: the next trim, or the next start, begins with it.
     }
 
     pub(super) fn on_spared(&mut self, spare: Spare, result: io::Result<()>) {

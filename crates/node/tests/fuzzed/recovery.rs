@@ -1,7 +1,7 @@
 //! Recovery from a damaged disk: nothing is made up, and nothing that is gone goes unmentioned.
 
-#[path = "../store_kernel/mod.rs"]
-mod store_kernel;
+#[path = "../store/kernel/mod.rs"]
+mod kernel;
 
 use std::cell::OnceCell;
 use std::path::PathBuf;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 use node::op::BLOCK;
 use node::store::RecoverError;
 
-use store_kernel::MemoryDisk;
-use store_kernel::damage::{check_damaged, log, read_all, segments};
-use store_kernel::script::{Truth, recover};
+use kernel::MemoryDisk;
+use kernel::damage::{check_damaged, log, read_all, segments};
+use kernel::script::{Truth, recover};
 
 const LOGS: usize = 4;
 

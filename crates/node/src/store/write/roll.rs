@@ -13,7 +13,7 @@ use crate::buffer::Buffer;
 use crate::format::codec;
 use crate::format::record::{RecordHeader, RecordKind, total_length};
 use crate::format::segment::{Birth, Predecessor, SegmentHeader};
-use crate::op::{BLOCK, Op, OpenMode};
+use crate::op::{BLOCK, FileId, Op, OpenMode};
 
 impl Store {
     /// The open segment has reached its size, or there is none yet: roll at the next quiet point.
@@ -185,7 +185,7 @@ impl Store {
             return;
         }
         let size_hint = self.size_target(segment);
-        let token = self.token(Awaiting::FileForWriting { segment });
+        let token = self.token(Awaiting::FileForWriting { segment, file });
         self.ops.push_back(Op::Open {
             token,
             file,
@@ -194,9 +194,27 @@ impl Store {
         });
     }
 
+    pub(in crate::store) fn on_file_for_writing(
+        &mut self,
+        segment: u64,
+        file: FileId,
+        result: io::Result<()>,
+    ) {
+        if let Err(error) = result {
+            self.writer.new_files.remove(&segment);
+            let path = self.path(segment);
+            let sentence = format!("{} cannot be made: {error}", path.display());
+            self.fail(io::Error::new(error.kind(), sentence));
+        } else if let Some(new) = self.writer.new_files.get_mut(&segment) {
+            new.ready = true;
+        } else {
+            self.close_file(file); // The store was closed meanwhile.
+        }
+    }
+
     /// The spare has the segment's name by now, durably. It is written from its beginning, and never
     /// cut: what stands behind the records of this use has the salt of another.
-    pub(in super::super) fn on_spare_taken(&mut self, segment: u64, result: io::Result<()>) {
+    pub(in crate::store) fn on_spare_taken(&mut self, segment: u64, result: io::Result<()>) {
         let Some(new) = self.writer.new_files.get(&segment) else {
             return;
         };
@@ -205,7 +223,7 @@ impl Store {
             return self.fail(error);
         }
         let file = new.file;
-        let token = self.token(Awaiting::FileForWriting { segment });
+        let token = self.token(Awaiting::FileForWriting { segment, file });
         self.ops.push_back(Op::Open {
             token,
             file,
@@ -215,7 +233,7 @@ impl Store {
     }
 
     /// Where a segment ends, about.
-    pub(in super::super) fn size_target(&self, segment: u64) -> u64 {
+    pub(in crate::store) fn size_target(&self, segment: u64) -> u64 {
         let doublings = (segment - 1).min(30) as u32;
         let size = self.config.segment_bytes_first << doublings;
         size.min(self.config.segment_bytes_max)

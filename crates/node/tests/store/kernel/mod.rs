@@ -27,6 +27,8 @@ pub struct Kernel {
     in_flight: VecDeque<Op>,
     /// Fails the write with this number (from 0).
     pub fail_write: Option<usize>,
+    /// All reads fail with this errno.
+    pub fail_reads: Option<i32>,
     /// The next so many segments cannot be removed or renamed.
     pub fail_forgetting: usize,
     writes: usize,
@@ -165,7 +167,10 @@ impl Kernel {
             } => {
                 assert!(offset.is_multiple_of(BLOCK as u64) && range.len().is_multiple_of(BLOCK));
                 let path = self.open[&file].clone();
-                let result = self.disk.read_at(&path, offset, &mut buffer[range.clone()]);
+                let result = match self.fail_reads {
+                    Some(errno) => Err(io::Error::from_raw_os_error(errno)),
+                    None => self.disk.read_at(&path, offset, &mut buffer[range.clone()]),
+                };
                 Completion::Read {
                     token,
                     buffer,

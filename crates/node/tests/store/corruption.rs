@@ -1,18 +1,16 @@
 //! Rot: what was acknowledged and cannot be read is said to be so, and never read as something else.
 
-mod store_kernel;
-
 use std::path::PathBuf;
 
+use crate::kernel::damage::{check_damaged, log, read_all, segments};
+use crate::kernel::script::{Truth, config, recover, settle, state, stream};
+use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::buffer::Buffer;
 use node::format::BATCH_BUFFER;
 use node::op::{BLOCK, Time};
 use node::store::{ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
 use node::{ClusterId, DiskId, LogId};
 use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
-use store_kernel::damage::{check_damaged, log, read_all, segments};
-use store_kernel::script::{Truth, config, recover, settle, state};
-use store_kernel::{Kernel, MemoryDisk, Random};
 
 #[test]
 fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
@@ -305,4 +303,42 @@ fn client_bytes_that_imitate_records_are_not_taken_for_records() {
     let (_, report, _) = recover(&mut kernel.disk, 1).unwrap();
     assert_eq!(report.torn, Some((path, 2 * BLOCK as u64)));
     assert_eq!(report.corruptions, []);
+}
+
+#[test]
+fn a_segment_whose_index_the_device_does_not_give_is_said_to_be_unreadable() {
+    const EIO: i32 = 5;
+    const EMFILE: i32 = 24;
+    for errno in [EIO, EMFILE] {
+        let (mut disk, _) = log(3, 400);
+        assert!(segments(&disk).len() > 8);
+        let (mut store, _, _) = recover(&mut disk, 5).unwrap();
+        let mut kernel = Kernel::new(disk);
+        kernel.fail_reads = Some(errno);
+        let oldest = stream(1);
+        let buffer = Buffer::new(BATCH_BUFFER);
+        store.read(9, oldest, StreamPosition(0), buffer, false);
+        settle(&mut store, &mut kernel, Time(0));
+        let mut unreadable = Vec::new();
+        let mut failed = false;
+        while let Some(event) = store.poll_event() {
+            match event {
+                StoreEvent::Unreadable { stream, range } => unreadable.push((stream, range)),
+                StoreEvent::Read { result, .. } => failed = result.is_err(),
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+        assert!(failed);
+        for (stream, range) in &unreadable {
+            assert!(store.holdings().holds(*stream, range.clone()));
+        }
+        let first = StreamPosition(0)..StreamPosition(1);
+        let mut streams = unreadable.iter();
+        let found = streams.any(|(stream, range)| *stream == oldest && range.start == first.start);
+        assert_eq!(
+            found,
+            errno == EIO,
+            "{unreadable:?}: a peer has them, if the device is at fault"
+        );
+    }
 }

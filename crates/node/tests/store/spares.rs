@@ -1,16 +1,14 @@
 //! Files of trimmed segments become those of new ones: at every step of that a crash leaves a
 //! directory that starts, and no record of an earlier use is ever taken for one of this.
 
-mod store_kernel;
-
 use std::path::PathBuf;
 
+use crate::kernel::script::{Truth, config, read, recover, settle, state, stream};
+use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::format::record::{RecordHeader, RecordKind, ValueKind};
 use node::op::{BLOCK, Time};
 use node::store::{RecordContext, Store};
 use paxos::{Checkpoint, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition};
-use store_kernel::script::{Truth, config, read, recover, settle, state, stream};
-use store_kernel::{Kernel, MemoryDisk, Random};
 
 fn first_checkpoint() -> Checkpoint {
     Checkpoint {

@@ -1,13 +1,11 @@
 //! Crashes at every point: what was reported durable is there afterwards, and nothing else is.
 
-mod store_kernel;
-
+use crate::kernel::script::{Truth, config, content, read, recover, settle, state, stream};
+use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::format::{RECORD_HEADER, digest};
 use node::op::Time;
 use node::store::{NewRecord, RecordContext, RecoverError, Store};
 use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
-use store_kernel::script::{Truth, config, content, read, recover, settle, state, stream};
-use store_kernel::{Kernel, MemoryDisk, Random};
 
 fn new_disk() -> MemoryDisk {
     let mut disk = MemoryDisk::default();

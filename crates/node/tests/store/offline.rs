@@ -1,11 +1,11 @@
 //! Whole directories: the manifest, the offline check, and a log's output read back from its disk.
 
-mod store_kernel;
-
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::kernel::script::{byte, config, content, settle, stream};
+use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::buffer::Buffer;
 use node::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER, codec, digest};
 use node::op::{DirectoryEntry, Disk, Op, Time, Token};
@@ -18,8 +18,6 @@ use paxos::{
     Action, Checkpoint, Configuration, Digest, Era, LogState, NodeId, Offset, OpenStream,
     PromisedTerm, Slot, SlotRange, StreamPosition, Term, Value,
 };
-use store_kernel::script::{byte, config, content, settle, stream};
-use store_kernel::{Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
     Manifest {
@@ -556,7 +554,7 @@ fn a_manifest_comes_back_and_damage_is_not_taken_for_a_new_directory() {
 
 #[test]
 fn golden_manifest() {
-    let golden = include_str!("../testdata/manifest");
+    let golden = include_str!("../../testdata/manifest");
     assert_eq!(String::from_utf8(manifest().encode()).unwrap(), golden);
 }
 

@@ -1,0 +1,8 @@
+//! One log's store on a disk in memory that crashes, rots and fails.
+
+mod kernel;
+
+mod corruption;
+mod crash;
+mod offline;
+mod spares;
