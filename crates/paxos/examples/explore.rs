@@ -5,9 +5,9 @@
 //! cargo run --release -p paxos --example explore -- --help
 //! ```
 //!
-//! `tests/small` has the worlds, their steps and what is checked.
+//! `tests/all/small` has the worlds, their steps and what is checked.
 
-#[path = "../tests/small/mod.rs"]
+#[path = "../tests/all/small/mod.rs"]
 mod small;
 
 use std::process::ExitCode;

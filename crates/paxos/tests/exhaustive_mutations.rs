@@ -3,6 +3,7 @@
 //!
 //! `cargo test -p paxos --features mutations --test exhaustive_mutations`
 
+#[path = "all/small/mod.rs"]
 mod small;
 
 use paxos::mutation::{self, Mutation};

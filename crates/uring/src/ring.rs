@@ -33,7 +33,9 @@ impl<T> Ring<T> {
     /// Fails where io_uring is forbidden or too old (before Linux 6.1), with a sentence for people.
     /// What is allowed is tried and not presumed: a filter of system calls may forbid only one.
     pub fn new() -> io::Result<Ring<T>> {
-        let mut trial = builder().build(1).map_err(explain)?;
+        let mut trial = builder().setup_r_disabled().build(1).map_err(explain)?;
+        let enabled = trial.submitter().register_enable_rings();
+        enabled.map_err(explain)?;
         let args = SubmitArgs::new();
         slot::push(&mut trial, &opcode::Nop::new().build());
         trial

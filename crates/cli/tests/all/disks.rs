@@ -267,36 +267,3 @@ fn a_cut_segment_is_repaired_from_a_peer() {
     cluster.wait_whole();
     cluster.check_same("main", &[content]);
 }
-
-#[test]
-fn a_node_that_lost_its_disk_joins_as_a_new_one() {
-    let mut cluster = Cluster::start(3);
-    let content = Content::new(4, 2_000_000);
-    cluster.append("main", &[], content);
-    let follower = cluster.follower("main");
-    let leader = cluster.nodes[cluster.leader("main")].listen.clone();
-    cluster.nodes[follower].kill();
-    fs::remove_dir_all(&cluster.nodes[follower].data).expect("ours");
-    cluster.nodes[follower].arguments = vec!["--join".to_owned(), leader];
-    cluster.nodes[follower].start();
-    // Not its old id: it promised things that it does not know any more.
-    let status = wait_for(
-        || {
-            cluster.nodes[follower]
-                .status()
-                .filter(|status| status["node"] != 0)
-        },
-        || cluster.logs(),
-    );
-    assert_eq!(status["node"], 4);
-    cluster.nodes[follower].id = 4;
-    wait_for(
-        || {
-            let missing = cluster.nodes[follower].of_log("main", "missing_bytes")?;
-            (missing == 0 && cluster.nodes[follower].output_bytes("main") == 2_000_000)
-                .then_some(())
-        },
-        || cluster.logs(),
-    );
-    cluster.check_same("main", &[content]);
-}

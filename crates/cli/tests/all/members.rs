@@ -11,16 +11,21 @@ use serde_json::Value;
 /// One that has joined and has no weight.
 fn with_a_fourth() -> Cluster {
     let mut cluster = Cluster::start(3);
+    add_a_fourth(&mut cluster);
+    cluster
+}
+
+fn add_a_fourth(cluster: &mut Cluster) {
     cluster.add(|_| {});
+    let cluster = &*cluster;
     wait_for(
         || {
-            shown(&cluster)?["nodes"][3]["alive"]
+            shown(cluster)?["nodes"][3]["alive"]
                 .as_bool()?
                 .then_some(())
         },
         || cluster.logs(),
     );
-    cluster
 }
 
 fn shown(cluster: &Cluster) -> Option<Value> {
@@ -64,14 +69,20 @@ fn refused(cluster: &Cluster, arguments: &[&str], code: i32) -> String {
 
 #[test]
 fn a_fourth_node_waits_without_weight_until_it_is_added() {
-    let mut cluster = with_a_fourth();
+    let mut cluster = Cluster::start(3);
+    let before = Content::new(13, 3_000_000);
+    cluster.append("main", &[], before);
+    add_a_fourth(&mut cluster);
     let content = Content::new(1, 3_000_000);
     cluster.append("main", &[], content);
-    // It is filled, and has no vote.
+    // It is filled, with what it missed too, and has no vote.
+    let all = before.length + content.length;
     wait_for(
-        || (cluster.nodes[3].output_bytes("main") == content.length).then_some(()),
+        || (cluster.nodes[3].output_bytes("main") == all).then_some(()),
         || cluster.logs(),
     );
+    cluster.wait_whole();
+    cluster.check_same("main", &[before, content]);
     let shown = shown(&cluster).expect("somebody answers");
     let main = &shown["logs"][1];
     assert_eq!(
@@ -90,8 +101,8 @@ fn a_fourth_node_waits_without_weight_until_it_is_added() {
         "{plan}"
     );
     assert_eq!(
-        weights(&cluster, "main").map(|w| w.len()),
-        Some(3),
+        weights(&cluster, "main"),
+        Some(vec![(1, 1), (2, 1), (3, 1)]),
         "a plan changes nothing"
     );
     let done = cluster.run_well(&["members", "add", "4"]);

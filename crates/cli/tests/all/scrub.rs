@@ -71,7 +71,7 @@ fn a_byte_that_rots_on_a_disk_is_found_by_a_scrub_before_anybody_reads_it() {
 }
 
 #[test]
-fn nodes_scrub_by_themselves_unless_they_are_told_not_to() {
+fn the_rate_of_scrubs_is_a_setting_and_one_that_is_asked_for_is_done_at_any() {
     let settings = |rate: &str| {
         let mut command =
             harness::logberg("x:1", &["node", "--data", "/nowhere", "--print-config"]);

@@ -1,11 +1,13 @@
 //! The offline check, from outside.
 
+use crate::harness;
 use crate::outside;
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use harness::{Cluster, Content};
 use outside::{err, json, out, run};
 
 fn verify(directory: &Path, more: &[&str]) -> std::process::Output {
@@ -56,13 +58,15 @@ fn a_sound_directory_is_told_from_a_damaged_one() {
 
 #[test]
 fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().to_str().unwrap();
-    let demo = run(&["demo", "--bytes", "8MiB", "--dir", path, "--keep"]);
-    assert_eq!(demo.status.code(), Some(0), "{}", err(&demo));
-    let node = place.path().join("node-1");
-    fs::remove_file(node.join("log-1/0000000000000002.seg")).unwrap();
-    let output = verify(&node, &[]);
+    let mut cluster = Cluster::start(1);
+    cluster.append("main", &[], Content::new(1, 8 << 20));
+    let node = &mut cluster.nodes[0];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    let segments = node.segments(1);
+    assert!(segments.len() > 2, "{segments:?}");
+    fs::remove_file(&segments[1]).unwrap();
+    let output = verify(&node.data, &[]);
     assert_eq!(output.status.code(), Some(6), "{}", out(&output));
     let said = out(&output);
     let line = said.lines().find(|line| line.starts_with("MISSING"));

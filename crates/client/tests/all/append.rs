@@ -422,7 +422,7 @@ fn a_failure_in_the_middle_keeps_what_was_acknowledged() {
         matches!(&error, AppendError::Unreachable(u) if u.no_quorum()),
         "{error}"
     );
-    assert!(started.elapsed() < Duration::from_secs(3));
+    assert!(started.elapsed() < Duration::from_secs(30));
     assert_eq!(appender.acknowledged(), 200);
     let written = appender.write(b"more").expect_err("it is over");
     assert_eq!(written.kind(), std::io::ErrorKind::TimedOut);
@@ -451,7 +451,7 @@ fn a_single_byte_is_sent_without_being_asked() {
     let mut appender = open(&cluster.client());
     for length in 1..=20u64 {
         appender.write_all(b"x").expect("room");
-        let deadline = Instant::now() + Duration::from_secs(2);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while appender.acknowledged() < length {
             assert!(Instant::now() < deadline, "byte {length} waits for company");
             std::thread::sleep(Duration::from_millis(1));
@@ -467,7 +467,7 @@ fn dropping_cuts_the_stream_and_keeps_what_was_acknowledged() {
     appender.wait_acknowledged(4).expect("chosen");
     let stream = appender.stream();
     drop(appender);
-    let deadline = Instant::now() + Duration::from_secs(2);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         let (bytes, end) = cluster.truth().chain(Some(stream)).expect("there");
         assert_eq!(bytes, b"kept");
@@ -490,11 +490,9 @@ fn dropping_in_the_middle_of_a_search_does_not_hang() {
     std::thread::sleep(Duration::from_millis(100));
     let started = Instant::now();
     drop(appender);
-    assert!(
-        started.elapsed() < Duration::from_secs(2),
-        "{:?}",
-        started.elapsed()
-    );
+    // The search would last 5 s.
+    let elapsed = started.elapsed();
+    assert!(elapsed < Duration::from_secs(4), "{elapsed:?}");
 }
 
 #[test]

@@ -1,11 +1,10 @@
 //! Auxiliary members: when they get proposals, what they count for, and when they may drop bytes.
 
-mod solo;
-
 use std::sync::Arc;
 
 use paxos::*;
-use solo::*;
+
+use crate::solo::*;
 
 const SECOND: u64 = 1_000_000;
 

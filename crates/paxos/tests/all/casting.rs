@@ -1,9 +1,8 @@
 //! The casting vote: a new era begins while the term before goes on (src/casting.rs).
 
-mod solo;
-
 use paxos::*;
-use solo::*;
+
+use crate::solo::*;
 
 const NAME: (u32, u32) = (1, 1);
 

@@ -1,10 +1,9 @@
 //! Two checkers and a brute force say the same of every small history.
 
-mod small;
-
 use history::{Action, Malformed, Operation, check, is_linearizable};
 use proptest::prelude::*;
-use small::history;
+
+use crate::small::history;
 
 /// ⟨chain, position⟩, or a read's or a peek's number in the history.
 #[derive(Clone, Copy, Debug, PartialEq)]

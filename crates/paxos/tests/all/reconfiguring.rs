@@ -1,9 +1,8 @@
 //! Whether a leader's log may yet get another configuration, by what was proposed so far.
 
-mod solo;
-
 use paxos::*;
-use solo::*;
+
+use crate::solo::*;
 
 fn join_four(from: Era) -> Action {
     let change = Change::Increment(NodeId(4));

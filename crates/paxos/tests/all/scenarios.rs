@@ -1,9 +1,8 @@
 //! What broke other systems, where one engine is enough to show it. docs/scenarios.md has the list.
 
-mod solo;
-
 use paxos::*;
-use solo::*;
+
+use crate::solo::*;
 
 /// Another system's server proposed in its ballot again after a restart, without a phase 1: what
 /// it had accepted before, and what the others had chosen, was decided differently.

@@ -1,8 +1,5 @@
 //! One replica against hand-made messages: each rule of the contract as a fact.
 
-#[path = "../solo/mod.rs"]
-mod solo;
-
 mod candidates;
 mod choosing;
 mod handing_over;

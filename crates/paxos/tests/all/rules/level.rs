@@ -2,7 +2,7 @@
 
 use paxos::*;
 
-use crate::handing_over::level;
+use super::handing_over::level;
 use crate::solo::*;
 
 #[test]

@@ -3,12 +3,11 @@
 //! Each test visits all states there are within its bounds and says how many. Larger worlds, for a
 //! coffee or a night: `cargo run --release -p paxos --example explore -- --help`.
 
-mod small;
-
 use paxos::{Change, NodeId};
-use small::memory::Memory;
-use small::{Rule, Small};
 use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};
+
+use crate::small::memory::Memory;
+use crate::small::{self, Rule, Small};
 
 /// More states than any world here has: a search that reaches it was not bounded enough.
 const STATES_MAX: usize = 10_000_000;

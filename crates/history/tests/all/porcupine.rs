@@ -1,13 +1,13 @@
 //! The committed histories get the verdict in their names; and where Go and its modules can be
 //! had, Porcupine says the same of them, and of hundreds more.
 
-mod small;
-
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use history::{Operation, check, is_linearizable, to_line};
+
+use crate::small;
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -3,10 +3,9 @@
 //! `PAXOS_SEED=n` replays one seed, `PAXOS_SEEDS=n PAXOS_FROM=m` runs more of them, and
 //! `PAXOS_LOG=file` keeps the last lines of what happened before a failure.
 
-mod world;
-
 use paxos::*;
-use world::*;
+
+use crate::world::*;
 
 fn storm(seed: u64) -> World {
     let mut rng = Rng(seed);

@@ -1,0 +1,15 @@
+//! The engine, against hand-made messages, in storms and in all states of small worlds, in one
+//! program: each more is a link of seconds.
+
+mod small;
+mod solo;
+mod world;
+
+mod auxiliary;
+mod casting;
+mod cluster;
+mod exhaustive;
+mod nonsense;
+mod reconfiguring;
+mod rules;
+mod scenarios;
