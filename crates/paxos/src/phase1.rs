@@ -291,7 +291,10 @@ impl Engine {
         self.advance_plan();
     }
 
-    /// A later term was heard of: this leader prepares above it, not too often.
+    /// A later term was heard of: this leader prepares above it, not too often. But if it is a third
+    /// node's, that one may lead by it where this one is not heard: prepared above, it would do the same,
+    /// and both go on for as long as they cannot talk. So this one stands aside, and those that have a
+    /// leader, or none, decide by their offers.
     pub(crate) fn redo_above(&mut self, from: NodeId, promised: Term) {
         if promised <= self.acceptor.promised().0
             || !matches!(self.stage, Stage::Leading(_))
@@ -303,6 +306,8 @@ impl Engine {
             // A later era began elsewhere: others lead there.
             self.step_down(StepDownReason::LaterTerm, 0);
             self.catch_up_from(from);
+        } else if promised.owner != from && promised.owner != self.config.node {
+            self.step_down(StepDownReason::LaterTerm, 0);
         } else {
             self.redo_phase1();
         }

@@ -55,6 +55,26 @@ fn two_nodes_that_cannot_talk_do_not_stop_the_cluster_or_fight_over_it() {
     }
 }
 
+/// The third comes back and is asked by both, which cannot hear each other: it may promise to both.
+#[test]
+fn two_nodes_that_cannot_talk_do_not_unseat_each_other_for_ever() {
+    for seed in 0..100 {
+        let mut stage = Stage::three(seed);
+        let (third, others) = stage.roles();
+        stage.world.network().model.latency_us = 40_000..60_000;
+        stage.cut_both(others[0], others[1]);
+        stage.crash(third);
+        stage.pass(2 * SECOND);
+        stage.restart(third);
+        stage.pass(3 * SECOND);
+        let before = term(&stage.look());
+        stage.pass(3 * SECOND);
+        let picture = stage.look().picture();
+        assert!(before.is_some(), "seed {seed}\n{picture}");
+        assert_eq!(term(&stage.look()), before, "seed {seed}\n{picture}");
+    }
+}
+
 #[test]
 fn a_follower_that_hears_nobody_disturbs_nobody() {
     let mut stage = Stage::three(4);

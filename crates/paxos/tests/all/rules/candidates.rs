@@ -106,6 +106,29 @@ fn a_leader_prepares_above_later_terms_but_not_too_often() {
 }
 
 #[test]
+fn a_leader_stands_aside_for_a_later_term_of_a_third_node() {
+    let refused = |owner| Message::Refuse {
+        refused: term(0, 1, 1),
+        promised: PromisedTerm(term(0, 10, owner)),
+    };
+    let mut one = Solo::new(fresh(three()));
+    one.lead();
+    one.now.0 += 1_000_000;
+    let out = one.from(THREE, refused(2));
+    assert_eq!(prepared(&out), None, "2 may lead where 1 is not heard");
+    assert_eq!(one.engine.role(), Role::Candidate);
+    let mut one = Solo::new(fresh(three()));
+    one.lead();
+    one.now.0 += 1_000_000;
+    let out = one.from(THREE, refused(3));
+    assert_eq!(
+        prepared(&out),
+        Some(term(0, 11, 1)),
+        "3 does not lead: it follows"
+    );
+}
+
+#[test]
 fn a_later_leaders_heartbeat_deposes_and_an_earlier_ones_resets_nothing() {
     let mut one = Solo::new(fresh(three()));
     one.lead();
