@@ -87,7 +87,7 @@ pub struct Log {
     stopped_leading: bool,
     pub(crate) counts: LogCounts,
     pub(crate) pulse: Pulse,
-    last_chosen_at: paxos::Time,
+    pub(crate) last_chosen_at: paxos::Time,
 }
 
 /// Who asked the store to read.

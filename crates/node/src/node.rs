@@ -228,9 +228,13 @@ impl Node {
         self.advance_removing();
         self.save_stale_files();
         self.begin_scrubs();
+        let many = self.env.conns.len() > self.env.limits.connections_max / 2;
         for (id, log) in &mut self.logs {
             if log.break_late_links(&mut self.env) {
                 self.dirty.insert(*id);
+            }
+            if many {
+                log.close_idle_links(&mut self.env);
             }
         }
         self.share_memory();

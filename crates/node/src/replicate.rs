@@ -76,6 +76,10 @@ impl Link {
     }
 }
 
+/// A connection that has carried nothing for so long is given up where connections are scarce: the next
+/// batch waits for another one, some three round trips. Microseconds.
+const LINK_IDLE: u64 = 10_000_000;
+
 /// Without progress for so long, a follower is sent everything unchosen again.
 const RESEND_AFTER: u64 = 500_000;
 
@@ -316,6 +320,23 @@ impl Log {
         }
         for conn in self.sources_of(peer) {
             self.close_source(env, conn, None);
+        }
+    }
+
+    /// Of a log that rests: its next proposal makes new ones.
+    pub(crate) fn close_idle_links(&mut self, env: &mut Env) {
+        let rests = self.engine.first_unchosen() == self.engine.proposed_up_to();
+        if !rests || env.now.0 < self.last_chosen_at.0 + LINK_IDLE {
+            return;
+        }
+        for follower in self.followers.values_mut() {
+            if let Link::Up(conn, _) = follower.link
+                && !follower.sending
+                && follower.cursor == self.ring.end()
+            {
+                env.close(conn);
+                follower.link = Link::Down { retry_at: env.now };
+            }
         }
     }
 

@@ -251,3 +251,43 @@ fn the_directory_is_as_long_as_what_it_says_and_a_new_node_begins_at_its_snapsho
         (0..4).all(|index| look.view_of(index, "another").is_some())
     });
 }
+
+/// Each written log has a connection to each of its followers.
+#[test]
+fn logs_at_rest_give_their_connections_back_where_these_are_scarce() {
+    const LOGS: usize = 12;
+    let open = |stage: &Stage| -> usize {
+        let nodes = stage.nodes.iter();
+        nodes.map(|node| stage.world.open_connections(*node)).sum()
+    };
+    for (connections_max, scarce) in [(40, true), (4_000, false)] {
+        let limits = node::config::Limits {
+            connections_max,
+            ..sim::workload::small_limits()
+        };
+        let mut stage = Stage::with_limits(1, 3, limits);
+        stage.add_node();
+        stage.add_node();
+        stage.wait_whole(3);
+        let write = |stage: &mut Stage, number: usize| {
+            let answer = done(stage, &format!("append extra{number} mode=takeover"));
+            assert!(answer.starts_with("stream "), "{answer}");
+        };
+        for number in 0..LOGS {
+            created(&mut stage, &format!("create-log extra{number}"));
+            write(&mut stage, number);
+        }
+        stage.pass(5 * SECOND);
+        let before = open(&stage);
+        stage.pass(10 * SECOND);
+        let after = open(&stage);
+        assert_eq!(
+            after + 4 * LOGS / 2 < before,
+            scarce,
+            "{before}, then {after}"
+        );
+        for number in 0..LOGS {
+            write(&mut stage, number);
+        }
+    }
+}
