@@ -48,6 +48,12 @@ pub fn table(headings: &[&str]) -> Table {
     table
 }
 
+/// What a stranger chose, such as a label: it is not to tell the terminal what to do.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { ' ' } else { c };
+    text.chars().map(shown).collect()
+}
+
 /// A number's cell.
 pub fn number(value: impl ToString) -> Cell {
     Cell::new(value).set_alignment(CellAlignment::Right)

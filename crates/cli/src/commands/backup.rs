@@ -156,7 +156,7 @@ fn check(path: &Path, global: &Global) -> Result<()> {
         let end = serde_json::to_value(info.end)?;
         table.add_row([
             info.name.as_str().into(),
-            info.label.as_deref().unwrap_or_default().into(),
+            show::printable(info.label.as_deref().unwrap_or_default()).into(),
             show::number(info.trimmed),
             show::number(info.length),
             end.as_str().unwrap_or_default().into(),

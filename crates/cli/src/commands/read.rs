@@ -101,6 +101,14 @@ impl Arguments {
             eprintln!(
                 "logberg: at {position} the stream was cut: its writer vanished or was superseded"
             );
+        } else if let Some(to) = self.to
+            && end != ReadEnd::To
+        {
+            let what = match end {
+                ReadEnd::Closed => "the stream was closed",
+                _ => "nothing more was written so far",
+            };
+            eprintln!("logberg: at {position} {what}: that is before --to {to}");
         }
         Ok(())
     }

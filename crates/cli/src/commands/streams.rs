@@ -46,7 +46,7 @@ impl Arguments {
                     .map_or_else(String::new, |c| format!("{} at {}", c.stream, c.at))
                     .into(),
                 stream.continued_by.unwrap_or_default().into(),
-                stream.label.unwrap_or_default().into(),
+                show::printable(&stream.label.unwrap_or_default()).into(),
             ]);
         }
         show::print(show::lines(&table))

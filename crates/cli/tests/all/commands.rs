@@ -371,6 +371,21 @@ fn a_cut_end_is_told_apart_from_a_clean_one() {
 }
 
 #[test]
+fn a_read_that_ends_before_what_was_asked_for_says_so() {
+    let cluster = FakeCluster::start(1);
+    run_with_input(&cluster, &["append", "main"], b"half");
+    let output = run(&cluster, &["read", "main", "1.1.1", "--to", "9"]);
+    assert_eq!((code(&output), out(&output)), (Some(0), "half".to_owned()));
+    assert!(
+        err(&output).contains("at 4 the stream was closed: that is before --to 9"),
+        "{}",
+        err(&output)
+    );
+    let output = run(&cluster, &["read", "main", "1.1.1", "--to", "2"]);
+    assert_eq!((out(&output), err(&output)), ("ha".into(), String::new()));
+}
+
+#[test]
 fn tables_are_plain_where_there_is_no_terminal() {
     let cluster = FakeCluster::start(2);
     run_with_input(&cluster, &["append", "main", "--label", "x y"], b"hello");
@@ -379,6 +394,12 @@ fn tables_are_plain_where_there_is_no_terminal() {
         streams,
         "STREAM  BYTES       END     CONTINUES  CONTINUED BY  LABEL\n\
          1.1.1       5  5 B  closed                           x y\n"
+    );
+    run_with_input(&cluster, &["append", "main", "--label", "\x1b[2J"], b"");
+    let streams = out(&run(&cluster, &["streams", "main"]));
+    assert!(
+        streams.contains(" [2J") && !streams.contains('\x1b'),
+        "{streams}"
     );
     let status = run(&cluster, &["status"]);
     assert_eq!(code(&status), Some(0));

@@ -112,9 +112,17 @@ struct Restoring<'a> {
     at: usize,
     position: u64,
     open: Option<Appender>,
-    /// By place: the first and the last stream that it became, and the last one's length.
-    became: Vec<(StreamName, StreamName)>,
+    /// By place.
+    became: Vec<Became>,
     restored: Restored,
+}
+
+/// What a saved stream became: several, if the writer lost its leader meanwhile.
+struct Became {
+    first: StreamName,
+    last: StreamName,
+    /// Of the last one, if it is the first.
+    length: Option<u64>,
 }
 
 impl<'a> Restoring<'a> {
@@ -234,16 +242,20 @@ impl<'a> Restoring<'a> {
 
     /// Where what a stream became ends.
     fn end_of(&self, place: usize) -> Result<StreamPlace, RestoreError> {
-        let (_, last) = self.became[place];
-        let streams = self.client.streams(&self.options.log)?;
-        let name = last.to_string();
-        let found = streams.iter().find(|info| info.name == name);
-        let length = found.map(|info| info.length);
-        let position = length.ok_or_else(|| RestoreError::Other(format!("{name} is gone")))?;
-        Ok(StreamPlace {
-            stream: last,
-            position,
-        })
+        let became = &self.became[place];
+        let stream = became.last;
+        let position = match became.length {
+            Some(length) => length,
+            // The table of a log with a long chain is large: it is asked for only where it must be.
+            None => {
+                let streams = self.client.streams(&self.options.log)?;
+                let name = stream.to_string();
+                let found = streams.iter().find(|info| info.name == name);
+                let length = found.map(|info| info.length);
+                length.ok_or_else(|| RestoreError::Other(format!("{name} is gone")))?
+            }
+        };
+        Ok(StreamPlace { stream, position })
     }
 
     /// All of the stream is there: it ends as it had ended.
@@ -276,7 +288,16 @@ impl<'a> Restoring<'a> {
         self.restored
             .names
             .push((info.name.clone(), first.to_string()));
-        self.became.push((first, last));
+        let written = match self.options.shift {
+            true => info.length - info.trimmed,
+            false => info.length,
+        };
+        let length = (!split).then_some(written);
+        self.became.push(Became {
+            first,
+            last,
+            length,
+        });
         self.at += 1;
         self.position = 0;
         Ok(())
@@ -318,7 +339,7 @@ impl<'a> Restoring<'a> {
         let filled = self.header.streams.iter().zip(&self.became);
         let mut trimmed = filled.filter(|(saved, _)| saved.info.trimmed > 0);
         let last = trimmed.next_back();
-        let Some((saved, (first, _))) = last else {
+        let Some((saved, Became { first, .. })) = last else {
             return Ok(());
         };
         let streams = self.client.streams(&self.options.log)?;
