@@ -5,17 +5,34 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
 use crate::removal::{Leftover, Pace};
 
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let directory = rustix::fs::open(directory, flags, Mode::empty())?;
-    rustix::fs::fsync(&directory)?;
-    Ok(())
+/// The directory that holds the name of a file, opened before that name is changed: a process that is
+/// out of descriptors has changed nothing, and can try again.
+pub(crate) struct Holder(OwnedFd);
+
+impl Holder {
+    pub fn of(path: &Path) -> io::Result<Holder> {
+        Holder::open(parent_of(path))
+    }
+
+    fn open(directory: &Path) -> io::Result<Holder> {
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        Ok(Holder(rustix::fs::open(directory, flags, Mode::empty())?))
+    }
+
+    pub fn sync(&self) -> io::Result<()> {
+        Ok(rustix::fs::fsync(&self.0)?)
+    }
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    Holder::open(directory)?.sync()
 }
 
 /// The directory that holds the name of `path`.
@@ -53,7 +70,7 @@ pub(crate) fn replace(
     path: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let aside = aside_of(path)?;
+    let (aside, holder) = (aside_of(path)?, Holder::of(path)?);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
     let mut file = File::from(rustix::fs::open(&aside, flags, Mode::RUSR | Mode::WUSR)?);
     let written = write(&mut file).and_then(|()| file.sync_all());
@@ -62,30 +79,32 @@ pub(crate) fn replace(
         let _ = std::fs::remove_file(&aside);
         return Err(error);
     }
-    sync_directory(parent_of(path))
+    holder.sync()
 }
 
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
-    known_gone(std::fs::rename(from, to), from)?;
-    sync_directory(parent_of(to))?;
-    if parent_of(from) != parent_of(to) {
-        sync_directory(parent_of(from))?;
+    let (left, entered) = (Holder::of(from)?, Holder::of(to)?);
+    known_gone(std::fs::rename(from, to), &left)?;
+    entered.sync()?;
+    match parent_of(from) == parent_of(to) {
+        true => Ok(()),
+        false => left.sync(),
     }
-    Ok(())
 }
 
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
-    known_gone(std::fs::remove_file(path), path)?;
-    sync_directory(parent_of(path))
+    let holder = Holder::of(path)?;
+    known_gone(std::fs::remove_file(path), &holder)?;
+    holder.sync()
 }
 
 /// That a name is not there may be our own doing, of which the directory's sync failed: who hears that
 /// it is gone goes on, so it has to be gone for good.
-fn known_gone(result: io::Result<()>, path: &Path) -> io::Result<()> {
+fn known_gone(result: io::Result<()>, holder: &Holder) -> io::Result<()> {
     if let Err(error) = &result
         && error.kind() == io::ErrorKind::NotFound
     {
-        sync_directory(parent_of(path))?;
+        holder.sync()?;
     }
     result
 }

@@ -13,7 +13,7 @@ use node::op::{BLOCK, OpenMode};
 use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fcntl_setfl, fdatasync, fstat, fstatfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
-use crate::directory;
+use crate::directory::Holder;
 use crate::ink::InkFile;
 
 #[derive(Debug)]
@@ -48,6 +48,10 @@ impl DiskFile {
             OpenMode::Read => OFlags::RDONLY,
         };
         let permissions = Mode::RUSR | Mode::WUSR;
+        let holder = match mode {
+            OpenMode::Create { .. } => Some(Holder::of(path)?),
+            _ => None,
+        };
         let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, permissions)?;
         // Only to be read a directory is opened like a file, and then every read of it fails.
         if mode == OpenMode::Read
@@ -59,8 +63,8 @@ impl DiskFile {
         // latter is refused.
         let direct = fcntl_setfl(&file, OFlags::DIRECT).is_ok();
         let sync = sync_of(file.as_fd());
-        if let OpenMode::Create { .. } = mode {
-            directory::sync_directory(directory::parent_of(path))?;
+        if let Some(holder) = holder {
+            holder.sync()?;
         }
         Ok(DiskFile {
             file,

@@ -185,7 +185,7 @@ mutations! {
         "A block that holds acknowledged data is never written again."
     PlaceNotGivenUp "place-not-given-up" "node::store::write::settle"
         "Nothing is received into a place of a file once another record is to stand there."
-    IdleWatermarkLeftOut "idle-watermark-left-out" "node::store::write::idle::{append_idle, deadline}"
+    IdleWatermarkLeftOut "idle-watermark-left-out" "node::store::write::idle::{append_idle, idle_deadline}"
         "After a moment without writes a record says that all before it is durable."
     StaleRecordParsed "stale-record-parsed" "node::store::scan::walk"
         "Recovery stops at the first break above the watermark: what stands behind it was never durable."

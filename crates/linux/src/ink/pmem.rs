@@ -11,7 +11,7 @@ use rustix::io::Errno;
 
 use super::pmem_file::PmemFile;
 use super::{InFileSystem, InkFile, Medium, Opened, ReadOnly};
-use crate::directory;
+use crate::directory::Holder;
 use crate::disk::LinuxDisk;
 
 /// By device and inode: who opens a file again sees the same end of it.
@@ -44,12 +44,13 @@ impl Medium for Pmem {
             // Whoever reads may share the mapping of one who writes.
             OpenMode::ReadWrite | OpenMode::Read => OFlags::RDWR,
         };
+        let holder = Holder::of(path)?;
         let file = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR)?;
         if FileType::from_raw_mode(fstat(&file)?.st_mode) != FileType::RegularFile {
             return Err(Errno::INVAL.into());
         }
         if let OpenMode::Create { .. } = mode {
-            directory::sync_directory(directory::parent_of(path))?;
+            holder.sync()?;
         }
         let shared = self.share(file)?;
         Ok(Opened::Other(match mode {

@@ -11,7 +11,7 @@ use node::op::OpenMode;
 use rustix::fs::{Mode, OFlags, fdatasync, ftruncate};
 use rustix::io::{Errno, pwritev};
 
-use crate::directory;
+use crate::directory::Holder;
 use crate::disk_file::DiskFile;
 use crate::ink::InkFile;
 
@@ -46,9 +46,10 @@ impl PagedFile {
                     _ => OFlags::empty(),
                 };
                 let flags = OFlags::RDWR | OFlags::CLOEXEC | new;
+                let holder = Holder::of(path)?;
                 let file = rustix::fs::open(path, flags, Mode::RUSR | Mode::WUSR)?;
                 if new != OFlags::empty() {
-                    directory::sync_directory(directory::parent_of(path))?;
+                    holder.sync()?;
                 }
                 (file, None)
             }

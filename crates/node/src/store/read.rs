@@ -24,6 +24,9 @@ const READS_MAX: usize = 8;
 /// Files open for reading.
 const FILES_MAX: usize = 2 * READS_MAX;
 
+/// Of these, while nobody reads.
+const FILES_IDLE: usize = 2;
+
 /// Indexes of sealed segments in memory.
 const INDEXES_MAX: usize = READS_MAX;
 
@@ -270,12 +273,7 @@ impl Store {
             return;
         }
         if self.reader.files.len() >= FILES_MAX {
-            let unused = self.reader.files.iter().filter(|(_, file)| file.users == 0);
-            let oldest = unused.min_by_key(|(_, file)| file.last_used);
-            let oldest = oldest.map(|(segment, _)| *segment);
-            if let Some(closed) = oldest.and_then(|oldest| self.reader.files.remove(&oldest)) {
-                self.close_file(closed.file);
-            }
+            self.close_unused();
         }
         let file = self.file();
         let token = self.token(Awaiting::FileForReading { segment });
@@ -294,6 +292,16 @@ impl Store {
                 last_used: uses,
             },
         );
+    }
+
+    /// The file that was not used for longest, of those that nobody uses. False if there is none.
+    fn close_unused(&mut self) -> bool {
+        let files = self.reader.files.iter();
+        let unused = files.filter(|(_, file)| file.users == 0 && file.ready);
+        let oldest = unused.min_by_key(|(_, file)| file.last_used);
+        let oldest = oldest.map(|(segment, _)| *segment);
+        let closed = oldest.and_then(|oldest| self.reader.files.remove(&oldest));
+        closed.map(|closed| self.close_file(closed.file)).is_some()
     }
 
     /// Whether a read in progress needs the segment's file, or its index.
@@ -472,6 +480,11 @@ impl Store {
         let Some(job) = self.reader.jobs.remove(&id) else {
             return;
         };
+        // A node has many logs, and files that nobody reads are not to be all that it may open.
+        while self.reader.jobs.is_empty()
+            && self.reader.files.len() > FILES_IDLE
+            && self.close_unused()
+        {}
         let buffer = job
             .buffer
             .expect("a read that waits or is done has its buffer");
@@ -576,7 +589,7 @@ impl Store {
 }
 
 /// Of this process, and not of the device: too many open files (EMFILE, ENFILE), or no memory.
-fn is_passing(error: &io::Error) -> bool {
+pub(super) fn is_passing(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::OutOfMemory
 }
 

@@ -100,8 +100,12 @@ struct NewFile {
     file: FileId,
     /// It becomes this segment's; else a new one is made.
     spare: Option<Spare>,
+    /// A spare has its name by now.
+    exists: bool,
     asked: bool,
     ready: bool,
+    /// The process had too many open files. When it is asked for again.
+    again_at: Option<Time>,
 }
 
 struct Undurable {
@@ -158,6 +162,11 @@ impl Writer {
         let ready = new.filter(|file| file.ready).map(|file| file.file);
         let writing = self.writing.take().map(|writing| writing.file);
         ready.chain(writing).collect()
+    }
+
+    /// When a file is asked for again.
+    fn file_due(&self) -> Option<Time> {
+        self.new_files.values().filter_map(|new| new.again_at).min()
     }
 
     /// The last record is a fact that no watermark covers, or says less than is known.

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::kernel::damage::{check_damaged, log, read_all, segments};
 use crate::kernel::script::{Truth, config, recover, settle, state, stream};
-use crate::kernel::{Kernel, MemoryDisk, Random};
+use crate::kernel::{EIO, EMFILE, Kernel, MemoryDisk, Random};
 use node::buffer::Buffer;
 use node::format::BATCH_BUFFER;
 use node::op::{BLOCK, Time};
@@ -307,8 +307,6 @@ fn client_bytes_that_imitate_records_are_not_taken_for_records() {
 
 #[test]
 fn a_segment_whose_index_the_device_does_not_give_is_said_to_be_unreadable() {
-    const EIO: i32 = 5;
-    const EMFILE: i32 = 24;
     for errno in [EIO, EMFILE] {
         let (mut disk, _) = log(3, 400);
         assert!(segments(&disk).len() > 8);

@@ -4,5 +4,6 @@ mod kernel;
 
 mod corruption;
 mod crash;
+mod descriptors;
 mod offline;
 mod spares;

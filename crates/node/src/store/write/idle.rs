@@ -35,8 +35,14 @@ impl Store {
         }
     }
 
-    /// When [`Store::on_time`] has something to do.
+    /// When [`Store::on_time`] has something to do, or [`Store::poll_op`] a write.
     pub fn deadline(&self) -> Option<Time> {
+        let file = self.writer.file_due().filter(|_| !self.writer.failed);
+        let dues = [file, self.idle_deadline()];
+        dues.into_iter().flatten().min()
+    }
+
+    fn idle_deadline(&self) -> Option<Time> {
         let writer = &self.writer;
         let due = !writer.failed && !writer.is_busy() && writer.open.is_some() && writer.lags();
         let due = due && !mutation::is(Mutation::IdleWatermarkLeftOut);
@@ -50,7 +56,7 @@ impl Store {
 
     pub fn on_time(&mut self, now: Time) {
         self.set_time(now);
-        if self.deadline().is_some_and(|due| due <= now) {
+        if self.idle_deadline().is_some_and(|due| due <= now) {
             self.append_idle();
         }
     }

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use paxos::Checkpoint;
 use paxos::mutation::{self, Mutation};
+use paxos::{Checkpoint, Time};
 
 use super::super::index::{RecordPlace, SegmentIndex};
+use super::super::read::is_passing;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
 use super::{NewFile, Open, Writing};
 use crate::buffer::Buffer;
@@ -14,6 +15,9 @@ use crate::format::codec;
 use crate::format::record::{RecordHeader, RecordKind, total_length};
 use crate::format::segment::{Birth, Predecessor, SegmentHeader};
 use crate::op::{BLOCK, FileId, Op, OpenMode};
+
+/// Before a file is asked for again. Microseconds.
+const AGAIN: u64 = 100_000;
 
 impl Store {
     /// The open segment has reached its size, or there is none yet: roll at the next quiet point.
@@ -155,8 +159,10 @@ impl Store {
             NewFile {
                 file,
                 spare,
+                exists: false,
                 asked: false,
                 ready: false,
+                again_at: None,
             },
         );
     }
@@ -169,12 +175,16 @@ impl Store {
             .iter_mut()
             .find(|(_, file)| !file.ready);
         let Some((&segment, new)) = next else { return };
-        if std::mem::replace(&mut new.asked, true) {
+        if new.again_at.is_some_and(|at| self.now < at) || new.asked {
             return;
         }
-        let (file, spare) = (new.file, new.spare);
+        new.asked = true;
+        new.again_at = None;
+        let (file, spare, exists) = (new.file, new.spare, new.exists);
         let path = self.path(segment);
-        if let Some(spare) = spare {
+        if let Some(spare) = spare
+            && !exists
+        {
             let token = self.token(Awaiting::SpareTaken { segment });
             let from = self.spare_path(spare.number);
             self.ops.push_back(Op::Rename {
@@ -190,8 +200,27 @@ impl Store {
             token,
             file,
             path,
-            mode: OpenMode::Create { size_hint },
+            mode: match exists {
+                true => OpenMode::ReadWrite,
+                false => OpenMode::Create { size_hint },
+            },
         });
+    }
+
+    /// Nothing was done, and nothing is wrong with the disk: the process has too many open files, or no
+    /// memory, for now.
+    fn asks_again(&mut self, segment: u64, error: &io::Error) -> bool {
+        if !is_passing(error) {
+            return false;
+        }
+        let Some(new) = self.writer.new_files.get_mut(&segment) else {
+            return false;
+        };
+        let log = self.config.log.0;
+        tracing::warn!(log, %error, "a new segment waits; raise the limit of open files (ulimit -n)");
+        new.asked = false;
+        new.again_at = Some(Time(self.now.0 + AGAIN));
+        true
     }
 
     pub(in crate::store) fn on_file_for_writing(
@@ -201,6 +230,9 @@ impl Store {
         result: io::Result<()>,
     ) {
         if let Err(error) = result {
+            if self.asks_again(segment, &error) {
+                return;
+            }
             self.writer.new_files.remove(&segment);
             let path = self.path(segment);
             let sentence = format!("{} cannot be made: {error}", path.display());
@@ -218,11 +250,18 @@ impl Store {
         let Some(new) = self.writer.new_files.get(&segment) else {
             return;
         };
-        if let Err(error) = result {
-            self.writer.new_files.remove(&segment);
-            return self.fail(error);
-        }
         let file = new.file;
+        if let Err(error) = result {
+            if !self.asks_again(segment, &error) {
+                self.writer.new_files.remove(&segment);
+                self.fail(error);
+            }
+            return;
+        }
+        // If it cannot be opened now, it is not renamed again.
+        if let Some(new) = self.writer.new_files.get_mut(&segment) {
+            new.exists = true;
+        }
         let token = self.token(Awaiting::FileForWriting { segment, file });
         self.ops.push_back(Op::Open {
             token,

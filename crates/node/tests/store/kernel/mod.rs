@@ -29,6 +29,9 @@ pub struct Kernel {
     pub fail_write: Option<usize>,
     /// All reads fail with this errno.
     pub fail_reads: Option<i32>,
+    /// So many files cannot be opened to be written: too many are.
+    pub refuse_opens: usize,
+    pub refused_opens: usize,
     /// The next so many segments cannot be removed or renamed.
     pub fail_forgetting: usize,
     writes: usize,
@@ -37,6 +40,9 @@ pub struct Kernel {
     /// Files opened to be written that were there before.
     pub reused: usize,
 }
+
+pub const EIO: i32 = 5;
+pub const EMFILE: i32 = 24;
 
 /// splitmix64
 #[derive(Clone)]
@@ -114,7 +120,14 @@ impl Kernel {
                 path,
                 mode,
             } => {
-                let result = match (mode, self.disk.files.contains_key(&path)) {
+                let exists = self.disk.files.contains_key(&path);
+                let refused = mode != OpenMode::Read && self.refuse_opens > 0;
+                let result = match (mode, exists) {
+                    _ if refused => {
+                        self.refuse_opens -= 1;
+                        self.refused_opens += 1;
+                        Err(io::Error::from_raw_os_error(EMFILE))
+                    }
                     (OpenMode::Create { .. }, true) => Err(io::ErrorKind::AlreadyExists.into()),
                     (OpenMode::Create { size_hint }, false) => {
                         assert!(self.disk.directories.contains(path.parent().unwrap()));
@@ -126,7 +139,7 @@ impl Kernel {
                     (_, false) => Err(io::ErrorKind::NotFound.into()),
                     (_, true) => Ok(()),
                 };
-                self.reused += usize::from(mode == OpenMode::ReadWrite);
+                self.reused += usize::from(mode == OpenMode::ReadWrite && !refused);
                 if result.is_ok() {
                     assert!(
                         self.open.insert(file, path).is_none(),
