@@ -181,6 +181,10 @@ impl Kernel {
                 self.network
                     .close(conn, flush, clock::now(), ring, completions);
             }
+            Op::Reset { conn } => {
+                let ring = self.ring.as_mut();
+                self.network.reset(conn, ring, completions);
+            }
             Op::Open {
                 token,
                 file,

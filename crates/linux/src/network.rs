@@ -6,6 +6,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 use node::op::{Completion, ConnId, Time};
 use rustix::fs::{OFlags, fcntl_setfl};
@@ -244,6 +245,22 @@ impl Network {
         } else {
             self.retire(conn, ring, completions);
         }
+    }
+
+    pub fn reset(
+        &mut self,
+        conn: ConnId,
+        ring: Option<&mut Ring<Tag>>,
+        completions: &mut Vec<Completion>,
+    ) {
+        let Some(connection) = self.open_connection(conn) else {
+            return;
+        };
+        if let Some(socket) = connection.socket() {
+            // Closed so, a socket says by a reset that this is not the end. (If it cannot be set, it ends.)
+            let _ = sockopt::set_socket_linger(socket, Some(Duration::ZERO));
+        }
+        self.retire(conn, ring, completions);
     }
 
     /// Drops a connection, when the ring has nothing of it any more.

@@ -244,13 +244,22 @@ impl Env {
 
     /// At once, whatever is still to be sent.
     pub fn close(&mut self, conn: ConnId) {
+        self.leave(conn, Op::Close { conn, flush: false });
+    }
+
+    /// As `close`, where what was sent would look whole.
+    pub fn reset(&mut self, conn: ConnId) {
+        self.leave(conn, Op::Reset { conn });
+    }
+
+    fn leave(&mut self, conn: ConnId, by: Op) {
         if self.is_open(conn) {
             match self.is_sending(conn) {
                 // The last of what was sent is the last to be heard of it.
                 true => _ = self.conns.remove(&conn),
                 false => self.forget(conn),
             }
-            self.ops.push_back(Op::Close { conn, flush: false });
+            self.ops.push_back(by);
         }
     }
 

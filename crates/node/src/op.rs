@@ -2,7 +2,7 @@
 //!
 //! The node never makes a system call. It hands out [`Op`]s and is handed [`Completion`]s; a
 //! kernel (the real one in `linux`, the simulated one in `sim`) performs them. Every op but
-//! [`Op::Close`] and [`Op::Listen`] completes exactly once, also when its connection is closed first.
+//! [`Op::Close`], [`Op::Reset`] and [`Op::Listen`] completes exactly once, also when its connection is closed first.
 //!
 //! Ops on one connection and direction complete in order; so do writes to one file. Nothing else is
 //! ordered: a read given before a write is done sees any of its blocks. Ops on what was closed, or
@@ -62,6 +62,9 @@ pub enum Op {
     /// bytes reset the connection, as TCP has it. Outstanding ops complete with an error. No
     /// completion of its own.
     Close { conn: ConnId, flush: bool },
+    /// As `Close` at once; and the other side hears by a reset that this is not the end of what it was
+    /// sent, of which it may lose a part. No completion of its own.
+    Reset { conn: ConnId },
 
     /// Open a file for the ops below. Completes with `Done`.
     Open {
@@ -234,7 +237,7 @@ pub trait Disk {
     }
     /// 16 bytes that nobody can predict.
     fn random(&mut self) -> io::Result<[u8; 16]>;
-    /// "O_DIRECT" or "buffered: <why>", for status.
+    /// How writes get to the disk ("O_DIRECT", "buffered: <why>", ...), or by which mover or ink; for status.
     fn write_path(&mut self, directory: &Path) -> String;
     /// Of the kernel that will run the node, if bytes may be received into files.
     fn landing(&self) -> Option<Arc<dyn Landing>> {

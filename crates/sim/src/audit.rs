@@ -49,7 +49,7 @@ impl<M: Machine> Audited<M> {
                 receives.push_back((range.clone(), *whole));
             }
             Op::Send { conn, .. } => *self.sends.entry(*conn).or_default() += 1,
-            Op::Listen { .. } | Op::ShutdownWrite { .. } | Op::Close { .. } => {}
+            Op::Listen { .. } | Op::ShutdownWrite { .. } | Op::Close { .. } | Op::Reset { .. } => {}
             Op::Open { token, .. }
             | Op::CloseFile { token, .. }
             | Op::Write { token, .. }

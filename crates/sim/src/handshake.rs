@@ -51,6 +51,7 @@ impl Network {
         let unreachable = named.err();
         let (to, port) = named.ok().unzip();
         let end = |host, conn| End {
+            resets: false,
             host,
             conn,
             state: State::Opening,

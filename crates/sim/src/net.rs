@@ -60,6 +60,8 @@ pub(crate) struct End {
     pub conn: ConnId,
     pub state: State,
     pub receives: VecDeque<PendingReceive>,
+    /// When it is gone, the other end hears of it by a reset.
+    pub resets: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -280,6 +282,16 @@ impl Network {
         self.end_is_gone(clock, id, side);
     }
 
+    pub(crate) fn close_by_reset(&mut self, clock: &mut Clockwork, host: HostId, conn: ConnId) {
+        let Some(&(id, side)) = self.conns[host.index()].get(&conn) else {
+            return;
+        };
+        if let Some(connection) = &mut self.connections[id as usize] {
+            connection.ends[usize::from(side)].resets = true;
+        }
+        self.close(clock, host, conn, false);
+    }
+
     /// Whether there still is a process that knows this end by its number.
     pub(crate) fn is_named(
         &self,
@@ -390,7 +402,7 @@ impl Network {
         let connection = connection.expect("the end of a connection that exists");
         let s = usize::from(side);
         let end = &mut connection.ends[s];
-        let (host, conn) = (end.host, end.conn);
+        let (host, conn, resets) = (end.host, end.conn, end.resets);
         let before = std::mem::replace(&mut end.state, State::Gone);
         self.forget_name(host, conn, id, side);
         let connection = self.connections[id as usize].as_mut();
@@ -400,8 +412,7 @@ impl Network {
             State::Failed(_) | State::Lingering | State::Gone => self.remove_if_over(id),
             State::Open | State::Flushing => {
                 let incoming = &mut connection.streams[1 - s];
-                let unread = incoming.unread() > 0;
-                if unread {
+                if resets || incoming.unread() > 0 {
                     incoming.discard_unread();
                     self.send_reset(clock, id, side);
                 } else {

@@ -88,6 +88,7 @@ impl Trace {
             }
             Op::Close { conn, flush } => self.number(conn.0 ^ 3 << 60 ^ u64::from(*flush) << 59),
             Op::ShutdownWrite { conn } => self.number(conn.0 ^ 4 << 60),
+            Op::Reset { conn } => self.number(conn.0 ^ 6 << 60),
             _ => self.number(5 << 60),
         }
     }

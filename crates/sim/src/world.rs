@@ -480,6 +480,7 @@ impl World {
             Op::Send { conn, slices } => net.send(clock, host, conn, slices),
             Op::ShutdownWrite { conn } => net.shutdown_write(clock, host, conn),
             Op::Close { conn, flush } => net.close(clock, host, conn, flush),
+            Op::Reset { conn } => net.close_by_reset(clock, host, conn),
             op => {
                 let disk = &mut self.disks[host.index()];
                 let (at, number) = disk.submit(clock.now, op, &mut clock.random);
@@ -583,11 +584,6 @@ impl World {
         self.clock.wake_soon(host);
     }
 
-    /// The longest time from a process's first completion of a round to its waking.
-    pub fn set_wake_us_max(&mut self, wake_us_max: u64) {
-        self.clock.wake_us_max = wake_us_max;
-    }
-
     pub(crate) fn line(&self, line: std::fmt::Arguments<'_>) {
         self.clock.trace.line(self.clock.now, line);
     }
@@ -602,5 +598,6 @@ fn op_is_of_disk(op: &Op) -> bool {
             | Op::Send { .. }
             | Op::ShutdownWrite { .. }
             | Op::Close { .. }
+            | Op::Reset { .. }
     )
 }

@@ -187,6 +187,7 @@ impl Performer {
             "listen",
             "shutdown",
             "close",
+            "reset",
             "settle",
             "pause",
             "break-disk",
@@ -235,6 +236,13 @@ impl Performer {
                     end.closed = true;
                 }
                 self.put(Op::Close { conn, flush });
+            }
+            "reset" => {
+                let conn = self.conn(line.word(1));
+                if let Some(end) = self.conns.get_mut(&conn) {
+                    end.closed = true;
+                }
+                self.put(Op::Reset { conn });
             }
             "settle" => self.waiting = Waiting::ForQuiet,
             "pause" => {

@@ -224,9 +224,9 @@ impl Log {
                 );
             }
             Ok(_) => env.part(conn, b""),
-            // In a raw answer a line after bytes would be taken for bytes: break the connection.
+            // In a raw answer a line after bytes would be taken for bytes, and an end for theirs.
             Err(refusal) if reader.framed || !reader.sent_bytes => env.refuse(conn, refusal),
-            Err(_) => env.close(conn),
+            Err(_) => env.reset(conn),
         }
     }
 }

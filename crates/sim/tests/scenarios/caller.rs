@@ -16,6 +16,7 @@ struct Line {
     ops: VecDeque<Op>,
     heard: Vec<u8>,
     over: bool,
+    broken: bool,
 }
 
 struct Phone(Rc<RefCell<Line>>);
@@ -89,6 +90,11 @@ impl Caller {
         self.line.borrow().over
     }
 
+    /// Not by an end.
+    pub fn is_broken(&self) -> bool {
+        self.line.borrow().broken
+    }
+
     pub fn is_open(&self) -> bool {
         self.text().starts_with("stream ")
     }
@@ -160,7 +166,7 @@ impl Machine for Phone {
                         line.receive();
                     }
                 }
-                Err(_) => line.over = true,
+                Err(_) => (line.over, line.broken) = (true, true),
             },
             Completion::Connected { result, .. } => line.over |= result.is_err(),
             _ => {}

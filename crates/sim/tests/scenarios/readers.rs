@@ -36,6 +36,30 @@ fn who_waits_for_missing_bytes_hears_of_life_and_then_that_they_are_not_here() {
     assert!(raw.text().starts_with("error not-here"), "{}", raw.text());
 }
 
+/// Who reads raw bytes is told nothing but by how they end.
+#[test]
+fn a_raw_answer_that_cannot_go_on_does_not_end_as_if_it_were_whole() {
+    let mut stage = Stage::new(1, 1);
+    let mut writer = stage.open(0, "append main");
+    for _ in 0..3 {
+        stage.say_and_wait(&mut writer, 10_000);
+    }
+    stage.pass(3 * SECOND);
+    let whole = stage.call(0, "read main");
+    stage.wait("its end", |_| whole.is_over());
+    assert!(whole.heard() == writer.content(0..30_000) && !whole.is_broken());
+    stage.pass(3 * SECOND);
+    assert!(stage.make_unreadable(0, &writer.content(20_000..20_032)));
+    let raw = stage.call(0, "read main");
+    stage.wait("its end", |_| raw.is_over());
+    assert!(
+        raw.heard() == writer.content(0..20_000),
+        "{} bytes",
+        raw.heard().len()
+    );
+    assert!(raw.is_broken(), "it looks whole");
+}
+
 #[test]
 fn many_readers_of_one_log_leave_reads_from_disk_to_those_of_another() {
     let (mut stage, content) = cold();
