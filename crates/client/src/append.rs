@@ -185,7 +185,10 @@ impl Client {
     /// Opens a stream in `log` and returns once it is open.
     ///
     /// Errors: [`AppendError::Busy`] if another writer is active and `mode` is `Refuse`; with
-    /// `Wait` the call lasts until that writer is gone.
+    /// `Wait` the call lasts until that writer is gone. [`AppendError::UnknownLog`];
+    /// [`AppendError::Continues`] and [`AppendError::UnknownStream`] where `continues` does not fit;
+    /// [`AppendError::Full`] where a disk is; [`AppendError::Unreachable`] if nobody took it in
+    /// [`Timeouts::total`](crate::Timeouts::total).
     pub fn append(&self, log: &str, mut options: AppendOptions) -> Result<Appender, AppendError> {
         let on_acknowledged = options.on_acknowledged.take();
         let opened = opening::open(&self.cluster, log, &options)?;
@@ -237,6 +240,10 @@ impl Appender {
     /// Writes all of `bytes` and returns the chain position behind them, for which
     /// [`wait_acknowledged`](Appender::wait_acknowledged) can wait. As
     /// [`write_all`](io::Write::write_all), it waits only for room.
+    ///
+    /// Errors: [`AppendError::Superseded`] once another writer took over;
+    /// [`AppendError::Unreachable`] if there was no room and nothing was acknowledged for
+    /// [`Timeouts::total`](crate::Timeouts::total). Any error is said by all later calls too.
     #[inline]
     pub fn append(&mut self, mut bytes: &[u8]) -> Result<u64, AppendError> {
         while !bytes.is_empty() {
@@ -276,6 +283,8 @@ impl Appender {
     /// Sends what waits for company and returns when everything below `position` is chosen.
     ///
     /// Units: `position` is a chain position, at most [`Appender::position`]; more is cut to that.
+    ///
+    /// Errors: as [`Appender::append`]. What was not acknowledged then may be chosen or not.
     pub fn wait_acknowledged(&self, position: u64) -> Result<(), AppendError> {
         let position = position.min(self.position());
         acknowledgements::wait(&self.shared, position)

@@ -111,6 +111,10 @@ pub struct Reader {
 
 impl Client {
     /// Begins to read; returns once a server has said that it can answer.
+    ///
+    /// Errors: [`ReadError::UnknownLog`], [`ReadError::UnknownStream`]; [`ReadError::Trimmed`] (with the
+    /// first position that is left) and [`ReadError::StreamTrimmed`]; [`ReadError::PastEnd`] unless it
+    /// follows; [`ReadError::Unreachable`] if nobody answered in [`Timeouts::total`](crate::Timeouts::total).
     pub fn read(&self, log: &str, options: ReadOptions) -> Result<Reader, ReadError> {
         let cluster = match &options.server {
             None => self.cluster.clone(),

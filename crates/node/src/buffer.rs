@@ -69,10 +69,6 @@ impl Pool {
         buffer.home = Some(self.shelf.clone());
         buffer
     }
-
-    pub fn buffer_length(&self) -> usize {
-        self.length
-    }
 }
 
 impl Buffer {

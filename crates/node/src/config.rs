@@ -18,7 +18,7 @@ pub struct NodeConfig {
     pub start: Start,
     pub standing: Standing,
     pub limits: Limits,
-    /// "O_DIRECT" or why not; for status.
+    /// Of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,
 }

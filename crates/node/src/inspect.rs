@@ -149,11 +149,6 @@ impl Node {
         self.env.share.ring_bytes
     }
 
-    /// How many logs the directory lists, itself included, as far as this node has applied it.
-    pub fn knows_logs(&self) -> usize {
-        self.directory.logs.len() + 1
-    }
-
     /// ⟨node, weight⟩ of a log, as the directory says that is known here.
     pub fn wanted(&self, log: LogId) -> Option<impl Iterator<Item = (u32, u32)>> {
         let wanted = self.directory.members.wanted.get(&log.0)?;

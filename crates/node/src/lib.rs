@@ -1,7 +1,7 @@
 //! Decides which bytes move next.
 //!
 //! ```text
-//! client ─ listen ─ ingest ─┬─ own segment ─ durable ─┐
+//! client ─ greet ── ingest ─┬─ own segment ─ durable ─┐
 //!                           └─ replicate ⇄ follow ────┴─ accepted ─ paxos ─ chosen ─┬─ acknowledge
 //!                                                                                    └─ read / apply
 //! ```
@@ -9,8 +9,6 @@
 //! A node is a state machine around the engines of its logs: [`op::Completion`]s go in,
 //! [`op::Op`]s come out. It makes no system call, reads no clock and draws no randomness, so that a
 //! simulated kernel can stand in for the real one, and many nodes live in one process.
-//!
-//! The modules stand in the order in which bytes flow.
 
 #![forbid(unsafe_code)]
 

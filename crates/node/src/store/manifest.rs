@@ -55,14 +55,6 @@ pub enum ManifestError {
     )]
     Damaged { path: PathBuf, reason: String },
     #[error(
-        "{path} belongs to cluster {found}, and this node is to serve cluster {wanted}: choose another directory"
-    )]
-    OtherCluster {
-        path: PathBuf,
-        found: String,
-        wanted: String,
-    },
-    #[error(
         "{0} holds logs and no manifest: restore the manifest, or let this node join again as a new one with an empty directory"
     )]
     Missing(PathBuf),
@@ -179,18 +171,6 @@ impl Manifest {
         }
         contents.truncate(filled);
         Ok(Some(Manifest::parse(speaks, &contents, &path)?))
-    }
-
-    /// Refuses to serve another cluster from this directory.
-    pub fn expect_cluster(&self, directory: &Path, wanted: ClusterId) -> Result<(), ManifestError> {
-        if self.identity.cluster == wanted {
-            return Ok(());
-        }
-        Err(ManifestError::OtherCluster {
-            path: directory.join(MANIFEST_FILE),
-            found: hex(&self.identity.cluster.0),
-            wanted: hex(&wanted.0),
-        })
     }
 
     /// At the start, when nothing else runs.

@@ -88,6 +88,9 @@ impl VerifyReport {
 }
 
 /// Reads every record of every log. `progress` is told bytes done and bytes in all.
+///
+/// Errors: only what keeps it from looking (no manifest, a directory or file that cannot be read); what
+/// is wrong with records is in the report.
 pub fn verify(
     disk: &mut dyn Disk,
     directory: &Path,
