@@ -136,18 +136,27 @@ impl Unreachable {
 impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.after.as_secs_f64();
-        match self.no_quorum() {
-            true => write!(f, "no leader answered within {seconds:.1} s: ")?,
-            false => write!(f, "no server answered within {seconds:.1} s: ")?,
-        }
+        let missing = self.tried.iter().any(|(_, said)| *said == Said::NotHere);
+        let (what, helps) = match (self.no_quorum(), missing) {
+            (true, _) => (
+                "no leader answered",
+                "more than half of the nodes must run and reach each other",
+            ),
+            (false, true) => (
+                "no server had these bytes",
+                "`logberg status` says where they are missing, and what helps",
+            ),
+            (false, false) => (
+                "no server answered",
+                "are the nodes running, and are these their addresses?",
+            ),
+        };
+        write!(f, "{what} within {seconds:.1} s: ")?;
         for (index, (server, said)) in self.tried.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{server} {said}")?;
         }
-        match self.no_quorum() {
-            true => f.write_str("; more than half of the nodes must run and reach each other"),
-            false => f.write_str("; are the nodes running, and are these their addresses?"),
-        }
+        write!(f, "; {helps}")
     }
 }
 
@@ -383,6 +392,12 @@ impl<'a> Search<'a> {
         search.begin_round();
         search.said(lost, said);
         search
+    }
+
+    /// What it is for was waited for before.
+    pub fn since(mut self, started: Instant) -> Self {
+        self.started = started;
+        self
     }
 
     /// Who answered last comes first; who was silent comes last, because to wait for a stopped

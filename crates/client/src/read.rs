@@ -193,7 +193,7 @@ impl Reader {
             None => Search::new(&cluster),
             Some((server, said)) => {
                 self.backoff.pause(deadline);
-                Search::after(&cluster, server, said)
+                Search::after(&cluster, server, said).since(self.progress)
             }
         };
         loop {

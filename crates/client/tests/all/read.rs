@@ -205,6 +205,23 @@ fn a_server_that_drops_every_read_is_given_up_in_time() {
 }
 
 #[test]
+fn bytes_that_are_missing_everywhere_are_said_to_be_so() {
+    let (cluster, _) = holding(1, &payload(5000, 8));
+    let missing = b"error not-here: It does not hold them.\n".to_vec();
+    cluster.plan_reads(vec![Fault::InsteadAt(0, missing); 10_000]);
+    let client = Client::new(vec![cluster.address(0)], fake::hasty());
+    let reader = client.read("main", ReadOptions::default());
+    let (read, error) = failure(reader.expect("it says that it can"));
+    assert!(read.is_empty());
+    let said = error.to_string();
+    assert!(said.starts_with("no server had these bytes"), "{said}");
+    assert!(
+        !said.contains("within 0.") && said.contains("logberg status"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_follower_sees_what_is_appended_later_and_the_end() {
     let cluster = FakeCluster::start(1);
     let client = cluster.client();
