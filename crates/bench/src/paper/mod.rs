@@ -151,11 +151,15 @@ impl Arguments {
         let each = whole + AROUND;
         let watch = Watch::of(each * cells.len() as u32);
         let mut outcomes = Vec::new();
+        let mut asked_to_end = None;
         for cell in cells {
             watch.says(cell.shown());
             let ours = measure_cell(&scratch, cell, warm_up, length, &self.moving);
-            // Asked to end, and not a cell that cannot be measured.
-            go_on()?;
+            // Not a cell that cannot be measured. Those before it, of up to 100 minutes, are shown.
+            if let Err(asked) = go_on() {
+                asked_to_end = Some(asked);
+                break;
+            }
             let (ours, failure) = match ours {
                 Ok(ours) => (Some(ours), None),
                 Err(error) => (None, Some(format!("{error:#}"))),
@@ -173,6 +177,9 @@ impl Arguments {
             watch.passed(each);
         }
         drop(watch);
+        if let Some(asked) = asked_to_end.take_if(|_| outcomes.is_empty()) {
+            return Err(asked);
+        }
         let report = Report {
             bench: "paper",
             paper: "zero-copy-paxos",
@@ -189,6 +196,9 @@ impl Arguments {
         match json {
             true => show::print_json(&report)?,
             false => report.print()?,
+        }
+        if let Some(asked) = asked_to_end {
+            return Err(asked);
         }
         match report.cells.iter().all(|cell| cell.ours.is_none()) {
             true => Err(Failure::new(Kind::Failure, "no cell could be measured").into()),
