@@ -147,6 +147,11 @@ impl Ring {
         last.is_none_or(|last| last.bytes.len() == CHUNK_BYTES)
     }
 
+    /// Nothing more can be written before something is acknowledged.
+    pub fn is_full(&self) -> bool {
+        self.chunks.len() >= self.chunks_max && self.at_chunk_end()
+    }
+
     /// Lends what is not sent, in order, in at most `parts_max` parts.
     pub fn lend(&self, parts_max: usize, lent: &mut Vec<Lent>) {
         let start = self

@@ -160,7 +160,11 @@ impl Driver {
             match sends {
                 true => state.ring.lend(PARTS_MAX, &mut lent),
                 false if self.shared.fall_asleep(&mut state) => {}
-                false => continue,
+                false => {
+                    // More was written meanwhile. If it makes nothing to send, answers may.
+                    readable = true;
+                    continue;
+                }
             }
             let waits = state.ring.sent() > state.ring.acknowledged();
             drop(state);

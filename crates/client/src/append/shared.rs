@@ -50,7 +50,9 @@ impl State {
     pub fn has_to_send(&self) -> bool {
         let unsent = self.ring.unsent();
         unsent > 0
+            // (There is nothing to wait for where nothing more fits in.)
             && (unsent >= COALESCE_BYTES
+                || self.ring.is_full()
                 || self.ring.sent() == self.ring.acknowledged()
                 || self.flush_to > self.ring.sent()
                 || self.closing_since.is_some())

@@ -3,8 +3,9 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use crate::fake;
 use crate::fake::{AppendFault, FakeCluster, payload};
-use client::{AppendError, AppendOptions, Appender, Client};
+use client::{AppendError, AppendOptions, Appender, Client, Timeouts};
 
 fn open(client: &Client) -> Appender {
     let options = AppendOptions {
@@ -43,6 +44,45 @@ fn a_byte_is_sent_although_nobody_calls_again() {
             std::thread::yield_now();
         }
     }
+}
+
+/// All the ring has room for is less than what is worth sending, and the stage holds the rest.
+#[test]
+fn a_full_buffer_waits_for_acknowledgements_and_not_for_more_to_send() {
+    const BYTES: usize = 2_000_000;
+    let cluster = FakeCluster::start(1);
+    let timeouts = Timeouts {
+        silence: Duration::from_secs(20),
+        total: Duration::from_secs(60),
+        ..fake::hasty()
+    };
+    let client = Client::new(vec![cluster.address(0)], timeouts);
+    for _ in 0..3 {
+        let mut appender = open(&client);
+        appender.append(b"x").expect("room");
+        appender.wait_acknowledged(1).expect("it is acknowledged");
+        cluster.silence(0);
+        let (done, is_done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for _ in 1..BYTES {
+                appender.append(b"x").expect("room");
+            }
+            done.send(appender.close().is_ok())
+        });
+        // Much longer than it takes to fill the buffer.
+        let early = is_done.recv_timeout(Duration::from_millis(700));
+        assert!(early.is_err(), "there was room for everything");
+        cluster.give_voice(0);
+        let closed = is_done.recv_timeout(Duration::from_secs(60));
+        assert_eq!(closed, Ok(true), "it waits for ever");
+    }
+    assert!(
+        cluster
+            .truth()
+            .streams
+            .iter()
+            .all(|s| s.bytes.len() == BYTES)
+    );
 }
 
 #[test]
