@@ -19,7 +19,7 @@ use crate::config::Limits;
 use crate::env::Env;
 use crate::format::frame::FetchBytes;
 use crate::log::Log;
-use crate::store::{NewRecord, Store};
+use crate::store::{NewRecord, Store, without};
 use crate::trim::trimmed_below;
 
 mod pace;
@@ -227,17 +227,6 @@ impl CatchUp {
     pub(crate) fn want_nothing(&mut self) {
         self.wanted = None;
     }
-}
-
-/// The parts of `range` that are not in `taken`; none of them is empty.
-fn without(range: &Range<u64>, taken: &Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-    let before = range.start..range.end.min(taken.start);
-    let behind = range.start.max(taken.end)..range.end;
-    let parts = match taken.is_empty() {
-        true => [range.clone(), 0..0],
-        false => [before, behind],
-    };
-    parts.into_iter().filter(|part| !part.is_empty())
 }
 
 impl Log {

@@ -332,7 +332,7 @@ impl Log {
         for follower in self.followers.values_mut() {
             if let Link::Up(conn, _) = follower.link
                 && !follower.sending
-                && follower.cursor == self.ring.end()
+                && (follower.rests || follower.cursor == self.ring.end())
             {
                 env.close(conn);
                 follower.link = Link::Down { retry_at: env.now };

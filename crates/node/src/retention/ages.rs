@@ -74,22 +74,33 @@ impl Ages {
 
     /// All slots below were chosen by that second, as far as is known now.
     pub fn chosen_by(&self, second: u64, now: u64) -> Slot {
-        let mut lowest_later = None;
-        let newest_first = self.marks.range(..=now).rev();
-        let mut believed = newest_first.filter(|(_, slot)| {
-            let believed = lowest_later.is_none_or(|later| **slot <= later);
-            if believed {
-                lowest_later = Some(**slot);
-            }
-            believed
-        });
-        let found = believed.find(|(at, _)| **at <= second);
-        found.map(|(_, slot)| *slot).unwrap_or_default()
+        let mut believed = self.believed(now);
+        let found = believed.find(|(at, _)| *at <= second);
+        found.map_or(Slot(0), |(_, slot)| slot)
     }
 
-    /// What is trimmed has no age.
-    pub fn forget_below(&mut self, trimmed: Slot) {
-        self.marks.retain(|_, slot| *slot > trimmed);
+    /// What is trimmed has no age. What is left was chosen later, and is no older than that: marks that say
+    /// so go, too, before the last one that contradicts them does.
+    pub fn forget_below(&mut self, trimmed: Slot, now: u64) {
+        let gone = self.believed(now).find(|(_, slot)| *slot <= trimmed);
+        let since = gone.map_or(0, |(second, _)| second);
+        self.marks
+            .retain(|second, slot| *slot > trimmed && *second >= since);
+    }
+
+    /// Newest first.
+    fn believed(&self, now: u64) -> impl Iterator<Item = (u64, Slot)> {
+        let mut lowest_later = None;
+        self.marks
+            .range(..=now)
+            .rev()
+            .filter_map(move |(at, slot)| {
+                let believed = lowest_later.is_none_or(|later| *slot <= later);
+                if believed {
+                    lowest_later = Some(*slot);
+                }
+                believed.then_some((*at, *slot))
+            })
     }
 
     /// The mark that stands closest between its neighbours goes.
@@ -150,8 +161,25 @@ mod tests {
             "it may have been right"
         );
         assert_eq!(ages.chosen_by(90_000, 95_000), Slot(20));
-        ages.forget_below(Slot(20));
-        assert_eq!(ages.chosen_by(90_000, 95_000), Slot(40));
+        ages.forget_below(Slot(20), 95_000);
+        assert_eq!(ages.chosen_by(90_000, 95_000), Slot(0));
+        ages.note(95_000, Slot(50));
+        assert_eq!(ages.chosen_by(95_000, 95_000), Slot(50));
+    }
+
+    #[test]
+    fn what_a_wrong_clock_said_is_not_believed_once_the_right_marks_are_trimmed() {
+        let mut ages = Ages::default();
+        for (second, slot) in [(5_000, 10), (6_000, 20), (7, 30), (50, 40), (7_000, 50)] {
+            ages.note(second, Slot(slot));
+        }
+        ages.forget_below(Slot(20), 8_000);
+        assert_eq!(
+            ages.chosen_by(6_500, 8_000),
+            Slot(0),
+            "30 and 40 are no older"
+        );
+        assert_eq!(ages.chosen_by(7_000, 8_000), Slot(50));
     }
 
     proptest! {
@@ -176,7 +204,7 @@ mod tests {
             let (last, slot) = truth[truth.len() - 1];
             prop_assert!(ages.chosen_by(asked, last) <= chosen);
             prop_assert_eq!(ages.chosen_by(last, last), slot);
-            ages.forget_below(slot);
+            ages.forget_below(slot, last);
             prop_assert_eq!(ages.chosen_by(u64::MAX, u64::MAX), Slot(0));
         }
     }

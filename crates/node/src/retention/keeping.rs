@@ -80,7 +80,9 @@ impl Log {
                 self.keeping.ages.note(second, state.next);
             }
         }
-        self.keeping.ages.forget_below(state.trimmed);
+        // Without a clock there are no marks of this start.
+        let now = second.unwrap_or(u64::MAX);
+        self.keeping.ages.forget_below(state.trimmed, now);
         if !self.can_propose() {
             return false;
         }

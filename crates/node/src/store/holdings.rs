@@ -119,6 +119,20 @@ impl Holdings {
     }
 }
 
+/// The parts of `range` that are not in `taken`; none of them is empty.
+pub(crate) fn without(
+    range: &Range<u64>,
+    taken: &Range<u64>,
+) -> impl Iterator<Item = Range<u64>> + use<> {
+    let before = range.start..range.end.min(taken.start);
+    let behind = range.start.max(taken.end)..range.end;
+    let parts = match taken.is_empty() {
+        true => [range.clone(), 0..0],
+        false => [before, behind],
+    };
+    parts.into_iter().filter(|part| !part.is_empty())
+}
+
 impl Intervals {
     fn add(&mut self, bytes: Range<u64>) {
         let Range { mut start, mut end } = bytes;

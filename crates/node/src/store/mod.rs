@@ -40,6 +40,7 @@ use paxos::{Time, Value};
 use thiserror::Error;
 
 pub use holdings::Holdings;
+pub(crate) use holdings::without;
 pub use index::SegmentIndex;
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};

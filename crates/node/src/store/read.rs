@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use paxos::{StreamName, StreamPosition, Time};
 
+use super::holdings::without;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
 use super::{Awaiting, ReadBytes, ReadFailure, Store, StoreEvent};
 use crate::LogId;
@@ -97,6 +98,11 @@ impl Distrusted {
 
 /// Microseconds.
 const DISTRUST: u64 = 5_000_000;
+/// And for as long as it takes to fetch them at this rate. Bytes for a microsecond.
+const DISTRUST_RATE: u64 = 4;
+
+/// Of a segment that cannot be read, what others may hold too is fetched in such pieces as it is asked for.
+const ASKED_BYTES: u64 = 1 << 20;
 
 /// One step of a search.
 enum Found {
@@ -342,10 +348,10 @@ impl Store {
             }
             Err(error) => {
                 self.reader.files.remove(&segment);
+                self.on_unreadable_segment(segment, &error);
                 for job in waiting {
                     self.answer(job, Err(again(&error).into()));
                 }
-                self.on_unreadable_segment(segment, &error);
                 if self.reader.loading.remove(&sealed) {
                     self.on_unreadable_segment(sealed, &error);
                     self.fail_search(sealed, &error);
@@ -357,14 +363,37 @@ impl Store {
 
     /// The device does not give its file, or its index: nothing in it can be read.
     fn on_unreadable_segment(&mut self, segment: u64, error: &io::Error) {
-        if is_passing(error) {
+        // Of this process, and not of the device.
+        if is_want_of_descriptors(error) || error.kind() == io::ErrorKind::OutOfMemory {
             return;
         }
         let extents = self.segments.get(&segment).map(|s| &s.extents);
+        let mut lost = Vec::new();
         for (stream, bytes) in extents.into_iter().flatten() {
+            // What another segment may hold is left to whoever wants to read it.
+            let others = self.segments.iter().filter(|(other, _)| **other != segment);
+            let others = others.filter_map(|(_, other)| other.extents.get(stream));
+            let mut parts = vec![bytes.clone()];
+            for theirs in others {
+                parts = parts.iter().flat_map(|p| without(p, theirs)).collect();
+            }
+            lost.extend(parts.into_iter().map(|part| (*stream, part)));
+        }
+        let needs = |step: &Step| match step {
+            Step::NeedsIndex(index) => *index == segment,
+            Step::NeedsFile(reading) => reading.segment == segment,
+            Step::Queued | Step::Reading(_) => false,
+        };
+        for id in self.reader.jobs_that(needs) {
+            let job = &self.reader.jobs[&id];
+            lost.push((
+                job.stream,
+                job.position..job.position.saturating_add(ASKED_BYTES),
+            ));
+        }
+        for (stream, bytes) in lost {
             let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
-            for range in self.holdings.held(*stream, range) {
-                let stream = *stream;
+            for range in self.holdings.held(stream, range) {
                 self.events
                     .push_back(StoreEvent::Unreadable { stream, range });
             }
@@ -424,7 +453,8 @@ impl Store {
     pub fn distrust(&mut self, stream: StreamName, range: Range<StreamPosition>) {
         let bytes = range.start.0..range.end.0;
         self.holdings.remove(stream, bytes.clone());
-        let until = Time(self.now.0 + DISTRUST);
+        let length = bytes.end - bytes.start;
+        let until = Time(self.now.0 + DISTRUST + length / DISTRUST_RATE);
         self.distrusted.push(Distrusted {
             stream,
             bytes,
@@ -588,9 +618,9 @@ impl Store {
     }
 }
 
-/// Of this process, and not of the device: too many open files (EMFILE, ENFILE), or no memory.
-pub(super) fn is_passing(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(23 | 24)) || error.kind() == io::ErrorKind::OutOfMemory
+/// ENFILE, EMFILE.
+pub(super) fn is_want_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(23 | 24))
 }
 
 /// An error for one more read.

@@ -106,6 +106,7 @@ struct NewFile {
     ready: bool,
     /// The process had too many open files. When it is asked for again.
     again_at: Option<Time>,
+    told: bool,
 }
 
 struct Undurable {

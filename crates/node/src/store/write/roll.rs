@@ -7,7 +7,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Time};
 
 use super::super::index::{RecordPlace, SegmentIndex};
-use super::super::read::is_passing;
+use super::super::read::is_want_of_descriptors;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
 use super::{NewFile, Open, Writing};
 use crate::buffer::Buffer;
@@ -163,6 +163,7 @@ impl Store {
                 asked: false,
                 ready: false,
                 again_at: None,
+                told: false,
             },
         );
     }
@@ -207,17 +208,18 @@ impl Store {
         });
     }
 
-    /// Nothing was done, and nothing is wrong with the disk: the process has too many open files, or no
-    /// memory, for now.
+    /// Nothing was done, and nothing is wrong with the disk: the process has too many open files, for now.
     fn asks_again(&mut self, segment: u64, error: &io::Error) -> bool {
-        if !is_passing(error) {
+        if !is_want_of_descriptors(error) {
             return false;
         }
         let Some(new) = self.writer.new_files.get_mut(&segment) else {
             return false;
         };
-        let log = self.config.log.0;
-        tracing::warn!(log, %error, "a new segment waits; raise the limit of open files (ulimit -n)");
+        if !std::mem::replace(&mut new.told, true) {
+            let log = self.config.log.0;
+            tracing::warn!(log, %error, "a new segment waits; raise the limit of open files (ulimit -n)");
+        }
         new.asked = false;
         new.again_at = Some(Time(self.now.0 + AGAIN));
         true
