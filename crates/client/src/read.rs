@@ -325,8 +325,14 @@ impl Reader {
 
     fn hear(&mut self, server: &str, connection: &mut Connection) -> Result<(), Hindrance> {
         let silence = self.cluster.timeouts.silence;
-        // Who follows and is owed no bytes is owed a sign of life.
-        let deadline = Some(Instant::now() + silence);
+        // Who follows and is owed no bytes is owed a sign of life, each second.
+        let deadline = Some(
+            Instant::now()
+                + match self.options.follow {
+                    true => silence.max(SIGN_OF_LIFE),
+                    false => silence,
+                },
+        );
         let garbled = |what: String| {
             Hindrance::Final(ReadError::Garbled {
                 server: server.to_owned(),

@@ -79,6 +79,20 @@ impl Landing {
         });
     }
 
+    /// A part of it has come, at the beginning of the file, and the kernel has the buffer, when its place
+    /// becomes another's. Returns what is still to be sent.
+    fn receive_in_part_and_give_up<'p>(&mut self, payload: &'p [u8]) -> &'p [u8] {
+        let (first, rest) = payload.split_at(payload.len() / 2);
+        let (buffer, reservation) = self.reserve(0, 64 * BLOCK);
+        let near = self.near;
+        self.h.send(near, first);
+        self.start_receive(buffer, HEADER..HEADER + payload.len());
+        self.h.sent(near).unwrap();
+        self.h.idle(50);
+        reservation.give_up();
+        rest
+    }
+
     fn received(&mut self) -> (Buffer, io::Result<Received>) {
         self.h.wait_for(
             |c| matches!(c, Completion::Received { .. }),
@@ -197,15 +211,8 @@ fn a_place_that_is_given_up_keeps_its_bytes_and_belongs_to_another_record() {
     let path = directory.path().join("segment");
     let mut l = Landing::new(&path);
     let payload = pattern(3, 100_000);
-    let (first, rest) = payload.split_at(40_000);
-    let (buffer, reservation) = l.reserve(0, 64 * BLOCK);
+    let rest = l.receive_in_part_and_give_up(&payload);
     let near = l.near;
-    l.h.send(near, first);
-    l.start_receive(buffer, HEADER..HEADER + payload.len());
-    l.h.sent(near).unwrap();
-    // A part of it has come, and the kernel has the buffer.
-    l.h.idle(50);
-    reservation.give_up();
     let other = pattern(9, 2 * BLOCK);
     l.h.write(1, 0, &other).unwrap();
     l.h.send(near, rest);
@@ -239,15 +246,9 @@ fn a_file_that_is_closed_is_not_cut_below_a_place_that_is_still_received_into() 
     let path = directory.path().join("segment");
     let mut l = Landing::new(&path);
     let payload = pattern(3, 100_000);
-    let (first, rest) = payload.split_at(40_000);
-    let (buffer, reservation) = l.reserve(0, 64 * BLOCK);
+    let rest = l.receive_in_part_and_give_up(&payload);
     let near = l.near;
-    l.h.send(near, first);
-    l.start_receive(buffer, HEADER..HEADER + payload.len());
-    l.h.sent(near).unwrap();
-    l.h.idle(50);
     // Its place is another's, with which the segment ends.
-    reservation.give_up();
     l.h.write(1, 0, &pattern(9, BLOCK)).unwrap();
     l.h.close_file(1).unwrap();
     l.h.send(near, rest);

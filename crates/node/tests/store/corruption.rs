@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use crate::kernel::damage::{check_damaged, log, read_all, segments};
-use crate::kernel::script::{Truth, config, recover, settle, state, stream};
+use crate::kernel::script::{Truth, config, first_checkpoint, recover, settle, state, stream};
 use crate::kernel::{EIO, EMFILE, Kernel, MemoryDisk, Random};
 use node::buffer::Buffer;
 use node::format::BATCH_BUFFER;
 use node::op::{BLOCK, Time};
 use node::store::{ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
 use node::{ClusterId, DiskId, LogId};
-use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
+use paxos::{Checkpoint, Slot, StreamName, StreamPosition};
 
 #[test]
 fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
@@ -253,13 +253,7 @@ fn a_directory_without_a_segment_is_empty_and_not_nothing() {
     }
     assert!(!disk.files.contains_key(&torn));
     // So that it can be created now.
-    let first = Checkpoint {
-        promised: PromisedTerm::default(),
-        finishing: None,
-        state: state(),
-        accepted: Vec::new(),
-    };
-    let mut store = Store::create(config(2, 1), &first);
+    let mut store = Store::create(config(2, 1), &first_checkpoint());
     let mut kernel = Kernel::new(disk);
     settle(&mut store, &mut kernel, Time(0));
     assert!(recover(&mut kernel.disk, 3).is_ok());
@@ -272,13 +266,7 @@ fn client_bytes_that_imitate_records_are_not_taken_for_records() {
     let copy = disk.files[&segments(&disk)[0]].clone();
     let mut kernel = Kernel::new(MemoryDisk::default());
     kernel.disk.directories.insert("/data".into());
-    let first = Checkpoint {
-        promised: PromisedTerm::default(),
-        finishing: None,
-        state: state(),
-        accepted: Vec::new(),
-    };
-    let mut store = Store::create(config(77, 1), &first);
+    let mut store = Store::create(config(77, 1), &first_checkpoint());
     let length = copy.len();
     let mut buffer = Buffer::new(BATCH_BUFFER);
     buffer[BLOCK..length].copy_from_slice(&copy[BLOCK..length]);

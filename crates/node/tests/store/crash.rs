@@ -1,26 +1,13 @@
 //! Crashes at every point: what was reported durable is there afterwards, and nothing else is.
 
-use crate::kernel::script::{Truth, config, content, read, recover, settle, state, stream};
+use crate::kernel::script::{
+    Truth, config, content, first_checkpoint, new_disk, read, recover, settle, stream,
+};
 use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::format::{RECORD_HEADER, digest};
 use node::op::Time;
 use node::store::{NewRecord, RecordContext, RecoverError, Store};
-use paxos::{Checkpoint, PromisedTerm, Slot, StreamName, StreamPosition};
-
-fn new_disk() -> MemoryDisk {
-    let mut disk = MemoryDisk::default();
-    disk.directories.insert("/data".into());
-    disk
-}
-
-fn first_checkpoint() -> Checkpoint {
-    Checkpoint {
-        promised: PromisedTerm::default(),
-        finishing: None,
-        state: state(),
-        accepted: Vec::new(),
-    }
-}
+use paxos::{Checkpoint, Slot, StreamName, StreamPosition};
 
 /// Runs a drawn script of `steps` steps and pulls the plug.
 fn run_until(seed: u64, steps: usize, in_flight: usize) -> (MemoryDisk, Truth) {

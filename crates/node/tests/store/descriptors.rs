@@ -1,27 +1,14 @@
 //! A process that may open no more files for now: what needs one waits, and nothing is lost.
 
 use node::op::Time;
-use node::store::Store;
-use paxos::{Checkpoint, PromisedTerm, Slot, StreamPosition};
+use paxos::{Slot, StreamPosition};
 
-use crate::kernel::script::{Truth, config, read, settle, state, stream};
-use crate::kernel::{Kernel, MemoryDisk, Random};
-
-fn new_store() -> (Store, Kernel) {
-    let mut disk = MemoryDisk::default();
-    disk.directories.insert("/data".into());
-    let checkpoint = Checkpoint {
-        promised: PromisedTerm::default(),
-        finishing: None,
-        state: state(),
-        accepted: Vec::new(),
-    };
-    (Store::create(config(5, 1), &checkpoint), Kernel::new(disk))
-}
+use crate::kernel::Random;
+use crate::kernel::script::{Truth, new_store, read, settle, stream};
 
 #[test]
 fn a_segment_that_cannot_be_opened_for_now_is_asked_for_again() {
-    let (mut store, mut kernel) = new_store();
+    let (mut store, mut kernel) = new_store(5);
     let (mut truth, mut random) = (Truth::default(), Random(7));
     let mut now = 0;
     for round in 0..400 {
@@ -56,7 +43,7 @@ fn a_segment_that_cannot_be_opened_for_now_is_asked_for_again() {
 
 #[test]
 fn few_files_stay_open_when_nobody_reads() {
-    let (mut store, mut kernel) = new_store();
+    let (mut store, mut kernel) = new_store(5);
     let (mut truth, mut random) = (Truth::default(), Random(3));
     for _ in 0..400 {
         if store.wants_roll() {

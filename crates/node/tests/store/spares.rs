@@ -3,28 +3,12 @@
 
 use std::path::PathBuf;
 
-use crate::kernel::script::{Truth, config, read, recover, settle, state, stream};
+use crate::kernel::script::{Truth, new_store, read, recover, settle, stream};
 use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::format::record::{RecordHeader, RecordKind, ValueKind};
 use node::op::{BLOCK, Time};
 use node::store::{RecordContext, Store};
-use paxos::{Checkpoint, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition};
-
-fn first_checkpoint() -> Checkpoint {
-    Checkpoint {
-        promised: PromisedTerm::default(),
-        finishing: None,
-        state: state(),
-        accepted: Vec::new(),
-    }
-}
-
-fn new_store(seed: u64) -> (Store, Kernel) {
-    let mut disk = MemoryDisk::default();
-    disk.directories.insert("/data".into());
-    let store = Store::create(config(seed, 1), &first_checkpoint());
-    (store, Kernel::new(disk))
-}
+use paxos::{Slot, SlotRange, StreamName, StreamPosition};
 
 /// All bytes of the first stream below `at`, and all of the others.
 fn below(at: u64) -> impl Fn(StreamName) -> StreamPosition {

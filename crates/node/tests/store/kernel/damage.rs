@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use node::op::Time;
 use node::store::{ReadFailure, Store};
-use paxos::{Checkpoint, PromisedTerm, StreamPosition};
+use paxos::StreamPosition;
 
-use super::script::{Recovery, Truth, config, read, settle, state};
+use super::script::{Recovery, Truth, config, first_checkpoint, read, settle};
 use super::{Kernel, MemoryDisk, Random};
 
 /// A log of several segments, all of it acknowledged, cleanly closed.
@@ -16,13 +16,7 @@ pub fn log(seed: u64, records: usize) -> (MemoryDisk, Truth) {
     disk.directories.insert("/data".into());
     let mut kernel = Kernel::new(disk);
     let mut truth = Truth::default();
-    let first = Checkpoint {
-        promised: PromisedTerm::default(),
-        finishing: None,
-        state: state(),
-        accepted: Vec::new(),
-    };
-    let mut store = Store::create(config(seed, 1), &first);
+    let mut store = Store::create(config(seed, 1), &first_checkpoint());
     for _ in 0..records {
         if store.wants_roll() {
             store.roll(&truth.checkpoint(), truth.context());

@@ -56,6 +56,27 @@ pub fn state() -> LogState {
     }
 }
 
+/// Of a log that was just made.
+pub fn first_checkpoint() -> Checkpoint {
+    Checkpoint {
+        promised: PromisedTerm::default(),
+        finishing: None,
+        state: state(),
+        accepted: Vec::new(),
+    }
+}
+
+pub fn new_disk() -> MemoryDisk {
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    disk
+}
+
+pub fn new_store(salt_seed: u64) -> (Store, Kernel) {
+    let store = Store::create(config(salt_seed, 1), &first_checkpoint());
+    (store, Kernel::new(new_disk()))
+}
+
 pub fn stream(counter: u32) -> StreamName {
     StreamName {
         owner: NodeId(3),
