@@ -83,6 +83,8 @@ pub struct Limits {
     /// How long a request may wait for an election to settle before it is told `no-quorum`.
     pub leader_wait: u64,
     pub connections_max: usize,
+    /// The state of a log goes to a peer in parts of so many bytes, between which heartbeats pass.
+    pub part_bytes: usize,
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
@@ -129,6 +131,7 @@ impl Default for Limits {
             greeting_timeout: 10_000_000,
             leader_wait: 2_000_000,
             connections_max: 4096,
+            part_bytes: 64 << 10,
             streams_max: 180_000,
             directory_growth_bytes: 256 << 10,
             version_settle: 3_600_000_000,

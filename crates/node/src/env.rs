@@ -303,7 +303,8 @@ impl Env {
             .key("nonce", self.nonce)
             .key("address", &self.advertise)
             .key("speaks", self.speaks)
-            .key("digests", 1);
+            .key("digests", 1)
+            .key("parts", 1);
         self.standing.write(hello).encode()
     }
 }

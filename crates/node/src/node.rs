@@ -18,7 +18,7 @@ use crate::greeting::Greeting;
 use crate::health::Board;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
-use crate::peers::Peers;
+use crate::peers::{Inbound, Peers};
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
@@ -64,7 +64,7 @@ pub struct Node {
     pub(crate) removing: Removing,
     pub(crate) greetings: BTreeMap<ConnId, Greeting>,
     /// Incoming control connections: what arrived and is no whole frame yet.
-    pub(crate) controls: BTreeMap<ConnId, Vec<u8>>,
+    pub(crate) controls: BTreeMap<ConnId, Inbound>,
     /// Clients that wait for the directory to say what they asked for.
     pub(crate) requests: Vec<Request>,
     pub(crate) join: Option<crate::join::Join>,

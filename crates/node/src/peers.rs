@@ -7,18 +7,22 @@
 //! alive  =  heard within `peer_timeout`  and  its heartbeats answer ours within `peer_timeout`
 //! ```
 
+mod inbound;
+mod outbound;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
 
+pub use self::inbound::Inbound;
+use self::outbound::Outbound;
 use crate::beat::Beat;
 use crate::buffer::{Buffer, Slice};
 use crate::config::Standing;
 use crate::env::{Env, Purpose};
 use crate::format::Frame;
-use crate::format::frame::encode_control;
 use crate::op::{BLOCK, ConnId};
 use crate::replicate::Link;
 use crate::version::{self, Speaks};
@@ -36,9 +40,7 @@ pub struct Peers {
 
 pub struct Peer {
     link: Link,
-    /// Encoded frames that wait for the connection; dropped when it breaks or grows stale, as
-    /// messages may be.
-    outbound: Vec<u8>,
+    outbound: Outbound,
     sending: bool,
     /// When the link came up, or was last found to work.
     up_at: Time,
@@ -59,6 +61,8 @@ pub struct Peer {
     pub standing: Option<Standing>,
     /// By its last greeting.
     pub speaks: Option<Speaks>,
+    /// By its last greeting: a state may come to it in parts.
+    pub takes_parts: bool,
     /// What its disk is written in, at least: by its heartbeats.
     pub disk_version: u8,
     /// Why it takes no connection of ours, as it said last.
@@ -74,14 +78,11 @@ pub struct Seen {
     pub nonce: u64,
 }
 
-/// Control frames waiting for one peer.
-const OUTBOUND_BYTES_MAX: usize = 80 << 20;
-
 impl Peer {
     fn new() -> Peer {
         Peer {
             link: Link::Down { retry_at: Time(0) },
-            outbound: Vec::new(),
+            outbound: Outbound::default(),
             sending: false,
             up_at: Time(0),
             incoming: None,
@@ -96,6 +97,7 @@ impl Peer {
             lacks: BTreeSet::new(),
             standing: None,
             speaks: None,
+            takes_parts: false,
             disk_version: version::FIRST,
             refuses_us: None,
             seen: None,
@@ -252,20 +254,16 @@ impl Peers {
         let Link::Up(_, version) = peer.link else {
             return; // Messages may be lost.
         };
-        if peer.outbound.len() > OUTBOUND_BYTES_MAX {
-            return;
-        }
-        peer.outbound
-            .extend_from_slice(&encode_control(version, frame));
+        let part_bytes = peer.takes_parts.then_some(env.limits.part_bytes);
+        peer.outbound.push(version, frame, part_bytes);
         Peers::flush(env, peer);
     }
 
     fn flush(env: &mut Env, peer: &mut Peer) {
-        if let Link::Up(conn, _) = peer.link
+        if let Link::Up(conn, version) = peer.link
             && !peer.sending
-            && !peer.outbound.is_empty()
+            && let Some(bytes) = peer.outbound.next(version, env.limits.part_bytes)
         {
-            let bytes = std::mem::take(&mut peer.outbound);
             peer.sending = true;
             env.send(conn, vec![Slice::copied_from(&bytes)]);
         }

@@ -9,18 +9,15 @@ use crate::buffer::Buffer;
 use crate::config::Standing;
 use crate::env::Purpose;
 use crate::format::Frame;
-use crate::format::frame::{CONTROL_PREFIX, decode_control_body, decode_control_prefix};
 use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
 use crate::op::{ConnId, Received};
-use crate::peers::Seen;
+use crate::peers::{Inbound, Seen};
 use crate::version::Speaks;
 use crate::welcome;
 use crate::{DiskId, LogId};
 
 const CONTROL_BUFFER: usize = 64 << 10;
-/// The largest control frame that is taken, so that a peer cannot make us hold more.
-const CONTROL_BYTES_MAX: usize = 64 << 20;
 
 impl Node {
     /// `peer kind=control|data …`: checks that it is who we think, and of our cluster. Keys that we
@@ -104,7 +101,9 @@ impl Node {
         self.learn_address(from, &address);
         match request.require("kind")? {
             "control" => {
-                self.peers.get_or_add(from).speaks = Some(speaks);
+                let peer = self.peers.get_or_add(from);
+                peer.speaks = Some(speaks);
+                peer.takes_parts = request.get("parts") == Some("1");
                 match request.get("digests") {
                     Some("1") => self.env.compares.insert(from),
                     _ => self.env.compares.remove(&from),
@@ -114,7 +113,9 @@ impl Node {
                     self.env.close(old);
                 }
                 self.env.conns.insert(conn, Purpose::ControlIn(from));
-                self.controls.insert(conn, rest.to_vec());
+                let mut control = Inbound::default();
+                control.push(rest);
+                self.controls.insert(conn, control);
                 self.env.send_bytes(conn, &welcome::line(version));
                 self.env
                     .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
@@ -151,7 +152,7 @@ impl Node {
         let Some(control) = self.controls.get_mut(&conn) else {
             return;
         };
-        control.extend_from_slice(&buffer[got]);
+        control.push(&buffer[got]);
         match self.take_frames(conn, peer) {
             Ok(()) if !ended => self.env.receive(conn, buffer, 0..CONTROL_BUFFER, false),
             outcome => {
@@ -169,38 +170,20 @@ impl Node {
         }
     }
 
-    pub(super) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
-        let mut at = 0;
-        loop {
-            let Some(control) = self.controls.get_mut(&conn) else {
-                return Ok(());
-            };
-            let rest = &control[at..];
-            let Some(prefix) = rest.first_chunk::<CONTROL_PREFIX>() else {
-                break;
-            };
-            let prefix = decode_control_prefix(self.env.speaks, prefix);
-            let prefix = prefix.map_err(|e| self.counts.refuse_frame(&e))?;
-            let length = CONTROL_PREFIX + prefix.body_length();
-            if length > CONTROL_BYTES_MAX {
-                return Err("a frame longer than allowed".into());
+    fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
+        while let Some(control) = self.controls.get_mut(&conn) {
+            let frame = control.next(self.env.speaks);
+            match frame.map_err(|e| self.counts.refuse_frame(&e))? {
+                Some(frame) => self.on_frame(peer, frame),
+                None => break,
             }
-            if rest.len() < length {
-                break;
-            }
-            let frame = decode_control_body(&prefix, &rest[CONTROL_PREFIX..length]);
-            let frame = frame.map_err(|e| self.counts.refuse_frame(&e))?;
-            at += length;
-            self.on_frame(peer, frame);
-        }
-        if let Some(control) = self.controls.get_mut(&conn) {
-            control.drain(..at);
         }
         Ok(())
     }
 
-    pub(super) fn on_frame(&mut self, peer: NodeId, frame: Frame) {
+    fn on_frame(&mut self, peer: NodeId, frame: Frame) {
         match frame {
+            Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {
                 let asks = matches!(message, Message::LeaderStatus { .. });
                 self.on_engine_message(peer, log, message);

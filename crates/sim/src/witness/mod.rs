@@ -26,7 +26,7 @@ mod wire;
 use std::collections::{BTreeMap, BTreeSet};
 
 use node::format::codec;
-use node::op::Op;
+use node::op::{ConnId, Op};
 use node::{LogId, LogView, Node};
 use paxos::{Digest, NodeId, Role, Slot, Time};
 
@@ -53,6 +53,8 @@ pub(crate) struct Witness {
     releases: Vec<(Whose, paxos::Era, Slot)>,
     /// Of each log the last era whose beginning was looked at.
     eras_checked: BTreeMap<LogId, paxos::Era>,
+    /// Of frames that are not whole yet, by whoever sends them.
+    parts: BTreeMap<(HostId, ConnId), Vec<u8>>,
     written: versions::Written,
     scratch: Vec<u8>,
 }
@@ -89,12 +91,14 @@ impl Witness {
             seen.node = node.id();
             seen.views.clear();
             seen.promises = promises::Listing::default();
+            self.parts.retain(|(sender, _), _| *sender != host);
         }
     }
 
     pub fn on_op(&mut self, host: HostId, op: &Op, number: u64) {
         match op {
-            Op::Send { slices, .. } => self.on_send(host, slices),
+            Op::Send { conn, slices } => self.on_send(host, *conn, slices),
+            Op::Close { conn, .. } | Op::Reset { conn } => _ = self.parts.remove(&(host, *conn)),
             Op::Open { .. } | Op::Write { .. } => self.on_disk_op(host, op, number),
             Op::Remove { .. } | Op::Rename { .. } => self.on_file_op(host, op),
             Op::RemoveDirectory { path, .. } => self.on_removal(host, path),

@@ -7,6 +7,7 @@ use node::format::Heartbeat;
 use node::format::frame::{
     CONTROL_PREFIX, DATA_HEADER, DataHeader, Frame, decode_control_body, decode_control_prefix,
 };
+use node::op::ConnId;
 use node::{LogId, Node, Speaks};
 use paxos::{Message, NodeId, Proposal, Slot, StreamName, Term, Value};
 
@@ -17,14 +18,14 @@ use crate::host::HostId;
 use crate::world::World;
 
 impl Witness {
-    pub(super) fn on_send(&mut self, host: HostId, slices: &[Slice]) {
+    pub(super) fn on_send(&mut self, host: HostId, conn: ConnId, slices: &[Slice]) {
         let Some(node) = self.hosts.get(&host).map(|seen| seen.node) else {
             return;
         };
         let mut slices = slices.iter();
         while let Some(slice) = slices.next() {
             match slice.get(..4) {
-                Some(b"LBct") => self.on_control(host, node, slice),
+                Some(b"LBct") => self.on_control(host, conn, node, slice),
                 Some(b"LBdt") => {
                     let Ok(header) = DataHeader::decode(Speaks::ALL, slice) else {
                         continue; // A payload that looks like one.
@@ -43,7 +44,7 @@ impl Witness {
 
     /// Several frames may wait for the connection in one piece: heartbeats made long before they leave
     /// count as one.
-    fn on_control(&mut self, host: HostId, node: NodeId, bytes: &[u8]) {
+    fn on_control(&mut self, host: HostId, conn: ConnId, node: NodeId, bytes: &[u8]) {
         let mut rest = bytes;
         let mut beats = false;
         while let Some((prefix, after)) = rest.split_first_chunk::<CONTROL_PREFIX>() {
@@ -62,6 +63,14 @@ impl Witness {
                     }
                     self.on_heartbeat(host, &heartbeat);
                     beats = true;
+                }
+                Frame::Part(part) => {
+                    let parts = self.parts.entry((host, conn)).or_default();
+                    parts.extend_from_slice(&part.bytes);
+                    if part.last {
+                        let whole = std::mem::take(parts);
+                        self.on_control(host, conn, node, &whole);
+                    }
                 }
                 Frame::FetchBytes(_)
                 | Frame::BytesNotHere(_)

@@ -32,6 +32,7 @@ pub fn small_limits() -> Limits {
         log_read_buffers_max: 3,
         fetch_bytes_max: 64 << 10,
         fetch_bytes_busy: 16 << 10,
+        part_bytes: 128,
         disk_reserve_bytes: 2 << 20,
         directory_growth_bytes: 512,
         segment_bytes_first: 64 << 10,

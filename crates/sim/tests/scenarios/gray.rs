@@ -276,3 +276,32 @@ fn who_sends_more_than_may_be_unchosen_is_held_without_spinning() {
     stage.wait("all of it", |_| caller.has_all());
     assert!(stage.read_all() == caller.content(0..caller.said));
 }
+
+/// A log of many streams over a slow line: to send its state takes longer than a silence that counts.
+#[test]
+fn a_state_that_takes_long_to_send_holds_up_no_heartbeat() {
+    let limits = node::config::Limits {
+        heartbeat_interval: 10 * MS,
+        peer_timeout: 60 * MS,
+        part_bytes: 1 << 10,
+        ..sim::workload::small_limits()
+    };
+    let mut stage = Stage::with_limits(1, 3, limits);
+    stage.add_node();
+    stage.add_node();
+    stage.wait_whole(3);
+    let (leader, others) = stage.roles();
+    let behind = others[0];
+    stage.crash(behind);
+    let request = format!("append main mode=takeover label={}", "a".repeat(250));
+    for _ in 0..400 {
+        stage.open(leader, &request);
+    }
+    // Nobody has the proposals in memory any more.
+    stage.pass(3 * SECOND);
+    let model = &mut stage.world.network().model;
+    model.bytes_per_us = 1;
+    model.send_buffer_bytes = 4 << 10;
+    stage.restart(behind);
+    stage.wait_within(2 * SECOND, "the nodes to be whole", |look| look.is_whole(3));
+}

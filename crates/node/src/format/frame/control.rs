@@ -9,8 +9,11 @@ use crate::version::Speaks;
 
 pub const CONTROL_PREFIX: usize = 24;
 
-/// States of logs with many streams travel in one frame.
+/// The state of a log with all its streams fits.
 pub const BODY_BYTES_MAX: u32 = 64 << 20;
+
+/// Of one part: it is to be short.
+const PART_BODY_BYTES_MAX: u32 = 1 << 20;
 
 /// "LBct"
 const CONTROL_MAGIC: u32 = u32::from_le_bytes(*b"LBct");
@@ -27,6 +30,16 @@ pub enum Frame {
     BytesNotHere(BytesNotHere),
     AskDigest(AskDigest),
     TellDigest(TellDigest),
+    Part(Part),
+}
+
+/// A piece of a longer frame, prefix and all. Those of one frame come in order, and others may come
+/// between them. Only for peers whose greeting said that they put them together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Part {
+    pub log: LogId,
+    pub last: bool,
+    pub bytes: Vec<u8>,
 }
 
 /// Asks for the stream's bytes `from..to`, for storing as bytes only.
@@ -96,6 +109,7 @@ const FETCH_BYTES: u8 = 3;
 const BYTES_NOT_HERE: u8 = 4;
 const ASK_DIGEST: u8 = 5;
 const TELL_DIGEST: u8 = 6;
+const PART: u8 = 7;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -132,6 +146,11 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
             told.request.put(&mut out);
             told.found.put(&mut out);
             (TELL_DIGEST, told.log)
+        }
+        Frame::Part(part) => {
+            part.last.put(&mut out);
+            out.extend_from_slice(&part.bytes);
+            (PART, part.log)
         }
     };
     let body = &out[CONTROL_PREFIX..];
@@ -175,7 +194,11 @@ pub fn decode_control_prefix(
     if zero != 0 {
         return Err(FrameError::Invalid("unused bytes are not zero"));
     }
-    if prefix.body_length > BODY_BYTES_MAX {
+    let most = match kind {
+        PART => PART_BODY_BYTES_MAX,
+        _ => BODY_BYTES_MAX,
+    };
+    if prefix.body_length > most {
         return Err(FrameError::TooLong(prefix.body_length));
     }
     Ok(prefix)
@@ -237,6 +260,11 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
             log: prefix.log,
             request: u64::parse(from)?,
             found: Examined::parse(from)?,
+        }),
+        PART => Frame::Part(Part {
+            log: prefix.log,
+            last: bool::parse(from)?,
+            bytes: from.rest().to_vec(),
         }),
         unknown => return Err(FrameError::Kind(unknown)),
     };

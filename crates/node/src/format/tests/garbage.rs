@@ -124,6 +124,13 @@ fn frame() -> impl Strategy<Value = Frame> {
                 from: StreamPosition(from),
                 to: StreamPosition(from + length),
             })),
+        (any::<u32>(), any::<bool>(), vec(any::<u8>(), 0..300)).prop_map(|(log, last, bytes)| {
+            Frame::Part(Part {
+                log: LogId(log),
+                last,
+                bytes,
+            })
+        }),
     ]
 }
 

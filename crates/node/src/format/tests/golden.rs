@@ -360,6 +360,10 @@ fn golden_control_frames() {
         };
         check_control(name, &Frame::TellDigest(told));
     }
+    for (name, last) in [("part", false), ("part-last", true)] {
+        let bytes = vec![1, 2, 3];
+        check_control(name, &Frame::Part(Part { log, last, bytes }));
+    }
 }
 
 #[test]
