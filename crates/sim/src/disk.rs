@@ -118,7 +118,7 @@ struct OpenFile {
     all_until: Time,
 }
 
-const EIO: i32 = 5;
+pub(crate) const EIO: i32 = 5;
 const EBADF: i32 = 9;
 const ENOSPC: i32 = 28;
 /// So many writes later a record says that this one was durable.
@@ -549,8 +549,7 @@ impl SimDisk {
             return Err(io::Error::from_raw_os_error(EBADF));
         };
         let read = offset..offset + into.len() as u64;
-        let is_bad = |(path, at): &(PathBuf, u64)| *path == open.path && read.contains(at);
-        if self.faults.bad_blocks.iter().any(is_bad) {
+        if self.is_bad(&open.path, &read) {
             self.counts.failed_reads += 1;
             return Err(io::Error::from_raw_os_error(EIO));
         }
@@ -561,6 +560,13 @@ impl SimDisk {
             }
             (None, kind) => Err(kind.unwrap_or(io::ErrorKind::NotFound).into()),
         }
+    }
+
+    /// Whether some block in that stretch of the file cannot be read.
+    pub(crate) fn is_bad(&self, path: &Path, read: &Range<u64>) -> bool {
+        let bad = self.faults.bad_blocks.iter();
+        bad.filter(|(of, _)| of == path)
+            .any(|(_, at)| read.contains(at))
     }
 
     pub(crate) fn free_space(&self, path: &Path) -> io::Result<u64> {

@@ -60,6 +60,11 @@ impl Disk for StartUp<'_> {
             self.disk.counts.failed_start_reads += 1;
             return Err(io::ErrorKind::Other.into());
         }
+        let read = offset..offset + into.len() as u64;
+        if self.disk.is_bad(path, &read) {
+            self.disk.counts.failed_start_reads += 1;
+            return Err(io::Error::from_raw_os_error(disk::EIO));
+        }
         let contents = self.disk.media.file(path)?;
         if path.extension().is_some_and(|extension| extension == "seg") {
             self.check_settled(path);

@@ -115,19 +115,6 @@ impl SegmentIndex {
         })
     }
 
-    /// First and last position of each stream: what stays in memory for a sealed segment.
-    pub fn extents(&self) -> BTreeMap<StreamName, Range<u64>> {
-        let extent = |pieces: &BTreeMap<u64, Piece>| {
-            let (first, _) = pieces.first_key_value()?;
-            let (_, last) = pieces.last_key_value()?;
-            Some(*first..last.end)
-        };
-        let streams = self.streams.iter();
-        streams
-            .filter_map(|(stream, pieces)| Some((*stream, extent(pieces)?)))
-            .collect()
-    }
-
     pub fn encode(&self, version: u8) -> Vec<u8> {
         crate::format::codec::encode(version, self)
     }

@@ -17,6 +17,7 @@
 //! last_number >= written (in flight) >= durable_number >= the last record's watermark
 //! ```
 
+mod extents;
 mod holdings;
 mod index;
 mod manifest;
@@ -39,6 +40,7 @@ use paxos::{Checkpoint, Digest, PromisedTerm, Slot, SlotRange, StreamName, Strea
 use paxos::{Time, Value};
 use thiserror::Error;
 
+use extents::Extents;
 pub use holdings::Holdings;
 pub(crate) use holdings::without;
 pub use index::SegmentIndex;
@@ -140,7 +142,8 @@ pub enum StoreEvent {
     },
     /// A write failed. Nothing more is written; what was not reported durable may be lost.
     Failed(io::Error),
-    /// A record that held these bytes is corrupt: they are not held any more.
+    /// The record that held these bytes, or the index that led to it, is corrupt: they are not held any
+    /// more.
     Lost {
         stream: StreamName,
         range: Range<StreamPosition>,
@@ -201,10 +204,12 @@ struct Segment {
     salt: Option<u64>,
     /// Its records end here.
     end: u64,
-    extents: BTreeMap<StreamName, Range<u64>>,
+    extents: Extents,
     /// Loaded on demand, once it is durable in the successor.
     index: Option<SegmentIndex>,
     index_stands: Option<IndexStands>,
+    /// Its index is corrupt: what it holds is found by the next start.
+    unsearchable: bool,
     last_used: u64,
 }
 

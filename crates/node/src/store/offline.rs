@@ -1,6 +1,5 @@
 //! A log's chosen output, read from a directory that no process serves.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -8,6 +7,7 @@ use std::path::{Path, PathBuf};
 use paxos::{Checkpoint, LogState, Slot, StreamName, StreamPosition};
 use thiserror::Error;
 
+use super::extents::Extents;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
 use super::scan::{Scope, SegmentFile, Window};
 use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreConfig};
@@ -54,7 +54,7 @@ struct OfflineSegment {
     index: Option<SegmentIndex>,
     index_stands: Option<super::IndexStands>,
     last_used: u64,
-    extents: BTreeMap<StreamName, Range<u64>>,
+    extents: Extents,
     /// Bytes within the extents that the index was seen not to have: it need not be there for them.
     absent: Option<(StreamName, Range<u64>)>,
 }
@@ -234,8 +234,9 @@ impl ReadOffline {
             end = end.min(piece.unwrap_or(end)).min(next.unwrap_or(end));
         }
         for segment in self.segments.iter().filter(|s| s.index.is_none()) {
-            let begins = segment.extents.get(&stream).map(|extent| extent.start);
-            end = end.min(begins.filter(|at| *at > range.start).unwrap_or(end));
+            let extent = segment.extents.get(stream);
+            let begins = extent.and_then(|extent| extent.next_range(range.start));
+            end = end.min(begins.unwrap_or(end));
         }
         if end < range.end {
             self.wanted.push((stream, end..range.end));
@@ -370,9 +371,8 @@ impl ReadOffline {
 
 impl OfflineSegment {
     fn may_hold(&self, stream: StreamName, position: u64) -> bool {
-        let extent = self.extents.get(&stream);
         let absent = self.absent.as_ref();
-        extent.is_some_and(|extent| extent.contains(&position))
+        self.extents.may_hold(stream, position)
             && !absent.is_some_and(|(of, range)| *of == stream && range.contains(&position))
     }
 }

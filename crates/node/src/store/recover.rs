@@ -107,6 +107,11 @@ struct Found {
     /// The segment that this file was before it was to become this one. Nothing of this one was
     /// ever written.
     was: Option<u64>,
+    /// The number of a record in it, if its first block is lost.
+    a_record: Option<u64>,
+    /// Its first block is lost, and the device did not give all that was looked at: if nothing tells that
+    /// the segment was born, it may have been.
+    unsure: Option<io::Error>,
 }
 
 struct Recovery<'a> {
@@ -194,8 +199,11 @@ impl Recovery<'_> {
     /// records of an earlier use, which were of segments older than any that is there.
     fn above(&self, at: usize) -> u64 {
         let before = self.found[..at].iter();
-        let last = before.filter_map(|found| Some(found.predecessor?.last_record));
-        last.max().unwrap_or(0)
+        let known = before.filter_map(|found| match found.predecessor {
+            Some(predecessor) => Some(predecessor.last_record),
+            None => found.a_record,
+        });
+        known.max().unwrap_or(0)
     }
 
     /// How the segment's records are recognised, and where they end.

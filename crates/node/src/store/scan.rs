@@ -5,12 +5,18 @@
 //!                         └ 9 was durable: corruption     └ nothing says that 11 was: a torn tail
 //! ```
 //!
+//! A block that the device does not give is as one that rotted, where a later record tells that
+//! it was durable. Where none does, nobody can tell: that is an error.
+//!
 //! Only a start of the node and the offline checks read in this way.
 
+use std::collections::BTreeSet;
 use std::io;
+use std::ops::RangeBounds;
 use std::path::PathBuf;
 
 use paxos::mutation::{self, Mutation};
+use paxos::{PromisedTerm, Slot};
 
 use crate::LogId;
 use crate::format::record::{RecordError, RecordHeader};
@@ -29,12 +35,21 @@ pub struct Window {
     start: u64,
     /// To be read with the next move.
     ahead: usize,
+    /// Where blocks begin that the device did not give: bytes stand there that begin no record.
+    refused: BTreeSet<u64>,
 }
 
 /// Read at a time.
 const WINDOW: usize = 1 << 20;
 /// At first, where it is often only the beginning of a file that is wanted.
 const AHEAD_FIRST: usize = 16 << 10;
+
+/// What a device says that does not give a block.
+const EIO: i32 = 5;
+/// Of one file. A device that refuses more has not lost a block: it is failing.
+const REFUSED_MAX: usize = 256;
+/// In the place of a refused block.
+const NO_RECORD: u8 = 0xff;
 
 /// Where a record is expected, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,7 +77,39 @@ pub enum Walked<'w> {
         header: &'w RecordHeader,
         payload: &'w [u8],
     },
-    Corrupt(Corruption),
+    Corrupt {
+        corruption: Corruption,
+        later: Later,
+    },
+}
+
+/// What the headers of records say that stand behind a break, the bad ones of torn records too: whoever
+/// tells that a record was durable also tells how far it can have reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Later {
+    /// All records up to here were known durable.
+    pub watermark: u64,
+    /// No promise and no acceptance in them is above these.
+    pub promised: PromisedTerm,
+    pub accepted_up_to: Slot,
+}
+
+impl Later {
+    pub fn and(self, other: Later) -> Later {
+        Later {
+            watermark: self.watermark.max(other.watermark),
+            promised: self.promised.max(other.promised),
+            accepted_up_to: self.accepted_up_to.max(other.accepted_up_to),
+        }
+    }
+
+    pub fn of(header: &RecordHeader) -> Later {
+        Later {
+            watermark: header.watermark,
+            promised: header.promised,
+            accepted_up_to: header.accepted_up_to.max(header.first_unchosen),
+        }
+    }
 }
 
 /// Bytes that were acknowledged and cannot be read any more.
@@ -103,6 +150,7 @@ impl Window {
             bytes: Vec::new(),
             start: 0,
             ahead: WINDOW,
+            refused: BTreeSet::new(),
         }
     }
 
@@ -130,11 +178,37 @@ impl Window {
         let wanted = length.next_multiple_of(BLOCK).max(kept + self.ahead);
         self.ahead = WINDOW.min(4 * self.ahead);
         self.bytes.resize(wanted, 0);
-        let read = disk.read_at(&self.path, offset + kept as u64, &mut self.bytes[kept..]);
+        let read = match disk.read_at(&self.path, offset + kept as u64, &mut self.bytes[kept..]) {
+            Err(error) if is_refusal(&error) => self.read_blocks(disk, kept),
+            read => read,
+        };
         // What could not be read is not zeros.
         self.bytes.truncate(kept + read.as_ref().unwrap_or(&0));
         read.map(|_| ())
     }
+
+    /// Each on its own, from the window's byte `kept` on, without those that the device refuses.
+    fn read_blocks(&mut self, disk: &mut dyn Disk, kept: usize) -> io::Result<usize> {
+        let mut count = 0;
+        for block in self.bytes[kept..].chunks_mut(BLOCK) {
+            let offset = self.start + (kept + count) as u64;
+            let may_be_refused = self.refused.len() < REFUSED_MAX || self.refused.contains(&offset);
+            count += match disk.read_at(&self.path, offset, block) {
+                Err(error) if is_refusal(&error) && may_be_refused => {
+                    self.refused.insert(offset);
+                    block.fill(NO_RECORD);
+                    block.len()
+                }
+                Ok(read) if read < block.len() => return Ok(count + read),
+                read => read?,
+            };
+        }
+        Ok(count)
+    }
+}
+
+fn is_refusal(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(EIO)
 }
 
 impl Corruption {
@@ -223,6 +297,27 @@ impl<'a> SegmentFile<'a> {
         Ok(payload.map(|_| (header, checksum)))
     }
 
+    /// An error if, of what was looked at there, the device did not give a block: something may stand in
+    /// it.
+    pub fn was_given(&self, bytes: impl RangeBounds<u64>) -> io::Result<()> {
+        match self.window.refused.range(bytes).next() {
+            Some(_) => Err(io::Error::other(
+                "the device does not give a block in which what was acknowledged last may stand: try again, or let this node join as a new one; a copy of the file lacks the block too",
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Nothing tells that this record was ever durable, so it is taken for absent. An error if the device
+    /// does not give a block of it.
+    pub fn check_absent(&mut self, expected: &Expected, scope: &Scope) -> io::Result<()> {
+        let length = match self.header(expected.offset, scope)? {
+            Ok((header, _)) if header.number == expected.number => header.total_length(),
+            _ => BLOCK,
+        };
+        self.was_given(expected.offset..expected.offset + length as u64)
+    }
+
     /// The next block from `from` on that begins a record of this segment, whatever its payload.
     fn next_record(
         &mut self,
@@ -245,17 +340,20 @@ impl<'a> SegmentFile<'a> {
         }
     }
 
-    /// The greatest record number that any record from `from` on knows to have been durable.
-    pub fn later_watermark(&mut self, from: u64, scope: &Scope) -> io::Result<u64> {
-        let mut greatest = scope.last_record.unwrap_or(0);
+    /// What all records from `from` on say.
+    pub fn later(&mut self, from: u64, scope: &Scope) -> io::Result<Later> {
+        let mut later = Later {
+            watermark: scope.last_record.unwrap_or(0),
+            ..Later::default()
+        };
         let mut offset = from;
         while let Some((found, header)) = self.next_record(offset, 0, scope)? {
-            greatest = greatest.max(header.watermark);
+            later = later.and(Later::of(&header));
             // Its length is not believed: it may be an older record in a place that is not its own,
             // and what it seems to cover may be the record that knows.
             offset = found + BLOCK as u64;
         }
-        Ok(greatest)
+        Ok(later)
     }
 
     /// Whether anything but zeros stands from `from` on.
@@ -284,7 +382,7 @@ impl<'a> SegmentFile<'a> {
         visit: &mut dyn FnMut(Walked<'_>),
     ) -> io::Result<WalkEnd> {
         let mut next = start;
-        let mut durable = None;
+        let mut known = None;
         loop {
             if scope.last_record.is_some_and(|last| next.number > last) {
                 return Ok(WalkEnd { next, torn: false });
@@ -304,10 +402,11 @@ impl<'a> SegmentFile<'a> {
                 }
                 Err(reason) => reason,
             };
-            let durable = match durable {
-                Some(durable) => durable,
-                None => *durable.insert(self.later_watermark(next.offset, scope)?),
+            let later = match known {
+                Some(later) => later,
+                None => *known.insert(self.later(next.offset, scope)?),
             };
+            let durable = later.watermark;
             if durable < next.number
                 && mutation::is(Mutation::StaleRecordParsed)
                 && let Some((offset, header)) = self.next_record(next.offset, next.number, scope)?
@@ -320,18 +419,25 @@ impl<'a> SegmentFile<'a> {
                 continue;
             }
             if durable < next.number || mutation::is(Mutation::CorruptReadAsAbsent) {
+                self.check_absent(&next, scope)?;
                 let torn = self.is_written(next.offset)?;
                 return Ok(WalkEnd { next, torn });
             }
             let resume = self.resume(&next, scope)?;
-            visit(Walked::Corrupt(Corruption {
+            let mut refused = self.window.refused.range(next.offset..resume.offset);
+            let reason = match refused.next() {
+                Some(_) => "the device does not give it".to_owned(),
+                None => reason.to_string(),
+            };
+            let corruption = Corruption {
                 path: self.window.path.clone(),
                 from: next.offset,
                 to: resume.offset,
                 first_record: next.number,
                 last_record: resume.number - 1,
-                reason: reason.to_string(),
-            }));
+                reason,
+            };
+            visit(Walked::Corrupt { corruption, later });
             next = resume;
         }
     }

@@ -111,11 +111,10 @@ impl Store {
         self.trimmer.held_back = false;
         let mut forgets = false;
         while let Some((&number, segment)) = self.segments.first_key_value() {
-            let mut extents = segment.extents.iter();
             let early = mutation::is(Mutation::SegmentForgottenTooEarly);
-            let is_trimmed = extents.all(|(stream, extent)| match early {
-                false => extent.end <= trimmed(*stream).0,
-                true => extent.start < trimmed(*stream).0,
+            let is_trimmed = segment.extents.iter().all(|(stream, extent)| match early {
+                false => extent.end() <= trimmed(stream).0,
+                true => extent.start() < trimmed(stream).0,
             });
             if !is_trimmed {
                 break;
@@ -149,7 +148,9 @@ impl Store {
 
     fn may_forget(&self, number: u64) -> bool {
         let durable = self.writer.durable_number;
-        let stands = self.segments.get(&number).and_then(|s| s.index_stands);
+        // Of a later one, where a start could not read this one's: it stands behind a newer checkpoint.
+        let mut segments = self.segments.range(number..);
+        let stands = segments.find_map(|(_, segment)| segment.index_stands);
         stands.is_some_and(|stands| stands.number <= durable)
             && self.segments.contains_key(&(number + 1))
             && !self.is_being_read(number)
@@ -173,7 +174,7 @@ impl Store {
         last.is_some_and(|(_, segment)| {
             let mut extents = segment.extents.iter();
             segment.end > self.config.segment_bytes_first
-                && extents.all(|(stream, extent)| extent.end <= trimmed(*stream).0)
+                && extents.all(|(stream, extent)| extent.end() <= trimmed(stream).0)
         })
     }
 

@@ -301,7 +301,14 @@ impl<'a> LogCheck<'a> {
         });
         match header {
             Ok(header) => Ok(Some(header)),
-            Err(SegmentError::NoHeader) => Ok(None),
+            Err(SegmentError::NoHeader) => {
+                // Of the last, only what can be read says that it was not born yet.
+                let given = if is_last { file.was_given(..) } else { Ok(()) };
+                given.map(|()| None).map_err(|source| VerifyError::Io {
+                    path: path.to_owned(),
+                    source,
+                })
+            }
             // A spare that was taken and not written yet.
             Err(SegmentError::OtherNumber(was)) if is_last && was < number => Ok(None),
             Err(reason) => {
@@ -341,7 +348,7 @@ impl<'a> LogCheck<'a> {
                 }
                 self.newest = Some(*header);
             }
-            Walked::Corrupt(corruption) => corruptions.push(corruption),
+            Walked::Corrupt { corruption, .. } => corruptions.push(corruption),
         })?;
         for corruption in corruptions {
             self.corrupt(corruption);

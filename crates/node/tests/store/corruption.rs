@@ -1,16 +1,19 @@
 //! Rot: what was acknowledged and cannot be read is said to be so, and never read as something else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::kernel::damage::{check_damaged, log, read_all, segments};
-use crate::kernel::script::{Truth, config, first_checkpoint, recover, settle, state, stream};
+use crate::kernel::script::{
+    Truth, config, content, first_checkpoint, new_store, recover, settle, state, stream,
+};
 use crate::kernel::{EIO, EMFILE, Kernel, MemoryDisk, Random};
 use node::buffer::Buffer;
-use node::format::BATCH_BUFFER;
+use node::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
+use node::format::{BATCH_BUFFER, digest};
 use node::op::{BLOCK, Time};
-use node::store::{ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
+use node::store::{NewRecord, ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
 use node::{ClusterId, DiskId, LogId};
-use paxos::{Checkpoint, Slot, StreamName, StreamPosition};
+use paxos::{Checkpoint, Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Value};
 
 #[test]
 fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
@@ -33,6 +36,41 @@ fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
         }
     }
     assert!(corrupt > 3 && given_up > 10_000, "{corrupt} {given_up}");
+}
+
+/// Where a later record tells that it was acknowledged, that costs what rot would. Where none does, it
+/// may have been, and the node must not start without it.
+#[test]
+fn one_block_anywhere_that_the_device_does_not_give_costs_its_record_or_stops_the_start() {
+    let (disk, truth) = log(3, 120);
+    let paths = segments(&disk);
+    let mut refused = Vec::new();
+    let mut given_up = 0;
+    for path in &paths {
+        for block in 0..disk.files[path].len() / BLOCK {
+            let mut disk = disk.clone();
+            disk.unreadable
+                .insert((path.clone(), (block * BLOCK) as u64));
+            match recover(&mut disk, 1) {
+                Ok(mut recovery) => {
+                    check_damaged(&recovery, &truth);
+                    disk.unreadable.clear();
+                    given_up += read_all(&mut recovery.0, &disk, &truth);
+                }
+                Err(RecoverError::Io { path: named, .. }) => {
+                    assert_eq!(&named, path);
+                    refused.push((path, block));
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+    }
+    let newest = paths.last().expect("there are some");
+    assert!(
+        refused.iter().all(|(path, _)| *path == newest),
+        "{refused:?}"
+    );
+    assert!(given_up > 0, "nothing of the newest segment was touched");
 }
 
 #[test]
@@ -293,6 +331,51 @@ fn client_bytes_that_imitate_records_are_not_taken_for_records() {
     assert_eq!(report.corruptions, []);
 }
 
+/// The first record of that kind.
+fn place_of(disk: &MemoryDisk, path: &Path, kind: RecordKind) -> usize {
+    let contents = &disk.files[path];
+    let is_one = |at: &usize| {
+        let header = RecordHeader::decode(&contents[*at..], None);
+        header.is_ok_and(|(header, _, _)| header.kind == kind)
+    };
+    let mut blocks = (0..contents.len()).step_by(BLOCK);
+    blocks.find(is_one).expect("there is one")
+}
+
+/// Of the first segment; it stands in the second.
+fn damage_first_index(disk: &mut MemoryDisk) {
+    let second = segments(disk)[1].clone();
+    let at = place_of(disk, &second, RecordKind::Index);
+    disk.files.get_mut(&second).unwrap()[at + RECORD_HEADER + 1] ^= 4;
+}
+
+type Ranges = Vec<(StreamName, std::ops::Range<StreamPosition>)>;
+
+/// Reads the first byte of the oldest stream, whose index does not come. What is said to be unreadable,
+/// and what lost.
+fn read_in_vain(store: &mut Store, kernel: &mut Kernel) -> (Ranges, Ranges) {
+    let buffer = Buffer::new(BATCH_BUFFER);
+    store.read(9, stream(1), StreamPosition(0), buffer, false);
+    settle(store, kernel, Time(0));
+    let (mut unreadable, mut lost) = (Vec::new(), Vec::new());
+    let mut failed = false;
+    while let Some(event) = store.poll_event() {
+        match event {
+            StoreEvent::Unreadable { stream, range } => unreadable.push((stream, range)),
+            StoreEvent::Lost { stream, range } => lost.push((stream, range)),
+            StoreEvent::Read { result, .. } => failed = result.is_err(),
+            other => panic!("unexpected {other:?}"),
+        }
+    }
+    assert!(failed);
+    (unreadable, lost)
+}
+
+fn begin_with_the_oldest(ranges: &Ranges) -> bool {
+    let mut ranges = ranges.iter();
+    ranges.any(|(name, range)| *name == stream(1) && range.start == StreamPosition(0))
+}
+
 #[test]
 fn a_segment_whose_index_the_device_does_not_give_is_said_to_be_unreadable() {
     for errno in [EIO, EMFILE] {
@@ -301,30 +384,141 @@ fn a_segment_whose_index_the_device_does_not_give_is_said_to_be_unreadable() {
         let (mut store, _, _) = recover(&mut disk, 5).unwrap();
         let mut kernel = Kernel::new(disk);
         kernel.fail_reads = Some(errno);
-        let oldest = stream(1);
-        let buffer = Buffer::new(BATCH_BUFFER);
-        store.read(9, oldest, StreamPosition(0), buffer, false);
-        settle(&mut store, &mut kernel, Time(0));
-        let mut unreadable = Vec::new();
-        let mut failed = false;
-        while let Some(event) = store.poll_event() {
-            match event {
-                StoreEvent::Unreadable { stream, range } => unreadable.push((stream, range)),
-                StoreEvent::Read { result, .. } => failed = result.is_err(),
-                other => panic!("unexpected {other:?}"),
-            }
-        }
-        assert!(failed);
+        let (unreadable, lost) = read_in_vain(&mut store, &mut kernel);
         for (stream, range) in &unreadable {
             assert!(store.holdings().holds(*stream, range.clone()));
         }
-        let first = StreamPosition(0)..StreamPosition(1);
-        let mut streams = unreadable.iter();
-        let found = streams.any(|(stream, range)| *stream == oldest && range.start == first.start);
+        let said = begin_with_the_oldest(&unreadable);
         assert_eq!(
-            found,
+            said,
             errno == EIO,
-            "{unreadable:?}: a peer has them, if the device is at fault"
+            "a peer has it, if the device is at fault"
         );
+        assert_eq!(lost, []);
+    }
+}
+
+/// What it leads to may be sound, and the only copy.
+#[test]
+fn a_corrupt_index_costs_what_the_segment_holds_until_the_next_start() {
+    let (mut disk, truth) = log(3, 400);
+    let (mut store, _, _) = recover(&mut disk, 5).unwrap();
+    let held = store.holdings().clone();
+    damage_first_index(&mut disk);
+    let mut kernel = Kernel::new(disk);
+    let (unreadable, lost) = read_in_vain(&mut store, &mut kernel);
+    assert!(begin_with_the_oldest(&lost));
+    assert_eq!(unreadable, []);
+    for (stream, range) in lost {
+        assert!(!store.holdings().holds(stream, range));
+    }
+    // Which is not to find that its files were trimmed meanwhile.
+    store.trim(Slot(0), &|_| StreamPosition(0));
+    settle(&mut store, &mut kernel, Time(0));
+    let (mut again, _, _) = recover(&mut kernel.disk, 6).unwrap();
+    assert_eq!(again.holdings(), &held);
+    assert_eq!(
+        read_all(&mut again, &kernel.disk, &truth),
+        0,
+        "bytes are gone"
+    );
+}
+
+/// Whoever trims must not keep, for ever, what a start had to read without an index.
+#[test]
+fn a_segment_whose_index_was_corrupt_at_a_start_can_be_trimmed() {
+    let (mut disk, _) = log(3, 400);
+    damage_first_index(&mut disk);
+    let (mut store, _, _) = recover(&mut disk, 5).unwrap();
+    let before = store.segments();
+    store.roll(&first_checkpoint(), RecordContext::default());
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time(0));
+    store.trim(Slot(0), &|_| StreamPosition(u64::MAX));
+    assert!(before > 8 && store.segments() <= 2, "{}", store.segments());
+}
+
+/// The power goes while a record is written. What its header says of the one before is all that is left
+/// of that, if it rots.
+#[test]
+fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
+    for is_given in [true, false] {
+        let (mut store, mut kernel) = new_store(5);
+        let mut promised = PromisedTerm::default();
+        promised.0.number = 7;
+        let context = RecordContext {
+            promised,
+            first_unchosen: Slot(0),
+        };
+        let checkpoint = Checkpoint {
+            promised,
+            ..first_checkpoint()
+        };
+        store.append(NewRecord::Promise(checkpoint), context, 1);
+        settle(&mut store, &mut kernel, Time(0));
+        let payload = content(stream(1), 0..9_000);
+        let accept = NewRecord::Accept {
+            term: promised.0,
+            slots: SlotRange::new(Slot(0), Slot(9_000)),
+            value: Value::Content {
+                stream: stream(1),
+                offset: Offset(0),
+            },
+            digest: digest(&payload[RECORD_HEADER..][..9_000]),
+            payload: Some(payload),
+        };
+        store.append(accept, context, 2);
+        settle(&mut store, &mut kernel, Time(0));
+        let mut disk = kernel.disk;
+        let path = segments(&disk)[0].clone();
+        let promise = place_of(&disk, &path, RecordKind::Promise);
+        let accept = place_of(&disk, &path, RecordKind::Accept);
+        let contents = disk.files.get_mut(&path).unwrap();
+        contents[accept + BLOCK..accept + 2 * BLOCK].fill(0);
+        match is_given {
+            true => contents[promise + 9] ^= 1,
+            false => _ = disk.unreadable.insert((path, promise as u64)),
+        }
+        let (store, report, recovered) = recover(&mut disk, 6).unwrap();
+        assert!(recovered.gap);
+        assert_eq!(report.promised, promised);
+        assert!(store.learn_past() >= Some(Slot(9_000)), "{report:?}");
+    }
+}
+
+/// Its records may have been acknowledged, though none of them says so of another.
+#[test]
+fn a_new_segment_whose_first_block_is_not_given_is_not_taken_for_unborn() {
+    let (mut store, mut kernel) = new_store(5);
+    settle(&mut store, &mut kernel, Time(0));
+    store.roll(&first_checkpoint(), RecordContext::default());
+    settle(&mut store, &mut kernel, Time(0));
+    let mut disk = kernel.disk;
+    let newest = segments(&disk)[1].clone();
+    disk.unreadable.insert((newest.clone(), 0));
+    match recover(&mut disk, 6) {
+        Err(RecoverError::Io { path, .. }) => assert_eq!(path, newest),
+        other => panic!("{:?}", other.err()),
+    }
+    assert!(disk.files.contains_key(&newest), "it was put aside");
+}
+
+/// Nothing tells that it was durable, and it was.
+#[test]
+fn a_last_record_that_is_not_given_is_not_taken_for_a_torn_one() {
+    let (mut store, mut kernel) = new_store(5);
+    let record = NewRecord::Promise(first_checkpoint());
+    store.append(record, RecordContext::default(), 1);
+    settle(&mut store, &mut kernel, Time(0));
+    let mut disk = kernel.disk;
+    let path = segments(&disk)[0].clone();
+    let promise = place_of(&disk, &path, RecordKind::Promise);
+    disk.unreadable.insert((path.clone(), promise as u64));
+    match recover(&mut disk, 6) {
+        Err(error @ RecoverError::Io { .. }) => {
+            let said = error.to_string();
+            assert!(said.contains("join as a new one"), "{said}");
+        }
+        other => panic!("{:?}", other.err()),
     }
 }

@@ -6,4 +6,5 @@ mod corruption;
 mod crash;
 mod descriptors;
 mod offline;
+mod refill;
 mod spares;

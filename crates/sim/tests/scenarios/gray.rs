@@ -305,3 +305,27 @@ fn a_state_that_takes_long_to_send_holds_up_no_heartbeat() {
     stage.restart(behind);
     stage.wait_within(2 * SECOND, "the nodes to be whole", |look| look.is_whole(3));
 }
+
+#[test]
+fn a_start_passes_over_a_block_that_the_device_does_not_give() {
+    let mut stage = Stage::three(1);
+    let (leader, others) = stage.roles();
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 100_000);
+    stage.wait_whole(3);
+    stage.pass(SECOND);
+    let index = others[0];
+    stage.crash(index);
+    // In the newest segment, all of which a start reads.
+    assert!(stage.make_unreadable(index, &caller.content(90_000..90_032)));
+    stage.restart(index);
+    let look = stage.look();
+    assert!(look.next(index) < look.next(leader), "it forgot nothing");
+    stage.wait_whole(3);
+    for other in [leader, others[1]] {
+        stage.crash(other);
+    }
+    let read = stage.call(index, "read main stale=1 to=100000");
+    stage.wait("the end of the read", |_| read.is_over());
+    assert!(read.heard() == caller.content(0..100_000));
+}

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use paxos::{Action, Offset, Slot, Value};
 
+use super::super::scan::Later;
 use super::{RecoverError, RecoveredRecord};
 use crate::format::DecodeError;
 use crate::format::codec;
@@ -18,13 +19,16 @@ pub(super) struct Feed<'a> {
     pub first_unchosen: Option<Slot>,
     /// No full checkpoint followed the corruption.
     pub gap: bool,
+    /// What is told by records behind what was lost, also by those that are not whole.
+    pub behind_gaps: Later,
     pub newest: Option<RecordHeader>,
     pub error: Option<RecoverError>,
 }
 
 impl Feed<'_> {
-    pub fn gap(&mut self) {
+    pub fn gap(&mut self, later: Later) {
         self.gap = true;
+        self.behind_gaps = self.behind_gaps.and(later);
         (self.on_record)(RecoveredRecord::Gap);
     }
 

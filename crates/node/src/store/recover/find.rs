@@ -62,6 +62,9 @@ impl Recovery<'_> {
             if self.was_born(scope).map_err(|e| self.io(&path, e))? {
                 break;
             }
+            if let Some(error) = self.found.last_mut().and_then(|last| last.unsure.take()) {
+                return Err(self.io(&path, error));
+            }
             if let Some(was) = self.found.pop().and_then(|found| found.was)
                 && !entries
                     .iter()
@@ -153,6 +156,8 @@ impl Recovery<'_> {
                     predecessor: Some(header.predecessor).filter(|_| was.is_none()),
                     birth: header.birth,
                     was,
+                    a_record: None,
+                    unsure: None,
                 })
             }
             Err(SegmentError::NoHeader) => {
@@ -163,11 +168,13 @@ impl Recovery<'_> {
                 })?;
                 Ok(Found {
                     number,
-                    path,
-                    salt: any.map(|(_, _, salt)| salt),
+                    salt: any.as_ref().map(|(_, _, salt)| *salt),
                     predecessor: None,
                     birth: Birth::default(),
                     was: None,
+                    a_record: any.as_ref().map(|(_, header, _)| header.number),
+                    unsure: file.was_given(..).err(),
+                    path,
                 })
             }
             Err(reason) => Err(refused(reason)),
@@ -195,7 +202,10 @@ impl Recovery<'_> {
         };
         while next.number <= last_of_birth {
             let Ok((header, checksum)) = file.record(&next, &scope)? else {
-                return Ok(file.later_watermark(FIRST_RECORD, &scope)? >= next.number);
+                if file.later(FIRST_RECORD, &scope)?.watermark >= next.number {
+                    return Ok(true);
+                }
+                return file.check_absent(&next, &scope).map(|()| false);
             };
             next = next.after(&header, checksum);
         }
@@ -218,7 +228,7 @@ impl Recovery<'_> {
             _ => 0,
         };
         let mut file = SegmentFile::new(self.disk, self.found[at].path.clone());
-        Ok(file.later_watermark(FIRST_RECORD, &scope)? >= first_record)
+        Ok(file.later(FIRST_RECORD, &scope)?.watermark >= first_record)
     }
 
     fn put_aside(

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::super::extents::Extents;
 use super::super::index::SegmentIndex;
 use super::super::read::FIRST_RECORD;
-use super::super::scan::{Corruption, Expected, SegmentFile, Walked};
+use super::super::scan::{Corruption, Expected, Later, SegmentFile, Walked};
 use super::super::{IndexStands, Segment};
 use super::feed::Feed;
 use super::{Last, RecoverError, RecoveredRecord, Recovery, apply, first_expected, read_index};
@@ -32,6 +33,7 @@ impl Recovery<'_> {
             on_record,
             first_unchosen: None,
             gap: false,
+            behind_gaps: Later::default(),
             newest: None,
             error: None,
         };
@@ -60,19 +62,21 @@ impl Recovery<'_> {
                 Segment {
                     salt: self.found[at].salt,
                     end,
-                    extents: index.extents(),
+                    extents: Extents::of(&index),
                     index: Some(index),
                     index_stands: stands,
+                    unsearchable: false,
                     last_used: 0,
                 },
             );
         }
         let newest = feed.newest.unwrap_or_default();
+        let known = Later::of(&newest).and(feed.behind_gaps);
         let learn_past = match feed.gap {
-            true => newest.accepted_up_to.max(newest.first_unchosen),
+            true => known.accepted_up_to,
             false => newest.learn_past,
         };
-        self.report.promised = newest.promised;
+        self.report.promised = known.promised;
         self.report.first_unchosen = newest.first_unchosen;
         self.report.learn_past = Some(learn_past).filter(|slot| slot.0 > 0);
         let Some(next) = last else {
@@ -81,7 +85,7 @@ impl Recovery<'_> {
             });
         };
         self.report.last_record = next.number - 1;
-        let accepted_up_to = newest.accepted_up_to;
+        let accepted_up_to = newest.accepted_up_to.max(learn_past);
         Ok((
             segments,
             Last {
@@ -173,7 +177,13 @@ impl Recovery<'_> {
             if let Some(feed) = &mut feed
                 && !start.as_ref().is_some_and(is_first)
             {
-                feed.gap();
+                let later = scope.map_or(Ok(Later::default()), |scope| {
+                    file.later(FIRST_RECORD, &scope)
+                });
+                feed.gap(later.map_err(|source| RecoverError::Io {
+                    path: path.clone(),
+                    source,
+                })?);
             }
         }
         let (Some(start), Some(scope)) = (start, scope) else {
@@ -198,10 +208,10 @@ impl Recovery<'_> {
                     feed.record(&path, offset, header, payload);
                 }
             }
-            Walked::Corrupt(corruption) => {
+            Walked::Corrupt { corruption, later } => {
                 corruptions.push(corruption);
                 if let Some(feed) = &mut feed {
-                    feed.gap();
+                    feed.gap(later);
                 }
             }
         });

@@ -174,12 +174,7 @@ impl Store {
             let Some(segment) = self.segments.get_mut(&fact.segment) else {
                 continue;
             };
-            let extent = segment
-                .extents
-                .entry(fact.stream)
-                .or_insert(fact.bytes.clone());
-            extent.start = extent.start.min(fact.bytes.start);
-            extent.end = extent.end.max(fact.bytes.end);
+            segment.extents.add(fact.stream, fact.bytes.clone());
             if let Some(index) = &mut segment.index {
                 index.apply(fact.stream, fact.bytes, fact.place);
             }

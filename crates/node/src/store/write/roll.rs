@@ -1,11 +1,11 @@
 //! From one segment to the next.
 
-use std::collections::BTreeMap;
 use std::io;
 
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Time};
 
+use super::super::extents::Extents;
 use super::super::index::{RecordPlace, SegmentIndex};
 use super::super::read::is_want_of_descriptors;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
@@ -77,9 +77,10 @@ impl Store {
             Segment {
                 salt: Some(salt),
                 end: BLOCK as u64,
-                extents: BTreeMap::new(),
+                extents: Extents::default(),
                 index: Some(SegmentIndex::default()),
                 index_stands: None,
+                unsearchable: false,
                 last_used: 0,
             },
         );
@@ -127,6 +128,8 @@ impl Store {
         for (stream, bytes) in std::mem::take(&mut self.writer.lost_early) {
             self.append_lost(stream, bytes);
         }
+        // Else those of a log that nobody reads would pile up.
+        self.drop_indexes();
     }
 
     /// The segment's index with what is still on its way to the disk.

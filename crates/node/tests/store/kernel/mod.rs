@@ -18,6 +18,8 @@ use node::op::{BLOCK, Completion, DirectoryEntry, Disk, FileId, Op, OpenMode};
 pub struct MemoryDisk {
     pub files: BTreeMap<PathBuf, Vec<u8>>,
     pub directories: BTreeSet<PathBuf>,
+    /// Where blocks begin that a start cannot read.
+    pub unreadable: BTreeSet<(PathBuf, u64)>,
 }
 
 #[derive(Default)]
@@ -29,6 +31,7 @@ pub struct Kernel {
     pub fail_write: Option<usize>,
     /// All reads fail with this errno.
     pub fail_reads: Option<i32>,
+    pub reads: usize,
     /// So many files cannot be opened to be written: too many are.
     pub refuse_opens: usize,
     pub refused_opens: usize,
@@ -179,6 +182,7 @@ impl Kernel {
                 range,
             } => {
                 assert!(offset.is_multiple_of(BLOCK as u64) && range.len().is_multiple_of(BLOCK));
+                self.reads += 1;
                 let path = self.open[&file].clone();
                 let result = match self.fail_reads {
                     Some(errno) => Err(io::Error::from_raw_os_error(errno)),
@@ -339,6 +343,11 @@ impl Disk for MemoryDisk {
 
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize> {
         let contents = self.files.get(path).ok_or(io::ErrorKind::NotFound)?;
+        let read = offset..offset + into.len() as u64;
+        let mut unreadable = self.unreadable.iter().filter(|(of, _)| of == path);
+        if unreadable.any(|(_, at)| read.contains(at)) {
+            return Err(io::Error::from_raw_os_error(EIO));
+        }
         let start = (offset as usize).min(contents.len());
         let count = into.len().min(contents.len() - start);
         into[..count].copy_from_slice(&contents[start..start + count]);
