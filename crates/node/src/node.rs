@@ -186,6 +186,8 @@ impl Node {
     }
 
     pub(crate) fn begin(&mut self) {
+        // Whoever comes back does not know yet whether somebody appends.
+        self.env.appended_at = self.env.now;
         self.env.ops.push_back(Op::Listen {
             address: self.config.listen.clone(),
         });
@@ -269,12 +271,21 @@ impl Node {
                 log.close(&mut self.env);
             }
         }
-        let mut closed = true;
+        let mut open = Vec::new();
         for log in self.logs.values_mut() {
-            closed &= log.is_closed(&mut self.env);
+            if !log.is_closed(&mut self.env) {
+                open.push(log.name.as_str());
+            }
         }
         let late = |since: Time| self.env.now.0 > since.0 + 1_000_000;
-        self.finished |= closed || self.closing_since.is_some_and(late);
+        let late = self.closing_since.is_some_and(late);
+        if late && !open.is_empty() && !self.finished {
+            tracing::warn!(
+                "the disk has not ended what it was told to write for {}: this process keeps its directory until it has; nothing that was acknowledged needs it",
+                open.join(", ")
+            );
+        }
+        self.finished |= open.is_empty() || late;
     }
 
     fn tell_waiting(&mut self) {

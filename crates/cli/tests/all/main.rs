@@ -23,6 +23,7 @@ mod leader;
 mod logs;
 mod members;
 mod packaging;
+mod promises;
 mod recover;
 mod scrub;
 mod sim;

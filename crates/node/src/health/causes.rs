@@ -50,7 +50,7 @@ impl Node {
             causes.push(Warning::new(Code::ProcessPaused).amount(self.counts.gap_us));
         }
         let limit = self.env.limits.connections_max;
-        if self.env.conns.len() > limit - limit / 8 {
+        if self.env.conns.len() >= limit - limit / 8 {
             causes.push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.len() as u64));
         }
         self.board.judge(now, causes);

@@ -223,7 +223,7 @@ impl Node {
             Code::BytesNotEverywhere => "keep that node running: it is filled by itself",
             Code::QuorumAtRisk => "start the silent voters before anything else is taken down",
             Code::FewCopies => {
-                "start more nodes with --join: the first get a vote by themselves; or: logberg members add ID"
+                "start more nodes with --join; where members were changed by hand, then: logberg members add ID"
             }
             Code::ZoneAtRisk => "move weight to other zones: logberg members replace OLD NEW",
             Code::ReplicaSlow => "see what its disk and its network do",

@@ -13,6 +13,7 @@ mod gray;
 mod health;
 mod logs;
 mod memory;
+mod promises;
 mod readers;
 mod reconfiguration;
 mod recovery;
