@@ -11,6 +11,7 @@
 //! | 6 | bytes arrived damaged, or a node answered what cannot be |
 //! | 7 | the bytes asked for were trimmed |
 //! | 8 | `status`: all is served, and something is wrong (with 3 something is not served) |
+//! | 9 | acknowledged bytes are lost, or a node cannot start from its directory |
 
 use std::io;
 use std::process::ExitCode;
@@ -34,6 +35,7 @@ pub enum Kind {
     Corrupt = 6,
     Trimmed = 7,
     AtRisk = 8,
+    Lost = 9,
 }
 
 impl Kind {
@@ -47,6 +49,7 @@ impl Kind {
             Self::Corrupt => "corrupt",
             Self::Trimmed => "trimmed",
             Self::AtRisk => "at-risk",
+            Self::Lost => "lost",
         }
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use linux::LinuxDisk;
-use node::store::{Manifest, ManifestError, VerifyError, VerifyReport, verify};
+use node::store::{LogReport, Manifest, ManifestError, VerifyError, VerifyReport, ranges, verify};
 use serde::Serialize;
 
 use crate::arguments::Global;
@@ -17,9 +17,10 @@ use terminal::{quantity, show};
 /// Check a node's directory while the node is down
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Reads every record and checks it against its checksum and its neighbours; changes nothing. Ends with 6
-if acknowledged data cannot be read. An unacknowledged write at the end, cut off by a crash, is no
-harm, and said.
+Reads every record and checks it against its checksum and its neighbours; changes nothing. What it says of a
+start is what the start will do: both ask the same function. Ends with 6 if acknowledged data cannot be
+read here and the node starts and fetches it from its peers, and with 9 if the node does not start. A write
+at the end that is not whole is said.
 
 Example:
   logberg verify /var/lib/logberg
@@ -61,13 +62,15 @@ impl Arguments {
         if report.is_sound() {
             return Ok(());
         }
-        let advice = match report.problems.iter().any(|problem| problem.missing) {
-            true => "put the missing files back, or let the node join as a new one",
-            false => "let the node run, it fetches from its peers what it lacks",
-        };
+        let shown = self.directory.display();
+        let refused = report.problems.iter().find(|problem| problem.refused);
+        if let Some(problem) = refused {
+            let file = problem.file.display();
+            let sentence = format!("no node starts from {shown}: {file}: {}", problem.what);
+            return Err(Failure::new(Kind::Lost, sentence).into());
+        }
         let sentence = format!(
-            "{} is damaged in {} place(s): {advice}",
-            self.directory.display(),
+            "{shown} is damaged in {} place(s): let the node run, it fetches from its peers what they hold of it",
             report.problems.len()
         );
         Err(Failure::new(Kind::Corrupt, sentence).into())
@@ -113,7 +116,9 @@ fn of_manifest(error: ManifestError) -> anyhow::Error {
             );
             return Failure::new(Kind::Refused, sentence).into();
         }
-        ManifestError::Damaged { .. } | ManifestError::LostLog { .. } => Kind::Corrupt,
+        ManifestError::Damaged { .. }
+        | ManifestError::LostLog { .. }
+        | ManifestError::Missing(_) => Kind::Lost,
         _ => Kind::Failure,
     };
     Failure::new(kind, error.to_string()).into()
@@ -129,6 +134,47 @@ fn bar(global: &Global) -> ProgressBar {
         Ok(style) => ProgressBar::new(0).with_style(style),
         Err(_) => ProgressBar::new(0),
     }
+}
+
+/// How a log ends that did not come to rest.
+fn end_of(log: &LogReport) -> Option<String> {
+    let name = log.name.as_deref()?;
+    // Nothing was read of it, and that is a problem of its own.
+    if log.rested || log.records == 0 {
+        return None;
+    }
+    let ends = match &log.torn_tail {
+        Some(place) => format!(
+            "{}: a write that is not whole begins at byte {}",
+            place.file.display(),
+            place.offset
+        ),
+        None => format!("{name}: nothing follows the last record"),
+    };
+    Some(format!(
+        "{ends}. A node marks the end a moment after its last write, and when it is stopped, and {name} has no such mark: \
+         it was killed in the middle of writing, and nothing that was acknowledged is missing; or its end was cut off \
+         or lost since, and then it is"
+    ))
+}
+
+/// What the node will ask its peers for.
+fn doubts(log: &LogReport) -> Vec<String> {
+    let name = log.name.as_deref().unwrap_or("(unlisted)");
+    let mut doubts = Vec::new();
+    if log.learn_past > 0 {
+        doubts.push(format!(
+            "{name}: what was accepted below slot {} may be forgotten here: the node votes for no leader before it has learned that from its peers",
+            log.learn_past
+        ));
+    }
+    if !log.lacks.is_empty() {
+        doubts.push(format!(
+            "{name}: chosen, and not here: {}; the node fetches it from a peer that holds it",
+            ranges(&log.lacks)
+        ));
+    }
+    doubts
 }
 
 fn render(report: &VerifyReport) -> String {
@@ -168,14 +214,8 @@ fn render(report: &VerifyReport) -> String {
     if table.row_iter().next().is_some() {
         parts.push(show::lines(&table));
     }
-    let torn = report.logs.iter().filter_map(|log| log.torn_tail.as_ref());
-    for place in torn {
-        parts.push(format!(
-            "{}: an unacknowledged write ends at byte {}; no harm",
-            place.file.display(),
-            place.offset
-        ));
-    }
+    parts.extend(report.logs.iter().filter_map(end_of));
+    parts.extend(report.logs.iter().flat_map(doubts));
     for path in &report.unknown {
         parts.push(format!(
             "{}: not one of ours, not looked at",

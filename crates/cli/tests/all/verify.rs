@@ -67,17 +67,101 @@ fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
     assert!(segments.len() > 2, "{segments:?}");
     fs::remove_file(&segments[1]).unwrap();
     let output = verify(&node.data, &[]);
-    assert_eq!(output.status.code(), Some(6), "{}", out(&output));
+    assert_eq!(output.status.code(), Some(9), "{}", out(&output));
     let said = out(&output);
     let line = said.lines().find(|line| line.starts_with("MISSING"));
     let line = line.unwrap_or_else(|| panic!("{said}"));
     assert!(line.contains("0000000000000002.seg"), "{line}");
     assert!(!said.contains("DAMAGED"), "what is there is sound: {said}");
     assert!(
-        err(&output).contains("put the missing files back"),
+        err(&output).contains("put what is missing back"),
         "{}",
         err(&output)
     );
+    let node = &mut cluster.nodes[0];
+    node.start();
+    assert_eq!(node.wait(), Some(1));
+    assert!(
+        node.said().contains("segment 2 is missing between two"),
+        "{}",
+        node.said()
+    );
+}
+
+/// What `verify` says of the next start, the start says.
+#[test]
+fn verify_says_that_a_node_does_not_start_in_the_words_of_the_start() {
+    let mut cluster = Cluster::start(1);
+    cluster.append("main", &[], Content::new(1, 1 << 20));
+    let node = &mut cluster.nodes[0];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    let sound = verify(&node.data, &[]);
+    assert_eq!(sound.status.code(), Some(0), "{}", out(&sound));
+    assert!(!out(&sound).contains("mark"), "{}", out(&sound));
+    // Every checkpoint is gone: the second block of each segment.
+    for segment in node.segments(1) {
+        let file = File::options().write(true).open(&segment).unwrap();
+        file.write_all_at(&[0; 4096], 4096).unwrap();
+    }
+    let output = verify(&node.data, &[]);
+    assert_eq!(output.status.code(), Some(9), "{}", out(&output));
+    let said = err(&output);
+    assert!(said.contains("the promise is unknown"), "{said}");
+    assert!(!said.contains("let the node run"), "{said}");
+    node.start();
+    assert_eq!(node.wait(), Some(1));
+    assert!(
+        node.said().contains("the promise is unknown"),
+        "{}",
+        node.said()
+    );
+}
+
+#[test]
+fn first_segments_that_are_gone_are_told_of_and_fetched_from_peers() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(1, 8 << 20);
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    let index = cluster.follower("main");
+    let node = &mut cluster.nodes[index];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    fs::remove_file(&node.segments(1)[0]).unwrap();
+    let output = verify(&node.data, &[]);
+    assert_eq!(output.status.code(), Some(6), "{}", out(&output));
+    let said = out(&output);
+    assert!(
+        said.contains("MISSING") && said.contains("not trimmed"),
+        "{said}"
+    );
+    assert!(
+        err(&output).contains("let the node run"),
+        "{}",
+        err(&output)
+    );
+    node.start();
+    cluster.wait_whole();
+    cluster.check_node(index, "main", &[content]);
+}
+
+#[test]
+fn the_cut_tail_of_a_clean_stop_is_not_called_harmless() {
+    let mut cluster = Cluster::start(1);
+    cluster.append("main", &[], Content::new(1, 100_000));
+    let node = &mut cluster.nodes[0];
+    node.signal("-TERM");
+    assert_eq!(node.wait(), Some(0), "{}", node.said());
+    let newest = node.segments(1).pop().unwrap();
+    let bytes = fs::read(&newest).unwrap();
+    let written = |block: &[u8]| block.iter().any(|byte| *byte != 0);
+    let last = bytes.chunks(4096).rposition(written).unwrap();
+    let file = File::options().write(true).open(&newest).unwrap();
+    file.set_len((last as u64 - 2) * 4096).unwrap();
+    let said = out(&verify(&node.data, &[]));
+    assert!(said.contains("main has no such mark"), "{said}");
+    assert!(!said.contains("no harm"), "{said}");
 }
 
 #[test]

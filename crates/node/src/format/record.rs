@@ -107,6 +107,8 @@ pub enum RecordError {
     Invalid(&'static str),
     #[error("the payload's checksum is wrong")]
     Payload,
+    #[error("the device does not give it")]
+    Unreadable,
 }
 
 impl RecordHeader {

@@ -11,6 +11,8 @@
 //! call: it hands out [`Op`]s and is handed their [`Completion`]s. docs/data-files.md draws the
 //! bytes and goes through every point at which a crash can happen.
 //!
+//! What a start makes of a directory is decided in [`recovery`].
+//!
 //! The contract: [`Store::recover`] (or [`Store::replay`], which feeds the engine's recovery), then [`Store::roll`], then anything; or [`Store::create`].
 //!
 //! ```text
@@ -24,6 +26,7 @@ mod manifest;
 mod offline;
 mod read;
 mod recover;
+pub mod recovery;
 mod replay;
 mod scan;
 mod trim;
@@ -46,10 +49,10 @@ pub(crate) use holdings::without;
 pub use index::SegmentIndex;
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
-pub use recover::{RecoverError, RecoveredRecord, RecoveryReport};
+pub use recover::{RecoverError, RecoveredRecord, RecoveryReport, recovered};
 pub use replay::{Replay, ReplayError};
 pub use scan::Corruption;
-pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, verify};
+pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ranges, verify};
 
 use crate::buffer::{Buffer, Pool};
 use crate::format::segment::Birth;
@@ -255,8 +258,8 @@ enum Awaiting {
 impl Store {
     /// A new log. Its first records are durable once something appended later is.
     ///
-    /// A directory that exists already must have been through [`Store::recover`], which puts aside
-    /// what a crash during an earlier creation left.
+    /// The directory holds no segment: what a crash during an earlier creation left was put aside with its
+    /// directory, since no manifest lists it.
     pub fn create(config: StoreConfig, checkpoint: &Checkpoint) -> Store {
         let mut store = Store::empty(config);
         store.writer.directory_ready = false;
@@ -344,6 +347,11 @@ impl Store {
     /// Durable bytes of every stream.
     pub fn holdings(&self) -> &Holdings {
         &self.holdings
+    }
+
+    /// Of the last record appended, or found.
+    pub fn last_number(&self) -> u64 {
+        self.writer.last_number
     }
 
     /// While this is some slot, the replica answers no prepare: corruption may have taken

@@ -185,7 +185,6 @@ impl ReadOffline {
         let scope = self.segments[at].salt.map(|salt| Scope {
             log: self.log,
             salt,
-            last_record: None,
         });
         let read = match &scope {
             Some(scope) => read_record(&mut file, scope, place, stream, &range),

@@ -1,29 +1,37 @@
-//! What a start finds: which segments are whole, where the last one ends, and what its records say.
+//! What a start finds, and what it makes of it.
+//!
+//! ```text
+//!  list, settle ──▶ recovery::decide ──▶ put aside what was being born ──▶ Store, then roll
+//! ```
 //!
 //! Nothing found is ever written to again, or truncated. A segment that was being born when the
 //! node died is renamed to `*.torn`; everything else stays as it is, and the caller's first act is
-//! [`Store::roll`]: the new segment's first block says where the one before ends.
+//! [`Store::roll`]: the new segment's first block says where the one before ends. Nothing is
+//! renamed before all is decided: a start that is refused leaves all as it was.
 
 mod feed;
-mod find;
-mod walk;
+mod files;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
 
+pub use self::feed::recovered;
+pub(super) use self::files::{Files, Sink, Whose};
+use super::extents::Extents;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
-use super::read::{FIRST_RECORD, parse_index};
-use super::scan::{Corruption, Expected, Scope, SegmentFile};
+use super::recovery::{self, Aside, Depth, Lost, Refusal, Stop, Verdict};
+use super::scan::Corruption;
 use super::trim::Spare;
-use super::{Awaiting, Holdings, IndexStands, Store, StoreConfig};
+use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
-use crate::format::segment::{Birth, Predecessor, SegmentError};
-use crate::op::{Disk, Op};
-use crate::version::Speaks;
+use crate::format::segment::{self, SegmentError};
+use crate::op::{DirectoryEntry, Disk, Op};
 
 /// In file order, from the newest checkpoint that can be read.
 #[derive(Clone, Debug)]
@@ -71,17 +79,6 @@ pub struct RecoveryReport {
 pub enum RecoverError {
     #[error("{path} cannot be read: {source}")]
     Io { path: PathBuf, source: io::Error },
-    #[error(
-        "{directory} holds no segment: either the log was never completely created, or its files are lost; a node that lost them must join as a new one"
-    )]
-    Empty {
-        directory: PathBuf,
-        quarantined: Vec<PathBuf>,
-    },
-    #[error(
-        "{directory} lacks segment {number} between two that are there: put the file back, or let the node join as a new one"
-    )]
-    MissingSegment { directory: PathBuf, number: u64 },
     #[error("{path} is refused: {reason}")]
     Refused { path: PathBuf, reason: SegmentError },
     #[error("{path} holds a record at {offset} that this program cannot understand: {reason}")]
@@ -90,36 +87,17 @@ pub enum RecoverError {
         offset: u64,
         reason: DecodeError,
     },
-    #[error(
-        "no checkpoint in {directory} can be read, so the promise is unknown: this is a lost disk, the node must join as a new one"
-    )]
-    NoCheckpoint { directory: PathBuf },
+    /// By what its blocks say. The path is the file's, or the directory's.
+    #[error("{path}: {refusal}")]
+    Undecided { path: PathBuf, refusal: Refusal },
 }
 
-/// A segment file as its first block shows it.
-struct Found {
-    number: u64,
-    path: PathBuf,
-    /// Taken from a record if the first block is lost.
-    salt: Option<u64>,
-    predecessor: Option<Predecessor>,
-    birth: Birth,
-    /// The segment that this file was before it was to become this one. Nothing of this one was
-    /// ever written.
-    was: Option<u64>,
-    /// The number of a record in it, if its first block is lost.
-    a_record: Option<u64>,
-    /// Its first block is lost, and the device did not give all that was looked at: if nothing tells that
-    /// the segment was born, it may have been.
-    unsure: Option<io::Error>,
-}
-
-struct Recovery<'a> {
-    config: &'a StoreConfig,
-    disk: &'a mut dyn Disk,
-    report: RecoveryReport,
-    found: Vec<Found>,
+/// The files of a log's directory.
+struct Listed {
+    entries: Vec<DirectoryEntry>,
+    numbers: Vec<u64>,
     spares: Vec<Spare>,
+    unknown: Vec<PathBuf>,
 }
 
 impl Store {
@@ -129,37 +107,48 @@ impl Store {
         disk: &mut dyn Disk,
         on_record: &mut dyn FnMut(RecoveredRecord),
     ) -> Result<(Store, RecoveryReport), RecoverError> {
-        let mut recovery = Recovery {
-            config: &config,
-            disk,
-            report: RecoveryReport::default(),
-            found: Vec::new(),
-            spares: Vec::new(),
-        };
-        let mut removed = recovery.find_segments()?;
-        let (segments, last) = recovery.read_segments(on_record)?;
-        let mut report = recovery.report;
-        report.spares = recovery.spares.len();
-        let spares = recovery.spares;
-        let births = recovery.found.iter().map(|found| found.birth).collect();
-        let mut store = Store::empty(config);
-        for segment in segments.values() {
-            let index = segment.index.as_ref().expect("recovery reads every index");
-            hold(&mut store.holdings, index);
+        settle(disk, &config.directory)?;
+        let listed = list(&config, disk)?;
+        let paths: Vec<PathBuf> = listed.numbers.iter().map(|n| path(&config, *n)).collect();
+        for path in &paths {
+            settle(disk, path)?;
         }
-        store.segments = segments;
-        store.births = births;
-        store.writer.last_number = last.next.number - 1;
-        store.writer.last_checksum = last.next.chain;
-        store.writer.durable_number = last.next.number - 1;
-        store.writer.accepted_up_to = last.accepted_up_to;
-        store.writer.learn_past = report.learn_past.unwrap_or_default();
-        store.writer.context.promised = report.promised;
-        store.writer.context.first_unchosen = report.first_unchosen;
-        store.writer.durable_first_unchosen = report.first_unchosen;
-        store.drop_indexes();
-        removed.append(&mut store.adopt_spares(spares));
-        for path in removed {
+        let feed = feed::Feed {
+            speaks: config.speaks,
+            on_record,
+            indexes: BTreeMap::new(),
+        };
+        let whose = Whose {
+            identity: config.identity,
+            log: config.log,
+            speaks: config.speaks,
+        };
+        let mut files = Files::new(disk, whose, paths.clone(), feed);
+        let verdict = recovery::decide(&mut files, &listed.numbers, Depth::Start);
+        let verdict = verdict.map_err(|stop| stopped(stop, &config.directory, &paths))?;
+        let indexes = files.sink.indexes;
+        let mut report = report(&verdict, &paths);
+        report.unknown = listed.unknown.clone();
+        let mut spares = listed.spares.clone();
+        let born = verdict.segments.len();
+        let mut empty = Vec::new();
+        for (aside, path) in verdict.aside.iter().zip(paths[born..].iter().rev()) {
+            let aside = put_aside(&config, disk, &listed.entries, path, *aside)?;
+            match aside {
+                PutAside::Spare(spare) => spares.push(spare),
+                PutAside::Torn { path, is_written } => {
+                    if !is_written {
+                        empty.push(path.clone());
+                    }
+                    report.quarantined.push(path);
+                }
+            }
+        }
+        report.spares = spares.len();
+        let mut store = Store::empty(config);
+        store.begin_from(&verdict, &listed.numbers, indexes);
+        empty.append(&mut store.adopt_spares(spares));
+        for path in empty {
             let token = store.token(Awaiting::Tidied);
             store.ops.push_back(Op::Remove {
                 token,
@@ -168,6 +157,194 @@ impl Store {
             });
         }
         Ok((store, report))
+    }
+
+    fn begin_from(
+        &mut self,
+        verdict: &Verdict,
+        numbers: &[u64],
+        mut indexes: BTreeMap<usize, SegmentIndex>,
+    ) {
+        for (at, (segment, number)) in verdict.segments.iter().zip(numbers).enumerate() {
+            let index = indexes.remove(&at).unwrap_or_default();
+            hold(&mut self.holdings, &index);
+            self.births.push(segment.birth);
+            let stands = segment.index.map(|(offset, header)| IndexStands {
+                number: header.number,
+                place: RecordPlace::new(offset, header.total_length() as u64),
+            });
+            self.segments.insert(
+                *number,
+                Segment {
+                    salt: segment.salt,
+                    end: segment.end,
+                    extents: Extents::of(&index),
+                    index: Some(index),
+                    index_stands: stands,
+                    unsearchable: false,
+                    last_used: 0,
+                },
+            );
+        }
+        let writer = &mut self.writer;
+        writer.last_number = verdict.next.number - 1;
+        writer.last_checksum = verdict.next.chain;
+        writer.durable_number = verdict.next.number - 1;
+        writer.accepted_up_to = verdict.accepted_up_to;
+        writer.learn_past = verdict.learn_past;
+        writer.context.promised = verdict.promised;
+        writer.context.first_unchosen = verdict.first_unchosen;
+        writer.durable_first_unchosen = verdict.first_unchosen;
+        self.drop_indexes();
+    }
+}
+
+fn path(config: &StoreConfig, number: u64) -> PathBuf {
+    config.directory.join(segment::file_name(number))
+}
+
+fn list(config: &StoreConfig, disk: &mut dyn Disk) -> Result<Listed, RecoverError> {
+    let directory = &config.directory;
+    let mut listed = Listed {
+        entries: match disk.list(directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+            Err(error) => return Err(io(directory, error)),
+        },
+        numbers: Vec::new(),
+        spares: Vec::new(),
+        unknown: Vec::new(),
+    };
+    for entry in &listed.entries {
+        let spare = segment::spare_number_of(&entry.name);
+        match (segment::number_of(&entry.name), spare) {
+            _ if entry.is_directory => listed.unknown.push(directory.join(&entry.name)),
+            (Some(number), _) => listed.numbers.push(number),
+            (None, Some(number)) => listed.spares.push(Spare {
+                number,
+                bytes: entry.length,
+            }),
+            // Put aside by an earlier recovery.
+            (None, None) if entry.name.ends_with(".torn") => {}
+            (None, None) => listed.unknown.push(directory.join(&entry.name)),
+        }
+    }
+    listed.numbers.sort_unstable();
+    Ok(listed)
+}
+
+/// ‡ What is read here is announced without being written again, so it must be durable and not only
+/// be in memory.
+fn settle(disk: &mut dyn Disk, path: &Path) -> Result<(), RecoverError> {
+    if mutation::is(Mutation::StartNotSettled) {
+        return Ok(());
+    }
+    match disk.settle(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io(path, error)),
+        _ => Ok(()),
+    }
+}
+
+enum PutAside {
+    Spare(Spare),
+    Torn { path: PathBuf, is_written: bool },
+}
+
+/// The process ended while the segment was being born, or between taking a spare and writing the
+/// first block of its new use.
+fn put_aside(
+    config: &StoreConfig,
+    disk: &mut dyn Disk,
+    entries: &[DirectoryEntry],
+    path: &Path,
+    aside: Aside,
+) -> Result<PutAside, RecoverError> {
+    let is_there = |name: &str| entries.iter().any(|entry| entry.name == name);
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if let Aside::Spare(was) = aside
+        && !is_there(&segment::spare_name(was))
+    {
+        let spare = config.directory.join(segment::spare_name(was));
+        disk.rename(path, &spare).map_err(|e| io(path, e))?;
+        let entry = entries.iter().find(|entry| entry.name == name);
+        return Ok(PutAside::Spare(Spare {
+            number: was,
+            bytes: entry.map_or(0, |entry| entry.length),
+        }));
+    }
+    let mut aside_name = format!("{name}.torn");
+    let mut attempt = 1;
+    while is_there(&aside_name) {
+        attempt += 1;
+        aside_name = format!("{name}.{attempt}.torn");
+    }
+    let to = config.directory.join(aside_name);
+    disk.rename(path, &to).map_err(|e| io(path, e))?;
+    let is_written = !matches!(aside, Aside::Torn { is_written: false });
+    Ok(PutAside::Torn {
+        path: to,
+        is_written,
+    })
+}
+
+fn report(verdict: &Verdict, paths: &[PathBuf]) -> RecoveryReport {
+    let last = verdict.segments.len() - 1;
+    RecoveryReport {
+        segments: verdict.segments.len(),
+        records_read: verdict.records,
+        last_record: verdict.next.number - 1,
+        promised: verdict.promised,
+        first_unchosen: verdict.first_unchosen,
+        torn: verdict
+            .torn
+            .then(|| (paths[last].clone(), verdict.next.offset)),
+        corruptions: verdict.lost.iter().map(|l| corruption(l, paths)).collect(),
+        learn_past: Some(verdict.learn_past).filter(|slot| slot.0 > 0),
+        ..RecoveryReport::default()
+    }
+}
+
+pub(super) fn corruption(lost: &Lost, paths: &[PathBuf]) -> Corruption {
+    Corruption {
+        path: paths[lost.at].clone(),
+        from: lost.from,
+        to: lost.to,
+        first_record: lost.first_record,
+        last_record: lost.last_record,
+        reason: lost.reason.clone(),
+    }
+}
+
+/// The sentence, and the file that it is about.
+pub(super) fn stopped(
+    stop: Stop<RecoverError>,
+    directory: &Path,
+    paths: &[PathBuf],
+) -> RecoverError {
+    let refusal = match stop {
+        Stop::Failed(error) => return error,
+        Stop::Refused(refusal) => refusal,
+    };
+    let of = match &refusal {
+        Refusal::Foreign { at, reason } => {
+            return RecoverError::Refused {
+                path: paths[*at].clone(),
+                reason: *reason,
+            };
+        }
+        Refusal::Unreadable { at, .. } | Refusal::NoBound { at, .. } | Refusal::Mixed { at } => {
+            paths[*at].clone()
+        }
+        Refusal::MissingSegments { first, .. } => directory.join(segment::file_name(*first)),
+        Refusal::Empty | Refusal::NoCheckpoint => directory.to_owned(),
+    };
+    RecoverError::Undecided { path: of, refusal }
+}
+
+fn io(path: &Path, source: io::Error) -> RecoverError {
+    RecoverError::Io {
+        path: path.to_owned(),
+        source,
     }
 }
 
@@ -179,78 +356,6 @@ pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
             Whereabouts::Lost => holdings.remove(stream, bytes),
         }
     }
-}
-
-/// What the walk over the newest records came to.
-struct Last {
-    next: Expected,
-    accepted_up_to: Slot,
-}
-
-impl Recovery<'_> {
-    fn io(&self, path: &Path, source: io::Error) -> RecoverError {
-        RecoverError::Io {
-            path: path.to_owned(),
-            source,
-        }
-    }
-
-    /// No record of the segment at `at` has this number, or a lower one: a file may still hold
-    /// records of an earlier use, which were of segments older than any that is there.
-    fn above(&self, at: usize) -> u64 {
-        let before = self.found[..at].iter();
-        let known = before.filter_map(|found| match found.predecessor {
-            Some(predecessor) => Some(predecessor.last_record),
-            None => found.a_record,
-        });
-        known.max().unwrap_or(0)
-    }
-
-    /// How the segment's records are recognised, and where they end.
-    fn scope(&self, at: usize) -> Option<Scope> {
-        let salt = self.found[at].salt?;
-        let successor = self.found.get(at + 1).and_then(|next| next.predecessor);
-        Some(Scope {
-            log: self.config.log,
-            salt,
-            last_record: successor.map(|predecessor| predecessor.last_record),
-        })
-    }
-}
-
-fn first_expected(predecessor: &Predecessor) -> Expected {
-    Expected {
-        offset: FIRST_RECORD,
-        number: predecessor.last_record + 1,
-        chain: predecessor.checksum,
-    }
-}
-
-/// The index is the second record of a segment.
-pub(super) fn read_index(
-    speaks: Speaks,
-    file: &mut SegmentFile<'_>,
-    scope: &Scope,
-    predecessor: &Predecessor,
-) -> io::Result<Option<(SegmentIndex, IndexStands)>> {
-    let Ok((checkpoint, _)) = file.header(FIRST_RECORD, scope)? else {
-        return Ok(None);
-    };
-    let offset = FIRST_RECORD + checkpoint.total_length() as u64;
-    let Ok((header, _)) = file.header(offset, scope)? else {
-        return Ok(None);
-    };
-    if header.number != predecessor.last_record + 2 {
-        return Ok(None);
-    }
-    let length = header.total_length();
-    let record = file.bytes(offset, length)?;
-    let index = parse_index(speaks, record, Some(scope.salt), scope.log).ok();
-    Ok(index.map(|index| {
-        let place = RecordPlace::new(offset, length as u64);
-        let number = header.number;
-        (index, IndexStands { number, place })
-    }))
 }
 
 /// What the record says about bytes.

@@ -4,6 +4,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, PromisedTerm, Recovery, RecoveryError};
 use thiserror::Error;
 
+use super::recovery::Refusal;
 use super::{RecoverError, RecoveredRecord, RecoveryReport, Store, StoreConfig};
 use crate::op::Disk;
 
@@ -36,7 +37,10 @@ impl Store {
         let directory = config.directory.clone();
         let (store, report) = Store::recover(config, disk, &mut |record| replay.feed(record))?;
         let checkpoint = replay.finish()?;
-        let mut checkpoint = checkpoint.ok_or(RecoverError::NoCheckpoint { directory })?;
+        let mut checkpoint = checkpoint.ok_or(RecoverError::Undecided {
+            path: directory,
+            refusal: Refusal::NoCheckpoint,
+        })?;
         // Every record says what is promised: a later one still does where the promise's own record
         // cannot be read. (I4: a promise is never forgotten.)
         checkpoint.promised = checkpoint.promised.max(report.promised);

@@ -55,7 +55,7 @@ struct Leaving {
     bytes: u64,
 }
 
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Spare {
     pub number: u64,
     pub bytes: u64,

@@ -2,23 +2,23 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use paxos::Checkpoint;
 use serde::Serialize;
 use thiserror::Error;
 
-use super::Holdings;
 use super::index::SegmentIndex;
 use super::manifest::{Manifest, ManifestError, hex};
-use super::read::FIRST_RECORD;
-use super::recover::{apply, hold, read_index};
-use super::scan::{Corruption, Expected, Scope, SegmentFile, Walked};
+use super::recover::{Files, Sink, Whose, apply, corruption, hold, recovered, stopped};
+use super::recovery::{Aside, Depth, Taken, Verdict, decide};
+use super::{Holdings, RecoverError, Replay};
+use crate::LogId;
+use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
-use crate::format::segment::{self, Predecessor, SegmentError, SegmentHeader};
-use crate::op::{BLOCK, Disk};
+use crate::format::segment;
+use crate::op::Disk;
 use crate::version::Speaks;
-use crate::{Identity, LogId};
 
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct VerifyReport {
@@ -45,8 +45,16 @@ pub struct LogReport {
     pub promised: String,
     pub accepted_terms: Vec<String>,
     pub first_unchosen: u64,
-    /// An unacknowledged write: no harm.
+    /// A write that was not whole when the process or the machine stopped; or the end was cut off.
     pub torn_tail: Option<Place>,
+    /// The log ends with the mark that a node leaves a moment after the last write, and when it is
+    /// stopped: nothing is missing behind it.
+    pub rested: bool,
+    /// Acceptances below this slot may be forgotten here, 0 for none: the node promises nothing before it has
+    /// learned from its peers what was chosen there.
+    pub learn_past: u64,
+    /// Chosen and not trimmed, and not here: to be fetched from peers.
+    pub lacks: Vec<StreamReport>,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -66,8 +74,10 @@ pub struct Place {
 pub struct Problem {
     pub file: PathBuf,
     pub offset: u64,
-    /// The file is not there at all, and the node does not start without it.
+    /// The file is not there at all.
     pub missing: bool,
+    /// The node does not start from this, and says so in these words.
+    pub refused: bool,
     pub what: String,
 }
 
@@ -84,6 +94,11 @@ pub enum VerifyError {
 impl VerifyReport {
     pub fn is_sound(&self) -> bool {
         self.problems.is_empty()
+    }
+
+    /// The node starts from the directory, whatever is wrong with it.
+    pub fn starts(&self) -> bool {
+        !self.problems.iter().any(|problem| problem.refused)
     }
 }
 
@@ -110,6 +125,7 @@ pub fn verify(
             file: lost,
             offset: 0,
             missing: true,
+            refused: true,
             what: "listed in the manifest and not there: this is a lost disk".to_owned(),
         });
     }
@@ -147,18 +163,24 @@ pub fn verify(
     }
     let mut bytes_done = 0;
     for (log, segments) in files {
-        let mut check = LogCheck::new(log, manifest.identity, &mut report.problems);
-        check.report.name = manifest
-            .logs
-            .iter()
-            .find(|listed| listed.id == log)
-            .map(|listed| listed.name.clone());
-        check.segments(disk, &segments, &mut |bytes| {
-            bytes_done += bytes;
-            progress(bytes_done, bytes_all);
-        })?;
-        let report_of_log = check.finish();
-        report.logs.push(report_of_log);
+        let listed = manifest.logs.iter().find(|listed| listed.id == log);
+        let mut check = LogCheck::new(log, listed.map(|listed| listed.name.clone()));
+        // What is not listed was being made, and is put aside by the next start.
+        if listed.is_some() {
+            let whose = Whose {
+                identity: manifest.identity,
+                log,
+                speaks: Speaks::THIS,
+            };
+            let own = directory.join(segment::directory_name(log));
+            check.segments(disk, whose, &segments, &own, &mut |bytes| {
+                progress(bytes_done + bytes, bytes_all);
+            })?;
+        }
+        bytes_done += segments.iter().map(|(_, _, length)| length).sum::<u64>();
+        progress(bytes_done, bytes_all);
+        report.problems.append(&mut check.problems);
+        report.logs.push(check.report);
     }
     Ok(report)
 }
@@ -173,30 +195,71 @@ fn list(
     })
 }
 
-struct LogCheck<'a> {
-    log: LogId,
-    identity: Identity,
-    problems: &'a mut Vec<Problem>,
+/// One log, as the next start will find it.
+#[derive(Default)]
+struct LogCheck {
     report: LogReport,
-    holdings: Holdings,
-    accepted_terms: BTreeMap<paxos::Term, ()>,
-    newest: Option<RecordHeader>,
+    problems: Vec<Problem>,
 }
 
-impl<'a> LogCheck<'a> {
-    fn new(log: LogId, identity: Identity, problems: &'a mut Vec<Problem>) -> LogCheck<'a> {
-        LogCheck {
-            log,
-            identity,
-            problems,
-            report: LogReport {
-                log: log.0,
-                ..LogReport::default()
-            },
-            holdings: Holdings::default(),
-            accepted_terms: BTreeMap::new(),
-            newest: None,
+/// What is noted of the records on the way.
+struct Notes<'a> {
+    speaks: Speaks,
+    /// Of bytes read so far.
+    progress: &'a mut dyn FnMut(u64),
+    read: u64,
+    indexes: BTreeMap<usize, SegmentIndex>,
+    accepted_terms: BTreeMap<paxos::Term, ()>,
+    replay: Replay,
+    /// Segments whose successors' indexes do not say what their records say, and where.
+    wrong_indexes: Vec<(usize, u64)>,
+}
+
+impl Sink for Notes<'_> {
+    fn record(
+        &mut self,
+        at: usize,
+        offset: u64,
+        header: &RecordHeader,
+        payload: &[u8],
+        taken: Taken,
+    ) -> Result<(), DecodeError> {
+        self.read += header.total_length() as u64;
+        (self.progress)(self.read);
+        apply(self.indexes.entry(at).or_default(), offset, header);
+        if header.kind == RecordKind::Accept {
+            self.accepted_terms.insert(header.term, ());
         }
+        if taken.counts {
+            if let Some(record) = recovered(self.speaks, header, payload)? {
+                self.replay.feed(record);
+            }
+            if taken.chosen {
+                let chosen = super::RecoveredRecord::Chosen(header.first_unchosen);
+                self.replay.feed(chosen);
+            }
+        }
+        Ok(())
+    }
+
+    fn gap(&mut self) {}
+
+    fn index(&mut self, of: usize, offset: u64, payload: &[u8], _: bool) -> bool {
+        let found = SegmentIndex::decode(self.speaks, payload);
+        let right = found.is_ok_and(|index| index == *self.indexes.entry(of).or_default());
+        if !right {
+            self.wrong_indexes.push((of, offset));
+        }
+        right
+    }
+}
+
+impl LogCheck {
+    fn new(log: LogId, name: Option<String>) -> LogCheck {
+        let mut check = LogCheck::default();
+        check.report.log = log.0;
+        check.report.name = name;
+        check
     }
 
     fn problem(&mut self, file: &Path, offset: u64, what: String) {
@@ -204,6 +267,7 @@ impl<'a> LogCheck<'a> {
             file: file.to_owned(),
             offset,
             missing: false,
+            refused: false,
             what,
         });
     }
@@ -211,213 +275,177 @@ impl<'a> LogCheck<'a> {
     fn segments(
         &mut self,
         disk: &mut dyn Disk,
+        whose: Whose,
         files: &[(u64, PathBuf, u64)],
+        directory: &Path,
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), VerifyError> {
-        let mut headers = Vec::new();
-        for (at, (number, path, _)) in files.iter().enumerate() {
-            let is_last = at + 1 == files.len();
-            headers.push(self.first_block(disk, *number, path, is_last)?);
-        }
-        for pair in files.windows(2) {
-            self.check_missing(&pair[0].1, pair[0].0 + 1..pair[1].0);
-        }
-        for (at, (number, path, length)) in files.iter().enumerate() {
-            // Across a gap, what a segment says of the one before is not about this one.
-            let next = files.get(at + 1).filter(|next| next.0 == number + 1);
-            let successor = next.and_then(|next| Some((next.1.as_path(), headers[at + 1]?)));
-            let is_last = at + 1 == files.len();
-            match headers[at] {
-                Some(header) => {
-                    let predecessor = successor.map(|(_, successor)| successor.predecessor);
-                    let found = self.segment(disk, path, &header, predecessor, is_last);
-                    let index = found.map_err(|source| VerifyError::Io {
-                        path: path.clone(),
-                        source,
-                    })?;
-                    if let Some((path, successor)) = successor {
-                        self.check_index(disk, path, &successor, &index)?;
-                    }
-                    hold(&mut self.holdings, &index);
-                    self.report.segments += 1;
-                    self.report.file_bytes += length;
-                }
-                // A segment that was being born holds nothing.
-                None if is_last && !self.is_written(disk, path)? => {}
-                None if is_last => {
-                    self.report.torn_tail = Some(Place {
-                        file: path.clone(),
-                        offset: 0,
-                    });
-                }
-                None => self.problem(path, 0, format!("segment {number} has no first block")),
+        let numbers: Vec<u64> = files.iter().map(|(number, _, _)| *number).collect();
+        let paths: Vec<PathBuf> = files.iter().map(|(_, path, _)| path.clone()).collect();
+        self.report.file_bytes = files.iter().map(|(_, _, length)| length).sum();
+        self.report.segments = files.len() as u64;
+        let notes = Notes {
+            speaks: whose.speaks,
+            progress,
+            read: 0,
+            indexes: BTreeMap::new(),
+            accepted_terms: BTreeMap::new(),
+            replay: Replay::default(),
+            wrong_indexes: Vec::new(),
+        };
+        let mut files = Files::new(disk, whose, paths.clone(), notes);
+        let verdict = match decide(&mut files, &numbers, Depth::All) {
+            Ok(verdict) => verdict,
+            Err(stop) => return self.refused(stopped(stop, directory, &paths)),
+        };
+        let notes = files.sink;
+        self.tell(&verdict, &paths);
+        for (of, offset) in &notes.wrong_indexes {
+            // What is lost of a segment stands in an index that was written before.
+            if self.problems.is_empty() {
+                let what = "the index of the segment before differs from its records".to_owned();
+                self.problem(&paths[of + 1], *offset, what);
             }
-            progress(*length);
+        }
+        let mut holdings = Holdings::default();
+        for index in notes.indexes.values() {
+            hold(&mut holdings, index);
+        }
+        self.report.held_bytes = holdings.bytes();
+        self.report.streams = by_stream(holdings.iter());
+        let terms = notes.accepted_terms.keys();
+        self.report.accepted_terms = terms.map(ToString::to_string).collect();
+        match notes.replay.finish() {
+            Ok(checkpoint) => self.lacks(&verdict, &numbers, &paths, &holdings, checkpoint, whose),
+            Err(error) => self.problems.push(Problem {
+                file: directory.to_owned(),
+                offset: 0,
+                missing: false,
+                refused: true,
+                what: error.to_string(),
+            }),
         }
         Ok(())
     }
 
-    fn check_missing(&mut self, before: &Path, missing: Range<u64>) {
-        if missing.is_empty() {
-            return;
-        }
-        let (first, last) = (missing.start, missing.end - 1);
-        let what = match first == last {
-            true => format!("segment {first} is missing between two that are there"),
-            false => format!("segments {first} to {last} are missing between two that are there"),
+    /// The start would end with these very words.
+    fn refused(&mut self, error: RecoverError) -> Result<(), VerifyError> {
+        let (file, offset, missing, what) = match error {
+            RecoverError::Io { path, source } => return Err(VerifyError::Io { path, source }),
+            RecoverError::Refused { path, reason } => (path, 0, false, reason.to_string()),
+            RecoverError::NotUnderstood {
+                path,
+                offset,
+                reason,
+            } => (path, offset, false, reason.to_string()),
+            RecoverError::Undecided { path, refusal } => (
+                path,
+                refusal.offset(),
+                refusal.is_missing(),
+                refusal.to_string(),
+            ),
         };
         self.problems.push(Problem {
-            file: before.with_file_name(segment::file_name(first)),
+            file,
+            offset,
+            missing,
+            refused: true,
+            what,
+        });
+        Ok(())
+    }
+
+    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf]) {
+        self.report.records = verdict.records;
+        self.report.promised = verdict.promised.0.to_string();
+        self.report.first_unchosen = verdict.first_unchosen.0;
+        self.report.learn_past = verdict.learn_past.0;
+        self.report.rested = verdict.rested;
+        for lost in &verdict.lost {
+            let corruption = corruption(lost, paths);
+            let what = corruption.what();
+            self.problem(&corruption.path, corruption.from, what);
+        }
+        let kept = verdict.segments.len();
+        self.report.segments = kept as u64;
+        let mut being_born = verdict.aside.iter().zip(paths[kept..].iter().rev());
+        let written = |aside: &Aside| matches!(aside, Aside::Torn { is_written: true });
+        let torn_birth = being_born.rfind(|(aside, _)| written(aside));
+        self.report.torn_tail = match (torn_birth, verdict.torn) {
+            (Some((_, path)), _) => Some((path.clone(), 0)),
+            (None, true) => Some((paths[kept - 1].clone(), verdict.next.offset)),
+            (None, false) => None,
+        }
+        .map(|(file, offset)| Place { file, offset });
+    }
+
+    /// Output that is chosen and not trimmed, and in none of the files.
+    fn lacks(
+        &mut self,
+        verdict: &Verdict,
+        numbers: &[u64],
+        paths: &[PathBuf],
+        holdings: &Holdings,
+        checkpoint: Option<Checkpoint>,
+        whose: Whose,
+    ) {
+        let Some(checkpoint) = checkpoint else { return };
+        let state = &checkpoint.state;
+        let missing = state.streams.iter().flat_map(|stream| {
+            let output = stream.trimmed..stream.length;
+            let missing = holdings.missing(stream.name, output);
+            missing.map(|range| (stream.name, range))
+        });
+        self.report.lacks = by_stream(missing);
+        let spared = state.configuration.is_auxiliary(whose.identity.node);
+        let first = numbers[0];
+        if first == 1 || self.report.lacks.is_empty() || spared || verdict.segments.is_empty() {
+            return;
+        }
+        let what = format!(
+            "the segments before {first} are not there, nor bytes that are chosen and not trimmed: {}; they went with those files, or this node had not fetched them yet",
+            ranges(&self.report.lacks)
+        );
+        let gone = paths[0].with_file_name(segment::file_name(first - 1));
+        self.problems.push(Problem {
+            file: gone,
             offset: 0,
             missing: true,
+            refused: false,
             what,
         });
     }
+}
 
-    fn is_written(&self, disk: &mut dyn Disk, path: &Path) -> Result<bool, VerifyError> {
-        let written = SegmentFile::new(disk, path.to_owned()).is_written(0);
-        written.map_err(|source| VerifyError::Io {
-            path: path.to_owned(),
-            source,
-        })
+/// For a sentence.
+pub fn ranges(streams: &[StreamReport]) -> String {
+    const SHOWN: usize = 4;
+    let all = streams.iter().flat_map(|stream| {
+        let held = stream.held.iter();
+        held.map(|(from, to)| format!("{from}..{to} of stream {}", stream.stream))
+    });
+    let all: Vec<String> = all.collect();
+    match all.len() > SHOWN {
+        true => format!(
+            "{}, and {} more",
+            all[..SHOWN].join(", "),
+            all.len() - SHOWN
+        ),
+        false => all.join(", "),
     }
+}
 
-    fn first_block(
-        &mut self,
-        disk: &mut dyn Disk,
-        number: u64,
-        path: &Path,
-        is_last: bool,
-    ) -> Result<Option<SegmentHeader>, VerifyError> {
-        let mut file = SegmentFile::new(disk, path.to_owned());
-        let block = file.bytes(0, BLOCK).map_err(|source| VerifyError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        let header = SegmentHeader::decode(Speaks::THIS, block).and_then(|header| {
-            header
-                .belongs_to(&self.identity, self.log, number)
-                .map(|()| header)
-        });
-        match header {
-            Ok(header) => Ok(Some(header)),
-            Err(SegmentError::NoHeader) => {
-                // Of the last, only what can be read says that it was not born yet.
-                let given = if is_last { file.was_given(..) } else { Ok(()) };
-                given.map(|()| None).map_err(|source| VerifyError::Io {
-                    path: path.to_owned(),
-                    source,
-                })
-            }
-            // A spare that was taken and not written yet.
-            Err(SegmentError::OtherNumber(was)) if is_last && was < number => Ok(None),
-            Err(reason) => {
-                self.problem(path, 0, reason.to_string());
-                Ok(None)
-            }
-        }
+fn by_stream(
+    ranges: impl Iterator<Item = (paxos::StreamName, std::ops::Range<paxos::StreamPosition>)>,
+) -> Vec<StreamReport> {
+    let mut streams: BTreeMap<paxos::StreamName, Vec<(u64, u64)>> = BTreeMap::new();
+    for (stream, range) in ranges {
+        let held = streams.entry(stream).or_default();
+        held.push((range.start.0, range.end.0));
     }
-
-    fn segment(
-        &mut self,
-        disk: &mut dyn Disk,
-        path: &Path,
-        header: &SegmentHeader,
-        successor: Option<Predecessor>,
-        is_last: bool,
-    ) -> io::Result<SegmentIndex> {
-        let scope = Scope {
-            log: self.log,
-            salt: header.salt,
-            last_record: successor.map(|successor| successor.last_record),
-        };
-        let start = Expected {
-            offset: FIRST_RECORD,
-            number: header.predecessor.last_record + 1,
-            chain: header.predecessor.checksum,
-        };
-        let mut index = SegmentIndex::default();
-        let mut corruptions = Vec::new();
-        let mut file = SegmentFile::new(disk, path.to_owned());
-        let end = file.walk(start, &scope, &mut |walked| match walked {
-            Walked::Record { offset, header, .. } => {
-                self.report.records += 1;
-                apply(&mut index, offset, header);
-                if header.kind == RecordKind::Accept {
-                    self.accepted_terms.insert(header.term, ());
-                }
-                self.newest = Some(*header);
-            }
-            Walked::Corrupt { corruption, .. } => corruptions.push(corruption),
-        })?;
-        for corruption in corruptions {
-            self.corrupt(corruption);
-        }
-        let wrong_end = successor.is_some_and(|s| s.checksum != end.next.chain);
-        if wrong_end && self.problems.is_empty() {
-            let what = "its successor follows another record".to_owned();
-            self.problem(path, end.next.offset, what);
-        }
-        if end.torn && is_last && !header.birth.in_used_file {
-            self.report.torn_tail = Some(Place {
-                file: path.to_owned(),
-                offset: end.next.offset,
-            });
-        }
-        Ok(index)
-    }
-
-    fn corrupt(&mut self, corruption: Corruption) {
-        let what = corruption.what();
-        self.problem(&corruption.path, corruption.from, what);
-    }
-
-    /// The successor's index of this segment must say what its records say.
-    fn check_index(
-        &mut self,
-        disk: &mut dyn Disk,
-        path: &Path,
-        successor: &SegmentHeader,
-        index: &SegmentIndex,
-    ) -> Result<(), VerifyError> {
-        let scope = Scope {
-            log: self.log,
-            salt: successor.salt,
-            last_record: None,
-        };
-        let mut file = SegmentFile::new(disk, path.to_owned());
-        let found = read_index(Speaks::THIS, &mut file, &scope, &successor.predecessor);
-        let found = found.map_err(|source| VerifyError::Io {
-            path: path.to_owned(),
-            source,
-        })?;
-        if let Some((found, stands)) = found
-            && found != *index
-            && self.problems.is_empty()
-        {
-            let what = "the index of the segment before differs from its records".to_owned();
-            self.problem(path, stands.place.offset(), what);
-        }
-        Ok(())
-    }
-
-    fn finish(mut self) -> LogReport {
-        let mut streams: BTreeMap<String, Vec<(u64, u64)>> = BTreeMap::new();
-        for (stream, range) in self.holdings.iter() {
-            let held = streams.entry(stream.to_string()).or_default();
-            held.push((range.start.0, range.end.0));
-        }
-        self.report.held_bytes = self.holdings.bytes();
-        self.report.streams = streams
-            .into_iter()
-            .map(|(stream, held)| StreamReport { stream, held })
-            .collect();
-        let terms = self.accepted_terms.keys();
-        self.report.accepted_terms = terms.map(ToString::to_string).collect();
-        if let Some(newest) = self.newest {
-            self.report.promised = newest.promised.0.to_string();
-            self.report.first_unchosen = newest.first_unchosen.0;
-        }
-        self.report
-    }
+    let named = streams.into_iter().map(|(stream, held)| StreamReport {
+        stream: stream.to_string(),
+        held,
+    });
+    named.collect()
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use node::op::BLOCK;
 use node::store::RecoverError;
+use node::store::recovery::Refusal;
 
 use kernel::MemoryDisk;
 use kernel::damage::{check_damaged, log, read_all, segments};
@@ -52,7 +53,13 @@ pub fn check(bytes: &[u8]) {
                 read_all(&mut recovery.0, &disk, truth);
             }
             Err(error) => {
-                let is_nothing = matches!(error, RecoverError::Empty { .. });
+                let is_nothing = matches!(
+                    error,
+                    RecoverError::Undecided {
+                        refusal: Refusal::Empty,
+                        ..
+                    }
+                );
                 assert!(!is_nothing, "corrupt is never absent");
                 assert!(!error.to_string().is_empty());
             }

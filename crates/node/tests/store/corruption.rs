@@ -11,6 +11,7 @@ use node::buffer::Buffer;
 use node::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
 use node::format::{BATCH_BUFFER, digest};
 use node::op::{BLOCK, Time};
+use node::store::recovery::Refusal;
 use node::store::{NewRecord, ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
 use node::{ClusterId, DiskId, LogId};
 use paxos::{Checkpoint, Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Value};
@@ -57,7 +58,10 @@ fn one_block_anywhere_that_the_device_does_not_give_costs_its_record_or_stops_th
                     disk.unreadable.clear();
                     given_up += read_all(&mut recovery.0, &disk, &truth);
                 }
-                Err(RecoverError::Io { path: named, .. }) => {
+                Err(RecoverError::Undecided {
+                    path: named,
+                    refusal: Refusal::Unreadable { .. },
+                }) => {
                     assert_eq!(&named, path);
                     refused.push((path, block));
                 }
@@ -242,7 +246,10 @@ fn a_missing_segment_between_two_is_an_error_that_names_it() {
     let second = segments(&disk)[1].clone();
     disk.files.remove(&second);
     match recover(&mut disk, 1) {
-        Err(RecoverError::MissingSegment { number: 2, .. }) => {}
+        Err(RecoverError::Undecided {
+            refusal: Refusal::MissingSegments { first: 2, last: 2 },
+            ..
+        }) => {}
         other => panic!("{:?}", other.err()),
     }
 }
@@ -278,23 +285,25 @@ fn a_directory_of_somebody_else_is_refused_with_a_sentence() {
 #[test]
 fn a_directory_without_a_segment_is_empty_and_not_nothing() {
     let mut disk = MemoryDisk::default();
-    assert!(matches!(
-        recover(&mut disk, 1),
-        Err(RecoverError::Empty { .. })
-    ));
+    let is_empty = |disk: &mut MemoryDisk| {
+        let found = recover(disk, 1).err();
+        matches!(
+            found,
+            Some(RecoverError::Undecided {
+                refusal: Refusal::Empty,
+                ..
+            })
+        )
+    };
+    assert!(is_empty(&mut disk));
     let torn = PathBuf::from("/data/log-7/0000000000000001.seg");
     disk.directories.insert("/data/log-7".into());
     disk.files.insert(torn.clone(), vec![0; 8192]);
-    match recover(&mut disk, 1) {
-        Err(RecoverError::Empty { quarantined, .. }) => assert_eq!(quarantined.len(), 1),
-        other => panic!("{:?}", other.err()),
-    }
-    assert!(!disk.files.contains_key(&torn));
-    // So that it can be created now.
-    let mut store = Store::create(config(2, 1), &first_checkpoint());
-    let mut kernel = Kernel::new(disk);
-    settle(&mut store, &mut kernel, Time(0));
-    assert!(recover(&mut kernel.disk, 3).is_ok());
+    assert!(is_empty(&mut disk));
+    assert!(
+        disk.files.contains_key(&torn),
+        "a start that is refused changes nothing"
+    );
 }
 
 #[test]
@@ -497,7 +506,7 @@ fn a_new_segment_whose_first_block_is_not_given_is_not_taken_for_unborn() {
     let newest = segments(&disk)[1].clone();
     disk.unreadable.insert((newest.clone(), 0));
     match recover(&mut disk, 6) {
-        Err(RecoverError::Io { path, .. }) => assert_eq!(path, newest),
+        Err(RecoverError::Undecided { path, .. }) => assert_eq!(path, newest),
         other => panic!("{:?}", other.err()),
     }
     assert!(disk.files.contains_key(&newest), "it was put aside");
@@ -515,7 +524,7 @@ fn a_last_record_that_is_not_given_is_not_taken_for_a_torn_one() {
     let promise = place_of(&disk, &path, RecordKind::Promise);
     disk.unreadable.insert((path.clone(), promise as u64));
     match recover(&mut disk, 6) {
-        Err(error @ RecoverError::Io { .. }) => {
+        Err(error @ RecoverError::Undecided { .. }) => {
             let said = error.to_string();
             assert!(said.contains("join as a new one"), "{said}");
         }

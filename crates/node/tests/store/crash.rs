@@ -6,6 +6,7 @@ use crate::kernel::script::{
 use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::format::{RECORD_HEADER, digest};
 use node::op::Time;
+use node::store::recovery::Refusal;
 use node::store::{NewRecord, RecordContext, RecoverError, Store};
 use paxos::{Checkpoint, Slot, StreamName, StreamPosition};
 
@@ -58,7 +59,13 @@ fn check(disk: &mut MemoryDisk, truth: &Truth) -> Option<Store> {
     let (accepted, promised, bytes) = truth.durable();
     let (store, report, recovered) = match recover(disk, 99) {
         Ok(found) => found,
-        Err(RecoverError::Empty { .. } | RecoverError::Io { .. }) => {
+        Err(
+            RecoverError::Undecided {
+                refusal: Refusal::Empty,
+                ..
+            }
+            | RecoverError::Io { .. },
+        ) => {
             assert_eq!(truth.durable_tag, 0, "something acknowledged is gone");
             return None;
         }

@@ -8,7 +8,7 @@ use crate::kernel::script::{byte, config, content, settle, stream};
 use crate::kernel::{Kernel, MemoryDisk, Random};
 use node::buffer::Buffer;
 use node::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER, codec, digest};
-use node::op::{DirectoryEntry, Disk, Op, Time, Token};
+use node::op::{BLOCK, DirectoryEntry, Disk, Op, Time, Token};
 use node::store::{
     Manifest, ManifestError, ManifestLog, NewRecord, OfflineError, ReadOffline, RecordContext,
     Store, StoreEvent, verify,
@@ -434,7 +434,7 @@ fn a_segment_missing_in_the_middle_is_said_to_be_missing() {
         let opened = ReadOffline::open(&mut disk, data(), LogId(7));
         let said = opened.err().unwrap().to_string();
         assert!(
-            said.contains(&format!("lacks segment {}", at + 1)),
+            said.contains(&format!("segment {} is missing", at + 1)),
             "{said}"
         );
         let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
@@ -558,14 +558,14 @@ fn golden_manifest() {
 #[test]
 fn a_manifest_of_a_newer_program_says_what_to_start() {
     let newer = Manifest {
-        version: 2,
+        version: 3,
         ..manifest()
     };
     let path = Path::new("manifest");
     let error = Manifest::parse(Speaks::THIS, &newer.encode(), path).unwrap_err();
     let sentence = error.to_string();
     assert!(sentence.contains("start a newer program"), "{sentence}");
-    let speaks = "1-2".parse().unwrap();
+    let speaks = "1-3".parse().unwrap();
     let read = Manifest::parse(speaks, &newer.encode(), path).unwrap();
     assert_eq!(read, newer);
 }
@@ -637,4 +637,95 @@ fn another_disk_of_the_same_node_is_refused() {
         .err()
         .unwrap();
     assert!(error.to_string().contains("another disk"), "{error}");
+}
+
+/// Every block lost in every way: the check of a directory says of the start what the start does.
+#[test]
+fn verify_and_the_start_agree_on_every_damaged_block() {
+    let (disk, _) = node_directory(120_000, 9_000);
+    let segments = disk.files.keys().filter(|path| path.extension().is_some());
+    let segments: Vec<PathBuf> = segments.cloned().collect();
+    let mut refused = 0;
+    let mut damaged = 0;
+    for path in &segments {
+        for block in 0..disk.files[path].len() / BLOCK {
+            for way in 0..4 {
+                let mut disk = disk.clone();
+                let contents = disk.files.get_mut(path).unwrap();
+                match way {
+                    0 => contents[block * BLOCK..][..BLOCK].fill(0),
+                    1 => contents[block * BLOCK + 9] ^= 1,
+                    2 => contents.truncate(block * BLOCK),
+                    _ => {
+                        _ = disk
+                            .unreadable
+                            .insert((path.clone(), (block * BLOCK) as u64))
+                    }
+                }
+                let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+                damaged += u64::from(!report.is_sound());
+                match Store::replay(config(9, 1), &mut disk) {
+                    Ok((store, recovered, _)) => {
+                        assert!(report.starts(), "{:?}", report.problems);
+                        let log = &report.logs[0];
+                        assert_eq!(
+                            Some(log.learn_past).filter(|l| *l > 0),
+                            recovered.learn_past.map(|s| s.0)
+                        );
+                        assert_eq!(log.promised, recovered.promised.0.to_string());
+                        // An index vouches for what is rotten below it.
+                        assert!(log.held_bytes <= store.holdings().bytes());
+                    }
+                    Err(error) => {
+                        refused += 1;
+                        let [problem] = &report.problems[..] else {
+                            panic!("{error}: {:?}", report.problems);
+                        };
+                        assert!(problem.refused);
+                        let said = error.to_string();
+                        assert!(said.contains(&problem.what), "{said} / {}", problem.what);
+                    }
+                }
+            }
+        }
+    }
+    assert!(refused > 0 && damaged > 20, "{refused} {damaged}");
+}
+
+#[test]
+fn the_first_segments_missing_with_bytes_that_nobody_trimmed_is_a_problem() {
+    let (mut disk, _) = node_directory(300_000, 9_000);
+    disk.files
+        .remove(Path::new("/data/log-7/0000000000000001.seg"));
+    let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+    assert!(report.starts() && !report.is_sound());
+    let problem = &report.problems[0];
+    assert!(
+        problem.missing && problem.what.contains("not trimmed: 0.."),
+        "{problem:?}"
+    );
+    assert_eq!(report.logs[0].lacks[0].held[0].0, 0);
+}
+
+/// A cut between two records leaves nothing half written: only the mark of rest is gone.
+#[test]
+fn a_cut_tail_is_not_called_a_log_at_rest() {
+    let (disk, _) = node_directory(20_000, 9_000);
+    let report = verify(&mut disk.clone(), data(), &mut |_, _| {}).unwrap();
+    assert!(report.logs[0].rested);
+    let written = |block: &[u8]| block.iter().any(|byte| *byte != 0);
+    let is_segment = |path: &Path| path.extension().is_some_and(|e| e == "seg");
+    let mut segments = disk.files.iter().filter(|(path, _)| is_segment(path));
+    let newest = segments.rfind(|(_, bytes)| written(bytes)).unwrap();
+    let newest = newest.0.clone();
+    let last = disk.files[&newest]
+        .chunks(BLOCK)
+        .rposition(written)
+        .unwrap();
+    for cut in [last, last - 1] {
+        let mut disk = disk.clone();
+        disk.files.get_mut(&newest).unwrap().truncate(cut * BLOCK);
+        let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+        assert!(report.starts() && !report.logs[0].rested);
+    }
 }

@@ -1,12 +1,14 @@
-//! What recovery tells the engine, record by record.
+//! What a start takes from the records: what each segment holds, and what the engine is told.
 
-use std::path::Path;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use paxos::{Action, Offset, Slot, Value};
+use paxos::{Action, Offset, Value};
 
-use super::super::scan::Later;
-use super::{RecoverError, RecoveredRecord};
+use super::super::index::SegmentIndex;
+use super::super::recovery::Taken;
+use super::files::Sink;
+use super::{RecoveredRecord, apply};
 use crate::format::DecodeError;
 use crate::format::codec;
 use crate::format::record::{RecordHeader, RecordKind, ValueKind};
@@ -16,58 +18,49 @@ use crate::version::Speaks;
 pub(super) struct Feed<'a> {
     pub speaks: Speaks,
     pub on_record: &'a mut dyn FnMut(RecoveredRecord),
-    pub first_unchosen: Option<Slot>,
-    /// No full checkpoint followed the corruption.
-    pub gap: bool,
-    /// What is told by records behind what was lost, also by those that are not whole.
-    pub behind_gaps: Later,
-    pub newest: Option<RecordHeader>,
-    pub error: Option<RecoverError>,
+    /// Of each segment, by its place among those that are there.
+    pub indexes: BTreeMap<usize, SegmentIndex>,
 }
 
-impl Feed<'_> {
-    pub fn gap(&mut self, later: Later) {
-        self.gap = true;
-        self.behind_gaps = self.behind_gaps.and(later);
+impl Sink for Feed<'_> {
+    fn record(
+        &mut self,
+        at: usize,
+        offset: u64,
+        header: &RecordHeader,
+        payload: &[u8],
+        taken: Taken,
+    ) -> Result<(), DecodeError> {
+        apply(self.indexes.entry(at).or_default(), offset, header);
+        if !taken.counts {
+            return Ok(());
+        }
+        if let Some(record) = recovered(self.speaks, header, payload)? {
+            (self.on_record)(record);
+        }
+        if taken.chosen {
+            (self.on_record)(RecoveredRecord::Chosen(header.first_unchosen));
+        }
+        Ok(())
+    }
+
+    fn gap(&mut self) {
         (self.on_record)(RecoveredRecord::Gap);
     }
 
-    pub fn record(&mut self, path: &Path, offset: u64, header: &RecordHeader, payload: &[u8]) {
-        if self.error.is_some() {
-            return;
+    fn index(&mut self, of: usize, _: u64, payload: &[u8], vouches: bool) -> bool {
+        let Ok(index) = SegmentIndex::decode(self.speaks, payload) else {
+            return false;
+        };
+        if vouches {
+            self.indexes.insert(of, index);
         }
-        self.newest = Some(*header);
-        match recovered(self.speaks, header, payload) {
-            Ok(record) => {
-                let is_full = matches!(
-                    record,
-                    Some(
-                        RecoveredRecord::Checkpoint(_)
-                            | RecoveredRecord::Promise(_)
-                            | RecoveredRecord::State(_)
-                    )
-                );
-                self.gap &= !is_full;
-                if let Some(record) = record {
-                    (self.on_record)(record);
-                }
-                if !self.gap && self.first_unchosen < Some(header.first_unchosen) {
-                    self.first_unchosen = Some(header.first_unchosen);
-                    (self.on_record)(RecoveredRecord::Chosen(header.first_unchosen));
-                }
-            }
-            Err(reason) => {
-                self.error = Some(RecoverError::NotUnderstood {
-                    path: path.to_owned(),
-                    offset,
-                    reason,
-                });
-            }
-        }
+        true
     }
 }
 
-fn recovered(
+/// As the engine is told of it, if it is.
+pub fn recovered(
     speaks: Speaks,
     header: &RecordHeader,
     payload: &[u8],

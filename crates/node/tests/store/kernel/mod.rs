@@ -88,6 +88,23 @@ impl Kernel {
         self.open.len() - closing.count()
     }
 
+    /// What was written to which file from where on, and is not known to be there.
+    pub fn writes_in_flight(&self) -> Vec<(PathBuf, u64, Vec<u8>)> {
+        let writes = self.in_flight.iter().filter_map(|op| match op {
+            Op::Write {
+                file,
+                offset,
+                slices,
+                ..
+            } => {
+                let bytes = slices.iter().flat_map(|slice| slice.iter().copied());
+                Some((self.open[file].clone(), *offset, bytes.collect()))
+            }
+            _ => None,
+        });
+        writes.collect()
+    }
+
     /// Performs the oldest op.
     pub fn complete_one(&mut self) -> Option<Completion> {
         let op = self.in_flight.pop_front()?;
