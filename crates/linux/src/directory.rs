@@ -60,6 +60,19 @@ pub(crate) fn create(path: &Path) -> io::Result<()> {
     sync_directory(parent)
 }
 
+/// Makes the name of a directory durable that somebody else may have made a moment ago: an operator, an
+/// installer, or this program before it was killed. Without that all that is in it goes with its name.
+pub(crate) fn settle_name(path: &Path) -> io::Result<()> {
+    match sync_directory(parent_of(path)) {
+        // The name is another user's, and who may not look at it cannot sync it either.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::debug!(path = %path.display(), "the directory above may not be opened, and is not synced");
+            Ok(())
+        }
+        synced => synced,
+    }
+}
+
 /// Replaces a file: after a crash its old or its new contents are there, never a mixture.
 pub(crate) fn write_file(path: &Path, contents: &[u8]) -> io::Result<()> {
     replace(path, |file| file.write_all(contents))

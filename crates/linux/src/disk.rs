@@ -133,7 +133,12 @@ impl Disk for LinuxDisk {
     }
 
     fn create_directory(&mut self, path: &Path) -> io::Result<()> {
-        directory::create(path)
+        let is_there = path.is_dir();
+        directory::create(path)?;
+        match is_there {
+            true => directory::settle_name(path),
+            false => Ok(()),
+        }
     }
 
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {

@@ -49,6 +49,7 @@ mod connection;
 mod epoll;
 mod listener;
 mod network;
+mod resolver;
 
 mod disk_file;
 mod disk_ring;

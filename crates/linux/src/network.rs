@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap, VecDeque};
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,8 +18,9 @@ use uring::{Finished, Ring};
 use crate::config::KernelConfig;
 use crate::connection::{After, Connection, Phase, closed_here};
 use crate::epoll::{Epoll, EventFlags, Source};
-use crate::inbox::{Inbox, Reply};
+use crate::inbox::Inbox;
 use crate::listener::{Accept, Listener, new_socket, no_address};
+use crate::resolver::Resolver;
 use crate::tag::Tag;
 
 /// Accepted from one listener before the connections have their turn.
@@ -37,7 +38,7 @@ const LINGERING_MAX: usize = 512;
 
 pub(crate) struct Network {
     config: KernelConfig,
-    inbox: Arc<Inbox>,
+    resolver: Resolver,
     /// Open connections are the ring's; epoll watches them only before and after that.
     on_ring: bool,
     connections: HashMap<ConnId, Connection>,
@@ -58,7 +59,7 @@ impl Network {
     pub fn new(config: KernelConfig, inbox: Arc<Inbox>, on_ring: bool) -> Network {
         Network {
             config,
-            inbox,
+            resolver: Resolver::new(inbox),
             on_ring,
             connections: HashMap::new(),
             listeners: Vec::new(),
@@ -117,26 +118,7 @@ impl Network {
             .insert(conn, Connection::new(conn, Phase::Resolving));
         match address.parse::<SocketAddr>() {
             Ok(address) => self.try_addresses(epoll, conn, VecDeque::from([address]), completions),
-            Err(_) => self.look_up(conn, address),
-        }
-    }
-
-    /// Asks for the addresses of a name on a thread of its own: that may take seconds, and one dead
-    /// name must not delay another.
-    fn look_up(&mut self, conn: ConnId, address: String) {
-        let inbox = self.inbox.clone();
-        let lookup = move || {
-            let result = address.to_socket_addrs().map(Iterator::collect);
-            inbox.put(Reply::Resolved { conn, result });
-        };
-        if let Err(error) = std::thread::Builder::new()
-            .name("name-lookup".to_string())
-            .spawn(lookup)
-        {
-            self.inbox.put(Reply::Resolved {
-                conn,
-                result: Err(error),
-            });
+            Err(_) => self.resolver.look_up(conn, address),
         }
     }
 

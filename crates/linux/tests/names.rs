@@ -69,6 +69,10 @@ fn traced() {
     disk.rename(&directory.join("manifest"), &log.join("manifest"))
         .unwrap();
     answered();
+    // Somebody else made it a moment ago.
+    fs::create_dir(directory.join("log3")).unwrap();
+    disk.create_directory(&directory.join("log3")).unwrap();
+    answered();
 }
 
 #[test]
@@ -96,7 +100,7 @@ fn a_change_of_names_is_answered_only_after_its_directory_was_synced() {
     let trace = fs::read_to_string(trace).unwrap();
     let lines: Vec<&str> = trace.lines().collect();
     let log = directory.join("log");
-    let expected: [(&str, &str, &[&Path]); 8] = [
+    let expected: [(&str, &str, &[&Path]); 9] = [
         ("mkdir", "log\"", &[&directory]),
         ("open", "segment\"", &[&log]),
         ("rename", "manifest\"", &[&directory]),
@@ -105,6 +109,7 @@ fn a_change_of_names_is_answered_only_after_its_directory_was_synced() {
         ("mkdir", "log2\"", &[&directory]),
         ("rename", "manifest\"", &[&directory]),
         ("rename", "manifest\"", &[&log, &directory]),
+        ("mkdir", "log3\"", &[&directory]),
     ];
     let mut rest = &lines[..];
     for (number, (call, name, directories)) in expected.iter().enumerate() {

@@ -35,6 +35,7 @@ fn every_check_has_a_verdict_and_the_exit_code_agrees() {
         "transparent huge pages",
         "memory",
         "file system",
+        "disk cache",
         "free space",
         "free inodes",
         "write path",

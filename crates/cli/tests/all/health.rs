@@ -211,6 +211,23 @@ fn who_is_slow_or_hostile_at_the_admin_port_disturbs_nobody() {
 }
 
 #[test]
+fn health_is_told_beside_a_hundred_connections_that_say_nothing() {
+    let cluster = observed();
+    let address = admin_of(&cluster.nodes[0].listen);
+    let idle = |_| TcpStream::connect(&address).expect("the backlog has room");
+    let crowd: Vec<TcpStream> = (0..100).map(idle).collect();
+    let mut asked = TcpStream::connect(&address).expect("the backlog has room");
+    asked
+        .write_all(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+        .expect("it listens");
+    asked.set_read_timeout(Some(LONG)).expect("a socket");
+    let mut answer = String::new();
+    let read = asked.read_to_string(&mut answer);
+    assert!(answer.starts_with("HTTP/1.1 200 "), "{read:?} {answer:?}");
+    drop(crowd);
+}
+
+#[test]
 fn the_three_states_and_how_status_ends() {
     let mut cluster = observed();
     let listen = |cluster: &Cluster, index: usize| cluster.nodes[index].listen.clone();

@@ -1,6 +1,7 @@
 //! The file system of a directory, and how long it takes to make a block durable there.
 
 use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub(super) fn checks(directory: &Path, watch: &Watch) -> Vec<Finding> {
             format!("the kernel does not say which: {error:#}"),
         ),
     }];
+    checks.push(write_cache(queue_of(directory).as_deref()));
     checks.extend(space(directory));
     let path = LinuxDisk::new().write_path(directory);
     checks.push(write_path(&path));
@@ -67,8 +69,9 @@ impl Mount {
         let mount = mounts.lines().filter_map(|line| {
             let mut fields = line.split(' ').skip(1);
             let (path, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+            let path = unescaped(path);
             directory
-                .starts_with(path)
+                .starts_with(&path)
                 .then_some((path.len(), kind, options))
         });
         let (_, kind, options) = mount
@@ -126,6 +129,54 @@ impl Mount {
                 "choose ext4 or xfs, or measure with logberg bench machine --directory",
             ),
         }
+    }
+}
+
+/// In the list of mounts a space in a path is `\040`.
+fn unescaped(path: &str) -> String {
+    let names = [
+        ("\\040", " "),
+        ("\\011", "\t"),
+        ("\\012", "\n"),
+        ("\\134", "\\"),
+    ];
+    names
+        .into_iter()
+        .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+}
+
+/// What the kernel takes the disk's cache for, that this directory is on.
+fn queue_of(directory: &Path) -> Option<String> {
+    let device = fs::metadata(directory).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+    let device = fs::canonicalize(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    // A partition's queue is its disk's.
+    let queues = [device.join("queue"), device.parent()?.join("queue")];
+    let said = queues
+        .iter()
+        .find_map(|queue| fs::read_to_string(queue.join("write_cache")).ok())?;
+    Some(said.trim().to_owned())
+}
+
+/// A hint, no proof: the kernel believes what the disk says of itself, or what somebody wrote there.
+fn write_cache(said: Option<&str>) -> Finding {
+    const CHECK: &str = "disk cache";
+    match said {
+        Some("write back") => Finding::ok(
+            CHECK,
+            "write back: the disk may hold what is written in memory that is lost with the power. Nodes have it flushed \
+             before they acknowledge; a disk, or a virtual machine's host, that does not obey loses acknowledged bytes",
+        ),
+        Some("write through") => Finding::ok(
+            CHECK,
+            "write through: the kernel never has the disk flushed. That is right if its cache survives a loss of power \
+             or it has none, and loses acknowledged bytes if somebody only told the kernel so",
+        ),
+        Some(other) => Finding::ok(
+            CHECK,
+            format!("the kernel says {other:?}, which is not known here"),
+        ),
+        None => Finding::ok(CHECK, "the kernel does not say whether there is one"),
     }
 }
 
@@ -235,6 +286,15 @@ mod tests {
         assert_eq!(mount("ext4", "rw,relatime").verdict, Ok);
         assert_eq!(mount("ext4", "rw,data=journal").verdict, Better);
         assert_eq!(mount("nfs4", "rw").verdict, Better);
+    }
+
+    #[test]
+    fn a_cache_is_told_with_what_it_means() {
+        let found = |said| write_cache(said).found;
+        assert!(found(Some("write back")).contains("lost with the power"));
+        assert!(found(Some("write through")).contains("never has the disk flushed"));
+        assert!(found(None).contains("does not say"));
+        assert_eq!(unescaped(r"/a\040b\134c"), r"/a b\c");
     }
 
     #[test]
