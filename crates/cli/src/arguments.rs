@@ -28,9 +28,12 @@ Exit codes:
   6  bytes arrived damaged, or a node answered what cannot be
   7  the bytes asked for were trimmed
   8  status: all is served, and something is wrong; 3 if something is not served
+  9  acknowledged bytes are lost, or a node cannot start from its directory
+  10 agreed for good, and not yet in force in some log; the same command again waits on
 
 Environment:
   LOGBERG_SERVER  as --server
+  LOGBERG_CLUSTER as --cluster
   LOGBERG_LOG     what to log on standard error: error, warn, info, debug; a node's default is info
   NO_COLOR        no colours
 
@@ -73,6 +76,10 @@ pub struct Global {
         default_value = "127.0.0.1:7117,127.0.0.1:7118,127.0.0.1:7119"
     )]
     pub server: Vec<String>,
+    /// Talk to no other cluster than that with this id, which `logberg status --json` tells: after a rescue
+    /// nodes of the lost one may come back
+    #[arg(long, global = true, value_name = "ID", env = "LOGBERG_CLUSTER", hide_env_values = true, value_parser = cluster)]
+    pub cluster: Option<String>,
     /// Give up after this long without progress
     #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
     pub timeout: Duration,
@@ -98,7 +105,11 @@ impl Global {
             silence: defaults.silence.min(self.timeout),
             total: self.timeout,
         };
-        Client::new(self.server.clone(), timeouts)
+        let servers = self.server.clone();
+        match &self.cluster {
+            Some(cluster) => Client::of_cluster(servers, cluster, timeouts),
+            None => Client::new(servers, timeouts),
+        }
     }
 
     /// A node tells what happens off its normal path; other commands only what goes wrong.
@@ -123,6 +134,15 @@ fn server(text: &str) -> Result<String, String> {
     match port {
         Some((host, Ok(_))) if !host.is_empty() => Ok(text.to_owned()),
         _ => Err("a server is HOST:PORT, such as 127.0.0.1:7117".to_owned()),
+    }
+}
+
+fn cluster(text: &str) -> Result<String, String> {
+    let lengths = text.split('-').map(str::len);
+    let is_hex = |c: char| c == '-' || matches!(c, '0'..='9' | 'a'..='f');
+    match lengths.eq([8, 4, 4, 4, 12]) && text.chars().all(is_hex) {
+        true => Ok(text.to_owned()),
+        false => Err("an id as `logberg status --json` tells it under `cluster`".to_owned()),
     }
 }
 

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::Client;
 use crate::answer::{Answer, Code, Refusal};
 use crate::cluster::{Cluster, Said, Search, Unreachable, elsewhere};
-use crate::connection::{Connection, NoLine};
+use crate::connection::NoLine;
+use crate::line::StreamName;
 use crate::lookout::{Lookout, OWED};
 use crate::request::{Before, Request};
 
@@ -26,6 +27,9 @@ pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
 pub struct Status {
     #[serde(default)]
     pub cluster: String,
+    /// Keys that any request to this node may have, such as `cluster`.
+    #[serde(default)]
+    pub understands: Vec<String>,
     /// The id of the node that answers.
     pub node: u64,
     #[serde(default)]
@@ -211,6 +215,22 @@ pub struct Retained {
     pub retention: String,
 }
 
+/// Which part of a list is wanted; the default is all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<T> {
+    /// It begins behind this one.
+    pub after: Option<T>,
+    /// It names so many at most, and at least one.
+    pub limit: Option<u64>,
+}
+
+impl<T> Default for Part<T> {
+    fn default() -> Self {
+        let (after, limit) = (None, None);
+        Self { after, limit }
+    }
+}
+
 /// What a trim came to, or would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trimmed {
@@ -237,6 +257,10 @@ pub enum AdminError {
     UnknownLog { log: String },
     #[error("a log {name:?} exists already")]
     Exists { name: String },
+    /// The cluster's directory has chosen it for good, and these logs have not heard: nothing there goes by it
+    /// yet. The same request again waits on.
+    #[error("{sentence}")]
+    NotInForce { logs: Vec<String>, sentence: String },
     #[error("{server} refused: {refusal}")]
     Refused { server: String, refusal: Refusal },
     #[error("{server} answered with what this version does not understand: {what}")]
@@ -261,7 +285,9 @@ impl Cluster {
         let mut search = Search::new(self);
         // What has no log is answered by any node: nobody else could say that this one is wrong.
         let mut lookout = match request {
-            Request::Streams { log, stale: false }
+            Request::Streams {
+                log, stale: false, ..
+            }
             | Request::Trim { log, .. }
             | Request::Scrub {
                 log, start: true, ..
@@ -271,11 +297,14 @@ impl Cluster {
         };
         let mut answer_lost = false;
         loop {
-            let server = search.next(deadline)?;
-            let mut connection = match Connection::dial(&server, self.timeouts.connect) {
+            let server = search.next(deadline).map_err(|unreachable| Unreachable {
+                of: request.leader_of(),
+                ..unreachable
+            })?;
+            let mut connection = match self.reach(&server) {
                 Ok(connection) => connection,
-                Err(error) => {
-                    search.said(&server, Said::from(&error));
+                Err(said) => {
+                    search.said(&server, said);
                     continue;
                 }
             };
@@ -309,6 +338,10 @@ impl Cluster {
                         search.said(&server, said);
                         continue;
                     }
+                    None if self.misunderstood(&server, &connection, &refusal) => {
+                        search.again(&server);
+                        continue;
+                    }
                     None => Err(refusal),
                 },
                 Ok(other) => {
@@ -333,11 +366,14 @@ impl Cluster {
     pub(crate) fn streams(
         self: &Arc<Self>,
         log: &str,
+        part: Part<StreamName>,
         deadline: Instant,
     ) -> Result<Vec<StreamInfo>, AdminError> {
         let request = Request::Streams {
             log: log.to_owned(),
             stale: false,
+            after: part.after,
+            limit: part.limit,
         };
         let asked = self.ask(&request, deadline)?;
         if asked
@@ -353,11 +389,25 @@ impl Cluster {
     }
 }
 
+impl AdminError {
+    pub(crate) fn refused(server: String, refusal: Refusal) -> AdminError {
+        if refusal.code != Code::NotInForce {
+            return Self::Refused { server, refusal };
+        }
+        let logs = refusal.key::<String>("logs").unwrap_or_default();
+        let logs = logs.split(',').filter(|log| !log.is_empty());
+        Self::NotInForce {
+            logs: logs.map(str::to_owned).collect(),
+            sentence: refusal.sentence,
+        }
+    }
+}
+
 impl Asked {
     pub(crate) fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
         let server = self.server;
         match self.answer {
-            Err(refusal) => Err(AdminError::Refused { server, refusal }),
+            Err(refusal) => Err(AdminError::refused(server, refusal)),
             Ok(json) => serde_json::from_str(&json).map_err(|error| AdminError::Garbled {
                 server,
                 what: error.to_string(),
@@ -371,7 +421,17 @@ impl Client {
     ///
     /// Errors: [`AdminError::Unreachable`] when none does within `timeouts.total`.
     pub fn status(&self) -> Result<Status, AdminError> {
-        self.cluster.ask(&Request::Status, self.deadline())?.json()
+        let request = Request::Status { fresh: false };
+        self.cluster.ask(&request, self.deadline())?.json()
+    }
+
+    /// As [`Client::status`], by a server that knows all that the directory has chosen when it is asked.
+    ///
+    /// Errors: [`AdminError::Unreachable`] when none can know that, because the directory has no quorum;
+    /// [`AdminError::Refused`] by a server whose program is older than the question.
+    pub fn fresh_status(&self) -> Result<Status, AdminError> {
+        let request = Request::Status { fresh: true };
+        self.cluster.ask(&request, self.deadline())?.json()
     }
 
     /// The figures of one server, as docs/wire.md has them; no other is asked.
@@ -390,14 +450,34 @@ impl Client {
         client.status()
     }
 
-    /// The streams of a log in the order of their opening, as chosen at the time of the call.
+    /// The streams of a log in the order of their opening. Each is as it was chosen at the time of the
+    /// call or since; a list that is long is not of one moment.
     pub fn streams(&self, log: &str) -> Result<Vec<StreamInfo>, AdminError> {
-        self.cluster.streams(log, self.deadline())
+        self.streams_part(log, Part::default())
     }
 
-    /// The logs of the cluster.
+    /// A part of [`Client::streams`]: those opened after a stream, the first of these, or both. Programs of
+    /// version 0.1.0 refuse to answer for a part.
+    ///
+    /// Errors: [`AdminError::Refused`] if the stream to begin after is not there, or not any more.
+    pub fn streams_part(
+        &self,
+        log: &str,
+        part: Part<StreamName>,
+    ) -> Result<Vec<StreamInfo>, AdminError> {
+        self.cluster.streams(log, part, self.deadline())
+    }
+
+    /// The logs of the cluster, in the order of their ids.
     pub fn logs(&self) -> Result<Vec<LogInfo>, AdminError> {
-        self.cluster.ask(&Request::Logs, self.deadline())?.json()
+        self.logs_part(Part::default())
+    }
+
+    /// Of [`Client::logs`] those with an id above `after`, the first of these, or both.
+    pub fn logs_part(&self, part: Part<u64>) -> Result<Vec<LogInfo>, AdminError> {
+        let Part { after, limit } = part;
+        let request = Request::Logs { after, limit };
+        self.cluster.ask(&request, self.deadline())?.json()
     }
 
     /// Sets what is kept of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims

@@ -108,6 +108,8 @@ codes! {
     ShuttingDown = "shutting-down",
     Overloaded = "overloaded",
     Refused = "refused",
+    WrongCluster = "wrong-cluster",
+    NotInForce = "not-in-force",
 }
 
 impl Refusal {

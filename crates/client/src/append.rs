@@ -93,8 +93,12 @@ pub enum AppendError {
     },
     #[error("there is no stream {stream} to continue; it may have been trimmed")]
     UnknownStream { stream: StreamName },
-    #[error("a disk of the cluster is full ({server}); free space there, or trim")]
-    Full { server: String },
+    /// `disks`: whose they are, if the server said so.
+    #[error("{}; free space there, or trim", full(.server, .disks))]
+    Full {
+        server: String,
+        disks: Option<String>,
+    },
     #[error("{server} refused: {refusal}")]
     Refused { server: String, refusal: Refusal },
     #[error("{server} answered with what cannot be: {what}; do not trust this stream's end")]
@@ -105,6 +109,13 @@ pub enum AppendError {
     Dropped,
     #[error("the appender's thread could not run: {0}")]
     Thread(String),
+}
+
+fn full(server: &str, disks: &Option<String>) -> String {
+    match disks {
+        Some(disks) => format!("the disk of {disks} is full"),
+        None => format!("a disk of the cluster is full, as {server} says"),
+    }
 }
 
 fn named(stream: &Option<StreamName>) -> String {

@@ -63,6 +63,8 @@ pub enum Said {
     NotHere,
     /// Another writer is active, which may be our own connection of before.
     Busy,
+    /// It is of another cluster than this client knows, with this id.
+    OtherCluster(String),
     /// What it sent is not the protocol. Something else may listen there.
     Garbled(String),
 }
@@ -83,6 +85,7 @@ impl fmt::Display for Said {
             Self::Overloaded => f.write_str("has too many connections"),
             Self::NotHere => f.write_str("does not hold these bytes"),
             Self::Busy => f.write_str("has another writer"),
+            Self::OtherCluster(cluster) => write!(f, "is of another cluster, {cluster}"),
             Self::Garbled(what) => write!(f, "does not speak Logberg's protocol ({what})"),
         }
     }
@@ -117,6 +120,8 @@ impl From<&NoLine> for Said {
 /// Nobody who was asked could help in time. Names every server and what it said last.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Unreachable {
+    /// Whose leader was looked for, if it was somebody's in particular.
+    pub of: Option<String>,
     pub after: Duration,
     pub tried: Vec<(String, Said)>,
 }
@@ -137,7 +142,13 @@ impl fmt::Display for Unreachable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.after.as_secs_f64();
         let missing = self.tried.iter().any(|(_, said)| *said == Said::NotHere);
+        let is_other = |said: &Said| matches!(said, Said::OtherCluster(_));
+        let other = self.tried.iter().any(|(_, said)| is_other(said));
         let (what, helps) = match (self.no_quorum(), missing) {
+            _ if other => (
+                "no server of the cluster answered",
+                "if that one is lost, or became another by a rescue, begin anew with the other",
+            ),
             (true, _) => (
                 "no leader answered",
                 "more than half of the nodes must run and reach each other",
@@ -151,7 +162,11 @@ impl fmt::Display for Unreachable {
                 "are the nodes running, and are these their addresses?",
             ),
         };
-        write!(f, "{what} within {seconds:.1} s: ")?;
+        let of = self.of.as_ref().filter(|_| self.no_quorum() && !other);
+        match of {
+            Some(of) => write!(f, "no leader of {of} answered within {seconds:.1} s: ")?,
+            None => write!(f, "{what} within {seconds:.1} s: ")?,
+        }
         for (index, (server, said)) in self.tried.iter().enumerate() {
             let comma = if index == 0 { "" } else { ", " };
             write!(f, "{comma}{server} {said}")?;
@@ -178,6 +193,10 @@ struct Known {
     ids: BTreeMap<String, u64>,
     /// The latest leader of each log that a node spoke of.
     leaders: BTreeMap<String, Leadership>,
+    /// Which cluster this is, once one of its servers has said so. Those of another are not asked.
+    cluster: Option<String>,
+    /// Servers that said that they are of it, and whether a request may name it there.
+    understands: BTreeMap<String, bool>,
     learning: bool,
     /// The list is complete, whatever is learned.
     alone: bool,
@@ -209,6 +228,8 @@ impl Cluster {
             good: None,
             ids: BTreeMap::new(),
             leaders: BTreeMap::new(),
+            cluster: None,
+            understands: BTreeMap::new(),
             learning: false,
             alone: false,
         };
@@ -219,6 +240,17 @@ impl Cluster {
             known: Mutex::new(known),
             timeouts,
         }
+    }
+
+    /// Talks to no server of another cluster.
+    pub fn of(self, cluster: Option<String>) -> Self {
+        self.known().cluster = cluster;
+        self
+    }
+
+    /// Which one it is, once that is known.
+    pub fn id(&self) -> Option<String> {
+        self.known().cluster.clone()
     }
 
     /// Never asks anyone but the servers it was given.
@@ -287,20 +319,87 @@ impl Cluster {
     }
 
     pub fn ask_for_status(&self, server: &str, deadline: Instant) -> Option<Status> {
+        self.status_by(server, deadline).ok()
+    }
+
+    fn status_by(&self, server: &str, deadline: Instant) -> Result<Status, Said> {
         let left = || deadline.saturating_duration_since(Instant::now());
         let patience = left().min(self.timeouts.connect);
-        let mut connection = Connection::dial(server, patience).ok()?;
+        let said = |error: io::Error| Said::from(&error);
+        let mut connection = Connection::dial(server, patience).map_err(said)?;
         let patience = left().max(Duration::from_millis(1));
-        connection.ask(&Request::Status, patience).ok()?;
-        let Ok(Answer::Ok(json)) = connection.answer(deadline) else {
-            return None;
-        };
-        serde_json::from_str(&json).ok()
+        connection
+            .ask(&Request::Status { fresh: false }, patience)
+            .map_err(said)?;
+        match connection.answer(deadline) {
+            Ok(Answer::Ok(json)) => {
+                serde_json::from_str(&json).map_err(|error| Said::Garbled(error.to_string()))
+            }
+            Ok(Answer::Error(refusal)) => {
+                Err(elsewhere(&refusal).unwrap_or(Said::Garbled(refusal.to_string())))
+            }
+            Ok(other) => Err(Said::Garbled(other.to_line().trim_end().to_owned())),
+            Err(no_line) => Err(Said::from(&no_line)),
+        }
+    }
+
+    /// Connects to a server of our cluster. Once it is known which that is, a server has to say that it
+    /// is of it before it is asked for anything, and every request says which cluster is meant, to
+    /// servers that understand that: whoever listens at an address may be replaced at any time.
+    ///
+    /// Errors: it is of another cluster, or does not answer.
+    pub fn reach(&self, server: &str) -> Result<Connection, Said> {
+        let known = self.known();
+        let cluster = known.cluster.clone();
+        let mut understands = known.understands.get(server).copied();
+        drop(known);
+        if let (Some(cluster), None) = (&cluster, understands) {
+            // Whoever is slow with that is asked again when the others have been.
+            let status = self.status_by(server, Instant::now() + self.timeouts.connect)?;
+            if is_a_cluster(&status.cluster) && status.cluster != *cluster {
+                return Err(Said::OtherCluster(status.cluster));
+            }
+            self.learn(server, &status);
+            understands = Some(names_clusters(&status));
+        }
+        match Connection::dial(server, self.timeouts.connect) {
+            Ok(connection) => Ok(match cluster.filter(|_| understands == Some(true)) {
+                Some(cluster) => connection.names(cluster),
+                None => connection,
+            }),
+            Err(error) => {
+                // Who listens there next is asked again.
+                self.known().understands.remove(server);
+                Err(Said::from(&error))
+            }
+        }
+    }
+
+    /// The server refused a request because its program is older than the one that spoke there last, and
+    /// does not know that a request may name a cluster. It is asked again then, without.
+    pub fn misunderstood(&self, server: &str, connection: &Connection, refusal: &Refusal) -> bool {
+        if refusal.code != Code::BadRequest || !connection.names_a_cluster() {
+            return false;
+        }
+        let status = self.ask_for_status(server, Instant::now() + self.timeouts.silence);
+        let older = status.is_some_and(|status| !names_clusters(&status));
+        if older {
+            self.known().understands.remove(server);
+        }
+        older
     }
 
     /// Takes in what `server` says of itself and of the others.
     pub fn learn(&self, server: &str, status: &Status) {
         let mut known = self.known();
+        if is_a_cluster(&status.cluster) {
+            let cluster = known.cluster.get_or_insert_with(|| status.cluster.clone());
+            if *cluster != status.cluster {
+                return;
+            }
+            let understands = names_clusters(status);
+            known.understands.insert(server.to_owned(), understands);
+        }
         for node in &status.nodes {
             known.add(&node.address);
             if !node.address.is_empty() {
@@ -356,6 +455,15 @@ impl Known {
             self.servers.push(server.to_owned());
         }
     }
+}
+
+/// A node that has not joined one yet says zeros.
+fn is_a_cluster(id: &str) -> bool {
+    id.bytes().any(|digit| !matches!(digit, b'0' | b'-'))
+}
+
+fn names_clusters(status: &Status) -> bool {
+    status.understands.iter().any(|key| key == "cluster")
 }
 
 /// One search for a node that can do what is asked.
@@ -459,6 +567,7 @@ impl<'a> Search<'a> {
 
     pub fn give_up(&self) -> Unreachable {
         Unreachable {
+            of: None,
             after: self.started.elapsed(),
             tried: self.tried.clone(),
         }
@@ -475,6 +584,10 @@ pub(crate) fn elsewhere(refusal: &Refusal) -> Option<Said> {
         Code::ShuttingDown => Some(Said::ShuttingDown),
         Code::Overloaded => Some(Said::Overloaded),
         Code::NotHere => Some(Said::NotHere),
+        Code::WrongCluster => {
+            let cluster = refusal.key("cluster").unwrap_or_default();
+            Some(Said::OtherCluster(cluster))
+        }
         _ => None,
     }
 }

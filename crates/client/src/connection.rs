@@ -29,6 +29,8 @@ pub(crate) struct Connection {
     searched: usize,
     /// What the kernel was told last, so that it need not be told again before each read.
     read_timeout: Option<Duration>,
+    /// Named in every request here.
+    cluster: Option<String>,
 }
 
 /// Why no line came.
@@ -57,6 +59,7 @@ impl Connection {
                         received: 0,
                         searched: 0,
                         read_timeout: None,
+                        cluster: None,
                     });
                 }
                 Err(error) => last = Some(error),
@@ -70,9 +73,20 @@ impl Connection {
         &self.stream
     }
 
+    /// From now on requests say that they mean this cluster.
+    pub fn names(mut self, cluster: String) -> Self {
+        self.cluster = Some(cluster);
+        self
+    }
+
+    pub fn names_a_cluster(&self) -> bool {
+        self.cluster.is_some()
+    }
+
     pub fn ask(&mut self, request: &Request, timeout: Duration) -> io::Result<()> {
         self.stream.set_write_timeout(Some(timeout))?;
-        self.stream.write_all(request.to_line().as_bytes())
+        let line = request.to_line_for(self.cluster.as_deref());
+        self.stream.write_all(line.as_bytes())
     }
 
     /// The next answer, waiting for it until the deadline.

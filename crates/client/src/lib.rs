@@ -67,7 +67,7 @@ mod stage;
 
 use std::sync::Arc;
 
-pub use admin::{AdminError, LogDetails, NewLog};
+pub use admin::{AdminError, LogDetails, NewLog, Part};
 pub use answer::{ReadEnd, Refusal};
 pub use append::{
     Acknowledgements, AppendError, AppendOptions, Appender, Closed, OnAcknowledged, Statistics,
@@ -91,6 +91,20 @@ impl Client {
         Self {
             cluster: Arc::new(cluster::Cluster::new(servers, timeouts)),
         }
+    }
+
+    /// As [`Client::new`], of the cluster with this id (`status` tells it) and no other. A client that is
+    /// not told takes the cluster of the first server that answers for its own.
+    pub fn of_cluster(servers: Vec<String>, cluster: &str, timeouts: Timeouts) -> Self {
+        let known = cluster::Cluster::new(servers, timeouts).of(Some(cluster.to_owned()));
+        Self {
+            cluster: Arc::new(known),
+        }
+    }
+
+    /// The id of the cluster, once one of its servers has told it.
+    pub fn cluster(&self) -> Option<String> {
+        self.cluster.id()
     }
 
     /// The addresses known by now: those given, then those learned.

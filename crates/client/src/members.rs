@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::Client;
-use crate::admin::AdminError;
+use crate::admin::{AdminError, Part};
 use crate::cluster::Cluster;
 use crate::line::{LineError, LineWriter, Words};
 use crate::request::Request;
@@ -227,7 +227,16 @@ impl Change {
 impl Client {
     /// Nodes, weights, and what is under way. Of each log its leader is asked, if it can be found.
     pub fn members(&self) -> Result<Members, AdminError> {
-        let request = Request::Members { local: false };
+        self.members_part(Part::default())
+    }
+
+    /// As [`Client::members`], of the logs with an id above `after`, the first of these, or both.
+    pub fn members_part(&self, part: Part<u64>) -> Result<Members, AdminError> {
+        let request = Request::Members {
+            local: false,
+            after: part.after,
+            limit: part.limit,
+        };
         let mut members: Members = self.cluster.ask(&request, self.deadline())?.json()?;
         let mut asked: BTreeMap<u64, Option<Members>> = BTreeMap::new();
         let Members { nodes, logs, .. } = &mut members;
@@ -236,7 +245,7 @@ impl Client {
             let able = |node: &&Node| node.alive && log.leader.is_none_or(|id| id == node.id);
             let mut said = nodes.iter().filter(able).filter_map(|node| {
                 let said = asked.entry(node.id);
-                let said = said.or_insert_with(|| self.members_of(&node.address).ok());
+                let said = said.or_insert_with(|| self.members_of(&node.address, part).ok());
                 let mut logs = said.iter().flat_map(|said| &said.logs);
                 logs.find(|said| said.leads && said.id == log.id).cloned()
             });
@@ -248,9 +257,13 @@ impl Client {
     }
 
     /// As one server sees them; no other is asked.
-    fn members_of(&self, server: &str) -> Result<Members, AdminError> {
+    fn members_of(&self, server: &str, part: Part<u64>) -> Result<Members, AdminError> {
         let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
-        let request = Request::Members { local: true };
+        let request = Request::Members {
+            local: true,
+            after: part.after,
+            limit: part.limit,
+        };
         Arc::new(only).ask(&request, self.deadline())?.json()
     }
 

@@ -119,7 +119,8 @@ impl Client {
         let cluster = match &options.server {
             None => self.cluster.clone(),
             Some(server) => {
-                Arc::new(Cluster::new(vec![server.clone()], self.cluster.timeouts).alone())
+                let only = Cluster::new(vec![server.clone()], self.cluster.timeouts);
+                Arc::new(only.of(self.cluster.id()).alone())
             }
         };
         let stale = options.stale || options.server.is_some();
@@ -198,10 +199,10 @@ impl Reader {
         };
         loop {
             let server = search.next(deadline)?;
-            let mut connection = match Connection::dial(&server, timeouts.connect) {
+            let mut connection = match cluster.reach(&server) {
                 Ok(connection) => connection,
-                Err(error) => {
-                    search.said(&server, Said::from(&error));
+                Err(said) => {
+                    search.said(&server, said);
                     continue;
                 }
             };
@@ -231,6 +232,9 @@ impl Reader {
                     // Another node may know less than the one that was lost: later it will.
                     None if resumes && refusal.code == Code::PastEnd => {
                         search.said(&server, Said::NotHere);
+                    }
+                    None if cluster.misunderstood(&server, &connection, &refusal) => {
+                        search.again(&server);
                     }
                     None => return Err(self.refused(server, refusal)),
                 },

@@ -50,13 +50,24 @@ pub enum Request {
         /// Read so many bytes a second.
         rate: Option<u64>,
     },
-    Status,
+    Status {
+        /// Not before the node knows all that is chosen of the directory by then.
+        fresh: bool,
+    },
     Metrics,
     Streams {
         log: String,
         stale: bool,
+        /// Those that were opened after this one.
+        after: Option<StreamName>,
+        /// So many at most.
+        limit: Option<u64>,
     },
-    Logs,
+    Logs {
+        /// Those with a higher id.
+        after: Option<u64>,
+        limit: Option<u64>,
+    },
     CreateLog {
         name: String,
         /// Ids of the nodes that are to host it; none for all.
@@ -68,6 +79,8 @@ pub enum Request {
     },
     DeleteLog {
         name: String,
+        /// Its name is freed though it has not ended.
+        abandon: bool,
     },
     ShowLog {
         name: String,
@@ -75,6 +88,9 @@ pub enum Request {
     Members {
         /// Of the node that is asked, whether it leads or not.
         local: bool,
+        /// Of the logs, those with a higher id.
+        after: Option<u64>,
+        limit: Option<u64>,
     },
     ChangeMembers(Change),
     /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
@@ -203,8 +219,13 @@ words!(Format { Raw = "raw", Framed = "framed" });
 impl Request {
     /// The request as a line with its LF. Defaults are left out.
     pub fn to_line(&self) -> String {
+        self.to_line_for(None)
+    }
+
+    /// The same, for the nodes of one cluster alone. Only to those that said that they understand it.
+    pub fn to_line_for(&self, cluster: Option<&str>) -> String {
         let line = LineWriter::new(VERSION);
-        match self {
+        let line = match self {
             Self::Append {
                 log,
                 label,
@@ -251,10 +272,23 @@ impl Request {
                 .word(log)
                 .flag("start", *start)
                 .key_if("rate", *rate),
-            Self::Status => line.word("status"),
+            Self::Status { fresh } => line.word("status").flag("fresh", *fresh),
             Self::Metrics => line.word("metrics"),
-            Self::Streams { log, stale } => line.word("streams").word(log).flag("stale", *stale),
-            Self::Logs => line.word("logs"),
+            Self::Streams {
+                log,
+                stale,
+                after,
+                limit,
+            } => line
+                .word("streams")
+                .word(log)
+                .flag("stale", *stale)
+                .key_if("after", *after)
+                .key_if("limit", *limit),
+            Self::Logs { after, limit } => line
+                .word("logs")
+                .key_if("after", *after)
+                .key_if("limit", *limit),
             Self::CreateLog {
                 name,
                 members,
@@ -266,15 +300,46 @@ impl Request {
                 .key_if("members", (!members.0.is_empty()).then_some(members))
                 .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary))
                 .key_if("retention", retention.as_ref()),
-            Self::DeleteLog { name } => line.word("delete-log").word(name),
+            Self::DeleteLog { name, abandon } => {
+                line.word("delete-log").word(name).flag("abandon", *abandon)
+            }
             Self::ShowLog { name } => line.word("show-log").word(name),
-            Self::Members { local } => line.word("members").flag("local", *local),
+            Self::Members {
+                local,
+                after,
+                limit,
+            } => line
+                .word("members")
+                .flag("local", *local)
+                .key_if("after", *after)
+                .key_if("limit", *limit),
             Self::ChangeMembers(change) => change.write(line.word("change-members")),
             Self::Retain { log, retention } => {
                 line.word("retain").word(log).key("retention", retention)
             }
+        };
+        line.key_if("cluster", cluster).end()
+    }
+
+    /// Whose leader answers it, in words, where nobody else can.
+    pub(crate) fn leader_of(&self) -> Option<String> {
+        match self {
+            Self::CreateLog { .. }
+            | Self::DeleteLog { .. }
+            | Self::ShowLog { .. }
+            | Self::Retain { .. }
+            | Self::Members { local: false, .. }
+            | Self::ChangeMembers(_) => Some("log 0, the cluster's directory,".to_owned()),
+            Self::Streams {
+                log, stale: false, ..
+            }
+            | Self::Trim { log, .. }
+            | Self::Lead { log, .. }
+            | Self::Scrub {
+                log, start: true, ..
+            } => Some(format!("the log {log}")),
+            _ => None,
         }
-        .end()
     }
 
     /// Parses a request line, with or without its LF.
@@ -330,13 +395,20 @@ impl Request {
                 start: words.flag("start")?,
                 rate: words.key_as("rate")?,
             },
-            "status" => Self::Status,
+            "status" => Self::Status {
+                fresh: words.flag("fresh")?,
+            },
             "metrics" => Self::Metrics,
             "streams" => Self::Streams {
                 log: words.word("LOG")?,
                 stale: words.flag("stale")?,
+                after: words.key_as("after")?,
+                limit: words.key_as("limit")?,
             },
-            "logs" => Self::Logs,
+            "logs" => Self::Logs {
+                after: words.key_as("after")?,
+                limit: words.key_as("limit")?,
+            },
             "create-log" => Self::CreateLog {
                 name: words.word("NAME")?,
                 members: words.key_as("members")?.unwrap_or_default(),
@@ -345,12 +417,15 @@ impl Request {
             },
             "delete-log" => Self::DeleteLog {
                 name: words.word("NAME")?,
+                abandon: words.flag("abandon")?,
             },
             "show-log" => Self::ShowLog {
                 name: words.word("NAME")?,
             },
             "members" => Self::Members {
                 local: words.flag("local")?,
+                after: words.key_as("after")?,
+                limit: words.key_as("limit")?,
             },
             "change-members" => Self::ChangeMembers(Change::parse(&mut words)?),
             "retain" => Self::Retain {
@@ -435,16 +510,28 @@ mod tests {
                     rate: Some(1000),
                 },
             ),
-            ("logberg/1 status\n", Request::Status),
+            ("logberg/1 status\n", Request::Status { fresh: false }),
+            (
+                "logberg/1 status fresh=1\n",
+                Request::Status { fresh: true },
+            ),
             ("logberg/1 metrics\n", Request::Metrics),
             (
                 "logberg/1 streams main stale=1\n",
                 Request::Streams {
                     log: "main".to_owned(),
                     stale: true,
+                    after: None,
+                    limit: None,
                 },
             ),
-            ("logberg/1 logs\n", Request::Logs),
+            (
+                "logberg/1 logs\n",
+                Request::Logs {
+                    after: None,
+                    limit: None,
+                },
+            ),
             (
                 "logberg/1 create-log spare\n",
                 Request::CreateLog {
@@ -467,6 +554,7 @@ mod tests {
                 "logberg/1 delete-log spare\n",
                 Request::DeleteLog {
                     name: "spare".to_owned(),
+                    abandon: false,
                 },
             ),
             (
@@ -475,7 +563,14 @@ mod tests {
                     name: "spare".to_owned(),
                 },
             ),
-            ("logberg/1 members\n", Request::Members { local: false }),
+            (
+                "logberg/1 members\n",
+                Request::Members {
+                    local: false,
+                    after: None,
+                    limit: None,
+                },
+            ),
             (
                 "logberg/1 change-members replace 3 4 plan=1\n",
                 Request::ChangeMembers(Change {
@@ -491,6 +586,22 @@ mod tests {
                     version: Some(7),
                     ..Change::new(Action::Weight { node: 3, weight: 2 })
                 }),
+            ),
+            (
+                "logberg/1 streams main after=1.4.2 limit=100\n",
+                Request::Streams {
+                    log: "main".to_owned(),
+                    stale: false,
+                    after: Some("1.4.2".parse().unwrap()),
+                    limit: Some(100),
+                },
+            ),
+            (
+                "logberg/1 logs after=412\n",
+                Request::Logs {
+                    after: Some(412),
+                    limit: None,
+                },
             ),
             (
                 "logberg/1 retain spare retention=10GiB,7d\n",

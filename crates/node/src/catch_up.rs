@@ -8,7 +8,7 @@
 //! Units:  bytes; a few requests under way, their sizes and times by [`Pace`].
 //! Errors: a peer that does not have them, or does not answer, is passed over for the next.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::ops::Range;
 
@@ -52,6 +52,8 @@ pub(crate) struct CatchUp {
     /// Lost before it was known to be chosen, up to here: of the log's last stream.
     lost_ahead: Option<(StreamName, StreamPosition)>,
     state_jumped: bool,
+    /// Where bytes are missing that peers said they do not hold either, and who said so.
+    nowhere: BTreeMap<(StreamName, u64), BTreeSet<NodeId>>,
 }
 
 struct Wanted {
@@ -77,6 +79,9 @@ const REQUESTS_MAX: usize = 4;
 
 /// No peer is waited for longer than this often doubled.
 const LAPSES_MAX: u32 = 5;
+
+/// Places that nobody was seen to hold. There are more only where a disk is lost.
+const NOWHERE_MAX: usize = 1024;
 
 /// Before another peer is asked for what one did not have. Microseconds.
 const NOT_HERE_WAIT: u64 = 10_000;
@@ -109,6 +114,18 @@ impl CatchUp {
                 self.missing.push_front(rest);
             }
         }
+    }
+
+    /// Of what is missing, the bytes at whose beginning all of these replicas lack it too.
+    fn lost(&self, others: &BTreeSet<NodeId>) -> Vec<(StreamName, Range<u64>)> {
+        let asked = self.requests.iter().filter(|r| !r.wanted);
+        let asked = asked.map(|r| (r.stream, r.next..r.to));
+        let missing = asked.chain(self.missing.iter().cloned());
+        let lost = missing.filter(|(stream, range)| {
+            let said = self.nowhere.get(&(*stream, range.start));
+            said.is_some_and(|said| others.is_subset(said))
+        });
+        lost.collect()
     }
 
     /// Bytes that were accepted are gone. Those that are not known to be chosen are missing once they are.
@@ -147,6 +164,11 @@ impl CatchUp {
     /// Compares the chosen output with what is held.
     pub(crate) fn recount(&mut self, engine: &Engine, store: &Store) {
         self.missing.clear();
+        let is_missing = |(stream, at): &(StreamName, u64)| {
+            let byte = StreamPosition(*at)..StreamPosition(at + 1);
+            !store.holdings().holds(*stream, byte)
+        };
+        self.nowhere.retain(|place, _| is_missing(place));
         if engine.is_auxiliary() {
             // It holds what it accepted, until it is released, and fetches nothing.
             self.requests.clear();
@@ -450,10 +472,40 @@ impl Log {
 
     pub(crate) fn on_bytes_not_here(&mut self, env: &mut Env, peer: NodeId, request: u64) {
         let asked = |r: &Request| r.id == request && r.peer == peer;
-        if let Some(index) = self.catch_up.requests.iter().position(asked) {
-            self.catch_up.give_up(index);
-            self.catch_up.not_before = Time(env.now.0 + NOT_HERE_WAIT);
+        let catch_up = &mut self.catch_up;
+        let Some(index) = catch_up.requests.iter().position(asked) else {
+            return;
+        };
+        let request = &catch_up.requests[index];
+        let place = (request.stream, request.next);
+        let is_wanted = request.wanted;
+        catch_up.give_up(index);
+        catch_up.not_before = Time(env.now.0 + NOT_HERE_WAIT);
+        if is_wanted
+            || catch_up.nowhere.len() >= NOWHERE_MAX && !catch_up.nowhere.contains_key(&place)
+        {
+            return;
         }
+        let said = catch_up.nowhere.entry(place).or_default();
+        said.insert(peer);
+        // What nobody holds must not keep the rest waiting, and is asked for again behind it.
+        if self.alive.is_subset(&self.catch_up.nowhere[&place]) {
+            self.catch_up.missing.rotate_left(1);
+        }
+    }
+
+    /// Bytes that are chosen and not trimmed, and that no member holds: each of them said so. While one of
+    /// them is silent, nothing is.
+    pub(crate) fn lost_bytes(&self) -> Vec<(StreamName, Range<u64>)> {
+        if !self.lacks_bytes() {
+            return Vec::new();
+        }
+        let configuration = &self.engine.state().configuration;
+        let own = self.engine.node();
+        let members = configuration.members().iter().map(|member| member.node);
+        let mut others: BTreeSet<NodeId> = members.filter(|node| *node != own).collect();
+        others.extend(&self.alive);
+        self.catch_up.lost(&others)
     }
 }
 

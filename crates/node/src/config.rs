@@ -1,8 +1,10 @@
 //! What an operator sets, and every bound of a node in one place.
 
+use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
-use paxos::Timing;
+use paxos::{NodeId, Timing};
 
 use crate::format::PAYLOAD_BYTES_MAX;
 pub use crate::membership::standing::{NodeKind, Standing};
@@ -16,11 +18,55 @@ pub struct NodeConfig {
     /// HOST:PORT that peers and clients are told.
     pub advertise: String,
     pub start: Start,
+    /// Where other nodes may be found, besides where they were.
+    pub places: Vec<Place>,
     pub standing: Standing,
     pub limits: Limits,
     /// Of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,
+}
+
+/// Where a node may be found, and which, if that is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub node: Option<NodeId>,
+    /// HOST:PORT
+    pub address: String,
+}
+
+impl FromStr for Place {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Place, String> {
+        let wrong = || {
+            format!(
+                "{text:?} is no place of a node: it is HOST:PORT, or ID@HOST:PORT such as 2@10.0.0.7:7117"
+            )
+        };
+        let (node, address) = match text.split_once('@') {
+            None => (None, text),
+            Some((id, address)) => {
+                let id = id.parse::<u32>().ok().filter(|id| *id > 0);
+                (Some(NodeId(id.ok_or_else(wrong)?)), address)
+            }
+        };
+        let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
+        if host.is_empty() || host.contains('@') || port.parse::<u16>().is_err() {
+            return Err(wrong());
+        }
+        let address = address.to_owned();
+        Ok(Place { node, address })
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.node {
+            Some(node) => write!(f, "{node}@{}", self.address),
+            None => f.write_str(&self.address),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,8 +129,17 @@ pub struct Limits {
     /// How long a request may wait for an election to settle before it is told `no-quorum`.
     pub leader_wait: u64,
     pub connections_max: usize,
+    /// Answers that are made and not yet with the kernel, of all clients together.
+    pub answers_bytes_max: u64,
+    /// A longer answer is sent in pieces of about so many bytes, each made when the last is with the kernel.
+    pub answer_piece_bytes: usize,
+    /// An answer of which nothing has moved for so long is broken off.
+    pub answer_timeout: u64,
     /// The state of a log goes to a peer in parts of so many bytes, between which heartbeats pass.
     pub part_bytes: usize,
+    /// Of frames of all peers that are not whole; one that is not whole by then ends its connection.
+    pub unfinished_bytes_max: usize,
+    pub unfinished_time: u64,
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
@@ -131,7 +186,12 @@ impl Default for Limits {
             greeting_timeout: 10_000_000,
             leader_wait: 2_000_000,
             connections_max: 4096,
+            answers_bytes_max: 32 << 20,
+            answer_piece_bytes: 64 << 10,
+            answer_timeout: 10_000_000,
             part_bytes: 64 << 10,
+            unfinished_bytes_max: 192 << 20,
+            unfinished_time: 120_000_000,
             streams_max: 180_000,
             directory_growth_bytes: 256 << 10,
             version_settle: 3_600_000_000,

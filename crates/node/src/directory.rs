@@ -1,6 +1,7 @@
 //! Log 0: the cluster's directory of nodes and logs, a state machine on the layer of `commands`.
 
 mod machine;
+pub mod wishes;
 
 use std::collections::BTreeMap;
 
@@ -33,6 +34,9 @@ pub enum Command {
         /// The newest version that it speaks.
         #[serde(default = "first_version")]
         newest: u8,
+        /// An operator says where it is, and not the node itself.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        by_hand: bool,
     },
     /// By its own word. It may have been another program before.
     SetNewest {
@@ -58,6 +62,10 @@ pub enum Command {
         hosts: Vec<u32>,
         #[serde(default)]
         retention: Retention,
+    },
+    /// It is to end: requests by its name find no log, and once it has chosen to be sealed it is deleted.
+    SealLog {
+        id: u32,
     },
     /// For ever: no other log gets its id.
     DeleteLog {
@@ -104,10 +112,12 @@ pub struct Directory {
     pub last_log: LogId,
     pub members: Members,
     pub versions: Versions,
+    /// How often one node went on alone.
+    pub rescues: u32,
+    /// Counts what was wanted of logs.
+    pub wishes: u64,
     /// This replica's program.
     pub speaks: Speaks,
-    /// How often one node went on alone, since this replica follows the directory.
-    pub went_on_alone: u32,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -119,6 +129,9 @@ pub struct NodeEntry {
     pub kind: NodeKind,
     /// The last one that it said itself; an operator may have said another since.
     pub said_zone: String,
+    /// The same of its address; empty if nobody has kept it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub said_address: String,
     /// The newest version that it speaks.
     pub newest: u8,
 }
@@ -166,14 +179,40 @@ pub struct LogEntry {
     /// The nodes that host it; empty for all.
     pub hosts: Vec<u32>,
     pub retention: Retention,
+    /// The count in the number of what is wanted of it now; 0 while the cluster speaks no wishes.
+    #[serde(skip_serializing_if = "is_none")]
+    pub wish: u64,
+    /// It is to end, and keeps its name until it has.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sealing: bool,
+}
+
+fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
+impl NodeEntry {
+    /// Whether it is news that the node says this of its address. What it said before is none, though an
+    /// operator has said another since.
+    pub fn is_elsewhere(&self, address: &str) -> bool {
+        let said = match self.said_address.as_str() {
+            "" => self.address.as_str(),
+            said => said,
+        };
+        !address.is_empty() && said != address
+    }
 }
 
 impl Command {
     /// As it stands in the log.
     pub fn encode(&self, version: u8) -> Vec<u8> {
+        let mut command = self.clone();
+        if let Command::AddNode { by_hand, .. } = &mut command {
+            *by_hand &= version >= version::SAID_ADDRESSES;
+        }
         let marked = Marked {
             written_in: version,
-            command: self,
+            command,
         };
         serde_json::to_vec(&marked).expect("numbers and text are always JSON")
     }
@@ -194,6 +233,14 @@ fn is_first(version: &u8) -> bool {
 
 impl Directory {
     pub fn apply(&mut self, command: &Command) {
+        let touched = self.touched_by(command);
+        let before = self.wanted_of(&touched);
+        let rescues = self.rescues;
+        self.act(command);
+        self.number_wishes(&touched, &before, rescues);
+    }
+
+    fn act(&mut self, command: &Command) {
         match command {
             Command::SetVoters { voters } => {
                 self.voters = *voters;
@@ -204,11 +251,16 @@ impl Directory {
                 address,
                 disk,
                 newest,
+                by_hand,
             } => {
+                // An older program does not keep it.
+                let keeps = self.versions.agreed >= version::SAID_ADDRESSES && !by_hand;
+                let said = if keeps { address.as_str() } else { "" };
                 let entry = NodeEntry {
                     address: address.clone(),
                     disk: disk.clone(),
                     newest: *newest,
+                    said_address: said.to_owned(),
                     ..NodeEntry::default()
                 };
                 let has_id = self.node_by_disk(disk).is_some();
@@ -217,6 +269,9 @@ impl Directory {
                     Some(known) => {
                         known.address = entry.address;
                         known.newest = entry.newest;
+                        if keeps {
+                            known.said_address = entry.said_address;
+                        }
                     }
                     // It asked twice, and has its id already.
                     None if has_id || self.members.removed.contains(id) => {}
@@ -252,7 +307,7 @@ impl Directory {
                 let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
                 // One that leaves since the leader looked would leave the log without its vote.
                 let all_there = chosen.all(|node| !self.members.leaves(*node));
-                if self.log_by_name(name).is_none() && name != DIRECTORY_NAME && all_there {
+                if !self.is_taken(name) && all_there {
                     self.last_log.0 += 1;
                     self.logs.insert(
                         self.last_log,
@@ -270,13 +325,18 @@ impl Directory {
                     self.grow();
                 }
             }
+            Command::SealLog { id } => {
+                if let Some(entry) = self.logs.get_mut(&LogId(*id)) {
+                    entry.sealing = true;
+                }
+            }
             Command::DeleteLog { id } => {
                 self.logs.remove(&LogId(*id));
                 self.members.wanted.remove(id);
             }
             Command::SetRetention { log, retention } => {
                 let mut logs = self.logs.values_mut();
-                if let Some(entry) = logs.find(|entry| entry.name == *log) {
+                if let Some(entry) = logs.find(|entry| entry.name == *log && !entry.sealing) {
                     entry.retention = *retention;
                 }
             }
@@ -332,7 +392,7 @@ impl Directory {
                     log.auxiliary.clear();
                     log.hosts.clear();
                 }
-                self.went_on_alone += 1;
+                self.rescues += 1;
             }
         }
     }
@@ -369,11 +429,23 @@ impl Directory {
         log != DIRECTORY && log <= self.last_log && !self.logs.contains_key(&log)
     }
 
+    /// The log that requests by this name find.
     pub fn log_by_name(&self, name: &str) -> Option<LogId> {
-        self.logs
-            .iter()
-            .find(|(_, entry)| entry.name == name)
-            .map(|(id, _)| *id)
+        let mut logs = self.logs.iter();
+        let found = logs.find(|(_, entry)| entry.name == name && !entry.sealing);
+        found.map(|(id, _)| *id)
+    }
+
+    /// The log that had this name and is to end, and has not yet.
+    pub fn sealing_by_name(&self, name: &str) -> Option<LogId> {
+        let mut logs = self.logs.iter();
+        let found = logs.find(|(_, entry)| entry.name == name && entry.sealing);
+        found.map(|(id, _)| *id)
+    }
+
+    /// ‡ A name is free once its log has ended.
+    fn is_taken(&self, name: &str) -> bool {
+        name == DIRECTORY_NAME || self.logs.values().any(|entry| entry.name == name)
     }
 
     pub fn node_by_disk(&self, disk: &str) -> Option<NodeId> {
@@ -425,6 +497,7 @@ mod tests {
                 address: "a:1".into(),
                 disk: "d1".into(),
                 newest: 1,
+                by_hand: false,
             },
             Command::CreateLog {
                 name: "main".into(),
@@ -468,6 +541,7 @@ mod tests {
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
                 newest: 1,
+                by_hand: false,
             });
         }
         directory.members.leaving.insert(3);
@@ -494,6 +568,7 @@ mod tests {
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
                 newest: 1,
+                by_hand: false,
             });
         }
         directory.apply(&create("a"));
@@ -551,12 +626,14 @@ mod tests {
             address: "a:1".into(),
             disk: "d1".into(),
             newest: 1,
+            by_hand: false,
         });
         directory.apply(&Command::AddNode {
             id: 1,
             address: "b:1".into(),
             disk: "d2".into(),
             newest: 1,
+            by_hand: false,
         });
         assert_eq!(directory.nodes[&NodeId(1)].address, "a:1");
     }
@@ -569,6 +646,7 @@ mod tests {
             address: format!("a:{id}"),
             disk: format!("d{id}"),
             newest,
+            by_hand: false,
         };
         directory.apply(&node(1, 2));
         directory.apply(&node(2, 1));
@@ -600,6 +678,7 @@ mod tests {
                 address: "a:1".into(),
                 disk: "d1".into(),
                 newest: 1,
+                by_hand: false,
             });
         }
         let ids: Vec<NodeId> = directory.nodes.keys().copied().collect();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 
+use crate::answers::Answers;
 use crate::buffer::{Buffer, Pool, Slice};
 use crate::config::{Limits, Standing};
 use crate::format::frame::FetchBytes;
@@ -29,6 +30,9 @@ pub enum Purpose {
     Parting,
     ControlIn(NodeId),
     ControlOut(NodeId),
+    /// Of somebody whom this node does not know, and ours to him.
+    GuestIn(NodeId),
+    GuestOut(NodeId),
     DataIn(LogId, NodeId),
     /// Proposals of a leader.
     DataOut(LogId, NodeId),
@@ -38,6 +42,8 @@ pub enum Purpose {
     Reader(LogId),
     /// A client that waits for the outcome of an action.
     Request(LogId),
+    /// It is being sent an answer in pieces.
+    Answer,
     /// Our own request for an id.
     JoinOut,
 }
@@ -93,6 +99,8 @@ pub struct Env {
     pub standing: Standing,
     /// Every node of the cluster that is not this one.
     pub addresses: BTreeMap<NodeId, String>,
+    /// The peers that frames can be sent to now, and the version they are sent in.
+    pub links: BTreeMap<NodeId, u8>,
     /// Those that answer questions about digests.
     pub compares: BTreeSet<NodeId>,
     /// Batches on their way to disk and followers.
@@ -114,6 +122,8 @@ pub struct Env {
     pub resumed_at: Time,
     /// Chunks on their way from disk to readers.
     pub reads: ReadSlots,
+    /// Answers in pieces.
+    pub answers: Answers,
     pub calendar: Calendar,
     pub speaks: Speaks,
     /// Bytes may be received into files.
@@ -149,6 +159,7 @@ impl Env {
             advertise,
             standing: Standing::default(),
             addresses: BTreeMap::new(),
+            links: BTreeMap::new(),
             compares: BTreeSet::new(),
             batches: Pool::new(BATCH_BUFFER, idle),
             share,
@@ -160,6 +171,7 @@ impl Env {
             appended_at: Time(0),
             resumed_at: Time(0),
             reads: ReadSlots::default(),
+            answers: Answers::default(),
             calendar: Calendar::default(),
             speaks: Speaks::THIS,
             landing: None,
@@ -228,7 +240,8 @@ impl Env {
         self.unsent.remove(&conn);
     }
 
-    fn is_sending(&self, conn: ConnId) -> bool {
+    /// Something that was sent there is not with the kernel yet.
+    pub fn is_sending(&self, conn: ConnId) -> bool {
         self.unsent.get(&conn).is_some_and(|unsent| *unsent > 0)
     }
 

@@ -2,20 +2,26 @@
 
 use std::ops::Range;
 
-use paxos::Time;
+use paxos::{NodeId, Time};
 
 use crate::LogId;
 use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
 use crate::env::{Env, Purpose};
-use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
+use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request, parse_hex16};
 use crate::log::Log;
-use crate::node::{Node, Request as Pending, Wants};
+use crate::node::{Asked, Node, Request as Pending, Wants, still_joining};
 use crate::op::{BLOCK, ConnId, Received};
+use crate::status::{LogList, StreamList};
+use held::Look;
 
+pub(crate) use held::Held;
+
+mod guest;
+mod held;
 mod logs;
 mod nodes;
-mod peer;
+pub(crate) mod peer;
 
 pub(crate) struct Greeting {
     since: Time,
@@ -87,6 +93,7 @@ impl Node {
                     log.on_feed_connected(&mut self.env, peer, conn, ok);
                 }
             }
+            Some(Purpose::GuestOut(guest)) => self.on_guest_connected(guest, conn, ok),
             Some(Purpose::JoinOut) => self.on_join_connected(conn, result),
             _ => {}
         }
@@ -96,6 +103,9 @@ impl Node {
         let Some(purpose) = self.env.on_sent(conn) else {
             return;
         };
+        if purpose == Purpose::Answer {
+            return self.on_answer_sent(conn, ok);
+        }
         let log_of = |purpose| match purpose {
             Purpose::DataOut(log, _)
             | Purpose::FeedOut(log, _)
@@ -135,7 +145,7 @@ impl Node {
         let got = range.start..range.start + count;
         match purpose {
             Purpose::Greeting => self.on_greeting_bytes(conn, buffer, result),
-            Purpose::Parting | Purpose::Request(_) => {}
+            Purpose::Parting | Purpose::Answer | Purpose::Request(_) => {}
             Purpose::ControlIn(peer) => self.on_control_bytes(conn, peer, buffer, got, result),
             Purpose::ControlOut(peer) => {
                 if self
@@ -144,7 +154,12 @@ impl Node {
                 {
                     self.peer_is_back(peer);
                 }
+                if std::mem::take(&mut self.peers.found) {
+                    self.save_peers();
+                }
             }
+            Purpose::GuestIn(guest) => self.on_guest_bytes(conn, guest, buffer, got, result),
+            Purpose::GuestOut(guest) => self.on_guest_answered(guest, conn, buffer, got),
             Purpose::JoinOut => {
                 let bytes = buffer[got].to_vec();
                 self.on_join_received(conn, &bytes);
@@ -220,6 +235,7 @@ impl Node {
         let rest = buffer[end + 1..filled].to_vec();
         let outcome = Request::parse(&line)
             .map_err(Refusal::from)
+            .and_then(|request| self.check_cluster(request))
             .and_then(|request| self.dispatch(conn, &request, &rest, received.end));
         if let Err(refusal) = outcome {
             if refusal.code == "bad-request" {
@@ -231,6 +247,37 @@ impl Node {
             }
             self.env.refuse(conn, refusal);
         }
+    }
+
+    /// A client may say which cluster it means. After a rescue the majority that was lost may come back:
+    /// then two clusters have nodes, logs and streams of the same names, at the same addresses.
+    fn check_cluster(&self, mut request: Request) -> Result<Request, Refusal> {
+        if matches!(request.verb.as_str(), "peer" | "join") {
+            return Ok(request); // They have a key of that name themselves.
+        }
+        let Some(named) = request.take("cluster") else {
+            return Ok(request);
+        };
+        if parse_hex16(&named).is_none() {
+            return Err(Refusal::new(
+                "bad-request",
+                "cluster is the id that `status` tells: 32 hex digits and four hyphens",
+            ));
+        }
+        if self.env.identity.node == NodeId(0) {
+            return Err(Refusal::new(
+                "not-leader",
+                "this node is still joining; ask again in a moment",
+            ));
+        }
+        let own = self.env.identity.cluster.to_string();
+        if named != own {
+            let sentence = format!(
+                "this node is of cluster {own}, not of {named}: ask a node of that one, or begin anew with this one if that is lost"
+            );
+            return Err(Refusal::new("wrong-cluster", sentence).key("cluster", own));
+        }
+        Ok(request)
     }
 
     fn dispatch(
@@ -254,6 +301,20 @@ impl Node {
         }
         if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status" | "metrics") {
             return Err(Refusal::new("shutting-down", crate::node::REMOVED));
+        }
+        self.serve(conn, request, rest, ended, Look::First)
+    }
+
+    fn serve(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        rest: &[u8],
+        ended: bool,
+        look: Look,
+    ) -> Result<(), Refusal> {
+        if look == Look::First && self.hold(conn, request, rest, ended)? {
+            return Ok(());
         }
         match request.verb.as_str() {
             "append" => {
@@ -291,25 +352,29 @@ impl Node {
                 self.on_scrub_request(conn, request, id)?;
             }
             "status" => {
-                request.allow(0, &[])?;
+                request.allow(0, &["fresh"])?;
+                if request.flag("fresh")? {
+                    return self.on_fresh_status(conn);
+                }
                 let line = self.status_line();
-                self.env.part(conn, line.as_bytes());
+                self.env.answer(conn, line);
             }
             "metrics" => {
                 request.allow(0, &[])?;
                 let line = self.metrics_line();
-                self.env.part(conn, line.as_bytes());
+                self.env.answer(conn, line);
             }
             "streams" => {
-                request.allow(1, &["stale"])?;
+                request.allow(1, &["stale", "after", "limit"])?;
                 let stale = request.flag("stale")?;
+                let list = StreamList::asked(request)?;
                 let (log, env) = self.turn_to_log(conn, request, Purpose::Reader)?;
-                log.on_streams_request(env, conn, stale);
+                log.on_streams_request(env, conn, stale, list);
             }
             "logs" => {
-                request.allow(0, &[])?;
-                let line = self.logs_line();
-                self.env.part(conn, line.as_bytes());
+                request.allow(0, &["after", "limit"])?;
+                let line = self.logs_line(LogList::asked(request)?);
+                self.env.answer(conn, line);
             }
             "create-log" => self.on_create_log(conn, request)?,
             "delete-log" => self.on_delete_log(conn, request)?,
@@ -350,20 +415,12 @@ impl Node {
             .words
             .first()
             .ok_or(LineError::Missing("the log's name"))?;
-        if let Some(log) = self.logs.values().find(|l| l.name == *name) {
-            return Ok(log.id);
-        }
-        Err(self.not_hosted(name))
+        self.log_here(name).ok_or_else(|| self.not_hosted(name))
     }
 
     /// Only who leads the directory knows all that is in it.
     fn directing(&self) -> Result<(), Refusal> {
-        let log = self.logs.get(&DIRECTORY).ok_or_else(|| {
-            Refusal::new(
-                "not-leader",
-                "this node is still joining; ask again in a moment",
-            )
-        })?;
+        let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
         log.check_leading(&self.env)
     }
 
@@ -373,6 +430,7 @@ impl Node {
         self.requests.push(Pending {
             conn,
             since: self.env.now,
+            asked: Asked::default(),
             wants,
         });
         self.answer_requests();

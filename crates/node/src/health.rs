@@ -60,10 +60,12 @@ pub enum Code {
     ConnectionsCrowded = 22,
     /// Of pieces that are sound on all replicas, and not the same.
     ReplicasDiffer = 23,
+    /// Chosen and not trimmed, and no member holds them.
+    BytesLost = 24,
 }
 
 impl Code {
-    pub const ALL: [Code; 23] = [
+    pub const ALL: [Code; 24] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -87,6 +89,7 @@ impl Code {
         Code::Removed,
         Code::ConnectionsCrowded,
         Code::ReplicasDiffer,
+        Code::BytesLost,
     ];
 
     /// Of a newer node there may be one that is not known here: it is passed over.
@@ -120,6 +123,7 @@ impl Code {
             Code::Removed => "removed",
             Code::ConnectionsCrowded => "connections-crowded",
             Code::ReplicasDiffer => "replicas-differ",
+            Code::BytesLost => "bytes-lost",
         }
     }
 }

@@ -97,6 +97,15 @@ impl Ingest {
 impl Log {
     /// Whether clients are in the right place.
     pub(crate) fn check_leading(&self, env: &Env) -> Result<(), Refusal> {
+        self.check_running(env)?;
+        if self.is_leading() {
+            return Ok(());
+        }
+        Err(self.not_leader(env))
+    }
+
+    /// Whether this replica can serve anybody.
+    pub(crate) fn check_running(&self, env: &Env) -> Result<(), Refusal> {
         if let Some(why) = &self.stopped {
             return Err(Refusal::new(
                 "shutting-down",
@@ -109,10 +118,7 @@ impl Log {
                 "this node is stopping; ask another",
             ));
         }
-        if self.is_leading() {
-            return Ok(());
-        }
-        Err(self.not_leader(env))
+        Ok(())
     }
 
     pub(crate) fn not_leader(&self, env: &Env) -> Refusal {
@@ -150,7 +156,7 @@ impl Log {
             && let Some(writer) = &self.ingest.writer
             && writer.sink != Sink::Local
         {
-            let refusal = disk_full();
+            let refusal = self.disk_full(env);
             self.drop_writer(env, Some(refusal));
         }
         self.propose_received(env);
@@ -477,6 +483,20 @@ impl Log {
         self.ingest.local = Local::default();
     }
 
+    /// The log has ended. Whoever was about to begin asks for its name again, which may be another log's.
+    pub(crate) fn end_clients(&mut self, env: &mut Env) {
+        let sentence = format!("the log {} was deleted", self.name);
+        self.drop_writer(env, Some(Refusal::new("unknown-log", &sentence)));
+        self.fail_barriers(env);
+        self.stop_readers(env, "unknown-log", &sentence);
+        let again = Refusal::new(
+            "not-leader",
+            "the log that had this name has ended; ask again",
+        );
+        self.refuse_writers(env, &again);
+        self.refuse_moves(env, &again);
+    }
+
     pub(crate) fn stop_clients(&mut self, env: &mut Env, code: &'static str, sentence: &str) {
         let refusal = Refusal::new(code, sentence);
         self.refuse_writers(env, &refusal);
@@ -503,13 +523,6 @@ fn cut_off() -> Refusal {
 
 fn batch_bytes_max(env: &Env) -> usize {
     PAYLOAD_MAX.min(env.limits.unchosen_bytes_max as usize)
-}
-
-fn disk_full() -> Refusal {
-    Refusal::new(
-        "full",
-        "a disk of the cluster has reached its reserve; free space there and append again",
-    )
 }
 
 pub(crate) fn no_quorum() -> Refusal {

@@ -186,6 +186,7 @@ impl Node {
         self.manifest.identity = self.env.identity;
         self.manifest.version = self.manifest.version.max(answer.version);
         for known in &answer.nodes {
+            self.guests.introduced.insert(NodeId(known.id));
             self.learn_address(NodeId(known.id), &known.address);
         }
         if let Some(join) = &mut self.join {

@@ -21,6 +21,7 @@ pub mod landing;
 pub mod op;
 pub mod store;
 
+mod answers;
 mod beat;
 mod catch_up;
 mod feed;
@@ -56,5 +57,6 @@ pub use counts::{LogCounts, NodeCounts};
 pub use ids::*;
 pub use inspect::{LogView, VersionsView};
 pub use node::Node;
+pub use peers::file as peers_file;
 pub use start::StartError;
 pub use version::Speaks;

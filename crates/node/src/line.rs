@@ -121,6 +121,12 @@ impl Request {
             .map(|(_, v)| v.as_str())
     }
 
+    /// The value of a key that has been dealt with then, whatever the verb.
+    pub fn take(&mut self, key: &str) -> Option<String> {
+        let at = self.keys.iter().position(|(known, _)| known == key)?;
+        Some(self.keys.remove(at).1)
+    }
+
     pub fn require(&self, key: &'static str) -> Result<&str, LineError> {
         self.get(key).ok_or(LineError::Missing(key))
     }

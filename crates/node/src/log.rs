@@ -117,6 +117,7 @@ impl Log {
     pub fn new(env: &Env, id: LogId, name: String, store: Store, checkpoint: Checkpoint) -> Log {
         let config = EngineConfig {
             node: env.identity.node,
+            incarnation: env.incarnation,
             seed: env.nonce ^ u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             unchosen_bytes_max: env.limits.unchosen_bytes_max,
             timing: env.limits.timing,
@@ -264,6 +265,14 @@ impl Log {
             "this replica stopped because its disk failed; ask another node",
         );
         self.stopped = Some(why);
+    }
+
+    /// What is written now would go with the file that it is in.
+    pub(crate) fn on_directory_gone(&mut self, env: &mut Env) {
+        self.stop(
+            env,
+            "its directory is gone: somebody removed or moved it".into(),
+        );
     }
 
     /// What a replica says that led when it stopped: that it does not lead any more, by seeking

@@ -14,20 +14,24 @@ use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
 use crate::env::Env;
-use crate::greeting::Greeting;
+use crate::greeting::{Greeting, Held};
 use crate::health::Board;
 use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
-use crate::peers::{Inbound, Peers};
+use crate::peers::guests::Guests;
+use crate::peers::{Inbound, Peers, Places};
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
 mod agenda;
+mod confirming;
 mod directing;
 mod hosting;
 pub(crate) mod memory;
 mod moving;
 mod parting;
+pub(crate) use confirming::{Asked, still_joining};
+pub(crate) use directing::no_directory_quorum;
 pub(crate) use moving::REMOVED;
 mod removing;
 mod scrubbing;
@@ -35,8 +39,10 @@ mod showing;
 mod space;
 mod splitting;
 mod versions;
+mod wishing;
 
 use agenda::Agenda;
+use confirming::Confirming;
 pub(crate) use directing::{
     ChangeMembers, CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log,
 };
@@ -47,6 +53,7 @@ use removing::Removing;
 use scrubbing::Scrubbing;
 use space::Space;
 use versions::Versioning;
+use wishing::Wishing;
 
 pub struct Node {
     pub(crate) config: NodeConfig,
@@ -56,9 +63,14 @@ pub struct Node {
     pub(crate) creating: BTreeMap<LogId, Creating>,
     pub(crate) manifest: Manifest,
     pub(crate) peers: Peers,
+    pub(crate) guests: Guests,
+    /// By the directory, when it was last known to be current.
+    listed_addresses: BTreeMap<NodeId, String>,
     pub(crate) board: Board,
     pub(crate) directory: Replica<Directory>,
     directing: Directing,
+    confirming: Confirming,
+    wishing: Wishing,
     versioning: Versioning,
     /// Deleted logs whose files are still there.
     pub(crate) removing: Removing,
@@ -67,6 +79,8 @@ pub struct Node {
     pub(crate) controls: BTreeMap<ConnId, Inbound>,
     /// Clients that wait for the directory to say what they asked for.
     pub(crate) requests: Vec<Request>,
+    /// Clients that name a log which this node may not have heard of.
+    pub(crate) held: Vec<Held>,
     pub(crate) join: Option<crate::join::Join>,
     /// Logs that something happened to in this round.
     pub(crate) dirty: BTreeSet<LogId>,
@@ -85,6 +99,8 @@ pub struct Node {
     /// Everything is handed over and flushed; the files are being closed.
     closing_since: Option<Time>,
     finished: bool,
+    /// Why it cannot go on.
+    failure: Option<String>,
     waiting_told_at: Time,
     pub(crate) started_at: Time,
     pub(crate) counts: NodeCounts,
@@ -103,6 +119,8 @@ struct SmallFile {
 pub(crate) struct Request {
     pub conn: ConnId,
     pub since: Time,
+    /// Passed, this node knows the directory as it was when it was asked.
+    pub asked: Asked,
     pub wants: Wants,
 }
 
@@ -114,6 +132,7 @@ pub(crate) enum Wants {
     ChangeMembers(ChangeMembers),
     DeleteLog(DeleteLog),
     ShowLog(ShowLog),
+    FreshStatus,
 }
 
 /// Marks the node's own disk ops; a log's id never reaches it.
@@ -142,13 +161,16 @@ impl Node {
         let now = env.now;
         let speaks = env.speaks;
         let beat = Beat::every(env.limits.heartbeat_interval);
+        let places = Places::new(&config.places);
         Node {
             config,
             env,
             logs,
             creating: BTreeMap::new(),
             manifest,
-            peers: Peers::new(beat),
+            peers: Peers::new(beat, places),
+            guests: Guests::default(),
+            listed_addresses: BTreeMap::new(),
             board: Board::default(),
             directory: Replica::new(
                 Directory {
@@ -158,11 +180,14 @@ impl Node {
                 SessionBounds::default(),
             ),
             directing: Directing::default(),
+            confirming: Confirming::default(),
+            wishing: Wishing::default(),
             versioning: Versioning::default(),
             removing: Removing::default(),
             greetings: BTreeMap::new(),
             controls: BTreeMap::new(),
             requests: Vec::new(),
+            held: Vec::new(),
             join: None,
             dirty: BTreeSet::new(),
             agenda: Agenda::default(),
@@ -177,6 +202,7 @@ impl Node {
             stopping_since: None,
             closing_since: None,
             finished: false,
+            failure: None,
             waiting_told_at: now,
             started_at: now,
             counts: NodeCounts::default(),
@@ -221,8 +247,14 @@ impl Node {
         }
         self.counts.disk_full += u64::from(full && !self.env.disk_is_full);
         self.env.disk_is_full = full;
+        self.confirm_directory();
+        // From here on a change of an address there is news.
+        if self.listed_addresses.is_empty() && self.is_confirmed() {
+            self.keep_to_directory();
+        }
         self.lead_directory();
         self.answer_requests();
+        self.propose_wishes();
         self.move_members();
         self.split();
         self.keep_to_retention();
@@ -240,7 +272,10 @@ impl Node {
             }
         }
         self.share_memory();
+        self.env.expire_answers();
         self.expire_greetings();
+        self.expire_frames();
+        self.keep_guests();
         self.judge_health();
         self.tell_waiting();
         self.ask_space();
@@ -301,6 +336,7 @@ impl Node {
     /// Sentences about what keeps this node from working; empty when nothing does.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         let mut waits = self.leaderless();
+        waits.extend(self.wishes_wait());
         waits.extend(self.versions_wait());
         waits.extend(self.refusals());
         waits.extend(self.logs.values().filter_map(Log::scrub_warning));
@@ -341,7 +377,8 @@ impl Node {
 
     fn heartbeat(&mut self) {
         self.peers.beat.on_said(self.env.now);
-        self.peers.dial(&mut self.env);
+        let not_dialled = self.not_dialled();
+        self.peers.dial(&mut self.env, &not_dialled);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
         let parted = self.parted();
@@ -408,6 +445,7 @@ impl Node {
                 self.peers.send(&mut self.env, id, &frame);
             }
         }
+        self.tell_wishes();
     }
 
     fn settle(&mut self) {
@@ -548,6 +586,20 @@ impl Node {
         } else {
             self.on_removing_disk(id, completion);
         }
+    }
+
+    /// Ends this process: nothing is taken, written or said any more.
+    fn fail(&mut self, why: String) {
+        self.failure.get_or_insert(why);
+        for log in self.logs.values_mut() {
+            log.stopped.get_or_insert("this node is stopping".into());
+        }
+        self.finished = true;
+    }
+
+    /// Why it ended, if nobody asked it to.
+    pub fn failure(&self) -> Option<&str> {
+        self.failure.as_deref()
     }
 
     pub fn cluster(&self) -> ClusterId {

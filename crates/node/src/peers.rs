@@ -7,22 +7,28 @@
 //! alive  =  heard within `peer_timeout`  and  its heartbeats answer ours within `peer_timeout`
 //! ```
 
+pub mod file;
+pub(crate) mod guests;
 mod inbound;
 mod outbound;
+mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
+use thiserror::Error;
 
 pub use self::inbound::Inbound;
 use self::outbound::Outbound;
+pub use self::places::Places;
 use crate::beat::Beat;
 use crate::buffer::{Buffer, Slice};
 use crate::config::Standing;
 use crate::env::{Env, Purpose};
 use crate::format::Frame;
+use crate::format::frame::WishTold;
 use crate::op::{BLOCK, ConnId};
 use crate::replicate::Link;
 use crate::version::{self, Speaks};
@@ -33,6 +39,10 @@ use crate::{DiskId, LogId};
 pub struct Peers {
     pub peers: BTreeMap<NodeId, Peer>,
     pub beat: Beat,
+    /// Where they may be, besides where they are thought to be.
+    pub places: Places,
+    /// One of them was found elsewhere.
+    pub found: bool,
     /// One of them said that this node was removed from the cluster.
     pub call_us_removed: bool,
     round: u64,
@@ -40,6 +50,11 @@ pub struct Peers {
 
 pub struct Peer {
     link: Link,
+    /// Where it was dialled last, and how often since it answered.
+    dialled: String,
+    attempts: u32,
+    /// By its last greeting, of a disk that the directory knows for its own.
+    pub said_address: Option<String>,
     outbound: Outbound,
     sending: bool,
     /// When the link came up, or was last found to work.
@@ -53,6 +68,8 @@ pub struct Peer {
     /// Logs about which it sent its leader status since our last heartbeat.
     pub status_wanted: BTreeSet<LogId>,
     pub promise_told: BTreeMap<LogId, PromisedTerm>,
+    /// What it, leading the directory, was told that logs have chosen.
+    pub wishes_told: BTreeMap<LogId, WishTold>,
     pub alive: bool,
     pub free_bytes: u64,
     /// Logs of which it lacks bytes, by its last heartbeat.
@@ -68,6 +85,8 @@ pub struct Peer {
     /// Why it takes no connection of ours, as it said last.
     pub refuses_us: Option<String>,
     seen: Option<Seen>,
+    /// Where it said that it can be dialled, while the directory did not say which disk it has.
+    pub unproven_address: Option<String>,
 }
 
 /// Which start of which disk a peer was when we last met it.
@@ -78,10 +97,62 @@ pub struct Seen {
     pub nonce: u64,
 }
 
+/// Why somebody who greets is not taken for the node whose id he says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum NotAdmitted {
+    #[error(
+        "it has another disk than the node of that id; a node that lost its disk joins anew, with --join and an empty directory"
+    )]
+    OtherDisk,
+    #[error("its incarnation went back; its directory is an old copy and must not be used")]
+    WentBack,
+    #[error("two processes claim the same start of one node; its directory was copied")]
+    Copied,
+    #[error(
+        "another start of that node is connected and speaks; if it was stopped, this one is heard in a moment"
+    )]
+    InUse,
+    #[error(
+        "it says that it is its start number {claimed}, and {known} is the last that this node knows: nobody starts so often; if its directory is sound, restart this node"
+    )]
+    TooFar { claimed: u32, known: u32 },
+}
+
+/// So often a node may have started, at most, since this one met it last. A start number that is believed is never
+/// gone back from, so one that nobody can have come to must not be believed.
+const STARTS_MAX: u32 = 1 << 20;
+/// Of a node that is met first: far enough from the end that it can start as often as it likes.
+const FIRST_INCARNATION_MAX: u32 = 1 << 30;
+
+impl Seen {
+    /// Whether who claims this may be the same node.
+    fn goes_on_as(self, claim: Seen, is_in_use: bool) -> Result<(), NotAdmitted> {
+        if claim.disk != self.disk {
+            return Err(NotAdmitted::OtherDisk);
+        }
+        if claim.incarnation < self.incarnation {
+            return Err(NotAdmitted::WentBack);
+        }
+        if claim.incarnation == self.incarnation {
+            return match claim.nonce == self.nonce {
+                true => Ok(()),
+                false => Err(NotAdmitted::Copied),
+            };
+        }
+        match is_in_use {
+            true => Err(NotAdmitted::InUse),
+            false => Ok(()),
+        }
+    }
+}
+
 impl Peer {
     fn new() -> Peer {
         Peer {
             link: Link::Down { retry_at: Time(0) },
+            dialled: String::new(),
+            attempts: 0,
+            said_address: None,
             outbound: Outbound::default(),
             sending: false,
             up_at: Time(0),
@@ -92,6 +163,7 @@ impl Peer {
             answered_round: 0,
             status_wanted: BTreeSet::new(),
             promise_told: BTreeMap::new(),
+            wishes_told: BTreeMap::new(),
             alive: false,
             free_bytes: u64::MAX,
             lacks: BTreeSet::new(),
@@ -101,30 +173,44 @@ impl Peer {
             disk_version: version::FIRST,
             refuses_us: None,
             seen: None,
+            unproven_address: None,
         }
     }
 
+    /// Which disk it said that it has.
+    pub fn disk(&self) -> Option<DiskId> {
+        self.seen.map(|seen| seen.disk)
+    }
+
     /// ‡ Another disk, a lower incarnation, or an equal one with another nonce is somebody else.
-    pub fn admit(&mut self, seen: Seen) -> Result<(), String> {
+    ///
+    /// `is_listed`: the directory says that the node of this id has this disk, which is the only proof there is.
+    /// Without it (this node has not read so far) a claim holds until one comes that is listed.
+    /// `is_in_use`: the node that was admitted last is there and speaks.
+    pub fn admit(
+        &mut self,
+        claim: Seen,
+        is_listed: bool,
+        is_in_use: bool,
+    ) -> Result<(), NotAdmitted> {
         let anybody = mutation::is(Mutation::EmptyDiskKeepsItsId);
-        if let Some(before) = self.seen.filter(|_| !anybody) {
-            if before.disk != seen.disk {
-                return Err("it has another disk than the node of that id; a node that lost its disk joins anew, with --join and an empty directory".into());
-            }
-            if seen.incarnation < before.incarnation {
-                return Err(
-                    "its incarnation went back; its directory is an old copy and must not be used"
-                        .into(),
-                );
-            }
-            if seen.incarnation == before.incarnation && seen.nonce != before.nonce {
-                return Err(
-                    "two processes claim the same start of one node; its directory was copied"
-                        .into(),
-                );
-            }
+        let before = self.seen.filter(|_| !anybody);
+        match before {
+            Some(before) if before.disk != claim.disk && is_listed => {}
+            Some(before) => before.goes_on_as(claim, is_in_use)?,
+            None => {}
         }
-        self.seen = Some(seen);
+        let known = before.filter(|before| before.disk == claim.disk);
+        let known = known.map_or(0, |before| before.incarnation);
+        let limit = match before {
+            Some(_) => known.saturating_add(STARTS_MAX),
+            None => FIRST_INCARNATION_MAX,
+        };
+        if claim.incarnation > limit && !anybody {
+            let (claimed, known) = (claim.incarnation, known);
+            return Err(NotAdmitted::TooFar { claimed, known });
+        }
+        self.seen = Some(claim);
         Ok(())
     }
 
@@ -150,9 +236,10 @@ impl Peer {
 }
 
 impl Peers {
-    pub fn new(beat: Beat) -> Peers {
+    pub fn new(beat: Beat, places: Places) -> Peers {
         Peers {
             beat,
+            places,
             ..Peers::default()
         }
     }
@@ -163,6 +250,7 @@ impl Peers {
 
     /// It is never to be heard again. What is left open to it and from it.
     pub fn forget(&mut self, id: NodeId) -> Vec<ConnId> {
+        self.places.forget(id);
         let peer = self.peers.remove(&id);
         peer.map_or_else(Vec::new, |peer| {
             peer.link.conn().into_iter().chain(peer.incoming).collect()
@@ -233,16 +321,19 @@ impl Peers {
         }
     }
 
-    /// Dials everybody that is not connected.
-    pub fn dial(&mut self, env: &mut Env) {
+    /// Dials everybody that is not connected, but for those.
+    pub fn dial(&mut self, env: &mut Env, but: &[NodeId]) {
         self.break_late(env);
-        let addresses: Vec<(NodeId, String)> =
-            env.addresses.iter().map(|(n, a)| (*n, a.clone())).collect();
-        for (id, address) in addresses {
-            let peer = self.get_or_add(id);
+        let dialled = env.addresses.iter().filter(|(id, _)| !but.contains(id));
+        let addresses: Vec<(NodeId, String)> = dialled.map(|(n, a)| (*n, a.clone())).collect();
+        for (id, usual) in addresses {
+            let peer = self.peers.entry(id).or_insert_with(Peer::new);
             if let Link::Down { retry_at } = peer.link
                 && retry_at <= env.now
             {
+                let address = self.places.choose(id, &usual, peer.attempts).to_owned();
+                peer.attempts = peer.attempts.wrapping_add(1);
+                peer.dialled.clone_from(&address);
                 let conn = env.connect(address, Purpose::ControlOut(id));
                 peer.link = Link::Connecting(conn, env.now);
             }
@@ -250,10 +341,16 @@ impl Peers {
     }
 
     pub fn send(&mut self, env: &mut Env, to: NodeId, frame: &Frame) {
-        let peer = self.get_or_add(to);
-        let Link::Up(_, version) = peer.link else {
-            return; // Messages may be lost.
+        // Messages may be lost, and to nobody who is not dialled is anything said.
+        let Some(peer) = self.peers.get_mut(&to) else {
+            return;
         };
+        let Link::Up(_, version) = peer.link else {
+            return;
+        };
+        if frame.since() > version {
+            return; // It would end the connection.
+        }
         let part_bytes = peer.takes_parts.then_some(env.limits.part_bytes);
         peer.outbound.push(version, frame, part_bytes);
         Peers::flush(env, peer);
@@ -299,15 +396,52 @@ impl Peers {
         match peer.link.answer(env, &buffer, &got) {
             Welcome::Taken { version } => {
                 peer.link = Link::Up(conn, version);
+                env.links.insert(id, version);
                 peer.up_at = env.now;
                 peer.sending = false;
                 peer.outbound.clear();
                 peer.promise_told.clear();
+                peer.wishes_told.clear();
                 peer.refuses_us = None;
+                peer.attempts = 0;
+                let dialled = peer.dialled.clone();
+                let found = self.is_at(env, id, dialled);
+                self.found |= found;
                 env.receive(conn, buffer, 0..BLOCK, false);
                 return true;
             }
             Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
+            Welcome::Refused(said) if said.starts_with("busy") => {
+                tracing::info!(peer = id.0, said, "a peer puts this node off");
+                peer.link = Link::Down {
+                    retry_at: Time(env.now.0 + 3 * env.limits.heartbeat_interval),
+                };
+                env.close(conn);
+            }
+            Welcome::Refused(said) if said_node(&said).is_some_and(|node| node != id) => {
+                // That is another one's address.
+                let found = said_node(&said).unwrap_or(id);
+                let dialled = peer.dialled.clone();
+                tracing::warn!(
+                    peer = id.0,
+                    found = found.0,
+                    address = dialled,
+                    "another node answers there"
+                );
+                let is_usual = env.addresses.get(&id) == Some(&dialled);
+                let pause = match is_usual {
+                    true => 1_000_000,
+                    false => env.limits.reconnect_delay,
+                };
+                peer.link = Link::Down {
+                    retry_at: Time(env.now.0 + pause),
+                };
+                if is_usual {
+                    peer.refuses_us = Some(refusal_sentence(&said));
+                }
+                self.places.is_of(found, &dialled);
+                env.close(conn);
+            }
             Welcome::Refused(said) => {
                 tracing::warn!(peer = id.0, said, "a peer refuses this node");
                 peer.link = Link::Down {
@@ -342,6 +476,7 @@ impl Peers {
         let delay = env.limits.reconnect_delay;
         let peer = self.get_or_add(id);
         if peer.link.conn() == Some(conn) {
+            env.links.remove(&id);
             let was_up = peer.link.is_up();
             // The first attempt after a break is at once, later ones are paced.
             peer.link = Link::Down {
@@ -351,6 +486,17 @@ impl Peers {
             peer.refuses_us = None; // nobody answers there now
             peer.outbound.clear();
             self.shorten(env, id);
+        }
+    }
+
+    /// It answers there. True if it was thought to be elsewhere.
+    fn is_at(&mut self, env: &mut Env, id: NodeId, address: String) -> bool {
+        match env.addresses.insert(id, address.clone()) {
+            Some(before) if before != address => {
+                self.places.note(id, &before);
+                true
+            }
+            _ => false,
         }
     }
 
@@ -382,6 +528,15 @@ fn refusal_sentence(said: &str) -> String {
 
 const REFUSAL_CHARS_MAX: usize = 300;
 
+/// Which node answers there, if the refusal says that.
+fn said_node(said: &str) -> Option<NodeId> {
+    let (head, _) = said.split_once(": ")?;
+    let id = head
+        .split(' ')
+        .find_map(|word| word.strip_prefix("node="))?;
+    Some(NodeId(id.parse::<u32>().ok().filter(|id| *id > 0)?))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -397,11 +552,71 @@ mod tests {
     #[test]
     fn a_peer_with_another_disk_an_older_start_or_a_copy_is_refused() {
         let mut peer = Peer::new();
-        assert!(peer.admit(seen(1, 4, 9)).is_ok());
-        assert!(peer.admit(seen(1, 4, 9)).is_ok(), "the same start again");
-        assert!(peer.admit(seen(2, 5, 1)).is_err(), "another disk");
-        assert!(peer.admit(seen(1, 3, 1)).is_err(), "an older start");
-        assert!(peer.admit(seen(1, 4, 8)).is_err(), "a copy running at once");
-        assert!(peer.admit(seen(1, 5, 8)).is_ok(), "the next start");
+        let mut admit = |seen: Seen| peer.admit(seen, true, false);
+        assert_eq!(admit(seen(1, 4, 9)), Ok(()));
+        assert_eq!(admit(seen(1, 4, 9)), Ok(()), "the same start again");
+        assert_eq!(admit(seen(1, 3, 1)), Err(NotAdmitted::WentBack));
+        assert_eq!(admit(seen(1, 4, 8)), Err(NotAdmitted::Copied));
+        assert_eq!(admit(seen(1, 5, 8)), Ok(()), "the next start");
+    }
+
+    #[test]
+    fn only_the_disk_that_the_directory_lists_takes_a_name_from_who_has_it() {
+        let mut peer = Peer::new();
+        assert_eq!(
+            peer.admit(seen(1, 4, 9), false, false),
+            Ok(()),
+            "not read yet"
+        );
+        let other = peer.admit(seen(2, 5, 1), false, false);
+        assert_eq!(other, Err(NotAdmitted::OtherDisk));
+        assert_eq!(
+            peer.admit(seen(2, 3, 1), true, true),
+            Ok(()),
+            "it is the real one"
+        );
+        let former = peer.admit(seen(1, 6, 9), false, false);
+        assert_eq!(former, Err(NotAdmitted::OtherDisk));
+    }
+
+    #[test]
+    fn a_name_in_use_is_not_taken_over_by_a_higher_number() {
+        let mut peer = Peer::new();
+        assert_eq!(peer.admit(seen(1, 4, 9), true, false), Ok(()));
+        let taken = peer.admit(seen(1, 5, 1), true, true);
+        assert_eq!(taken, Err(NotAdmitted::InUse));
+        assert_eq!(
+            peer.admit(seen(1, 4, 9), true, true),
+            Ok(()),
+            "it is itself"
+        );
+        assert_eq!(
+            peer.admit(seen(1, 5, 1), true, false),
+            Ok(()),
+            "it fell silent"
+        );
+    }
+
+    #[test]
+    fn nobody_starts_four_billion_times() {
+        let mut peer = Peer::new();
+        assert!(peer.admit(seen(1, u32::MAX, 1), true, false).is_err());
+        assert_eq!(peer.admit(seen(1, 700, 1), true, false), Ok(()));
+        let claimed = u32::MAX;
+        let far = peer.admit(seen(1, claimed, 2), true, false);
+        assert_eq!(
+            far,
+            Err(NotAdmitted::TooFar {
+                claimed,
+                known: 700
+            })
+        );
+        assert_eq!(
+            peer.admit(seen(1, 701, 3), true, false),
+            Ok(()),
+            "the real one"
+        );
+        let long = peer.admit(seen(1, 701 + STARTS_MAX, 4), true, false);
+        assert_eq!(long, Ok(()), "it was away for long");
     }
 }

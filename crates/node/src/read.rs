@@ -16,6 +16,7 @@ use crate::env::Env;
 use crate::line::Refusal;
 use crate::log::Log;
 use crate::op::ConnId;
+use crate::status::StreamList;
 
 mod barrier;
 mod cursor;
@@ -37,11 +38,16 @@ pub(crate) struct Readers {
     /// place, but not the others waiting: it may be slow to take it.
     waiting: BTreeMap<u64, ConnId>,
     last_place: u64,
+    /// The last barrier that was asked for.
     last_read: u64,
     local: Option<Local>,
     /// Who asked for the table of streams, and waits for this barrier.
-    tables: BTreeMap<ConnId, ReadId>,
+    tables: BTreeMap<ConnId, (ReadId, StreamList)>,
     passed: Option<ReadId>,
+    /// Up to there barriers that have not passed will not.
+    failed: Option<ReadId>,
+    /// This replica knows no leader. If that lasts until then, who follows goes on elsewhere.
+    leaderless_until: Option<Time>,
 }
 
 struct Reader {
@@ -97,7 +103,9 @@ impl Readers {
         // Nothing is sent before the next attempt at bytes that are not here.
         let signs = idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at));
         let looks = self.readers.values().filter_map(|r| r.look_at);
-        signs.chain(looks).min()
+        let follow = self.readers.values().any(|r| r.follow && !r.stale);
+        let leaderless = self.leaderless_until.filter(|_| follow);
+        signs.chain(looks).chain(leaderless).min()
     }
 }
 
@@ -114,6 +122,7 @@ impl Log {
 
     pub(crate) fn pump_readers(&mut self, env: &mut Env) {
         self.send_tables(env);
+        self.part_if_leaderless(env);
         let conns: Vec<ConnId> = self
             .readers
             .readers

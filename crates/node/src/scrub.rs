@@ -273,12 +273,22 @@ impl Log {
 
     /// What the answers come to.
     fn judge(&mut self, env: &mut Env) {
+        let lost = self.lost_bytes();
         let Some(pass) = &mut self.scrub.pass else {
             return;
         };
         let Some(piece) = pass.piece.take() else {
             return;
         };
+        let lost: u64 = lost
+            .iter()
+            .filter(|(stream, _)| *stream == piece.stream)
+            .map(|(_, lost)| {
+                lost.end
+                    .min(piece.bytes.end)
+                    .saturating_sub(lost.start.max(piece.bytes.start))
+            })
+            .sum();
         let length = piece.bytes.end - piece.bytes.start;
         let found = Found::of(&piece.answers);
         let report = &mut pass.report;
@@ -317,6 +327,16 @@ impl Log {
             });
         } else if piece.again.is_none() {
             pass.look_again(at.0, at.1, found.damaged.len());
+        } else if lost > 0 && found.digests.is_empty() {
+            report.lost_bytes += lost;
+            tracing::error!(
+                log = self.id.0,
+                stream = %piece.stream,
+                from = piece.bytes.start,
+                to = piece.bytes.end,
+                bytes = lost,
+                "bytes that were chosen are lost: no member holds them"
+            );
         } else if env.now.0 < pass.second_at.0 + REPAIR_WAIT {
             pass.look_again(at.0, at.1, piece.again.unwrap_or(0));
             pass.rest_until = Time(env.now.0 + REST);

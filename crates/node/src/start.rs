@@ -16,6 +16,7 @@ use crate::format::segment::{directory_name, log_of};
 use crate::log::Log;
 use crate::node::{Node, PEERS_FILE};
 use crate::op::Disk;
+use crate::peers::file;
 use crate::retention::Calendar;
 use crate::store::{
     LOCK_FILE, Manifest, ManifestError, RecordContext, RecoveryReport, ReplayError, Store,
@@ -138,8 +139,13 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         ),
         _ => (ClusterId::default(), NodeId(0)),
     };
+    // A new cluster has nothing that an older program would have to read.
+    let version = match config.start {
+        Start::Bootstrap { .. } => config.speaks.newest(),
+        _ => config.speaks.oldest(),
+    };
     Ok(Manifest {
-        version: config.speaks.oldest(),
+        version,
         identity: Identity {
             cluster,
             node,
@@ -176,16 +182,21 @@ fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
 }
 
 fn load_peers(disk: &mut dyn Disk, directory: &Path, own: NodeId) -> BTreeMap<NodeId, String> {
-    let mut bytes = vec![0; 1 << 20];
-    let Ok(count) = disk.read_at(&directory.join(PEERS_FILE), 0, &mut bytes) else {
+    let path = directory.join(PEERS_FILE);
+    let mut bytes = vec![0; file::BYTES_MAX + 1];
+    let Ok(count) = disk.read_at(&path, 0, &mut bytes) else {
         return BTreeMap::new();
     };
-    let known: BTreeMap<u32, String> = serde_json::from_slice(&bytes[..count]).unwrap_or_default();
+    let (mut known, trouble) = file::read(&bytes[..count]);
+    if let Some(trouble) = trouble {
+        tracing::warn!(
+            path = %path.display(),
+            kept = known.len(),
+            "{trouble}: the addresses in front of that are used, and the directory has all of them"
+        );
+    }
+    known.remove(&own);
     known
-        .into_iter()
-        .map(|(id, address)| (NodeId(id), address))
-        .filter(|(id, _)| *id != own)
-        .collect()
 }
 
 fn recover_log(

@@ -1,19 +1,21 @@
 //! What a node says of itself, as JSON (docs/wire.md, `status`).
 
-use std::collections::BTreeMap;
-
-use paxos::{Role, StreamEnd};
+use paxos::Role;
 use serde::Serialize;
 
-use crate::LogId;
+mod lists;
+
+pub(crate) use lists::{LogList, StreamList};
+
 use crate::health::Health;
 use crate::log::Log;
 use crate::node::Node;
-use crate::retention::Retention;
 
 #[derive(Serialize)]
 struct Status {
     cluster: String,
+    /// What a client may add to any request here. Programs that do not say so refuse what they do not know.
+    understands: &'static [&'static str],
     node: u32,
     version: &'static str,
     /// What logs are written in.
@@ -85,23 +87,6 @@ struct PeerStatus {
     level: bool,
 }
 
-#[derive(Serialize)]
-struct StreamStatus {
-    name: String,
-    label: String,
-    length: u64,
-    trimmed: u64,
-    end: &'static str,
-    continues: Option<Continues>,
-    continued_by: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Continues {
-    stream: String,
-    at: u64,
-}
-
 pub(crate) fn line(value: &impl Serialize) -> String {
     match serde_json::to_string(value) {
         Ok(json) => format!("ok {json}\n"),
@@ -139,6 +124,7 @@ impl Node {
         nodes.sort_by_key(|n| n.id);
         line(&Status {
             cluster: self.env.identity.cluster.to_string(),
+            understands: &["cluster"],
             node: self.env.identity.node.0,
             version: self.config.version,
             cluster_version: self.directory.versions.agreed,
@@ -206,58 +192,5 @@ impl Node {
                 Vec::new()
             },
         }
-    }
-
-    pub(crate) fn logs_line(&self) -> String {
-        #[derive(Serialize)]
-        struct Entry<'a> {
-            id: u32,
-            name: &'a str,
-            retention: String,
-        }
-        // Before the directory is read again, those that are hosted here are known all the same.
-        let hosted = self.logs.values().map(|l| (l.id, l.name.as_str()));
-        let listed = self.directory.logs.iter();
-        let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
-        let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
-        let entries = all.iter().map(|(id, name)| {
-            let entry = self.directory.logs.get(id);
-            let retention = entry.map_or(Retention::default(), |entry| entry.retention);
-            Entry {
-                id: id.0,
-                name,
-                retention: retention.to_string(),
-            }
-        });
-        let logs: Vec<Entry> = entries.collect();
-        line(&logs)
-    }
-}
-
-impl Log {
-    pub(crate) fn streams_line(&self) -> String {
-        let streams: Vec<StreamStatus> = self
-            .engine
-            .state()
-            .streams
-            .iter()
-            .map(|s| StreamStatus {
-                name: s.name.to_string(),
-                label: s.label.clone(),
-                length: s.length.0,
-                trimmed: s.trimmed.0,
-                end: match s.end {
-                    StreamEnd::Open => "open",
-                    StreamEnd::Closed => "closed",
-                    StreamEnd::Cut => "cut",
-                },
-                continues: s.continues.map(|(name, at)| Continues {
-                    stream: name.to_string(),
-                    at: at.0,
-                }),
-                continued_by: s.continued_by.map(|n| n.to_string()),
-            })
-            .collect();
-        line(&streams)
     }
 }

@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use paxos::{
-    Action, Input, LogState, ReadId, Slot, SlotRange, StreamName, StreamPosition, Time, Value,
+    Action, By, LogState, ReadId, Slot, SlotRange, StreamName, StreamPosition, Time, Value,
 };
 use serde::Serialize;
 
@@ -23,6 +23,7 @@ use crate::ingest::no_quorum;
 use crate::line::{LineError, Refusal, Request};
 use crate::log::Log;
 use crate::op::ConnId;
+use crate::version::WISHES;
 
 #[derive(Default)]
 pub(crate) struct Trims {
@@ -163,7 +164,10 @@ impl Log {
             Ok(parsed) => parsed,
             Err(refusal) => return env.refuse(conn, refusal),
         };
-        let barrier = self.readers.next_barrier();
+        let barrier = match self.ask_barrier(env) {
+            Ok(barrier) => barrier,
+            Err(refusal) => return env.refuse(conn, refusal),
+        };
         self.trims.asked.push(Asked {
             conn,
             before,
@@ -172,7 +176,6 @@ impl Log {
             barrier,
             proposed: None,
         });
-        self.input(env, Input::Read(barrier));
         self.pump_trims(env);
     }
 
@@ -219,13 +222,18 @@ impl Log {
             if asked.plan && settled {
                 let mut planned = state.clone();
                 let slots = SlotRange::new(planned.next, Slot(planned.next.0 + 1));
-                planned.apply(slots, &Value::Action(Action::Trim { before }.into()));
+                let by = By::Hand;
+                planned.apply(slots, &Value::Action(Action::Trim { before, by }.into()));
                 env.part(asked.conn, &Trimmed::since(forgotten, &planned).line());
                 continue;
             }
             let slot = match asked.plan {
                 true => None,
-                false => self.engine.propose(env.now, Action::Trim { before }).ok(),
+                false => {
+                    let by = self.by_hand(env);
+                    let trim = Action::Trim { before, by };
+                    self.engine.propose(env.now, trim).ok()
+                }
             };
             match slot {
                 None if late => env.refuse(asked.conn, no_quorum()),
@@ -268,6 +276,22 @@ impl Log {
         if let Some(proposed) = asked.proposed {
             let answer = Trimmed::since(proposed.forgotten, self.engine.state());
             env.part(asked.conn, &answer.line());
+        }
+    }
+
+    /// Proposed before this log had a wish of the directory's: it is proposed anew, as an operator's.
+    pub(crate) fn on_not_trimmed(&mut self, slot: Slot) {
+        let is_ours = |asked: &&mut Asked| asked.proposed.as_ref().is_some_and(|p| p.slot == slot);
+        if let Some(asked) = self.trims.asked.iter_mut().find(is_ours) {
+            asked.proposed = None;
+        }
+    }
+
+    /// An operator asks for it. Programs that know no wishes do not say so.
+    fn by_hand(&self, env: &Env) -> By {
+        match env.version >= WISHES || self.engine.state().wish.is_some() {
+            true => By::Hand,
+            false => By::Unsaid,
         }
     }
 

@@ -14,6 +14,14 @@ use thiserror::Error;
 
 /// What every node of every program begins with.
 pub const FIRST: u8 = 1;
+/// From this one on logs choose what the directory wants of them ([`paxos::Wish`]).
+pub const WISHES: u8 = 2;
+
+/// Followers ask their leader for barriers.
+pub const BARRIERS: u8 = 2;
+
+/// The directory keeps what a node said last of its own address, and what an operator said since.
+pub const SAID_ADDRESSES: u8 = 2;
 
 /// From the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +45,12 @@ impl Speaks {
     /// This program.
     pub const THIS: Speaks = Speaks {
         oldest: FIRST,
-        newest: 1,
+        newest: WISHES,
+    };
+    /// Who does not say what it speaks.
+    pub const UNSAID: Speaks = Speaks {
+        oldest: FIRST,
+        newest: FIRST,
     };
     /// For who looks at what others wrote, and is no node.
     pub const ALL: Speaks = Speaks {

@@ -16,6 +16,7 @@ fn engine(node: u32) -> Engine {
     let members = Configuration::equal((1..=3).map(NodeId)).unwrap();
     let config = EngineConfig {
         node: NodeId(node),
+        incarnation: 1,
         seed: 1,
         unchosen_bytes_max: 64 << 20,
         timing: Timing::default(),

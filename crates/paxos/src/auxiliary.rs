@@ -28,8 +28,8 @@ use crate::engine::Engine;
 use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
 use crate::{
-    Era, Ignored, Message, NodeId, Output, RecordNumber, Slot, StreamName, StreamPosition, Time,
-    Value,
+    Change, Era, Ignored, Message, NodeId, Output, RecordNumber, Slot, StreamName, StreamPosition,
+    Time, Value,
 };
 
 /// What a leader knows of its configuration's auxiliaries.
@@ -235,6 +235,38 @@ impl Engine {
         configuration.is_quorum(|member| {
             member != node && self.holds_below(member).is_some_and(|held| held >= given)
         })
+    }
+
+    /// ‡ Whether what was chosen before this leader's term will be held by a quorum after this step, as
+    /// far as members said. (Each era begins a term.) What is chosen in this era is held by a quorum of
+    /// it, and every quorum of the next era meets that one; two steps on none need do so any more
+    /// (docs/decisions/0012).
+    ///
+    /// A step that gives weight to a holder, scales all weights, or makes a member active that was not,
+    /// takes nothing from those who hold.
+    pub(crate) fn is_held_after(&self, change: Change) -> bool {
+        if mutation::is(Mutation::HoldsBelowNotAsked)
+            || mutation::is(Mutation::WeightBeforeBytes)
+            || mutation::is(Mutation::DecrementWhileBytesMissing)
+        {
+            return true; // the last two ask the same in the node
+        }
+        let Ok(next) = self.state.configuration.apply(change) else {
+            return true; // it will have no effect
+        };
+        let began = match &self.stage {
+            Stage::Leading(leading) => leading.started_at,
+            _ => Slot(0),
+        };
+        // Who said nothing holds nothing.
+        let mark = began.max(Slot(1)).min(self.state.next);
+        let holds = |node: NodeId| self.holds_below(node) >= Some(mark);
+        match change {
+            Change::Increment(node) if holds(node) => true,
+            Change::Increment(_) | Change::Decrement(_) => next.is_quorum(holds),
+            Change::MarkAuxiliary(node) => next.is_quorum(|member| member != node && holds(member)),
+            Change::UnmarkAuxiliary(_) | Change::Multiply(_) | Change::Divide(_) => true,
+        }
     }
 
     // Release.

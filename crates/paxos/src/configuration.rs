@@ -31,6 +31,8 @@ pub enum ChangeRefused {
     /// The auxiliaries together would be a quorum, or the mark is already so.
     Auxiliary,
     WrongEra,
+    /// Who wanted it wants another by now.
+    StaleWish,
 }
 
 /// No weight and no total exceeds this.

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::{
-    AcceptedRun, Digest, Finishing, LogState, Message, NodeId, Outcome, PromisedTerm, Proposal,
-    Slot, SlotRange, StreamName, StreamPosition, Term, Value,
+    AcceptedRun, Change, Digest, Finishing, LogState, Message, NodeId, Outcome, PromisedTerm,
+    Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value,
 };
 
 /// Microseconds of a monotonic clock whose zero means nothing.
@@ -22,6 +22,9 @@ pub struct ReadId(pub u64);
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     pub node: NodeId,
+    /// Which start of this node it is: above that of every earlier one. No answer to a question of
+    /// an earlier start counts.
+    pub incarnation: u32,
     /// For the random part of backoffs.
     pub seed: u64,
     /// W: the leader grants no slot beyond its first unchosen slot plus this.
@@ -35,7 +38,7 @@ pub struct Timing {
     /// First backoff of a candidate is random below this; it doubles with each attempt.
     pub candidate_backoff_first: u64,
     pub candidate_backoff_max: u64,
-    /// An unanswered seek-votes, prepare, confirm or state request is repeated after this.
+    /// An unanswered seek-votes, prepare, confirm, barrier or state request is repeated after this.
     pub retry: u64,
     /// A leader without answers from a quorum for this long steps down.
     pub leader_timeout: u64,
@@ -96,7 +99,11 @@ pub enum Input {
     },
     /// `deadline()` has passed.
     Timer,
-    /// A linearizable read arrived.
+    /// A linearizable read arrived. A leader asks a quorum whether it still leads. A follower asks
+    /// its leader ([`Engine::leader`]), which must understand [`Message::AskBarrier`]: else fail
+    /// the read instead. Every other replica answers at once with [`Output::ReadsFailed`].
+    ///
+    /// [`Engine::leader`]: crate::Engine::leader
     Read(ReadId),
     /// Hand over to that node, or to the most suitable one.
     Abdicate {
@@ -156,7 +163,8 @@ pub enum Output {
     Role(Role),
     /// Every read up to and including this one may be served from the state as it is now.
     ReadReady(ReadId),
-    /// This node cannot serve these reads any more: not leading.
+    /// None of the reads that still wait will be ready: this node no longer leads, or no longer
+    /// follows the leader that it asked.
     ReadsFailed,
     /// For the node's log of things off the normal path.
     Note(Note),
@@ -260,6 +268,11 @@ pub enum Ignored {
     AlreadyAcceptedInTerm,
     EraNotKnown,
     NotOwner,
+    /// The term's owner is no member in the term's era.
+    NotMember,
+    /// The term's number is far above all that this replica heard of: it is believed when it was heard
+    /// some more times.
+    TooFarAhead,
     HasLeader,
     /// This replica may have forgotten what it accepted.
     Forgetful,
@@ -279,8 +292,14 @@ pub struct Checkpoint {
     pub accepted: Vec<AcceptedRun>,
 }
 
-/// An action can be proposed only by a leader whose permit is free; ask `leader`.
+/// Why an action was not proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotLeading {
-    pub leader: Option<(NodeId, Term)>,
+pub enum NotProposed {
+    /// Only a leader proposes, whose permit is free; ask this one, or again in a moment.
+    NotLeading { leader: Option<(NodeId, Term)> },
+    /// After this step no quorum would be known to hold what was chosen before this term. Ask again
+    /// when more members said that they hold it: [`Engine::holds_below`].
+    ///
+    /// [`Engine::holds_below`]: crate::Engine::holds_below
+    HeldByNoQuorum { change: Change },
 }

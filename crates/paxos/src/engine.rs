@@ -12,7 +12,7 @@ use crate::learner::CatchUp;
 use crate::mutation::{self, Mutation};
 use crate::peers::Peers;
 use crate::random::Random;
-use crate::safety::TERM_NUMBER_MAX;
+use crate::safety::number_within_reach;
 use crate::{
     AcceptedRun, AcceptedTerm, Checkpoint, Digest, EngineConfig, Era, Finishing, Ignored, Input,
     LogState, Message, NodeId, Note, Outcome, Output, Persist, PromisedTerm, RecordNumber, Role,
@@ -62,6 +62,8 @@ pub struct Engine {
     pub(crate) forgot_below: Slot,
     pub(crate) catch_up: CatchUp,
     chosen_told: Slot,
+    /// Questions for barriers so far.
+    pub(crate) asked: u64,
     pub(crate) permit: Option<WritePermit>,
     /// The limit last put out.
     pub(crate) permit_limit_told: Slot,
@@ -90,7 +92,8 @@ impl Engine {
     }
 
     /// As `new`, after a disk lost records: some acceptances below `forgot_below` may be forgotten.
-    /// ‡ Until all slots below are known chosen this replica answers no prepare and does not stand.
+    /// ‡ Until all slots below are known chosen, and the era of its promise is known, this replica
+    /// answers no prepare and does not stand.
     pub fn with_gaps(
         config: EngineConfig,
         checkpoint: Checkpoint,
@@ -103,12 +106,12 @@ impl Engine {
             state,
             accepted,
         } = checkpoint;
-        crate::invariant!(
-            promised.0.era <= state.era || forgot_below > state.next,
-            "I7: {} is promised, and era {} is the last one known",
-            promised.0,
-            state.era.0
-        );
+        // A promise of an era proves that all slots before that era were known chosen here, and when the
+        // records that said so are lost, that more was than is known now.
+        let forgot_below = match promised.0.era > state.era {
+            true => forgot_below.max(Slot(state.next.0.saturating_add(1))),
+            false => forgot_below,
+        };
         let mut acceptor = Acceptor::new(promised, &accepted);
         acceptor.forget_below(state.next);
         let mut engine = Engine {
@@ -134,6 +137,7 @@ impl Engine {
             forgot_below,
             catch_up: CatchUp::default(),
             chosen_told: state.next,
+            asked: 0,
             permit: None,
             permit_limit_told: Slot(0),
             polled: RecordNumber(0),
@@ -235,6 +239,8 @@ impl Engine {
             }
             Message::Confirm { term, round } => self.on_confirm(from, term, round),
             Message::Confirmed { term, round } => self.on_confirmed(from, term, round),
+            Message::AskBarrier { term, number } => self.on_ask_barrier(from, term, number),
+            Message::Barrier { term, number, slot } => self.on_barrier(from, term, number, slot),
             Message::Release { era, below } => self.on_release(from, era, below),
             Message::Released { era, below } => self.on_released(from, era, below),
         }
@@ -549,15 +555,61 @@ impl Engine {
 
     /// No acceptance that matters can be forgotten.
     pub(crate) fn may_promise(&self) -> bool {
-        self.forgot_below <= self.state.next
+        self.forgot_below <= self.state.next && self.acceptor.promised().0.era <= self.state.era
     }
 
     /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say
-    /// nothing here: this replica cannot prepare in their neighbourhood before it catches up.
+    /// nothing here: this replica cannot prepare in their neighbourhood before it catches up. A number
+    /// far ahead is approached, by one step each time that it is heard.
     pub(crate) fn see(&mut self, term: Term) {
-        if term.era <= self.state.era && term.number <= TERM_NUMBER_MAX {
-            self.seen = self.seen.max(term);
+        if term.era > self.state.era {
+            return;
         }
+        let number = match mutation::is(Mutation::NumbersBelievedFarAhead) {
+            true => term.number,
+            false => term
+                .number
+                .min(number_within_reach(self.highest_in(term.era))),
+        };
+        self.seen = self.seen.max(Term { number, ..term });
+    }
+
+    /// As `see`, of what somebody says of itself. Only members' promises bind a quorum.
+    pub(crate) fn see_promise_of(&mut self, from: NodeId, promised: Term) {
+        if self.state.configuration.contains(from) {
+            self.see(promised);
+        }
+    }
+
+    fn highest_in(&self, era: Era) -> u32 {
+        let highest = self.seen.max(self.acceptor.promised().0);
+        match highest.era == era {
+            true => highest.number,
+            false => 0,
+        }
+    }
+
+    /// ‡ Whether this term can be one that its owner prepared, so that it may raise the promise or be
+    /// followed. In an era only its members prepare; of an era before it is not known here who they
+    /// were, and a term of it stands in the way of none of this era. What of an era to come is not
+    /// known here is asked for, and looked at again.
+    pub(crate) fn believes(&mut self, term: Term) -> Result<(), Ignored> {
+        if term <= self.acceptor.promised().0 || term.era < self.state.era {
+            return Ok(());
+        }
+        let anybody = mutation::is(Mutation::TermsOfStrangers);
+        if !self.state.configuration.contains(term.owner) && !anybody {
+            return Err(match term.era > self.state.era {
+                true => Ignored::EraNotKnown,
+                false => Ignored::NotMember,
+            });
+        }
+        let far = mutation::is(Mutation::NumbersBelievedFarAhead);
+        if term.number > number_within_reach(self.highest_in(term.era)) && !far {
+            self.see(term);
+            return Err(Ignored::TooFarAhead);
+        }
+        Ok(())
     }
 
     /// What follows from the input besides the answer to it, in the order the node needs it.
@@ -586,8 +638,9 @@ impl Engine {
         if matches!(self.stage, Stage::Leading(_)) {
             self.update_permit();
             self.settle_reads();
-        } else if self.permit.is_some() {
+        } else {
             self.close_permit();
+            self.settle_asking();
         }
     }
 }

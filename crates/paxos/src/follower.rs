@@ -52,6 +52,17 @@ impl Engine {
             self.catch_up_from(from);
             return;
         }
+        if let Err(why) = self.believes(term) {
+            self.ignore(from, why);
+            return;
+        }
+        // A leader that hands over prepares a term of its successor. It may be a member no more.
+        let speaks_for_it = self.state.configuration.contains(from)
+            || self.leader().is_some_and(|(leader, _)| leader == from);
+        if term.owner != from && !speaks_for_it && !mutation::is(Mutation::TermsOfStrangers) {
+            self.ignore(from, Ignored::NotOwner);
+            return;
+        }
         if term.owner == self.config.node {
             self.on_succession(from, term);
             return;
@@ -216,6 +227,13 @@ impl Engine {
             self.ignore(from, Ignored::OlderTerm);
             return false;
         }
+        if let Err(why) = self.believes(term) {
+            self.ignore(from, why);
+            if why == Ignored::EraNotKnown {
+                self.catch_up_from(from);
+            }
+            return false;
+        }
         self.follow(from, term);
         self.heard_first_unchosen(from, chosen_up_to);
         self.catch_up.on_told(term, chosen_up_to);
@@ -305,7 +323,7 @@ impl Engine {
     }
 
     pub(crate) fn on_refuse(&mut self, from: NodeId, refused: Term, promised: PromisedTerm) {
-        self.see(promised.0);
+        self.see_promise_of(from, promised.0);
         self.note(crate::Note::Refused {
             by: from,
             term: promised.0,

@@ -12,7 +12,8 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use crate::engine::Engine;
+use crate::asking::Asking;
+use crate::engine::{Engine, earliest};
 use crate::mutation::{self, Mutation};
 use crate::phase1::Phase1;
 use crate::proposer::Leading;
@@ -51,6 +52,8 @@ pub(crate) struct Following {
     pub term: Term,
     /// The failure detector must have heard the leader by then.
     pub alive_by: Option<Time>,
+    /// Reads, for which it asks that leader.
+    pub asking: Asking,
 }
 
 impl Default for Stage {
@@ -119,13 +122,16 @@ impl Engine {
         });
     }
 
-    /// Closes what a leader had open. The caller sets the next stage.
+    /// Closes what a leader had open, and fails the reads that wait. The caller sets the next stage.
     pub(crate) fn leave_stage(&mut self) {
         self.close_permit();
         self.acceptor.stop_finishing();
-        if let Stage::Leading(leading) = &mut self.stage
-            && leading.reads.fail()
-        {
+        let some_waited = match &mut self.stage {
+            Stage::Leading(leading) => leading.reads.fail(),
+            Stage::Following(following) => following.asking.fail(),
+            _ => false,
+        };
+        if some_waited {
             self.put(Output::ReadsFailed);
         }
     }
@@ -137,6 +143,7 @@ impl Engine {
                 if following.term != term {
                     following.term = term;
                     self.catch_up.on_new_term(term);
+                    self.ask_in_new_term();
                 }
                 return;
             }
@@ -159,6 +166,7 @@ impl Engine {
             leader,
             term,
             alive_by,
+            asking: Asking::default(),
         });
         self.catch_up.on_new_term(term);
     }
@@ -217,7 +225,7 @@ impl Engine {
         promised: PromisedTerm,
     ) {
         self.heard_first_unchosen(from, first_unchosen);
-        self.see(promised.0);
+        self.see_promise_of(from, promised.0);
         match &self.stage {
             Stage::Leading(_) => {
                 self.peers.entry(from).status = None;
@@ -275,7 +283,7 @@ impl Engine {
         promised: PromisedTerm,
         missing_bytes: bool,
     ) {
-        self.see(promised.0);
+        self.see_promise_of(from, promised.0);
         let may_lead = self
             .state
             .configuration
@@ -385,7 +393,9 @@ impl Engine {
         match &self.stage {
             Stage::Candidate(candidacy) => candidacy.wake,
             Stage::Preparing(phase) => Some(phase.deadline()),
-            Stage::Following(following) => following.alive_by,
+            Stage::Following(following) => {
+                earliest(following.alive_by, following.asking.deadline())
+            }
             Stage::Leading(leading) => self.leader_deadline(leading),
             Stage::HandedOver { until } => Some(*until),
         }
@@ -403,6 +413,8 @@ impl Engine {
             Stage::Following(following) => {
                 if following.alive_by.is_some_and(|by| by <= now) {
                     self.become_candidate(0);
+                } else {
+                    self.on_asking_timer();
                 }
             }
             Stage::Leading(_) => self.on_leader_timer(),

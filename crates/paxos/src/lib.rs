@@ -48,6 +48,7 @@
 //! let recovered = Recovery::new(initial).finish(); // after feeding it the disk's records
 //! let config = EngineConfig {
 //!     node,
+//!     incarnation: 1,
 //!     seed: 42,
 //!     unchosen_bytes_max: 64 << 20,
 //!     timing: Timing::default(),
@@ -74,7 +75,9 @@
 //! | `follower` | what this replica promises and accepts |
 //! | `learner` | what is chosen, and what to ask others for |
 //! | `auxiliary` | when auxiliaries get proposals, and when they may drop bytes |
-//! | `reads` | when a read sees everything chosen before it |
+//! | `reads` | when a read of the leader sees everything chosen before it |
+//! | `asking` | the same for a read of a follower: it asks its leader |
+//! | `wish` | what the cluster wants of this log, and which acts may take effect for it |
 //! | `recovery` | where a replica begins again after a restart |
 //! | `rescue` | what a lone survivor goes on with, outside of any agreement |
 //! | `safety` | the rules that may never be wrong, as pure functions |
@@ -92,12 +95,14 @@ pub mod mutation;
 mod slot;
 mod term;
 mod value;
+mod wish;
 
 mod configuration;
 mod contract;
 mod message;
 mod state;
 
+mod asking;
 mod auxiliary;
 mod casting;
 mod engine;
@@ -127,3 +132,4 @@ pub use slot::*;
 pub use state::*;
 pub use term::*;
 pub use value::*;
+pub use wish::*;

@@ -73,6 +73,19 @@ pub enum Message {
         term: Term,
         round: u64,
     },
+    /// A follower that has readers asks its leader up to where all was chosen when this question
+    /// arrived. `term` is the one it follows.
+    AskBarrier {
+        term: Term,
+        number: AskNumber,
+    },
+    /// The answer, after a round of confirmations begun behind the question: all slots below `slot`
+    /// are chosen, and nothing chosen before the question arrived stands above.
+    Barrier {
+        term: Term,
+        number: AskNumber,
+        slot: Slot,
+    },
     /// ‡ To an auxiliary: every active member of `era` durably holds all untrimmed bytes below.
     Release {
         era: Era,
@@ -83,6 +96,15 @@ pub enum Message {
         era: Era,
         below: Slot,
     },
+}
+
+/// A follower's question for a barrier. No two of one node are equal, also not of two of its starts,
+/// so that no answer is taken for one to a later question.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AskNumber {
+    /// Which start of the node it was.
+    pub incarnation: u32,
+    pub count: u64,
 }
 
 /// Slots below `below` are finished in this earlier term of the same owner: by a casting vote the

@@ -302,6 +302,11 @@ impl Engine {
         {
             return;
         }
+        // What somebody promised who is no member binds no quorum of this era.
+        let binds = self.state.configuration.contains(from);
+        if !binds && promised.era <= self.state.era && !mutation::is(Mutation::TermsOfStrangers) {
+            return;
+        }
         if promised.era > self.state.era {
             // A later era began elsewhere: others lead there.
             self.step_down(StepDownReason::LaterTerm, 0);

@@ -18,7 +18,7 @@ use crate::phase1::Phase1;
 use crate::reads::Reads;
 use crate::safety::{self, Piece};
 use crate::{
-    AcceptedTerm, Action, BytesWritten, Digest, Finishing, Ignored, NodeId, NotLeading, Note,
+    AcceptedTerm, Action, BytesWritten, Digest, Finishing, Ignored, NodeId, NotProposed, Note,
     Offset, Output, PermitContent, PromisedTerm, Proposal, Slot, SlotRange, StreamPosition, Term,
     Time, Value, WritePermit,
 };
@@ -203,14 +203,15 @@ impl Engine {
 
     /// Proposes an action in the next slot. Only while the permit is free: what earlier terms left
     /// comes first. An action needs no room in the window of unchosen bytes. A reconfiguration is
-    /// refused while an era begins: ask again.
-    pub fn propose(&mut self, now: Time, action: Action) -> Result<Slot, NotLeading> {
+    /// refused while an era begins: ask again; and as long as it would leave bytes without a quorum that
+    /// is known to hold them.
+    pub fn propose(&mut self, now: Time, action: Action) -> Result<Slot, NotProposed> {
         self.now = self.now.max(now);
         assert!(
             safety::is_credible_action(&action),
             "label and metadata are within their bounds"
         );
-        let refused = NotLeading {
+        let refused = NotProposed::NotLeading {
             leader: self.leader().filter(|(node, _)| *node != self.config.node),
         };
         if mutation::is(Mutation::PermitReusedInItsTerm) {
@@ -230,6 +231,11 @@ impl Engine {
         let early = begins && matches!(action, Action::Reconfigure { .. });
         if !leading.is_open() || !leading.plan.is_empty() || !left_open || early {
             return Err(refused);
+        }
+        if let Action::Reconfigure { change, .. } = &action
+            && !self.is_held_after(*change)
+        {
+            return Err(NotProposed::HeldByNoQuorum { change: *change });
         }
         let value = Value::Action(alloc::sync::Arc::new(action));
         let slots = SlotRange::new(slot, Slot(slot.0 + 1));
@@ -369,7 +375,7 @@ impl Engine {
         first_unchosen: Slot,
     ) {
         self.heard_first_unchosen(from, first_unchosen);
-        self.see(promised.0);
+        self.see_promise_of(from, promised.0);
         let Stage::Leading(leading) = &self.stage else {
             return;
         };

@@ -7,38 +7,75 @@
 //!    unchosen slot's era: none of them had promised a later term, so nobody chose anything that
 //!    this leader does not know.
 //!
-//! No clock counts. Reads that arrive while a round is under way wait for the next one.
+//! No clock counts. Reads that arrive while a round is under way wait for the next one. A follower
+//! that asks for a barrier (see `asking`) is one more read: its answer is the first unchosen slot at
+//! the moment when a read of this leader would be served.
 
 use alloc::vec::Vec;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
 use crate::mutation::{self, Mutation};
-use crate::{Ignored, Message, NodeId, Output, ReadId, RecordNumber, Term, Time};
+use crate::{AskNumber, Ignored, Message, NodeId, Output, ReadId, RecordNumber, Term, Time};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// The last one that no round covers yet.
-    arrived: Option<ReadId>,
+    /// Whom no round covers yet.
+    arrived: Waiting,
     round: Option<Round>,
-    /// The last one confirmed, waiting for rule 1.
-    confirmed: Option<ReadId>,
+    /// Whom a round covered. They wait for rule 1.
+    confirmed: Waiting,
     rounds: u64,
+}
+
+/// Everybody who waits for the same.
+#[derive(Clone, Debug, Default)]
+struct Waiting {
+    /// The last of this node's reads.
+    read: Option<ReadId>,
+    /// At most one question of each follower.
+    asks: Vec<(NodeId, AskNumber)>,
 }
 
 #[derive(Clone, Debug)]
 struct Round {
-    covers: ReadId,
+    covers: Waiting,
     confirmed: Vec<NodeId>,
     retry_at: Time,
 }
 
+impl Waiting {
+    fn is_empty(&self) -> bool {
+        self.read.is_none() && self.asks.is_empty()
+    }
+
+    fn has(&self, from: NodeId, number: AskNumber) -> bool {
+        self.asks.contains(&(from, number))
+    }
+
+    /// In the place of an earlier question of that follower, for which it no longer waits.
+    fn ask(&mut self, from: NodeId, number: AskNumber) {
+        match self.asks.iter_mut().find(|(node, _)| *node == from) {
+            Some((_, known)) => *known = number.max(*known),
+            None => self.asks.push((from, number)),
+        }
+    }
+
+    fn join(&mut self, others: Waiting) {
+        self.read = self.read.max(others.read);
+        for (from, number) in others.asks {
+            self.ask(from, number);
+        }
+    }
+}
+
 impl Reads {
-    /// Whether there were any to fail.
+    /// Whether there were any of this node's to fail. Followers notice by themselves.
     pub(crate) fn fail(&mut self) -> bool {
-        let some = self.arrived.take().is_some();
-        let some = self.round.take().is_some() || some;
-        self.confirmed.take().is_some() || some
+        let before = core::mem::take(self);
+        let covered = before.round.map(|round| round.covers);
+        let read = before.arrived.read.max(before.confirmed.read);
+        read.max(covered.and_then(|covered| covered.read)).is_some()
     }
 
     pub(crate) fn deadline(&self) -> Option<Time> {
@@ -47,8 +84,19 @@ impl Reads {
 
     /// Confirmations in an earlier term say nothing on this one: all reads wait anew.
     pub(crate) fn on_new_term(&mut self) {
-        let covered = self.round.take().map(|round| round.covers);
-        self.arrived = self.arrived.max(covered).max(self.confirmed.take());
+        if let Some(round) = self.round.take() {
+            self.arrived.join(round.covers);
+        }
+        self.arrived.join(core::mem::take(&mut self.confirmed));
+    }
+
+    /// A repeated question keeps its place.
+    fn ask(&mut self, from: NodeId, number: AskNumber) {
+        let round = self.round.as_ref().map(|round| &round.covers);
+        let mut before = [Some(&self.confirmed), round].into_iter().flatten();
+        if !before.any(|waiting| waiting.has(from, number)) {
+            self.arrived.ask(from, number);
+        }
     }
 }
 
@@ -56,10 +104,36 @@ impl Engine {
     pub(crate) fn on_read(&mut self, id: ReadId) {
         match &mut self.stage {
             Stage::Leading(leading) => {
-                leading.reads.arrived = leading.reads.arrived.max(Some(id));
+                leading.reads.arrived.read = leading.reads.arrived.read.max(Some(id));
             }
+            Stage::Following(following) => following.asking.on_read(id),
             _ => self.put(Output::ReadsFailed),
         }
+    }
+
+    /// A follower has readers.
+    pub(crate) fn on_ask_barrier(&mut self, from: NodeId, term: Term, number: AskNumber) {
+        let Stage::Leading(leading) = &mut self.stage else {
+            self.ignore(from, Ignored::Stale); // it hears of another leader, or asks again
+            return;
+        };
+        if leading.term == term {
+            leading.reads.ask(from, number);
+            if mutation::is(Mutation::BarrierAnsweredWithoutRound) {
+                self.answer_barrier(from, term, number);
+            }
+            return;
+        }
+        self.ignore(from, Ignored::OlderTerm);
+        if let Some(status) = self.leader_status() {
+            self.send(from, status, RecordNumber(0));
+        }
+    }
+
+    fn answer_barrier(&mut self, to: NodeId, term: Term, number: AskNumber) {
+        let slot = self.state.next;
+        let message = Message::Barrier { term, number, slot };
+        self.send(to, message, RecordNumber(0));
     }
 
     pub(crate) fn on_confirm(&mut self, from: NodeId, term: Term, round: u64) {
@@ -89,10 +163,8 @@ impl Engine {
             let Stage::Leading(leading) = &mut self.stage else {
                 return;
             };
-            if leading.reads.arrived.is_none()
-                && leading.reads.round.is_none()
-                && leading.reads.confirmed.is_none()
-            {
+            let reads = &leading.reads;
+            if reads.arrived.is_empty() && reads.round.is_none() && reads.confirmed.is_empty() {
                 return;
             }
             // The own voice: no promise above the term, but of the own term that is to take over, in
@@ -104,19 +176,25 @@ impl Engine {
             let node = self.config.node;
             let reads = &mut leading.reads;
             let anyhow = mutation::is(Mutation::ReadWithoutRound);
-            if let Some(round) = &reads.round
-                && self.state.configuration.is_quorum(|member| {
+            let configuration = &self.state.configuration;
+            let is_confirmed = |round: &mut Round| {
+                configuration.is_quorum(|member| {
                     member == node || round.confirmed.contains(&member) || anyhow
                 })
-            {
-                reads.confirmed = reads.confirmed.max(Some(round.covers));
-                reads.round = None;
+            };
+            if let Some(round) = reads.round.take_if(is_confirmed) {
+                reads.confirmed.join(round.covers);
             }
             let early = mutation::is(Mutation::ReadNotWaitingForPhase1);
-            if (leading.reported_end <= self.state.next || early)
-                && let Some(id) = leading.reads.confirmed.take()
-            {
-                self.put(Output::ReadReady(id));
+            if leading.reported_end <= self.state.next || early {
+                let term = leading.term;
+                let served = core::mem::take(&mut leading.reads.confirmed);
+                if let Some(id) = served.read {
+                    self.put(Output::ReadReady(id));
+                }
+                for (to, number) in served.asks {
+                    self.answer_barrier(to, term, number);
+                }
             }
             if !self.start_round() {
                 return;
@@ -133,9 +211,10 @@ impl Engine {
         if leading.reads.round.is_some() {
             return false;
         }
-        let Some(covers) = leading.reads.arrived.take() else {
+        if leading.reads.arrived.is_empty() {
             return false;
-        };
+        }
+        let covers = core::mem::take(&mut leading.reads.arrived);
         leading.reads.rounds += 1;
         leading.reads.round = Some(Round {
             covers,

@@ -3,6 +3,7 @@
 //! Nothing here is consensus: somebody decided, outside of it, that one replica's knowledge is the truth
 //! from now on, in a cluster that has nothing to do with the one before.
 
+use crate::mutation::{self, Mutation};
 use crate::{
     AcceptedRun, ChangeRefused, Configuration, Era, LogState, NodeId, Slot, SlotRange, StreamEnd,
     StreamName, StreamPosition, Value,
@@ -73,6 +74,10 @@ impl LogState {
         self.configuration = configuration;
         self.era = Era(era);
         self.era_start = self.next;
+        // ‡ The lost cluster's directory may have known later ones, and sealed what is carried over.
+        if !mutation::is(Mutation::RescueKeepsTheWish) {
+            self.wish = None;
+        }
         Ok(())
     }
 }

@@ -17,8 +17,12 @@ use crate::{
 /// Slots beyond this are nobody's: it leaves room to add to any position without overflow.
 pub(crate) const SLOT_MAX: u64 = 1 << 62;
 
-/// A term's number beyond this is not credible; it leaves room to prepare above any that is.
-pub(crate) const TERM_NUMBER_MAX: u32 = 1 << 30;
+/// How far above the highest number known in an era another one is believed at once: by a 4096th of
+/// what is left, and always by one. So however often numbers jump there is room for thousands more, and
+/// a number that was believed can be prepared above (docs/decisions/0030).
+pub(crate) fn number_within_reach(highest: u32) -> u32 {
+    highest.saturating_add(((u32::MAX - highest) >> 12).max(1))
+}
 
 /// Part of what a new leader must propose before anything of its own: an earlier term's value, or
 /// a no-op where a quorum promised that nothing was.
@@ -192,7 +196,7 @@ pub(crate) fn is_credible_promise(promise: &Promise) -> bool {
 }
 
 pub(crate) fn is_credible_term(term: Term) -> bool {
-    term.owner != NodeId(0) && term.number > 0 && term.number <= TERM_NUMBER_MAX
+    term.owner != NodeId(0) && term.number > 0
 }
 
 /// Whether a value can fill these slots.

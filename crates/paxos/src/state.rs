@@ -2,12 +2,13 @@
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 
 use crate::mutation::{self, Mutation};
 use crate::{
     Action, ChangeRefused, Configuration, Era, NodeId, OpenStream, Slot, SlotRange, StreamName,
-    StreamPosition, StreamSequence, Value,
+    StreamPosition, StreamSequence, Value, Wish, WishNumber,
 };
 
 /// The state after all slots below `next` were applied. Applying is defined slot by slot, and its
@@ -30,6 +31,8 @@ pub struct LogState {
     pub current: Option<StreamName>,
     /// Slots below are forgotten.
     pub trimmed: Slot,
+    /// The last that the directory wanted of this log and this log has chosen.
+    pub wish: Option<Arc<Wish>>,
 }
 
 /// What is left of the streams that left the table: so that positions in the log's output, and in
@@ -93,6 +96,15 @@ pub enum Outcome {
     Trimmed {
         before: Slot,
     },
+    /// Who wanted the trim wants another by now.
+    NotTrimmed,
+    Wished {
+        number: WishNumber,
+    },
+    /// A later wish is chosen already.
+    NotWished {
+        number: WishNumber,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +117,8 @@ pub enum NotOpened {
         continued_by: Option<StreamName>,
     },
     UnknownStream,
+    /// The log has ended.
+    Sealed,
 }
 
 impl LogState {
@@ -122,6 +136,7 @@ impl LogState {
             streams_trimmed: StreamsTrimmed::default(),
             current: None,
             trimmed: Slot(0),
+            wish: None,
         }
     }
 
@@ -223,9 +238,12 @@ impl LogState {
                     None => Outcome::NodeId(NodeId(0)), // all are given; 0 is never a node
                 }
             }
-            Action::Reconfigure { from, change } => {
+            Action::Reconfigure { from, change, by } => {
                 if *from != self.era && !mutation::is(Mutation::ReconfigureInAnyEra) {
                     return Outcome::NotReconfigured(ChangeRefused::WrongEra);
+                }
+                if !self.is_wanted(*by) && !mutation::is(Mutation::StaleWishReconfigures) {
+                    return Outcome::NotReconfigured(ChangeRefused::StaleWish);
                 }
                 let Some(era) = self.era.0.checked_add(1).map(Era) else {
                     return Outcome::NotReconfigured(ChangeRefused::Overflow);
@@ -250,7 +268,19 @@ impl LogState {
                 }
                 _ => Outcome::NotClosed { stream: *stream },
             },
-            Action::Trim { before } => self.trim(slot, *before),
+            Action::Trim { by, .. }
+                if !self.is_wanted(*by) && !mutation::is(Mutation::StaleWishTrims) =>
+            {
+                Outcome::NotTrimmed
+            }
+            Action::Trim { before, .. } => self.trim(slot, *before),
+            Action::Wish(wish) => {
+                let outcome = self.wish_for(wish);
+                if self.is_sealed() {
+                    self.end_current(StreamEnd::Cut);
+                }
+                outcome
+            }
         }
     }
 
@@ -263,6 +293,9 @@ impl LogState {
         let reused = mutation::is(Mutation::StreamNumberReused);
         if !self.is_new(name) && !reused {
             return refused(NotOpened::NotNew);
+        }
+        if self.is_sealed() {
+            return refused(NotOpened::Sealed);
         }
         if let Some((continued, at)) = open.continues {
             if let Some(before) = self.continuation_of_forgotten(continued) {
@@ -438,6 +471,8 @@ impl LogState {
             begins <= self.streams_trimmed.bytes
         };
         growing
+            && self.wish.as_ref().is_none_or(|wish| wish.is_sound())
+            && !(self.is_sealed() && self.current.is_some())
             && self.streams.iter().all(begins_within)
             && (self.streams_trimmed.count > 0 || self.streams_trimmed.bytes == 0)
             && self.streams_trimmed.bytes <= self.next.0

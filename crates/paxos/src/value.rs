@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
-use crate::{Era, NodeId, Offset, Slot, SlotRange, StreamPosition, Term};
+use crate::{By, Era, NodeId, Offset, Slot, SlotRange, StreamPosition, Term, Wish};
 
 /// The bytes of one writer. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -44,10 +44,11 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     GenerateNodeId,
-    /// Takes effect only in era `from`.
+    /// Takes effect only in era `from`, and only if who wants it still does.
     Reconfigure {
         from: Era,
         change: Change,
+        by: By,
     },
     OpenStream(OpenStream),
     /// A clean end. Takes effect only if `stream` is current and exactly `at` long.
@@ -55,10 +56,14 @@ pub enum Action {
         stream: StreamName,
         at: StreamPosition,
     },
-    /// Forgets all slots below the lesser of `before` and this action's own slot.
+    /// Forgets all slots below the lesser of `before` and this action's own slot, if who wants it still
+    /// does.
     Trim {
         before: Slot,
+        by: By,
     },
+    /// What the directory wants of this log. Takes effect only if its number is above the last one's.
+    Wish(Arc<Wish>),
 }
 
 /// One legal step of a configuration.

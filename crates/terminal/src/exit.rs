@@ -12,6 +12,7 @@
 //! | 7 | the bytes asked for were trimmed |
 //! | 8 | `status`: all is served, and something is wrong (with 3 something is not served) |
 //! | 9 | acknowledged bytes are lost, or a node cannot start from its directory |
+//! | 10 | agreed for good, and not yet in force in some log; the same command again waits on |
 
 use std::io;
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ pub enum Kind {
     Trimmed = 7,
     AtRisk = 8,
     Lost = 9,
+    NotInForce = 10,
 }
 
 impl Kind {
@@ -50,6 +52,7 @@ impl Kind {
             Self::Trimmed => "trimmed",
             Self::AtRisk => "at-risk",
             Self::Lost => "lost",
+            Self::NotInForce => "not-in-force",
         }
     }
 }
@@ -101,6 +104,9 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
             if let Some(from) = error.chain().find_map(left_from) {
                 object["from"] = from.into();
             }
+            if let Some(logs) = error.chain().find_map(not_in_force_in) {
+                object["logs"] = logs.into();
+            }
             eprintln!("{}", serde_json::json!({ "error": object }));
         }
         false => eprintln!("logberg: {sentence}"),
@@ -117,6 +123,14 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn classify(error: &anyhow::Error) -> Kind {
     error.chain().find_map(known).unwrap_or(Kind::Failure)
+}
+
+/// The logs that have not heard of what was agreed.
+fn not_in_force_in(cause: &(dyn std::error::Error + 'static)) -> Option<Vec<String>> {
+    match cause.downcast_ref()? {
+        AdminError::NotInForce { logs, .. } => Some(logs.clone()),
+        _ => None,
+    }
 }
 
 /// Where what is left begins, of bytes that were trimmed.
@@ -179,6 +193,7 @@ fn of_admin(error: &AdminError) -> Kind {
         AdminError::Unreachable(_) => Kind::Unreachable,
         AdminError::UnknownLog { .. } => Kind::NotFound,
         AdminError::Exists { .. } => Kind::Refused,
+        AdminError::NotInForce { .. } => Kind::NotInForce,
         AdminError::Refused { refusal, .. } => of_refusal(refusal),
         AdminError::Garbled { .. } => Kind::Corrupt,
     }
@@ -200,6 +215,7 @@ fn of_refusal(refusal: &client::Refusal) -> Kind {
             Kind::Unreachable
         }
         Code::Trimmed => Kind::Trimmed,
+        Code::NotInForce => Kind::NotInForce,
         _ => Kind::Failure,
     }
 }

@@ -65,6 +65,8 @@ pub struct LocalOptions {
     pub interrupted: Arc<AtomicBool>,
     /// Each node's disk fails as [`LocalCluster::fault_file`] says (`linux::Faults::file`).
     pub fault_files: bool,
+    /// What the nodes run, such as an earlier release. None: our own program.
+    pub program: Option<PathBuf>,
 }
 
 impl LocalOptions {
@@ -77,6 +79,7 @@ impl LocalOptions {
             logs_shown: false,
             interrupted: Arc::default(),
             fault_files: false,
+            program: None,
         }
     }
 }
@@ -233,7 +236,10 @@ impl LocalCluster {
     }
 
     fn spawn(&self, id: u32, begin: Begin) -> Result<()> {
-        let program = std::env::current_exe().context("cannot find our own program")?;
+        let program = match &self.options.program {
+            Some(program) => program.clone(),
+            None => std::env::current_exe().context("cannot find our own program")?,
+        };
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
             // What is set for this command is not meant for the nodes.
@@ -297,6 +303,21 @@ impl LocalCluster {
     pub fn kill(&self, id: u32) -> Result<()> {
         if let Some(mut child) = self.lock().children[self.at(id)].take() {
             kill_and_wait(&mut child).with_context(|| format!("cannot kill node {id}"))?;
+        }
+        Ok(())
+    }
+
+    /// Ends every node with SIGKILL at once, so that none does anything more for the death of another.
+    /// They can be restarted.
+    pub fn kill_all(&self) -> Result<()> {
+        let mut nodes = self.lock();
+        for child in nodes.children.iter_mut().flatten() {
+            child.kill().context("cannot kill a node")?;
+        }
+        for slot in &mut nodes.children {
+            if let Some(mut child) = slot.take() {
+                child.wait().context("cannot wait for a node")?;
+            }
         }
         Ok(())
     }

@@ -39,6 +39,7 @@ impl Cluster {
                         servers: vec![addresses[0].clone()],
                     },
                 },
+                places: Vec::new(),
                 standing: Standing::default(),
                 limits: Limits::default(),
                 version: "simulated",

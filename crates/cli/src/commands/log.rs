@@ -1,8 +1,10 @@
 //! `logberg log`: the logs of a cluster.
 
+use std::io::IsTerminal;
+
 use anyhow::Result;
 use clap::{Args, Subcommand};
-use client::{LogDetails, NewLog};
+use client::{LogDetails, NewLog, Part};
 use node::retention::Retention;
 
 use crate::arguments::Global;
@@ -45,16 +47,22 @@ Examples:
     /// Delete a log with all its bytes, on every node
     #[command(after_help = "\
 Nothing brings a deleted log back. Its clients are told that there is no such log. A node that is away
-removes its files when it comes back. The name may be used again, for another log.
+removes its files when it comes back. The name may be used again, for another log, once this one has ended:
+its own nodes agree that nothing more is acknowledged there. If too few of them are there for that, the deletion is
+agreed and not yet in force (exit code 10); the same command again waits on, and --abandon does not wait at all.
 
 Example:
-  logberg log delete orders --yes")]
+  logberg log delete orders --yes
+  logberg log delete orders --abandon --yes=orders")]
     Delete {
         #[arg(value_name = "NAME")]
         name: String,
-        /// Really: without it nothing is done
+        /// Really: without it nothing is done. With --abandon the log's name, as --yes=NAME
+        #[arg(long, value_name = "NAME", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+        yes: Option<String>,
+        /// Free the name although the log cannot end; says what may be lost, and wants the name typed
         #[arg(long)]
-        yes: bool,
+        abandon: bool,
     },
     /// Show what the cluster's directory says of a log
     #[command(after_help = "Example:\n  logberg log show orders --json")]
@@ -79,8 +87,18 @@ Example:
         retention: Retention,
     },
     /// List the logs
-    #[command(after_help = "Example:\n  logberg log list --json")]
-    List,
+    #[command(after_help = "\
+Example:
+  logberg log list --json
+  logberg log list --limit 100 --after 412")]
+    List {
+        /// Only those with a higher id
+        #[arg(long, value_name = "ID")]
+        after: Option<u64>,
+        /// At most so many
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
+    },
 }
 
 impl Arguments {
@@ -111,12 +129,17 @@ impl Arguments {
                     false => show::print(format_args!("{} keeps {}", log.name, log.retention)),
                 }
             }
-            LogCommand::Delete { name, yes: false } => Err(Failure::usage(format!(
-                "this deletes {name} with all its bytes, for good: say --yes if that is meant"
-            ))
-            .into()),
-            LogCommand::Delete { name, yes: true } => {
-                let log = client.delete_log(&name)?;
+            LogCommand::Delete { name, yes, abandon } => {
+                let log = match abandon {
+                    true => {
+                        check_abandon(&name, yes.as_deref())?;
+                        client.abandon_log(&name)?
+                    }
+                    false => {
+                        check_delete(&name, yes.as_deref())?;
+                        client.delete_log(&name)?
+                    }
+                };
                 match global.json {
                     true => show::print_json(&log),
                     false => show::print(format_args!("log {} is deleted", log.name)),
@@ -129,8 +152,8 @@ impl Arguments {
                     false => show_details(&log),
                 }
             }
-            LogCommand::List => {
-                let logs = client.logs()?;
+            LogCommand::List { after, limit } => {
+                let logs = client.logs_part(Part { after, limit })?;
                 if global.json {
                     return show::print_json(&logs);
                 }
@@ -142,6 +165,54 @@ impl Arguments {
                 show::print(show::lines(&table))
             }
         }
+    }
+}
+
+fn check_delete(name: &str, yes: Option<&str>) -> Result<()> {
+    match yes {
+        Some("") => Ok(()),
+        Some(typed) if typed == name => Ok(()),
+        Some(typed) => Err(other_name(name, typed)),
+        None => Err(Failure::usage(format!(
+            "this deletes {name} with all its bytes, for good: say --yes if that is meant"
+        ))
+        .into()),
+    }
+}
+
+fn other_name(name: &str, typed: &str) -> anyhow::Error {
+    Failure::usage(format!(
+        "{typed:?} is not the name of the log that is to go, {name}; nothing was done"
+    ))
+    .into()
+}
+
+/// What nobody can take back is typed: on a terminal when it is asked for, else in --yes=NAME.
+fn check_abandon(name: &str, yes: Option<&str>) -> Result<()> {
+    if let Some(typed) = yes.filter(|typed| !typed.is_empty()) {
+        return match typed == name {
+            true => Ok(()),
+            false => Err(other_name(name, typed)),
+        };
+    }
+    let explained = format!(
+        "The name {name} is freed although that log has not ended. Where nodes of it run that are not reached from here, \
+         its old leader may go on acknowledging appends: their writers are told that the bytes are safe, and the bytes \
+         are lost when those nodes hear of this. A new log of that name begins empty and shows nothing of it. To lose \
+         nothing, bring back more than half of its nodes and say `logberg log delete {name}` without --abandon."
+    );
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::usage(format!(
+            "{explained} If that is meant, say --yes={name}; nothing was done"
+        ))
+        .into());
+    }
+    eprint!("{explained}\nType the log's name to free it: ");
+    let mut typed = String::new();
+    std::io::stdin().read_line(&mut typed)?;
+    match typed.trim() == name {
+        true => Ok(()),
+        false => Err(other_name(name, typed.trim())),
     }
 }
 

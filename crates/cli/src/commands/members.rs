@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
-use client::Client;
 use client::members::{Action, Change, Log, Members, Planned};
+use client::{Client, Part};
 
 use crate::arguments::Global;
 use terminal::{quantity, show};
@@ -34,8 +34,18 @@ pub struct Arguments {
 #[derive(Debug, Subcommand)]
 enum MembersCommand {
     /// Show the nodes, and of each log who has which weight and how many bytes
-    #[command(after_help = "Example:\n  logberg members show --json")]
-    Show,
+    #[command(after_help = "\
+Example:
+  logberg members show --json
+  logberg members show --limit 100 --after 412")]
+    Show {
+        /// Only logs with a higher id
+        #[arg(long, value_name = "ID")]
+        after: Option<u64>,
+        /// At most so many logs
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+        limit: Option<u64>,
+    },
     /// Give a node weight that has none
     #[command(
         after_help = "Example:\n  logberg members add 4\n  logberg members add 4 --weight 2 --log main"
@@ -137,12 +147,9 @@ impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
         let client = global.client();
         let (action, logs, how) = match self.command {
-            None | Some(MembersCommand::Show) => {
-                let members = client.members()?;
-                return match global.json {
-                    true => show::print_json(&members),
-                    false => show::print(render(&members)),
-                };
+            None => return show_members(&client, Part::default(), global.json),
+            Some(MembersCommand::Show { after, limit }) => {
+                return show_members(&client, Part { after, limit }, global.json);
             }
             Some(MembersCommand::Add {
                 node,
@@ -192,14 +199,13 @@ impl Arguments {
                 false => Ok(()),
             };
         }
-        if !planned.nothing {
-            let change = Change {
-                plan: false,
-                version: Some(planned.version),
-                ..change
-            };
-            client.change_members(&change)?;
-        }
+        // Also what is wanted already: it may not be in force everywhere, and then this waits.
+        let change = Change {
+            plan: false,
+            version: (!planned.nothing).then_some(planned.version),
+            ..change
+        };
+        client.change_members(&change)?;
         if !how.no_wait {
             follow(&client, &planned, &named, global.json)?;
         }
@@ -208,6 +214,14 @@ impl Arguments {
             false if how.no_wait => show::print("agreed; the cluster goes on by itself"),
             false => show::print("done"),
         }
+    }
+}
+
+fn show_members(client: &Client, part: Part<u64>, json: bool) -> Result<()> {
+    let members = client.members_part(part)?;
+    match json {
+        true => show::print_json(&members),
+        false => show::print(render(&members)),
     }
 }
 

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Timeouts};
 use linux::{Ink, Kernel, KernelConfig, Mover};
-use node::config::{Limits, NodeConfig, NodeKind, Standing, Start};
+use node::config::{Limits, NodeConfig, NodeKind, Place, Standing, Start};
 use node::{ClusterId, Node, Speaks};
 use rustix::process::{Signal, getpid, kill_process};
 
@@ -94,6 +94,17 @@ pub struct Arguments {
         hide_env_values = true
     )]
     join: Vec<String>,
+    /// Where others may be found that moved, and which node is there if that is known: for nodes that do not
+    /// find each other any more. What the cluster knows is tried too. --join says such addresses as well
+    #[arg(
+        long,
+        value_name = "[ID@]HOST:PORT,…",
+        value_delimiter = ',',
+        value_parser = peer,
+        env = "LOGBERG_PEER",
+        hide_env_values = true
+    )]
+    peer: Vec<Place>,
     /// Nodes of one zone fail together (`-`: none is said). Holds until `logberg members zone` says otherwise
     #[arg(
         long,
@@ -196,6 +207,10 @@ impl Arguments {
             bootstrap: self.bootstrap || (!joined && file.bootstrap),
             voters: self.voters.or(file.voters),
             join: if joined { self.join } else { file.join },
+            peer: match self.peer.is_empty() {
+                true => file.peer,
+                false => self.peer.iter().map(ToString::to_string).collect(),
+            },
             zone: self.zone.or(file.zone),
             kind: self.kind.or(file.kind),
             catch_up_rate: self.catch_up_rate.or(file.catch_up_rate),
@@ -259,11 +274,31 @@ impl Settings {
                 },
                 (false, true) => Start::Again,
             },
+            places: self.places()?,
             standing: standing.map_err(Failure::usage)?,
             limits,
             version: env!("CARGO_PKG_VERSION"),
             speaks: Speaks::THIS,
         })
+    }
+}
+
+fn peer(text: &str) -> Result<Place, String> {
+    text.parse()
+}
+
+impl Settings {
+    /// Where other nodes may be, in the order in which they are tried.
+    fn places(&self) -> Result<Vec<Place>> {
+        let peers = self.peer.iter().map(|text| text.parse::<Place>());
+        let peers: Result<Vec<Place>, String> = peers.collect();
+        let mut places = peers.map_err(Failure::usage)?;
+        let joined = self.join.iter().map(|address| Place {
+            node: None,
+            address: address.clone(),
+        });
+        places.extend(joined);
+        Ok(places)
     }
 }
 
@@ -390,10 +425,8 @@ fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> R
             .into());
         }
     }
-    let servers = match &config.start {
-        Start::Join { servers } => servers.clone(),
-        _ => Vec::new(),
-    };
+    let servers = config.places.iter().map(|place| place.address.clone());
+    let servers = servers.collect();
     let data = config.directory.clone();
     let mut disk = kernel.disk();
     let mut node = Node::start(config, &mut *disk, linux::now())
@@ -405,6 +438,9 @@ fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> R
     drop(kernel);
     drop(disk);
     ran?;
+    if let Some(why) = node.failure() {
+        return Err(Failure::new(Kind::Failure, why.to_owned()).into());
+    }
     match refusal.get() {
         Some(sentence) => Err(Failure::new(Kind::Failure, sentence.clone()).into()),
         None => Ok(()),

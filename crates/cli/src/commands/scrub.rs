@@ -23,7 +23,8 @@ bytes and checks them; what is damaged is fetched from a peer. The digests of al
 Replicas with different bytes and right checksums are told and left alone: nothing says which of them is
 right. Read the range that is named with `logberg read --from-node` at each, and replace the node that is wrong.
 
-Ends at once unless --wait is given, and then with 6 if something is damaged for good or differs.
+Ends at once unless --wait is given, and then with 6 if something is not repaired or differs, and with 9 if
+bytes are lost: no member holds them any more.
 
 Example:
   logberg scrub --log main --wait
@@ -83,7 +84,15 @@ impl Arguments {
                     "{} is not the same and sound on all its nodes: see above, and their logs",
                     unsound.join(" and ")
                 );
-                Err(Failure::new(Kind::Corrupt, sentence).into())
+                let lost = |view: &ScrubView| {
+                    let last = view.last.as_ref().filter(|_| self.wait);
+                    last.is_some_and(|last| last.lost_bytes > 0)
+                };
+                let kind = match views.iter().any(lost) {
+                    true => Kind::Lost,
+                    false => Kind::Corrupt,
+                };
+                Err(Failure::new(kind, sentence).into())
             }
         }
     }
@@ -181,6 +190,12 @@ fn sentences(log: &str, last: &ScrubReport) -> Vec<String> {
         lines.push(format!(
             "{log}: {} damaged place(s) found, {} repaired, {} trimmed since",
             last.damaged, last.repaired, last.trimmed
+        ));
+    }
+    if last.lost_bytes > 0 {
+        lines.push(format!(
+            "{log}: {} LOST: they were chosen, and every member says that it does not hold them",
+            quantity::shown(last.lost_bytes)
         ));
     }
     if last.unchecked_bytes > 0 {

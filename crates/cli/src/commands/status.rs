@@ -18,7 +18,8 @@ const WATCH_INTERVAL: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Answered by the first server that can, from its own point of view: ask each (--server) when they
-may disagree. Warnings of all nodes are in each one's answer, for ten seconds after their cause is gone;
+may disagree. With --fresh it is what the cluster agreed on by now, or there is no answer: log 0, the
+directory, needs a quorum for it. Warnings of all nodes are in each one's answer, for ten seconds after their cause is gone;
 docs/operations.md has a section for each.
 
 Exit codes: 0 healthy; 8 at risk: all is served, and something is wrong; 3 unavailable: something is
@@ -32,6 +33,9 @@ pub struct Arguments {
     /// Show it again every second
     #[arg(long)]
     watch: bool,
+    /// Only from a server that knows all that the directory has chosen by now
+    #[arg(long)]
+    fresh: bool,
 }
 
 impl Arguments {
@@ -39,7 +43,10 @@ impl Arguments {
         let client = global.client();
         let terminal = io::stdout().is_terminal();
         loop {
-            let status = client.status();
+            let status = match self.fresh {
+                true => client.fresh_status(),
+                false => client.status(),
+            };
             // A cluster that is down is what somebody who watches wants to see, not an end.
             let (json, text) = match (&status, self.watch) {
                 (Ok(status), _) => (serde_json::to_string(status)?, render(status)),

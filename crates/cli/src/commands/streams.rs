@@ -3,6 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 use client::admin::{StreamEnd, StreamInfo};
+use client::{Part, StreamName};
 
 use crate::arguments::Global;
 use terminal::{quantity, show};
@@ -12,16 +13,27 @@ use terminal::{quantity, show};
 #[command(after_help = "\
 A stream that continues another is the same writer's, after it lost its leader.
 
+A list that is long is not of one moment: what is listed last may have been chosen since the first was.
+
 Example:
-  logberg streams main")]
+  logberg streams main
+  logberg streams main --limit 100
+  logberg streams main --limit 100 --after 1.4.2")]
 pub struct Arguments {
     #[arg(value_name = "LOG")]
     log: String,
+    /// Only those that were opened after this one
+    #[arg(long, value_name = "STREAM")]
+    after: Option<StreamName>,
+    /// At most so many
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
 }
 
 impl Arguments {
     pub fn run(self, global: &Global) -> Result<()> {
-        let streams = global.client().streams(&self.log)?;
+        let Self { log, after, limit } = self;
+        let streams = global.client().streams_part(&log, Part { after, limit })?;
         if global.json {
             return show::print_json(&streams);
         }

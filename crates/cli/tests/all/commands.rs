@@ -177,7 +177,7 @@ fn after_a_close_that_failed_the_stream_may_be_closed_or_not() {
     assert!(
         sentence.contains("1 of 1 bytes read are chosen in stream 1.1.1")
             && sentence.contains("may be closed or not; `logberg streams main` tells")
-            && sentence.contains("disk of the cluster is full"),
+            && sentence.contains("a disk of the cluster is full"),
         "{sentence}"
     );
     assert!(!sentence.contains("not closed"), "{sentence}");
@@ -432,5 +432,5 @@ fn help_documents_the_exit_codes() {
     assert_eq!(code(&output), Some(0));
     assert!(out(&output).contains("Exit codes:"));
     let output = run(&cluster, &["--version"]);
-    assert_eq!(out(&output), "logberg 0.1.0 (speaks version 1)\n");
+    assert_eq!(out(&output), "logberg 0.1.0 (speaks version 1-2)\n");
 }

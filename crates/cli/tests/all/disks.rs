@@ -267,3 +267,37 @@ fn a_cut_segment_is_repaired_from_a_peer() {
     cluster.wait_whole();
     cluster.check_same("main", &[content]);
 }
+
+/// Open files outlive their names: what goes into them is nowhere once the process ends.
+#[test]
+fn a_node_whose_directory_is_removed_stops_instead_of_acknowledging_into_nowhere() {
+    let mut cluster = Cluster::start(1);
+    cluster.append("main", &[], Content::new(1, 100_000));
+    let data = cluster.nodes[0].data.clone();
+    fs::remove_dir_all(&data).expect("it is there");
+    // Long before a segment ends, for which it would need its directory.
+    assert_eq!(cluster.nodes[0].wait(), Some(1), "{}", cluster.logs());
+    let said = cluster.nodes[0].said();
+    let about = said
+        .lines()
+        .filter(|line| line.contains(" is gone: somebody"));
+    assert_eq!(about.count(), 1, "{said}");
+    assert!(!said.contains("panicked"), "{said}");
+}
+
+#[test]
+fn a_replica_whose_directory_is_removed_stops_and_the_others_go_on() {
+    let cluster = Cluster::start(3);
+    cluster.append("main", &[], Content::new(1, 100_000));
+    let leader = cluster.leader("main");
+    fs::remove_dir_all(cluster.nodes[leader].data.join("log-1")).expect("it is there");
+    let node = &cluster.nodes[leader];
+    wait_for(
+        || {
+            let role = node.of_log("main", "role")?;
+            (role == "stopped").then_some(())
+        },
+        || format!("{:?}\n{}", node.status(), cluster.logs()),
+    );
+    cluster.append("main", &[], Content::new(2, 100_000));
+}

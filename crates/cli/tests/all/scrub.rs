@@ -7,6 +7,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use harness::{Cluster, Content, err, out, wait_for};
+use node::format::record::{RECORD_HEADER, RecordHeader};
+use node::op::BLOCK;
 use serde_json::Value;
 
 /// Flips one bit where a file of records is full of content.
@@ -17,6 +19,17 @@ fn flip(segment: &Path) {
     let mut byte = [0; 1];
     file.read_exact_at(&mut byte, middle).expect("it is there");
     file.write_all_at(&[byte[0] ^ 0x10], middle).expect("room");
+}
+
+/// Where in a segment this byte of its only stream stands.
+fn place_of(segment: &[u8], position: u64) -> usize {
+    let blocks = segment.chunks(BLOCK).enumerate();
+    let mut place = blocks.filter_map(|(at, block)| {
+        let (header, _, _) = RecordHeader::decode(block, None).ok()?;
+        let held = header.bytes().filter(|held| held.contains(&position))?;
+        Some(at * BLOCK + RECORD_HEADER + (position - held.start) as usize)
+    });
+    place.next_back().expect("a record of it")
 }
 
 /// What the scrub of main came to.
@@ -68,6 +81,42 @@ fn a_byte_that_rots_on_a_disk_is_found_by_a_scrub_before_anybody_reads_it() {
     }
     let (last, _) = scrub(&cluster);
     assert_eq!(last["damaged"], 0, "{last}");
+}
+
+/// Nobody can fill what nobody holds, and no command may end as if all were well.
+#[test]
+fn a_record_that_has_rotted_on_every_disk_is_told_as_lost() {
+    let cluster = Cluster::start(3);
+    cluster.append("main", &[], Content::new(1, 6_000_000));
+    cluster.wait_whole();
+    // At the same byte of the stream on each.
+    for node in &cluster.nodes {
+        let path = &node.segments(1)[0];
+        let bytes = std::fs::read(path).expect("a segment");
+        let record = place_of(&bytes, 100_000);
+        let file = File::options().write(true).open(path).expect("a segment");
+        let byte = bytes[record] ^ 0x10;
+        file.write_all_at(&[byte], record as u64).expect("room");
+    }
+    let (last, code) = scrub(&cluster);
+    assert!(
+        last["lost_bytes"].as_u64() > Some(0),
+        "{last}\n{}",
+        cluster.logs()
+    );
+    assert_eq!(code, Some(9), "{last}");
+    // Also when nothing is found damaged any more.
+    let (last, code) = scrub(&cluster);
+    assert_eq!(last["damaged"], 0, "{last}");
+    assert_eq!(code, Some(9), "{last}");
+    wait_for(
+        || {
+            let output = cluster.run(&["status"]);
+            let said = out(&output);
+            (said.contains("bytes-lost") && output.status.code() == Some(8)).then_some(())
+        },
+        || out(&cluster.run(&["status"])),
+    );
 }
 
 #[test]

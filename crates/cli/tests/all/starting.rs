@@ -327,12 +327,16 @@ fn a_copied_directory_started_twice_is_refused_by_the_peers() {
 #[test]
 fn a_node_of_another_cluster_is_refused_by_the_peers() {
     let mut ours = Cluster::start(2);
-    let (mut theirs, _) = served();
-    // It believes our addresses to be those of its peers.
+    let mut theirs = Cluster::start(2);
+    for node in &mut theirs.nodes {
+        node.kill();
+    }
+    // One of ours answers where their second node was.
+    ours.nodes[1].kill();
+    ours.nodes[1].listen = theirs.nodes[1].listen.clone();
+    ours.nodes[1].start();
+    ours.wait_whole();
     let stranger = &mut theirs.nodes[0];
-    let known = format!("{{\"2\":\"{}\"}}", ours.nodes[1].listen);
-    fs::write(stranger.data.join("peers.json"), known).expect("room");
-    stranger.arguments = Vec::new();
     stranger.start();
     wait_for(
         || stranger.said().contains("is of cluster").then_some(()),

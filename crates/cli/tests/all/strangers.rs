@@ -3,6 +3,9 @@
 use crate::harness;
 
 use harness::{Cluster, Content, Raw, ask, wait_for};
+use linux::LinuxDisk;
+use node::Speaks;
+use node::store::Manifest;
 
 /// Random numbers that are the same in every run.
 struct Random(u64);
@@ -47,9 +50,10 @@ fn peer_line(cluster: &Cluster) -> String {
     let status = ask(&cluster.nodes[0].listen, "status").expect("an answer");
     let uuid = status["cluster"].as_str().expect("text").to_owned();
     let disk = "00112233445566778899aabbccddeeff";
+    let speaks = Speaks::THIS;
     format!(
         "logberg/1 peer kind=control log=0 cluster={uuid} from=3 to=1 disk={disk} incarnation=1 \
-         nonce=1 address=127.0.0.1:1"
+         nonce=1 address=127.0.0.1:1 speaks={speaks}"
     )
 }
 
@@ -158,6 +162,31 @@ fn a_line_that_is_no_request_gets_one_error_line() {
 }
 
 #[test]
+fn nobody_closes_the_directory_s_own_stream() {
+    let mut cluster = Cluster::start(1);
+    let address = cluster.nodes[0].listen.clone();
+    let streams = ask(&address, "streams directory").expect("an answer");
+    let stream = streams.as_array().and_then(|all| all.last());
+    let stream = stream.expect("the directory has commands");
+    assert_eq!(stream["end"], "open", "{streams}");
+    let line = format!(
+        "logberg/1 close directory stream={} at={}\n",
+        stream["name"].as_str().expect("text"),
+        stream["length"]
+    );
+    let mut raw = Raw::say(&address, &line);
+    let answer = raw.rest_text();
+    assert!(answer.starts_with("error bad-request: log 0"), "{answer}");
+    let after = ask(&address, "streams directory").expect("an answer");
+    let ends = |streams: &serde_json::Value| {
+        let all = streams.as_array().expect("an array").iter();
+        all.map(|stream| stream["end"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(ends(&after), ends(&streams));
+    check_serves(&mut cluster, 1, &mut Vec::new());
+}
+
+#[test]
 fn a_request_line_may_come_in_pieces_and_with_spaces() {
     let cluster = Cluster::start(1);
     let mut raw = Raw::connect(&cluster.nodes[0].listen);
@@ -229,8 +258,15 @@ fn a_peer_must_be_of_this_cluster_and_know_whom_it_calls() {
         (line.replace(" nonce=1", ""), "lacks nonce"),
         (line.replace("kind=control", "kind=gossip"), "unknown kind"),
         (
-            line.replace("kind=control log=0", "kind=data log=77"),
-            "error unknown-log",
+            line.replace("kind=control log=0", "kind=data log=1"),
+            "error unknown-node",
+        ),
+        (
+            line.replace(
+                "address=127.0.0.1:1",
+                &format!("address={}:1", "x".repeat(300)),
+            ),
+            "at most 300 bytes",
         ),
     ];
     for (line, expected) in cases {
@@ -248,18 +284,38 @@ fn a_peer_must_be_of_this_cluster_and_know_whom_it_calls() {
 
 #[test]
 fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
-    let mut cluster = Cluster::start(2);
+    let mut cluster = Cluster::start(3);
     let address = cluster.nodes[0].listen.clone();
-    let line = peer_line(&cluster);
+    let stranger = peer_line(&cluster).replace("from=3", "from=9");
+    // Node 3 is gone for good, and somebody has its disk.
+    let mut third = cluster.nodes.pop().expect("there are three");
+    third.kill();
+    cluster.voters = 2;
+    let manifest = Manifest::load(&mut LinuxDisk::new(), &third.data);
+    let manifest = manifest.expect("it is sound").expect("it is there");
+    let disk: String = (manifest.identity.disk.0.iter())
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    let incarnation = format!("incarnation={}", manifest.incarnation + 1);
+    let third = peer_line(&cluster)
+        .replace(
+            "disk=00112233445566778899aabbccddeeff",
+            &format!("disk={disk}"),
+        )
+        .replace("incarnation=1", &incarnation);
     let mut random = Random(0xf4a3e5);
     let mut contents = Vec::new();
     for round in 0..60 {
-        let kind = ["kind=control log=0", "kind=data log=1", "kind=data log=0"][round % 3];
-        let mut raw = Raw::say(
-            &address,
-            &format!("{}\n", line.replace("kind=control log=0", kind)),
-        );
-        assert_eq!(raw.line(), "ok version=1");
+        let (line, kind) = [
+            (&third, "kind=control log=0"),
+            (&third, "kind=data log=1"),
+            (&third, "kind=data log=0"),
+            (&stranger, "kind=control log=0"),
+        ][round % 4];
+        let line = line.replace("kind=control log=0", kind);
+        let mut raw = Raw::say(&address, &format!("{line}\n"));
+        let answer = raw.line();
+        assert!(answer.starts_with("ok version="), "{answer}");
         let count = [1, 40, 4096, 100_000][random.below(4)];
         let mut bytes = random.bytes(count);
         if round % 2 == 0 {

@@ -95,6 +95,40 @@ fn twelve_seconds_of_faults_lose_nothing() {
     assert_eq!(processes(directory.path()), Vec::<String>::new());
 }
 
+/// A rest is what leaves the last command of log 0 unknown on every disk. Twenty rounds with longer ones are
+/// for `logberg torture --rests 20`.
+#[test]
+fn what_was_answered_outlives_a_rest_and_the_death_of_all() {
+    let directory = tempfile::tempdir().expect("a place");
+    let (output, report) = run(directory.path(), "--rests 2 --rest 3 --append 20MB");
+    assert_eq!(output.status.code(), Some(0), "{report}");
+    assert_eq!(number(&report, "rounds"), 2);
+    assert_eq!(number(&report, "lost_bytes"), 0);
+    assert_eq!(number(&report, "wrong_rounds"), 0);
+    assert!(number(&report, "acked_bytes") >= 40_000_000, "{report}");
+    let commands = report["last_commands"].as_object().expect("an object");
+    assert_eq!(commands.len(), 2, "{report}");
+    assert_eq!(entries(directory.path()), Vec::<PathBuf>::new());
+    assert_eq!(processes(directory.path()), Vec::<String>::new());
+}
+
+#[test]
+fn rounds_of_rests_are_not_mixed_with_faults_at_random() {
+    for wrong in [
+        "--rests 0",
+        "--rests 2 --minutes 1",
+        "--rest 3",
+        "--rests 2 --rest x",
+        "--rests 2 --last x",
+    ] {
+        let directory = tempfile::tempdir().expect("a place");
+        let output = torture(directory.path(), wrong).output();
+        let output = output.expect("the program runs");
+        assert_eq!(output.status.code(), Some(2), "{wrong}");
+        assert_eq!(entries(directory.path()), Vec::<PathBuf>::new());
+    }
+}
+
 /// What was kept can be looked at: with its histories, which the checker reads.
 fn kept(directory: &Path, report: &Value) -> PathBuf {
     let kept = PathBuf::from(report["kept"].as_str().expect("a path"));

@@ -353,21 +353,24 @@ fn a_node_that_does_not_lead_says_who_does() {
     let cluster = Cluster::start(3);
     let leader = cluster.nodes[cluster.leader("main")].listen.clone();
     let other = cluster.nodes[cluster.follower("main")].listen.clone();
-    for verb in [
-        "append main",
-        "read main",
-        "streams main",
-        "close main stream=1.1.1 at=0",
-    ] {
+    for verb in ["append main", "close main stream=1.1.1 at=0"] {
         let answer = raw::answer(&other, &format!("logberg/1 {verb}"));
         check_error(&answer, &format!("not-leader leader={leader}: "));
     }
     cluster.append("main", &[], Content::new(1, 1000));
+    let read = Raw::say(&other, "logberg/1 read main\n").rest();
+    assert!(
+        read == Content::new(1, 1000).bytes(),
+        "{} bytes",
+        read.len()
+    );
     cluster.wait_whole();
     for verb in [
         "read main stale=1",
+        "streams main",
         "streams main stale=1",
         "status",
+        "status fresh=1",
         "logs",
     ] {
         let answer = Raw::say(&other, &format!("logberg/1 {verb}\n")).rest();

@@ -80,8 +80,7 @@ impl Client {
                 return Err(AdminError::Exists { name: name.clone() });
             }
             Err(refusal) if refusal.code != Code::Exists => {
-                let server = asked.server;
-                return Err(AdminError::Refused { server, refusal });
+                return Err(AdminError::refused(asked.server, refusal));
             }
             // Other nodes may not have heard of it yet: what is said here is enough.
             Ok(json) => {
@@ -112,9 +111,23 @@ impl Client {
     ///
     /// Errors: [`AdminError::UnknownLog`] if there is none of that name. When an answer was lost and
     /// the next attempt finds no log, it counts as deleted by the lost one.
+    ///
+    /// [`AdminError::NotInForce`] if it is agreed and the log has not ended, because it has no leader that
+    /// could: until then its name is taken, and nothing is acknowledged under it.
     pub fn delete_log(&self, name: &str) -> Result<DeletedLog, AdminError> {
+        self.ask_to_delete(name, false)
+    }
+
+    /// Frees the name of a log that cannot end. On the other side of whatever keeps its nodes away, its leader
+    /// may go on acknowledging appends to it, which are lost.
+    pub fn abandon_log(&self, name: &str) -> Result<DeletedLog, AdminError> {
+        self.ask_to_delete(name, true)
+    }
+
+    fn ask_to_delete(&self, name: &str, abandon: bool) -> Result<DeletedLog, AdminError> {
         let request = Request::DeleteLog {
             name: name.to_owned(),
+            abandon,
         };
         let asked = self.cluster.ask(&request, self.deadline())?;
         match &asked.answer {

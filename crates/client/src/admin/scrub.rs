@@ -64,6 +64,9 @@ pub struct ScrubReport {
     /// Not compared with all replicas: some did not hold them, or did not answer.
     #[serde(default)]
     pub unchecked_bytes: u64,
+    /// That no member holds any more.
+    #[serde(default)]
+    pub lost_bytes: u64,
     #[serde(default)]
     pub took_ms: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +90,7 @@ impl ScrubReport {
     }
 
     pub fn is_sound(&self) -> bool {
-        self.unrepaired() == 0 && self.different == 0
+        self.unrepaired() == 0 && self.different == 0 && self.lost_bytes == 0
     }
 }
 

@@ -4,10 +4,9 @@ use std::time::Instant;
 
 use super::driver::{Driver, Over, finished};
 use super::{AppendError, Closed};
-use crate::admin::{AdminError, StreamEnd};
+use crate::admin::{AdminError, Part, StreamEnd};
 use crate::answer::Answer;
 use crate::cluster::{Said, Search, elsewhere};
-use crate::connection::Connection;
 use crate::line::StreamPlace;
 use crate::lookout::OWED;
 use crate::request::Request;
@@ -86,8 +85,7 @@ impl Driver {
 
     fn ask_to_close(&mut self, server: &str, request: &Request) -> Result<Answer, Said> {
         let timeouts = self.cluster.timeouts;
-        let mut connection =
-            Connection::dial(server, timeouts.connect).map_err(|error| Said::from(&error))?;
+        let mut connection = self.cluster.reach(server)?;
         let asked = connection.ask(request, timeouts.silence);
         asked.map_err(|error| Said::from(&error))?;
         let deadline = Some(Instant::now() + timeouts.silence);
@@ -101,7 +99,10 @@ impl Driver {
             server: server.to_owned(),
             what,
         };
-        let streams = match self.cluster.streams(&self.chain.log, deadline) {
+        let streams = match self
+            .cluster
+            .streams(&self.chain.log, Part::default(), deadline)
+        {
             Ok(streams) => streams,
             Err(AdminError::Unreachable(unreachable)) => return Err(unreachable.into()),
             Err(AdminError::UnknownLog { log }) => return Err(AppendError::UnknownLog { log }),

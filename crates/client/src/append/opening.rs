@@ -52,6 +52,7 @@ impl Chain {
             },
             Code::Full => AppendError::Full {
                 server: server.to_owned(),
+                disks: refusal.key("disks"),
             },
             _ => AppendError::Refused {
                 server: server.to_owned(),
@@ -82,9 +83,9 @@ pub(super) fn attempt(
     mut waiting: impl FnMut(),
 ) -> Attempt {
     let silence = cluster.timeouts.silence;
-    let mut connection = match Connection::dial(server, cluster.timeouts.connect) {
+    let mut connection = match cluster.reach(server) {
         Ok(connection) => connection,
-        Err(error) => return Attempt::Elsewhere(Said::from(&error)),
+        Err(said) => return Attempt::Elsewhere(said),
     };
     connected(&connection);
     if let Err(error) = connection.ask(request, silence) {
@@ -116,6 +117,9 @@ pub(super) fn attempt(
                     Some(said @ (Said::NoQuorum | Said::ShuttingDown)) => Attempt::Unknown(said),
                     Some(said) if began => Attempt::Unknown(said),
                     Some(said) => Attempt::Elsewhere(said),
+                    None if cluster.misunderstood(server, &connection, &refusal) => {
+                        Attempt::Elsewhere(Said::Lost)
+                    }
                     None => Attempt::Refused(refusal),
                 };
             }

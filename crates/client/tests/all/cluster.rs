@@ -187,3 +187,74 @@ fn streams_are_listed_in_the_order_of_opening() {
         .collect();
     assert_eq!(labels, ["first", "second one"]);
 }
+
+const OURS: &str = "11111111-1111-4111-8111-111111111111";
+const THEIRS: &str = "22222222-2222-4222-8222-222222222222";
+
+fn of_cluster(id: &str, understands: bool) -> FakeCluster {
+    let cluster = FakeCluster::start(1);
+    let mut truth = cluster.truth();
+    (truth.cluster, truth.understands) = (id.to_owned(), understands);
+    drop(truth);
+    cluster
+}
+
+/// A rescue made a new cluster, and the old one comes back: it answers as well as ever, and first.
+#[test]
+fn a_server_of_another_cluster_is_asked_for_nothing_once_the_own_one_is_known() {
+    for understands in [true, false] {
+        let (ours, theirs) = (of_cluster(OURS, true), of_cluster(THEIRS, understands));
+        let servers = vec![theirs.address(0), ours.address(0)];
+        let client = Client::of_cluster(servers, OURS, fake::timeouts());
+        client.create_log("a").expect("the other one answers");
+        client.append("main", AppendOptions::default()).expect("it");
+        assert!(ours.truth().logs.contains(&"a".to_owned()));
+        let asked = theirs.truth().requests.clone();
+        let only_status = asked.iter().all(|(_, line)| line == "logberg/1 status");
+        assert!(only_status, "{asked:?}");
+        let named = ours.truth().named.clone();
+        assert!(named.iter().all(|named| named == OURS) && named.len() >= 2);
+        ours.kill(0);
+        let hasty = Client::of_cluster(vec![theirs.address(0)], OURS, fake::hasty());
+        let error = hasty.create_log("b").expect_err("nobody else is there");
+        let sentence = error.to_string();
+        assert!(
+            sentence.contains("is of another cluster, 2222"),
+            "{sentence}"
+        );
+        assert!(theirs.truth().logs.is_empty());
+    }
+}
+
+/// Another process listens there after the client has learned that a friend did.
+#[test]
+fn a_server_that_became_another_clusters_refuses_by_itself() {
+    let cluster = of_cluster(OURS, true);
+    let client = Client::of_cluster(vec![cluster.address(0)], OURS, fake::hasty());
+    client.create_log("a").expect("ours");
+    cluster.truth().cluster = THEIRS.to_owned();
+    let error = client.create_log("b").expect_err("theirs");
+    let sentence = error.to_string();
+    assert!(
+        sentence.contains("is of another cluster, 2222"),
+        "{sentence}"
+    );
+    assert_eq!(cluster.truth().logs, ["a"]);
+}
+
+#[test]
+fn a_program_that_does_not_know_the_key_is_talked_to_without_it() {
+    let cluster = of_cluster(OURS, true);
+    let client = Client::of_cluster(vec![cluster.address(0)], OURS, fake::timeouts());
+    client.create_log("a").expect("a new program");
+    assert!(!cluster.truth().named.is_empty());
+    // It is started again as an older one, which refuses the key.
+    cluster.truth().understands = false;
+    client.create_log("b").expect("an old program");
+    let mut appender = client
+        .append("main", AppendOptions::default())
+        .expect("an old program");
+    appender.write_all(b"as ever").expect("room");
+    appender.close().expect("acknowledged");
+    assert_eq!(cluster.truth().logs, ["a", "b"]);
+}

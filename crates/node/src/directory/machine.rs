@@ -20,6 +20,14 @@ struct Page {
     members: Members,
     #[serde(default)]
     versions: Versions,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    rescues: u64,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    wishes: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl StateMachine for Directory {
@@ -48,6 +56,8 @@ impl StateMachine for Directory {
             logs: logs.collect(),
             members: self.members.clone(),
             versions: self.versions,
+            rescues: u64::from(self.rescues),
+            wishes: self.wishes,
         };
         serde_json::to_vec(&page).expect("numbers and text are always JSON")
     }
@@ -67,8 +77,9 @@ impl StateMachine for Directory {
             last_log: LogId(page.last_log),
             members: page.members,
             versions: page.versions,
+            rescues: u32::try_from(page.rescues).map_err(|_| Unknown("too many rescues".into()))?,
+            wishes: page.wishes,
             speaks: self.speaks,
-            went_on_alone: self.went_on_alone,
         };
         Ok(())
     }
@@ -116,20 +127,20 @@ mod tests {
     fn a_command_in_a_version_that_is_not_spoken_is_refused_with_the_remedy() {
         let command = Command::SetVoters { voters: 3 };
         let mut directory = Directory::default();
-        let refused = StateMachine::apply(&mut directory, &command.encode(2)).unwrap_err();
+        let refused = StateMachine::apply(&mut directory, &command.encode(3)).unwrap_err();
         assert!(
             refused.to_string().contains("start a newer program"),
             "{refused}"
         );
-        assert!(StateMachine::apply(&mut directory, br#"{"written_in":2,"command":"x"}"#).is_err());
+        assert!(StateMachine::apply(&mut directory, br#"{"written_in":3,"command":"x"}"#).is_err());
         assert_eq!(directory, Directory::default());
-        directory.speaks = "1-2".parse().unwrap();
-        StateMachine::apply(&mut directory, &command.encode(2)).unwrap();
+        directory.speaks = "1-3".parse().unwrap();
+        StateMachine::apply(&mut directory, &command.encode(3)).unwrap();
         StateMachine::apply(&mut directory, &command.encode(1)).unwrap();
         assert_eq!(directory.voters, 3);
-        let command = Command::PrepareVersion { version: 2 };
-        StateMachine::apply(&mut directory, &command.encode(2)).unwrap();
-        assert_eq!(directory.versions.prepared, 2);
+        let command = Command::PrepareVersion { version: 3 };
+        StateMachine::apply(&mut directory, &command.encode(3)).unwrap();
+        assert_eq!(directory.versions.prepared, 3);
     }
 
     #[test]

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use paxos::{
-    AcceptedRun, AcceptedTerm, Action, Change, Checkpoint, Configuration, Era, Finishing,
+    AcceptedRun, AcceptedTerm, Action, By, Change, Checkpoint, Configuration, Era, Finishing,
     LABEL_BYTES_MAX, LogState, METADATA_BYTES_MAX, Member, NodeId, Offset, OpenStream, Promise,
     PromisedTerm, Run, Slot, SlotRange, StreamEnd, StreamName, StreamPosition, StreamSequence,
-    StreamState, StreamsTrimmed, Term, Value,
+    StreamState, StreamsTrimmed, Term, Value, Wish, WishNumber,
 };
 use thiserror::Error;
 
@@ -196,18 +196,105 @@ encode_fields!(Checkpoint {
     state: LogState,
     accepted: Vec<AcceptedRun>
 });
-encode_fields!(LogState {
-    next: Slot,
-    era: Era,
-    era_start: Slot,
-    configuration: Configuration,
-    next_node_id: NodeId,
-    sequences: BTreeMap<NodeId, StreamSequence>,
-    streams: Vec<StreamState>,
-    streams_trimmed: StreamsTrimmed,
-    current: Option<StreamName>,
-    trimmed: Slot,
+encode_fields!(WishNumber {
+    rescues: u32,
+    count: u64
 });
+
+/// In the byte that says whether a stream is current: a wish follows the rest.
+const HAS_WISH: u8 = 2;
+
+impl Encode for LogState {
+    const BYTES_MIN: usize = 8 + 4 + 8 + 4 + 4 + 4 + 4 + 8 + 1 + 8;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.next.put(out);
+        self.era.put(out);
+        self.era_start.put(out);
+        self.configuration.put(out);
+        self.next_node_id.put(out);
+        self.sequences.put(out);
+        self.streams.put(out);
+        self.streams_trimmed.put(out);
+        let wish = if self.wish.is_some() { HAS_WISH } else { 0 };
+        out.push(u8::from(self.current.is_some()) | wish);
+        if let Some(current) = &self.current {
+            current.put(out);
+        }
+        self.trimmed.put(out);
+        if let Some(wish) = &self.wish {
+            wish.put(out);
+        }
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<LogState, DecodeError> {
+        let mut state = LogState {
+            next: Slot::parse(from)?,
+            era: Era::parse(from)?,
+            era_start: Slot::parse(from)?,
+            configuration: Configuration::parse(from)?,
+            next_node_id: NodeId::parse(from)?,
+            sequences: BTreeMap::parse(from)?,
+            streams: Vec::parse(from)?,
+            streams_trimmed: StreamsTrimmed::parse(from)?,
+            current: None,
+            trimmed: Slot(0),
+            wish: None,
+        };
+        let follows = u8::parse(from)?;
+        if follows > (1 | HAS_WISH) {
+            return Err(DecodeError::Unknown {
+                what: "part of a state",
+                value: follows,
+            });
+        }
+        if follows & 1 != 0 {
+            state.current = Some(StreamName::parse(from)?);
+        }
+        state.trimmed = Slot::parse(from)?;
+        if follows & HAS_WISH != 0 {
+            state.wish = Some(Arc::new(Wish::parse(from)?));
+        }
+        Ok(state)
+    }
+}
+
+impl Encode for Wish {
+    const BYTES_MIN: usize = 12 + 1 + 1 + 4 + 4 + 1;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.number.put(out);
+        self.max_bytes.put(out);
+        self.max_age_s.put(out);
+        self.weights.put(out);
+        self.auxiliaries.put(out);
+        self.sealed.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Wish, DecodeError> {
+        let wish = Wish {
+            number: WishNumber::parse(from)?,
+            max_bytes: Option::parse(from)?,
+            max_age_s: Option::parse(from)?,
+            weights: Vec::parse(from)?,
+            auxiliaries: Vec::parse(from)?,
+            sealed: bool::parse(from)?,
+        };
+        match wish.is_sound() {
+            true => Ok(wish),
+            false => Err(DecodeError::Invalid("a wish")),
+        }
+    }
+}
+
+/// Behind an act that says who wants it: a wish's number, or none of an operator's own.
+fn put_by(by: By, out: &mut Vec<u8>) {
+    match by {
+        By::Unsaid => {} // its tag says so
+        By::Hand => None::<WishNumber>.put(out),
+        By::Wish(number) => Some(number).put(out),
+    }
+}
+
+fn parse_by(from: &mut Reader<'_>) -> Result<By, DecodeError> {
+    Ok(Option::parse(from)?.map_or(By::Hand, By::Wish))
+}
 
 impl Encode for bool {
     const BYTES_MIN: usize = 1;
@@ -483,10 +570,11 @@ impl Encode for Action {
     fn put(&self, out: &mut Vec<u8>) {
         match self {
             Action::GenerateNodeId => out.push(1),
-            Action::Reconfigure { from, change } => {
-                out.push(2);
+            Action::Reconfigure { from, change, by } => {
+                out.push(if *by == By::Unsaid { 2 } else { 7 });
                 from.put(out);
                 change.put(out);
+                put_by(*by, out);
             }
             Action::OpenStream(open) => {
                 out.push(3);
@@ -497,9 +585,14 @@ impl Encode for Action {
                 stream.put(out);
                 at.put(out);
             }
-            Action::Trim { before } => {
-                out.push(5);
+            Action::Trim { before, by } => {
+                out.push(if *by == By::Unsaid { 5 } else { 6 });
                 before.put(out);
+                put_by(*by, out);
+            }
+            Action::Wish(wish) => {
+                out.push(8);
+                wish.put(out);
             }
         }
     }
@@ -509,6 +602,7 @@ impl Encode for Action {
             2 => Ok(Action::Reconfigure {
                 from: Era::parse(from)?,
                 change: Change::parse(from)?,
+                by: By::Unsaid,
             }),
             3 => Ok(Action::OpenStream(OpenStream::parse(from)?)),
             4 => Ok(Action::CloseStream {
@@ -517,7 +611,18 @@ impl Encode for Action {
             }),
             5 => Ok(Action::Trim {
                 before: Slot::parse(from)?,
+                by: By::Unsaid,
             }),
+            6 => Ok(Action::Trim {
+                before: Slot::parse(from)?,
+                by: parse_by(from)?,
+            }),
+            7 => Ok(Action::Reconfigure {
+                from: Era::parse(from)?,
+                change: Change::parse(from)?,
+                by: parse_by(from)?,
+            }),
+            8 => Ok(Action::Wish(Arc::new(Wish::parse(from)?))),
             unknown => Err(DecodeError::UnknownAction(unknown)),
         }
     }

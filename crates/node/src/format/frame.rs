@@ -29,7 +29,7 @@ use crate::version::Unspoken;
 
 pub use control::{
     AskDigest, BODY_BYTES_MAX, BytesNotHere, CONTROL_PREFIX, ControlPrefix, Examined, FetchBytes,
-    Frame, PIECE_BYTES_MAX, Part, TellDigest, decode_control_body, decode_control_prefix,
+    Frame, PIECE_BYTES_MAX, Part, TellDigest, WishTold, decode_control_body, decode_control_prefix,
     encode_control,
 };
 pub use data::{BytesHeader, DATA_HEADER, DataHeader, ProposeHeader, ProposedValue};

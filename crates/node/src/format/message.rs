@@ -4,7 +4,8 @@
 use std::sync::Arc;
 
 use paxos::{
-    AcceptedTerm, Digest, Era, LogState, Message, Promise, PromisedTerm, Slot, SlotRange, Term,
+    AcceptedTerm, AskNumber, Digest, Era, LogState, Message, Promise, PromisedTerm, Slot,
+    SlotRange, Term,
 };
 
 use super::codec::{DecodeError, Encode, Reader};
@@ -118,6 +119,17 @@ impl Encode for Message {
                 era.put(out);
                 below.put(out);
             }
+            Message::AskBarrier { term, number } => {
+                out.push(17);
+                term.put(out);
+                number.put(out);
+            }
+            Message::Barrier { term, number, slot } => {
+                out.push(18);
+                term.put(out);
+                number.put(out);
+                slot.put(out);
+            }
         }
     }
 
@@ -182,12 +194,35 @@ impl Encode for Message {
                 era: Era::parse(from)?,
                 below: Slot::parse(from)?,
             },
+            17 => Message::AskBarrier {
+                term: Term::parse(from)?,
+                number: AskNumber::parse(from)?,
+            },
+            18 => Message::Barrier {
+                term: Term::parse(from)?,
+                number: AskNumber::parse(from)?,
+                slot: Slot::parse(from)?,
+            },
             value => {
                 return Err(DecodeError::Unknown {
                     what: "message",
                     value,
                 });
             }
+        })
+    }
+}
+
+impl Encode for AskNumber {
+    const BYTES_MIN: usize = 12;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.incarnation.put(out);
+        self.count.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<AskNumber, DecodeError> {
+        Ok(AskNumber {
+            incarnation: u32::parse(from)?,
+            count: u64::parse(from)?,
         })
     }
 }

@@ -7,7 +7,7 @@ use crate::line::{LineError, Refusal, Request, parse_stream};
 use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_log};
 use crate::op::ConnId;
 use crate::retention::{BadRetention, Retention};
-use paxos::{Input, NodeId, ReadId};
+use paxos::NodeId;
 
 impl Node {
     /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`
@@ -19,7 +19,7 @@ impl Node {
         let hosts = node_ids(request, "members")?;
         let auxiliary = node_ids(request, "auxiliary")?;
         check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
-        if name == DIRECTORY_NAME || self.directory.log_by_name(&name).is_some() {
+        if name == DIRECTORY_NAME {
             return Err(Refusal::new(
                 "exists",
                 format!("a log named {name} exists already"),
@@ -35,9 +35,9 @@ impl Node {
         self.await_directory(conn, Wants::CreateLog(create))
     }
 
-    /// `delete-log NAME`
+    /// `delete-log NAME [abandon=1]`
     pub(super) fn on_delete_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(1, &[])?;
+        request.allow(1, &["abandon"])?;
         let name = log_name(request)?;
         if name == DIRECTORY_NAME {
             return Err(Refusal::new(
@@ -47,7 +47,7 @@ impl Node {
         }
         let delete = DeleteLog {
             name,
-            barrier: self.directory_barrier(),
+            abandon: request.flag("abandon")?,
             id: None,
             proposed: false,
         };
@@ -58,15 +58,14 @@ impl Node {
     pub(super) fn on_show_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
         request.allow(1, &[])?;
         let name = log_name(request)?;
-        let barrier = self.directory_barrier();
-        self.await_directory(conn, Wants::ShowLog(ShowLog { name, barrier }))
+        self.await_directory(conn, Wants::ShowLog(ShowLog { name }))
     }
 
     /// `retain NAME retention=…`
     pub(super) fn on_retain(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
         request.allow(1, &["retention"])?;
         let retention = parse_retention(request.require("retention")?)?;
-        if self.log_named(request)? == DIRECTORY {
+        if log_name(request)? == DIRECTORY_NAME {
             return Err(Refusal::new(
                 "bad-request",
                 "log 0 is the cluster's directory and keeps everything",
@@ -83,6 +82,12 @@ impl Node {
     /// `close NAME stream=… at=…`
     pub(super) fn on_close(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
         request.allow(1, &["stream", "at"])?;
+        if self.log_named(request)? == DIRECTORY {
+            return Err(Refusal::new(
+                "bad-request",
+                "log 0 is the cluster's directory: its stream is its leader's own, and nobody else closes it",
+            ));
+        }
         let stream = parse_stream(request.require("stream")?).ok_or_else(|| {
             Refusal::new(
                 "bad-request",
@@ -94,17 +99,6 @@ impl Node {
         let (log, env) = self.turn_to_log(conn, request, Purpose::Request)?;
         log.on_close_request(env, conn, stream, at);
         Ok(())
-    }
-
-    /// Passed, this node's engine knows all that is chosen of the directory by now.
-    fn directory_barrier(&mut self) -> ReadId {
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
-            return ReadId(0);
-        };
-        let barrier = log.readers.next_barrier();
-        log.input(&mut self.env, Input::Read(barrier));
-        self.dirty.insert(DIRECTORY);
-        barrier
     }
 
     /// Where the log of this name is, if it is anywhere.
@@ -121,15 +115,7 @@ impl Node {
                 format!("{name} is being set up here; ask again in a moment"),
             );
         }
-        // Only who leads the directory knows that there is no such log: others may not have heard.
-        match self.logs.get(&DIRECTORY) {
-            Some(directory) if directory.is_leading() => unknown_log(name),
-            Some(directory) => directory.not_leader(&self.env),
-            None => Refusal::new(
-                "not-leader",
-                "this node is still joining; ask again in a moment",
-            ),
-        }
+        unknown_log(name)
     }
 
     fn hosted_elsewhere(&self, id: LogId, name: &str) -> Refusal {

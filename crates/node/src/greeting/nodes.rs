@@ -4,17 +4,19 @@ use crate::line::{Refusal, Request, parse_hex16};
 use crate::membership::change::Ask;
 use crate::node::{ChangeMembers, JoinCluster, Node, Wants};
 use crate::op::ConnId;
+use crate::status::LogList;
 use crate::version::Speaks;
 
 impl Node {
-    /// `members [local]`
+    /// `members [local] [after=ID] [limit=N]`
     pub(super) fn on_members(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(0, &["local"])?;
+        request.allow(0, &["local", "after", "limit"])?;
+        let list = LogList::asked(request)?;
         if !request.flag("local")? {
             self.directing()?;
         }
-        let line = self.members_line();
-        self.env.part(conn, line.as_bytes());
+        let line = self.members_line(list);
+        self.env.answer(conn, line);
         Ok(())
     }
 
@@ -31,10 +33,8 @@ impl Node {
 
     /// `join address=HOST:PORT disk=… [speaks=…]`, and what a newer node may say more.
     pub(super) fn on_join(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
-        let needed = self.directory.versions.prepared;
-        self.check_speaks("the node that joins", speaks, needed)?;
         let address = request.require("address")?.to_string();
+        super::peer::check_address(&address)?;
         let disk = request.require("disk")?;
         if parse_hex16(disk).is_none() || !address.contains(':') {
             return Err(Refusal::new(
@@ -42,6 +42,9 @@ impl Node {
                 "join needs address=HOST:PORT and disk=32 hex digits",
             ));
         }
+        let speaks = request.parsed("speaks")?.unwrap_or(Speaks::UNSAID);
+        let needed = self.directory.versions.prepared;
+        self.check_speaks("the node that joins", speaks, needed)?;
         let join = JoinCluster {
             address,
             disk: disk.to_string(),

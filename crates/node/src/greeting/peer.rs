@@ -12,12 +12,46 @@ use crate::format::Frame;
 use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
 use crate::op::{ConnId, Received};
-use crate::peers::{Inbound, Seen};
+use crate::peers::{Inbound, NotAdmitted, Seen};
 use crate::version::Speaks;
 use crate::welcome;
 use crate::{DiskId, LogId};
 
-const CONTROL_BUFFER: usize = 64 << 10;
+/// So much of unfinished frames each peer may always have.
+const UNFINISHED_FREE: usize = 1 << 20;
+
+pub(super) const CONTROL_BUFFER: usize = 64 << 10;
+
+/// HOST:PORT, and a name is at most 253 bytes long.
+pub(crate) const ADDRESS_BYTES_MAX: usize = 300;
+
+/// A peer's first line, as far as it can be understood without knowing who it is.
+pub(super) struct Hello {
+    pub kind: String,
+    pub from: NodeId,
+    pub speaks: Speaks,
+    /// Where it says that it can be dialled; perhaps nothing.
+    pub address: String,
+    /// It knows this node no better than this node knows a guest.
+    pub withholds_disk: bool,
+}
+
+fn bad(what: impl Into<String>) -> Refusal {
+    Refusal::new("bad-request", what)
+}
+
+fn number(request: &Request, key: &'static str) -> Result<u32, Refusal> {
+    Ok(request.parsed::<u32>(key)?.ok_or(LineError::Missing(key))?)
+}
+
+pub(crate) fn check_address(address: &str) -> Result<(), Refusal> {
+    match address.len() <= ADDRESS_BYTES_MAX {
+        true => Ok(()),
+        false => Err(bad(format!(
+            "an address is HOST:PORT, and at most {ADDRESS_BYTES_MAX} bytes long"
+        ))),
+    }
+}
 
 impl Node {
     /// `peer kind=control|data …`: checks that it is who we think, and of our cluster. Keys that we
@@ -28,7 +62,107 @@ impl Node {
         request: &Request,
         rest: &[u8],
     ) -> Result<(), Refusal> {
-        let bad = |what: &str| Refusal::new("bad-request", what.to_string());
+        let hello = self.check_hello(request)?;
+        if hello.withholds_disk || !self.knows(hello.from) {
+            return self.on_guest_greeting(conn, &hello, rest);
+        }
+        let from = hello.from;
+        let disk = crate::line::parse_hex16(request.require("disk")?)
+            .ok_or_else(|| bad("disk is 32 hex digits"))?;
+        let entry = self.directory.nodes.get(&from);
+        let is_listed = entry.is_some_and(|entry| entry.disk == crate::line::hex(&disk));
+        if entry.is_some() && !is_listed && !mutation::is(Mutation::EmptyDiskKeepsItsId) {
+            return Err(bad(format!(
+                "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"
+            )));
+        }
+        let standing = Standing::parse(request)?;
+        let needed = self.directory.versions.agreed;
+        let version = self.check_speaks(&format!("node {from}"), hello.speaks, needed);
+        let version = version.inspect_err(|refusal| {
+            tracing::warn!(peer = from.0, why = refusal.sentence, "a peer is refused");
+        })?;
+        let claim = Seen {
+            disk: DiskId(disk),
+            incarnation: number(request, "incarnation")?,
+            nonce: request
+                .parsed::<u64>("nonce")?
+                .ok_or(LineError::Missing("nonce"))?,
+        };
+        let now = self.env.now;
+        let in_use = 4 * self.env.limits.heartbeat_interval;
+        let peer = self.peers.get_or_add(from);
+        let is_in_use = peer.incoming.is_some() && now.0 < peer.heard_at.0 + in_use;
+        let admitted = peer.admit(claim, is_listed, is_in_use);
+        admitted.map_err(|why| {
+            if why == NotAdmitted::InUse {
+                tracing::warn!(peer = from.0, %why, "a peer is put off");
+                return Refusal::new("busy", format!("node {from} is put off: {why}"));
+            }
+            self.counts.peers_refused += 1;
+            tracing::error!(peer = from.0, %why, "a peer is refused");
+            bad(format!("node {from} is refused: {why}"))
+        })?;
+        self.peers.get_or_add(from).standing = Some(standing);
+        // Who is not listed may be anybody who knows that node's number.
+        if is_listed || !self.env.addresses.contains_key(&from) {
+            self.learn_address(from, &hello.address);
+        }
+        let unproven = (!is_listed).then(|| hello.address.clone());
+        self.peers.get_or_add(from).unproven_address = unproven;
+        let said = is_listed.then(|| hello.address.clone());
+        self.peers.get_or_add(from).said_address = said;
+        match hello.kind.as_str() {
+            "control" => {
+                let peer = self.peers.get_or_add(from);
+                peer.speaks = Some(hello.speaks);
+                peer.takes_parts = request.get("parts") == Some("1");
+                match request.get("digests") {
+                    Some("1") => self.env.compares.insert(from),
+                    _ => self.env.compares.remove(&from),
+                };
+                if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
+                    self.controls.remove(&old);
+                    self.env.close(old);
+                }
+                self.env.conns.insert(conn, Purpose::ControlIn(from));
+                let mut control = Inbound::default();
+                control.push(now, rest);
+                self.controls.insert(conn, control);
+                self.env.send_bytes(conn, &welcome::line(version));
+                self.env
+                    .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
+            }
+            _ => {
+                let id = LogId(number(request, "log")?);
+                let hears = self.hears(from, id);
+                let log = self.logs.get_mut(&id).filter(|l| l.stopped.is_none());
+                let log = log.ok_or_else(|| {
+                    Refusal::new(
+                        "unknown-log",
+                        format!("this node has no running replica of log {id}"),
+                    )
+                })?;
+                if !hears {
+                    return Err(Refusal::new(
+                        "unknown-node",
+                        format!(
+                            "node {from} is neither in this node's directory nor a member of log {id}, as far as this node has heard"
+                        ),
+                    ));
+                }
+                if !rest.is_empty() {
+                    return Err(bad("a peer waits for the answer to its first line"));
+                }
+                self.env.conns.insert(conn, Purpose::DataIn(id, from));
+                log.add_source(&mut self.env, conn, from, version);
+            }
+        }
+        Ok(())
+    }
+
+    /// What needs to be so of guests too.
+    fn check_hello(&mut self, request: &Request) -> Result<Hello, Refusal> {
         let cluster = request.require("cluster")?;
         let own = self.env.identity.cluster.to_string();
         if self.env.identity.node == NodeId(0) {
@@ -38,19 +172,18 @@ impl Node {
             ));
         }
         if cluster != own {
-            return Err(bad(&format!(
+            return Err(bad(format!(
                 "this node is of cluster {own}, not of {cluster}; check --join and the data directory"
             )));
         }
-        let number = |key: &'static str| -> Result<u32, Refusal> {
-            Ok(request.parsed::<u32>(key)?.ok_or(LineError::Missing(key))?)
-        };
-        let (from, to) = (NodeId(number("from")?), NodeId(number("to")?));
+        let (from, to) = (number(request, "from")?, number(request, "to")?);
+        let (from, to) = (NodeId(from), NodeId(to));
         if to != self.env.identity.node {
-            return Err(bad(&format!(
-                "this is node {}, not node {to}; check the addresses",
-                self.env.identity.node
-            )));
+            let own = self.env.identity.node;
+            let refusal = bad(format!(
+                "this is node {own}, not node {to}; check the addresses"
+            ));
+            return Err(refusal.key("node", own));
         }
         if from == to || from == NodeId(0) {
             return Err(bad(
@@ -66,78 +199,30 @@ impl Node {
                 ),
             ));
         }
-        let disk = crate::line::parse_hex16(request.require("disk")?)
-            .ok_or_else(|| bad("disk is 32 hex digits"))?;
-        if let Some(entry) = self.directory.nodes.get(&from)
-            && entry.disk != crate::line::hex(&disk)
-            && !mutation::is(Mutation::EmptyDiskKeepsItsId)
-        {
-            return Err(bad(&format!(
-                "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"
-            )));
+        let withholds_disk = request.flag("guest")?;
+        if !withholds_disk {
+            let disk = crate::line::parse_hex16(request.require("disk")?);
+            disk.ok_or_else(|| bad("disk is 32 hex digits"))?;
+            number(request, "incarnation")?;
+            let nonce = request.parsed::<u64>("nonce")?;
+            nonce.ok_or(LineError::Missing("nonce"))?;
         }
-        let standing = Standing::parse(request)?;
-        let speaks = request.parsed("speaks")?.unwrap_or(Speaks::THIS);
-        let needed = self.directory.versions.agreed;
-        let version = self.check_speaks(&format!("node {from}"), speaks, needed);
-        let version = version.inspect_err(|refusal| {
-            tracing::warn!(peer = from.0, why = refusal.sentence, "a peer is refused");
-        })?;
-        let seen = Seen {
-            disk: DiskId(disk),
-            incarnation: number("incarnation")?,
-            nonce: request
-                .parsed::<u64>("nonce")?
-                .ok_or(LineError::Missing("nonce"))?,
-        };
-        let admitted = self.peers.get_or_add(from).admit(seen);
-        self.counts.peers_refused += u64::from(admitted.is_err());
-        admitted.map_err(|why| {
-            tracing::error!(peer = from.0, why, "a peer is refused");
-            bad(&format!("node {from} is refused: {why}"))
-        })?;
-        self.peers.get_or_add(from).standing = Some(standing);
-        let address = request.get("address").unwrap_or_default().to_string();
-        self.learn_address(from, &address);
-        match request.require("kind")? {
-            "control" => {
-                let peer = self.peers.get_or_add(from);
-                peer.speaks = Some(speaks);
-                peer.takes_parts = request.get("parts") == Some("1");
-                match request.get("digests") {
-                    Some("1") => self.env.compares.insert(from),
-                    _ => self.env.compares.remove(&from),
-                };
-                if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
-                    self.controls.remove(&old);
-                    self.env.close(old);
-                }
-                self.env.conns.insert(conn, Purpose::ControlIn(from));
-                let mut control = Inbound::default();
-                control.push(rest);
-                self.controls.insert(conn, control);
-                self.env.send_bytes(conn, &welcome::line(version));
-                self.env
-                    .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
-            }
-            "data" => {
-                let id = LogId(number("log")?);
-                let log = self.logs.get_mut(&id).filter(|l| l.stopped.is_none());
-                let log = log.ok_or_else(|| {
-                    Refusal::new(
-                        "unknown-log",
-                        format!("this node has no running replica of log {id}"),
-                    )
-                })?;
-                if !rest.is_empty() {
-                    return Err(bad("a peer waits for the answer to its first line"));
-                }
-                self.env.conns.insert(conn, Purpose::DataIn(id, from));
-                log.add_source(&mut self.env, conn, from, version);
-            }
-            other => return Err(bad(&format!("unknown kind {other:?}"))),
+        let kind = request.require("kind")?;
+        if !matches!(kind, "control" | "data") {
+            return Err(bad(format!("unknown kind {kind:?}")));
         }
-        Ok(())
+        if kind == "data" {
+            number(request, "log")?;
+        }
+        let address = request.get("address").unwrap_or_default();
+        check_address(address)?;
+        Ok(Hello {
+            kind: kind.to_owned(),
+            from,
+            speaks: request.parsed("speaks")?.unwrap_or(Speaks::UNSAID),
+            address: address.to_owned(),
+            withholds_disk,
+        })
     }
 
     pub(super) fn on_control_bytes(
@@ -152,21 +237,67 @@ impl Node {
         let Some(control) = self.controls.get_mut(&conn) else {
             return;
         };
-        control.push(&buffer[got]);
-        match self.take_frames(conn, peer) {
+        control.push(self.env.now, &buffer[got]);
+        let taken = self.take_frames(conn, peer);
+        match taken.and_then(|()| self.check_unfinished(conn)) {
             Ok(()) if !ended => self.env.receive(conn, buffer, 0..CONTROL_BUFFER, false),
             outcome => {
                 if let Err(why) = outcome {
                     tracing::warn!(peer = peer.0, why, "a peer's control connection is closed");
                 }
-                self.controls.remove(&conn);
-                self.env.close(conn);
-                let state = self.peers.get_or_add(peer);
-                if state.incoming == Some(conn) {
-                    state.incoming = None;
-                    self.peers.shorten(&self.env, peer);
-                }
+                self.end_control(conn, peer);
             }
+        }
+    }
+
+    /// ‡ What is held of frames that are not whole is bounded over all peers together. Whoever exceeds it sends
+    /// again, when others have ended; what is short passes always.
+    fn check_unfinished(&self, conn: ConnId) -> Result<(), String> {
+        let held = |control: &Inbound| control.held();
+        let own = self.controls.get(&conn).map_or(0, held);
+        if own <= UNFINISHED_FREE {
+            return Ok(());
+        }
+        let all: usize = self.controls.values().map(held).sum();
+        match all <= self.env.limits.unfinished_bytes_max {
+            true => Ok(()),
+            false => Err(format!(
+                "frames that are not whole take {all} bytes, of which {own} are this peer's"
+            )),
+        }
+    }
+
+    /// Whoever began a frame ends it in time.
+    pub(crate) fn expire_frames(&mut self) {
+        let (now, within) = (self.env.now, self.env.limits.unfinished_time);
+        let late = self.controls.iter();
+        let late = late.filter(|(_, control)| control.is_late(now, within));
+        for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            match self.env.conns.get(&conn) {
+                Some(Purpose::ControlIn(peer)) => {
+                    let peer = *peer;
+                    tracing::warn!(
+                        peer = peer.0,
+                        "a frame is not whole in time: the peer's control connection is closed"
+                    );
+                    self.end_control(conn, peer);
+                }
+                Some(Purpose::GuestIn(guest)) => {
+                    let guest = *guest;
+                    self.part_from_guest(guest);
+                }
+                _ => _ = self.controls.remove(&conn),
+            }
+        }
+    }
+
+    pub(super) fn end_control(&mut self, conn: ConnId, peer: NodeId) {
+        self.controls.remove(&conn);
+        self.env.close(conn);
+        let state = self.peers.get_or_add(peer);
+        if state.incoming == Some(conn) {
+            state.incoming = None;
+            self.peers.shorten(&self.env, peer);
         }
     }
 
@@ -183,6 +314,7 @@ impl Node {
 
     fn on_frame(&mut self, peer: NodeId, frame: Frame) {
         match frame {
+            Frame::Wishes(told) => self.on_wishes_told(&told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {
                 let asks = matches!(message, Message::LeaderStatus { .. });
@@ -265,6 +397,9 @@ impl Node {
     }
 
     pub(super) fn on_engine_message(&mut self, peer: NodeId, id: LogId, message: Message) {
+        if !self.hears(peer, id) {
+            return;
+        }
         if let Some(log) = self.logs.get_mut(&id) {
             self.dirty.insert(id);
             log.on_message(&mut self.env, peer, message);

@@ -228,14 +228,14 @@ impl Node {
         let mut zones: Vec<Warning> = Vec::new();
         let mut slow: Vec<Warning> = Vec::new();
         for (id, log) in self.logs.iter().filter(|(_, log)| log.stopped.is_none()) {
-            if log.lacks_bytes() {
-                merge(
-                    &mut lacking,
-                    own,
-                    Code::BytesNotEverywhere,
-                    *id,
-                    log.missing_bytes(),
-                );
+            let lost = log.lost_bytes();
+            let lost: u64 = lost.iter().map(|(_, range)| range.end - range.start).sum();
+            if lost > 0 {
+                merge(&mut lacking, own, Code::BytesLost, *id, lost);
+            }
+            if log.lacks_bytes() && log.missing_bytes() > lost {
+                let missing = log.missing_bytes() - lost;
+                merge(&mut lacking, own, Code::BytesNotEverywhere, *id, missing);
             }
             if !log.is_leading() {
                 continue;

@@ -22,6 +22,10 @@ struct Metrics {
     warnings: BTreeMap<&'static str, u64>,
     connections: usize,
     connections_max: usize,
+    /// Of answers: made, and not with the kernel yet.
+    answers_held_bytes: u64,
+    /// Answers that were broken off for want of room.
+    answers_broken: u64,
     disk_free_bytes: Option<u64>,
     disk_reserve_bytes: u64,
     /// The microseconds of every histogram's steps.
@@ -100,6 +104,8 @@ impl Node {
             warnings,
             connections: self.env.conns.len(),
             connections_max: self.env.limits.connections_max,
+            answers_held_bytes: self.env.answers.held_bytes(),
+            answers_broken: self.env.answers.broken(),
             disk_free_bytes: Some(self.env.free_bytes).filter(|free| *free != u64::MAX),
             disk_reserve_bytes: self.env.limits.disk_reserve_bytes,
             bounds_us: BOUNDS,

@@ -180,6 +180,9 @@ impl Node {
             Code::ReplicasDiffer => {
                 format!("nodes hold different bytes of {logs}, though every checksum is right")
             }
+            Code::BytesLost => format!(
+                "{amount} bytes of {logs} that were chosen are lost: {about} lacks them, and all the other members said that they do too"
+            ),
         }
     }
 
@@ -220,7 +223,12 @@ impl Node {
                     "repair the disk and restart the node; if the disk is lost: logberg members replace {id} NEW"
                 );
             }
-            Code::BytesNotEverywhere => "keep that node running: it is filled by itself",
+            Code::BytesNotEverywhere => {
+                "keep that node running: it is filled by itself with what another node holds"
+            }
+            Code::BytesLost => {
+                "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"
+            }
             Code::QuorumAtRisk => "start the silent voters before anything else is taken down",
             Code::FewCopies => {
                 "start more nodes with --join; where members were changed by hand, then: logberg members add ID"

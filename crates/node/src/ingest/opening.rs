@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 
-use super::{Sink, Writer, disk_full, no_quorum, superseded};
+use super::{Sink, Writer, no_quorum, superseded};
 use crate::env::{Env, Purpose};
 use crate::format::RECORD_HEADER;
 use crate::line::{Refusal, Request};
@@ -127,7 +127,8 @@ impl Log {
             if let Sink::Client(conn) = append.from
                 && full
             {
-                env.refuse(conn, disk_full());
+                let refusal = self.disk_full(env);
+                env.refuse(conn, refusal);
                 continue;
             }
             // What cannot be continued any more is known before who else writes matters: the answer
@@ -172,7 +173,10 @@ impl Log {
                     Mode::Wait => {
                         if env.now.0 >= append.told_at.0 + 1_000_000 {
                             append.told_at = env.now;
-                            env.send_bytes(conn, b"waiting\n");
+                            // Who does not read is not told once more: that would only grow.
+                            if !env.is_sending(conn) {
+                                env.send_bytes(conn, b"waiting\n");
+                            }
                         }
                         kept.push_back(append);
                         continue;
@@ -355,6 +359,10 @@ impl Log {
             NotOpened::NotNew => {
                 Refusal::new("not-leader", "the stream's name was taken; ask again")
             }
+            NotOpened::Sealed => Refusal::new(
+                "not-leader",
+                "the log that had this name has ended; ask again",
+            ),
         };
         env.refuse(conn, refusal);
     }

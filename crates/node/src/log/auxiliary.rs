@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use paxos::{Era, NodeId, Proposal, Slot, StreamName, StreamPosition, Time, Value};
 
 use crate::env::Env;
+use crate::line::Refusal;
 use crate::log::Log;
 
 #[derive(Default)]
@@ -103,5 +104,31 @@ impl Log {
         let spared =
             |node: NodeId| configuration.is_auxiliary(node) && configuration.is_quorum(active);
         env.is_full() || env.full_peers.iter().any(|peer| !spared(*peer))
+    }
+
+    /// What an appender is told then: whose disk it is, which need not be this node's.
+    pub(crate) fn disk_full(&self, env: &Env) -> Refusal {
+        let own = env.is_full().then_some(env.identity.node);
+        let full: Vec<NodeId> = own
+            .into_iter()
+            .chain(env.full_peers.iter().copied())
+            .collect();
+        let address = |node: NodeId| match node == env.identity.node {
+            true => Some(&env.advertise),
+            false => env.addresses.get(&node),
+        };
+        let named = |node: &NodeId| match address(*node) {
+            Some(address) => format!("node {node} at {address}"),
+            None => format!("node {node}"),
+        };
+        let named: Vec<String> = full.iter().map(named).collect();
+        let refusal = Refusal::new(
+            "full",
+            format!(
+                "the disk of {} has reached its reserve; free space there, or trim, and append again",
+                named.join(" and of ")
+            ),
+        );
+        refusal.key("disks", named.join(", "))
     }
 }

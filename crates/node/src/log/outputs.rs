@@ -2,7 +2,8 @@
 
 use paxos::mutation::{self, Mutation};
 use paxos::{
-    Input, Note, Outcome, Output, Persist, PromisedTerm, Proposal, RecordNumber, Role, Slot, Value,
+    ChangeRefused, Input, Note, Outcome, Output, Persist, PromisedTerm, Proposal, RecordNumber,
+    Role, Slot, Value,
 };
 
 use super::{Log, Ticket, payload_of};
@@ -208,6 +209,7 @@ impl Log {
         self.role = role;
         tracing::info!(log = self.id.0, name = self.name, ?role, "role");
         self.release_writers(env);
+        self.on_role_of_readers(env, role);
         match role {
             Role::Leader { term } => {
                 self.counts.elections_won += u64::from(!led);
@@ -221,6 +223,7 @@ impl Log {
                     self.part_with_writers(env);
                     // Who follows what is chosen goes on at the next leader.
                     self.fail_barriers(env);
+                    self.part_with_followers(env);
                 }
             }
         }
@@ -240,10 +243,13 @@ impl Log {
             Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
             Outcome::Closed { stream, at } => self.on_closed(env, *stream, Some(*at)),
             Outcome::NotClosed { stream } => self.on_closed(env, *stream, None),
+            Outcome::NotTrimmed => self.on_not_trimmed(slot),
             Outcome::NodeId(_)
             | Outcome::Reconfigured { .. }
             | Outcome::NotReconfigured(_)
-            | Outcome::Trimmed { .. } => {
+            | Outcome::Trimmed { .. }
+            | Outcome::Wished { .. }
+            | Outcome::NotWished { .. } => {
                 env.events.push_back(LogEvent::Applied {
                     log: self.id,
                     slot,
@@ -268,6 +274,9 @@ impl Log {
             Outcome::Closed { .. } => counts.streams_closed += leading,
             Outcome::NotClosed { .. } => counts.streams_not_closed += leading,
             Outcome::Reconfigured { .. } => counts.eras_begun += 1,
+            Outcome::Wished { .. } => counts.wishes_chosen += 1,
+            Outcome::NotWished { .. } | Outcome::NotTrimmed => counts.wishes_overtaken += 1,
+            Outcome::NotReconfigured(ChangeRefused::StaleWish) => counts.wishes_overtaken += 1,
             Outcome::NodeId(_) | Outcome::NotReconfigured(_) | Outcome::Trimmed { .. } => {}
         }
     }

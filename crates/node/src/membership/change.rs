@@ -76,6 +76,11 @@ fn refused(sentence: impl Into<String>) -> Refusal {
 }
 
 impl Ask {
+    /// Logs have to hear of it.
+    pub fn changes_weights(&self) -> bool {
+        !matches!(self.action, Action::Address { .. } | Action::Zone { .. })
+    }
+
     pub fn parse(request: &Request) -> Result<Ask, Refusal> {
         let words: Vec<&str> = request.words.iter().map(String::as_str).collect();
         let node = |text: &str| {
@@ -158,6 +163,7 @@ impl Ask {
                     address: address.clone(),
                     disk: entry.disk.clone(),
                     newest: entry.newest,
+                    by_hand: true,
                 });
             }
             Action::Zone { node, zone } => {

@@ -19,6 +19,7 @@ impl Scene {
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
                 newest: 1,
+                by_hand: false,
             });
         }
         let mut scene = Scene {
@@ -124,6 +125,7 @@ fn an_id_that_was_removed_never_comes_back() {
         address: "a:4".into(),
         disk: "d4".into(),
         newest: 1,
+        by_hand: false,
     });
     assert!(!scene.directory.nodes.contains_key(&NodeId(4)));
     assert!(

@@ -135,6 +135,7 @@ mod tests {
                 address: format!("a:{id}"),
                 disk: format!("d{id}"),
                 newest: 1,
+                by_hand: false,
             });
         }
         for node in auxiliary {

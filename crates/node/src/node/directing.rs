@@ -5,9 +5,12 @@ use commands::Batch;
 use paxos::Outcome;
 
 use super::{Node, Wants};
+use crate::LogId;
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::LogEvent;
+use crate::line::Refusal;
+use crate::log::Log;
 use crate::retention::Retention;
 
 mod applying;
@@ -17,6 +20,7 @@ mod deleting;
 mod joining;
 mod retaining;
 mod showing;
+mod telling;
 
 pub(super) use applying::Directing;
 pub(crate) use changing::ChangeMembers;
@@ -26,12 +30,45 @@ pub(crate) use joining::JoinCluster;
 pub(crate) use retaining::Retain;
 pub(crate) use showing::ShowLog;
 
+type Commands = Vec<Command>;
+
+/// What a request to the directory comes to.
+enum Answer {
+    /// It ends with this line.
+    Line(Vec<u8>),
+    /// It needs more, perhaps what is in the commands now.
+    Wait,
+    /// It waits for something else than the directory; this is said when that takes too long.
+    Until(Refusal),
+}
+
+pub(crate) fn no_directory_quorum() -> Refusal {
+    Refusal::new(
+        "no-quorum",
+        "the cluster's directory (log 0) has no quorum that answers: start or reconnect its nodes",
+    )
+}
+
 /// The directory begins with the cluster's first node alone.
 pub(super) fn directory_members() -> Vec<(u32, u32)> {
     vec![(1, 1)]
 }
 
 impl Node {
+    /// Of a log of this node's.
+    fn on_wished(&mut self, id: LogId) {
+        let Some(log) = self.logs.get_mut(&id) else {
+            return;
+        };
+        if log.engine.state().is_sealed() {
+            tracing::info!(log = id.0, name = log.name, "sealed: this log has ended");
+            log.end_clients(&mut self.env);
+        }
+        self.dirty.insert(id);
+        self.tell_wishes();
+        self.answer_requests();
+    }
+
     pub(super) fn on_log_event(&mut self, event: LogEvent) {
         match event {
             LogEvent::Chunk {
@@ -58,14 +95,22 @@ impl Node {
                     tracing::info!(log = log.id.0, era = era.0, ?members, "a new configuration");
                 }
             }
+            LogEvent::Applied {
+                log,
+                outcome: Outcome::Wished { .. },
+                ..
+            } => self.on_wished(log),
             LogEvent::MayRead { log } => {
                 self.dirty.insert(log);
             }
             LogEvent::Role { log } => {
                 self.dirty.insert(log);
-                if log == DIRECTORY && !self.logs.get(&log).is_some_and(|l| l.is_leading()) {
-                    self.refuse_requests();
-                    self.forget_settling();
+                if log == DIRECTORY {
+                    self.doubt_directory();
+                    if !self.logs.get(&log).is_some_and(Log::is_leading) {
+                        self.refuse_requests();
+                        self.forget_settling();
+                    }
                 }
             }
             _ => {}
@@ -97,22 +142,27 @@ impl Node {
         if !self.logs.contains_key(&DIRECTORY) {
             return;
         }
-        let mut commands = Vec::new();
+        let mut commands = Commands::new();
         let mut kept = Vec::new();
         for mut request in std::mem::take(&mut self.requests) {
             if !self.env.is_open(request.conn) {
                 continue;
             }
-            let answer = match self.is_listed() {
+            let current = self.has_passed(&mut request.asked);
+            let answer = match current && self.is_listed() {
                 true => self.answer_to(&mut request.wants, &mut commands),
-                false => None,
+                false => Answer::Wait,
             };
+            let waited = self.env.now.0.saturating_sub(request.since.0);
+            let leader_wait = self.env.limits.leader_wait;
+            let late = waited > 2 * leader_wait;
+            // Clients leave a node that is silent for three seconds, and would never hear this.
+            let agreed_late = waited > leader_wait + leader_wait / 4;
             match answer {
-                Some(line) => self.env.part(request.conn, &line),
-                None if self.env.now.0 > request.since.0 + 2 * self.env.limits.leader_wait => {
-                    self.env.refuse(request.conn, crate::ingest::no_quorum());
-                }
-                None => kept.push(request),
+                Answer::Line(line) => self.env.part(request.conn, &line),
+                Answer::Until(refusal) if agreed_late => self.env.refuse(request.conn, refusal),
+                Answer::Wait if late => self.env.refuse(request.conn, no_directory_quorum()),
+                Answer::Wait | Answer::Until(_) => kept.push(request),
             }
         }
         self.requests.append(&mut kept);
@@ -120,13 +170,12 @@ impl Node {
     }
 
     /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.
-    fn is_listed(&self) -> bool {
+    pub(crate) fn is_listed(&self) -> bool {
         let entry = self.directory.nodes.get(&self.env.identity.node);
         entry.is_some_and(|entry| entry.disk == crate::line::hex(&self.env.identity.disk.0))
     }
 
-    /// The line that ends a request, or what it needs more, in `commands`.
-    fn answer_to(&mut self, wants: &mut Wants, commands: &mut Vec<Command>) -> Option<Vec<u8>> {
+    fn answer_to(&mut self, wants: &mut Wants, commands: &mut Commands) -> Answer {
         match wants {
             Wants::Join(join) => self.answer_join(join, commands),
             Wants::CreateLog(create) => self.answer_create_log(create, commands),
@@ -134,7 +183,14 @@ impl Node {
             Wants::ChangeMembers(change) => self.answer_change(change, commands),
             Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
             Wants::ShowLog(show) => self.answer_show_log(show),
+            Wants::FreshStatus => self.answer_fresh_status(),
         }
+    }
+
+    /// Every command of this node's that was chosen is applied here, and none is on its way.
+    fn has_applied_its_own(&self) -> bool {
+        let log = self.logs.get(&DIRECTORY);
+        log.is_some_and(|log| log.local_is_idle() && log.local_is_current())
     }
 
     pub(super) fn refuse_requests(&mut self) {
@@ -167,7 +223,7 @@ impl Node {
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return;
         };
-        if !log.can_propose() || !log.local_is_idle() {
+        if !log.can_propose() || !log.local_is_idle() || !self.is_confirmed() {
             return;
         }
         let own = self.env.identity.node;
@@ -186,19 +242,22 @@ impl Node {
             self.propose_command(&command);
             return;
         }
-        if entry.is_none_or(|e| e.address != self.env.advertise) {
+        if entry.is_none_or(|e| e.is_elsewhere(&self.env.advertise)) {
             let address = self.env.advertise.clone();
             self.propose_command(&Command::AddNode {
                 id: own.0,
                 address,
                 disk,
                 newest: self.env.speaks.newest(),
+                by_hand: false,
             });
         }
+        self.move_nodes();
         self.describe_nodes();
         if let Start::Bootstrap { voters } = self.config.start
             && self.directory.voters == 0
         {
+            self.propose_commands(&self.first_version());
             self.propose_command(&Command::SetVoters { voters });
             self.propose_command(&Command::CreateLog {
                 name: "main".into(),
@@ -208,12 +267,32 @@ impl Node {
                 retention: Retention::default(),
             });
         }
+        self.free_names();
         self.raise_version();
         self.shorten_directory();
     }
 }
 
 impl Node {
+    /// Nodes that said, when they started, that they are elsewhere. Whose disk it was is in the directory, so
+    /// that nobody else can say it.
+    fn move_nodes(&mut self) {
+        let peers = self.peers.peers.iter().filter(|(_, peer)| peer.alive);
+        let moved = peers.filter_map(|(node, peer)| {
+            let entry = self.directory.nodes.get(node)?;
+            let address = peer.said_address.as_ref()?;
+            entry.is_elsewhere(address).then(|| Command::AddNode {
+                id: node.0,
+                address: address.clone(),
+                disk: entry.disk.clone(),
+                newest: entry.newest,
+                by_hand: false,
+            })
+        });
+        let commands: Vec<Command> = moved.collect();
+        self.propose_commands(&commands);
+    }
+
     /// What nodes said of themselves when they started, if that is news.
     fn describe_nodes(&mut self) {
         let own = (&self.env.identity.node, &self.env.standing);

@@ -1,7 +1,5 @@
 //! Which logs and peers this node knows, and in what order that becomes durable.
 
-use std::collections::BTreeMap;
-
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId};
 
@@ -10,6 +8,7 @@ use crate::LogId;
 use crate::directory::{self, DIRECTORY};
 use crate::log::Log;
 use crate::op::Op;
+use crate::peers::file;
 use crate::store::{ManifestLog, Store};
 
 pub(crate) struct Creating {
@@ -154,13 +153,15 @@ impl Node {
         if std::mem::replace(&mut self.peers_file.writing, true) {
             return;
         }
-        let addresses: BTreeMap<u32, &String> =
-            self.env.addresses.iter().map(|(n, a)| (n.0, a)).collect();
-        let contents = serde_json::to_vec_pretty(&addresses);
+        // Those that are needed to find a leader come first, in case there is no room for all.
+        let (voters, others): (Vec<_>, Vec<_>) =
+            (self.env.addresses.iter()).partition(|(id, _)| self.is_member(**id));
+        let all = voters.into_iter().chain(others);
+        let contents = file::write(all.map(|(id, address)| (*id, address)));
         self.env.ops.push_back(Op::WriteFile {
             token: TOKEN_PEERS,
             path: self.config.directory.join(PEERS_FILE),
-            contents: contents.expect("numbers and strings are always JSON"),
+            contents,
         });
     }
 
@@ -192,9 +193,28 @@ impl Node {
         if self.is_removed(id) {
             return;
         }
-        if self.env.addresses.get(&id).map(String::as_str) != Some(address) {
-            self.env.addresses.insert(id, address.to_string());
+        let before = self.env.addresses.insert(id, address.to_string());
+        if before.as_deref() != Some(address) {
+            // It may be there yet, if the newer word is wrong.
+            self.peers.places.note(id, &before.unwrap_or_default());
             self.save_peers();
+        }
+    }
+
+    /// ‡ What the directory says of an address is one word among others: this node may know a newer one, by the
+    /// peer's own greeting, or since it was found there. It goes before the others only when it changes while
+    /// this node looks, and not when a replay comes past what was once so.
+    pub(super) fn learn_listed_address(&mut self, id: NodeId, address: &str) {
+        let current = self.is_confirmed();
+        let seen = match current {
+            true => self.listed_addresses.insert(id, address.to_owned()),
+            false => None,
+        };
+        let is_news = seen.is_some_and(|seen| seen != address);
+        match self.env.addresses.get(&id) {
+            Some(known) if known == address => {}
+            Some(_) if !is_news => self.peers.places.note(id, address),
+            _ => self.learn_address(id, address),
         }
     }
 }

@@ -83,14 +83,20 @@ impl Node {
     }
 
     fn move_log(&mut self, id: LogId, silent: &BTreeSet<u32>) {
+        let leads = self.logs.get(&id).is_some_and(Log::is_leading);
+        let Some(basis) = leads.then(|| self.basis_of(id)).flatten() else {
+            self.moves.remove(&id);
+            return;
+        };
+        let weights = self.wanted_weights(id, &basis);
         let members = &self.directory.members;
-        let log = self.logs.get_mut(&id).filter(|log| log.is_leading());
-        let (Some(log), Some(wanted)) = (log, members.wanted.get(&id.0)) else {
+        let log = self.logs.get_mut(&id).filter(|_| !weights.is_empty());
+        let Some(log) = log else {
             self.moves.remove(&id);
             return;
         };
         let goal = Goal {
-            weights: &wanted.weights,
+            weights: &weights,
             zones: &members.zones,
             silent,
         };
@@ -156,7 +162,8 @@ impl Node {
                 ?change,
                 "a step towards the wanted members"
             );
-            let action = Action::Reconfigure { from, change };
+            let by = basis.by();
+            let action = Action::Reconfigure { from, change, by };
             let term = log.role();
             match (log.engine.propose(self.env.now, action), term) {
                 (Ok(slot), Role::Leader { term }) => {
@@ -177,6 +184,9 @@ impl Node {
         if !self.logs.get(&DIRECTORY).is_some_and(idle) {
             return;
         }
+        if !self.is_confirmed() {
+            return;
+        }
         let members = &self.directory.members;
         let leaving = members.leaving.iter().copied();
         let mut free = leaving.filter(|node| !members.has_weight(*node));
@@ -189,7 +199,7 @@ impl Node {
     }
 
     /// In any log's configuration that this node knows.
-    fn is_member(&self, node: NodeId) -> bool {
+    pub(crate) fn is_member(&self, node: NodeId) -> bool {
         let mut logs = self.logs.values();
         logs.any(|log| log.engine.state().configuration.contains(node))
     }
@@ -239,21 +249,27 @@ impl Node {
             .collect::<Vec<_>>()
         {
             tracing::info!(node = node.0, "a removed node is not heard any more");
-            for (id, log) in &mut self.logs {
-                log.break_links(&mut self.env, node);
-                log.set_alive(&mut self.env, node, false);
-                log.followers.remove(&node);
-                self.dirty.insert(*id);
-            }
-            for conn in self.peers.forget(node) {
-                self.controls.remove(&conn);
-                self.env.close(conn);
-            }
-            self.away_since.remove(&node);
-            self.board.forget(node);
-            if self.env.addresses.remove(&node).is_some() {
-                self.save_peers();
-            }
+            self.forget_node(node);
+        }
+    }
+
+    /// It is dialled, heard and told of no more.
+    pub(crate) fn forget_node(&mut self, node: NodeId) {
+        for (id, log) in &mut self.logs {
+            log.break_links(&mut self.env, node);
+            log.set_alive(&mut self.env, node, false);
+            log.followers.remove(&node);
+            self.dirty.insert(*id);
+        }
+        for conn in self.peers.forget(node) {
+            self.controls.remove(&conn);
+            self.env.close(conn);
+        }
+        self.env.links.remove(&node);
+        self.away_since.remove(&node);
+        self.board.forget(node);
+        if self.env.addresses.remove(&node).is_some() {
+            self.save_peers();
         }
     }
 }
@@ -272,6 +288,7 @@ impl Look<'_> {
 
     fn holds(&self, node: NodeId) -> bool {
         self.log.engine.holds_below(node) >= Some(self.mark)
+            || mutation::is(Mutation::HoldsBelowNotAsked)
     }
 
     /// Whether those who hold all below the mark would be a quorum.

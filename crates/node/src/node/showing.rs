@@ -12,6 +12,7 @@ use crate::log::Log;
 use crate::membership::change::{names, sentences};
 use crate::membership::plan::{Goal, plan};
 use crate::node::Node;
+use crate::status::LogList;
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -64,7 +65,7 @@ struct ShownMember {
 }
 
 impl Node {
-    pub(crate) fn members_line(&self) -> String {
+    pub(crate) fn members_line(&self, list: LogList) -> String {
         let members = &self.directory.members;
         let own = self.env.identity.node;
         let alive = |node: NodeId| {
@@ -85,7 +86,8 @@ impl Node {
             version: members.version,
             cluster_version: self.directory.versions.agreed,
             nodes: nodes.collect(),
-            logs: names(&self.directory)
+            logs: list
+                .of(names(&self.directory), |(id, _)| *id)
                 .map(|(id, name)| self.shown_log(id, name))
                 .collect(),
             removed: &members.removed,

@@ -1,8 +1,16 @@
-//! How much room is left on the disks, ours and the peers'.
+//! How much room is left on the disks, ours and the peers', and whether ours is still there.
+//!
+//! Files that are open outlive their names: a node whose directory was removed would go on to acknowledge
+//! bytes that nobody can find again. So the free space is asked for where one log's files are, each in its turn.
+
+use std::io;
+use std::ops::Bound;
 
 use paxos::Time;
 
 use super::{Node, TOKEN_SPACE};
+use crate::LogId;
+use crate::format::segment::directory_name;
 use crate::op::Op;
 
 /// Others may write to the same disk: where nothing changed by us, it is looked at so often.
@@ -14,6 +22,10 @@ pub(super) struct Space {
     /// An answer is owed.
     asked: bool,
     asked_at: Time,
+    /// In this log's directory; `None`: in the node's.
+    place: Option<LogId>,
+    /// This log's directory is not there: the next question is about the node's.
+    missed: Option<LogId>,
 }
 
 impl Default for Space {
@@ -22,6 +34,8 @@ impl Default for Space {
             is_stale: true,
             asked: false,
             asked_at: Time(0),
+            place: None,
+            missed: None,
         }
     }
 }
@@ -35,22 +49,54 @@ impl Node {
         if self.space.asked || !(self.space.is_stale || is_scarce || is_due) {
             return;
         }
+        let place = match self.space.missed {
+            Some(_) => None,
+            None => self.log_after(self.space.place),
+        };
+        let directory = self.config.directory.clone();
         self.space = Space {
             is_stale: false,
             asked: true,
             asked_at: now,
+            place,
+            missed: self.space.missed,
         };
         self.env.ops.push_back(Op::FreeSpace {
             token: TOKEN_SPACE,
-            path: self.config.directory.clone(),
+            path: place.map_or(directory.clone(), |log| directory.join(directory_name(log))),
         });
     }
 
-    pub(super) fn on_space(&mut self, free: std::io::Result<u64>) {
+    fn log_after(&self, last: Option<LogId>) -> Option<LogId> {
+        let above = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut above = self.logs.range((above, Bound::Unbounded));
+        let next = above.next().or_else(|| self.logs.iter().next());
+        next.map(|(id, _)| *id)
+    }
+
+    pub(super) fn on_space(&mut self, free: io::Result<u64>) {
         self.space.asked = false;
-        if let Ok(free) = free {
-            let queued = self.logs.values().map(|log| log.store.queued_bytes());
-            self.env.free_bytes = free.saturating_sub(queued.sum());
+        match (free, self.space.place) {
+            (Ok(free), place) => {
+                let queued = self.logs.values().map(|log| log.store.queued_bytes());
+                self.env.free_bytes = free.saturating_sub(queued.sum());
+                let missed = self.space.missed.take_if(|_| place.is_none());
+                if let Some(log) = missed.and_then(|log| self.logs.get_mut(&log)) {
+                    log.on_directory_gone(&mut self.env);
+                    self.dirty.insert(log.id);
+                }
+            }
+            (Err(error), Some(log)) if error.kind() == io::ErrorKind::NotFound => {
+                self.space.missed = Some(log);
+                self.space.is_stale = true;
+            }
+            (Err(error), None) if error.kind() == io::ErrorKind::NotFound => {
+                self.fail(format!(
+                    "{} is gone: somebody removed or moved this node's directory while it ran, and nothing is acknowledged any more that would go there; put it back, or let a new node join with --join and an empty directory",
+                    self.config.directory.display()
+                ));
+            }
+            _ => {}
         }
     }
 

@@ -1,21 +1,26 @@
 //! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides).
 
-use paxos::{Action, Change, NodeId};
+use paxos::{Action, Change};
 
 use super::Node;
+use crate::LogId;
+use crate::log::Log;
 use crate::split::{Part, Rules, next_step};
 
 impl Node {
     pub(super) fn split(&mut self) {
         let now = self.env.now;
-        for (id, log) in &mut self.logs {
-            if !self.directory.logs.contains_key(id) || !log.can_propose() {
+        let ids: Vec<LogId> = self.directory.logs.keys().copied().collect();
+        for id in &ids {
+            let can_propose = self.logs.get(id).is_some_and(Log::can_propose);
+            let Some(basis) = can_propose.then(|| self.basis_of(*id)).flatten() else {
                 continue;
-            }
-            let first = self.directory.meant_auxiliaries(*id);
-            if first.is_empty() {
+            };
+            let first = self.wanted_auxiliaries(*id, &basis);
+            let members = self.wanted_weights(*id, &basis).len();
+            let Some(log) = self.logs.get_mut(id).filter(|_| !first.is_empty()) else {
                 continue;
-            }
+            };
             let state = log.engine.state();
             let own = self.env.identity.node;
             let parts = state.configuration.members().iter().map(|member| {
@@ -33,10 +38,8 @@ impl Node {
                 }
             });
             let parts: Vec<Part> = parts.collect();
-            let first: Vec<NodeId> = first.into_iter().map(NodeId).collect();
             // f of 2f+1 members, also where fewer are left.
-            let members = self.directory.members.wanted.get(&id.0);
-            let most = members.map_or(first.len(), |m| m.weights.len().saturating_sub(1) / 2);
+            let most = members.saturating_sub(1) / 2;
             let rules = Rules {
                 auxiliaries: first.len().min(most),
                 away_after: self.env.limits.away_after,
@@ -60,7 +63,8 @@ impl Node {
                 ),
                 _ => tracing::info!(log = id.0, name = log.name, ?change, "a new split"),
             }
-            let action = Action::Reconfigure { from, change };
+            let by = basis.by();
+            let action = Action::Reconfigure { from, change, by };
             if log.engine.propose(now, action).is_ok() {
                 log.drain(&mut self.env);
                 self.dirty.insert(*id);

@@ -109,6 +109,19 @@ impl Node {
         }
     }
 
+    /// A cluster begins in the newest version of its first node: nobody else is there, and this disk was
+    /// made in it.
+    pub(super) fn first_version(&self) -> Vec<Command> {
+        let version = self.env.disk_version.min(self.env.speaks.newest());
+        match version > self.directory.versions.agreed {
+            true => vec![
+                Command::PrepareVersion { version },
+                Command::AgreeOnVersion { version },
+            ],
+            false => Vec::new(),
+        }
+    }
+
     /// The newest version that some node speaks, if the cluster has not gone on to it.
     fn version_to_come(&self) -> Option<u8> {
         let newest = self.directory.nodes.values().map(|entry| entry.newest);

@@ -1,31 +1,92 @@
 //! What a control connection brought: frames, some of them in parts.
 
+use paxos::Time;
+
 use crate::format::Frame;
 use crate::format::frame::{
     BODY_BYTES_MAX, CONTROL_PREFIX, FrameError, Part, decode_control_body, decode_control_prefix,
 };
 use crate::version::Speaks;
 
-#[derive(Default)]
+/// ‡ A frame that was begun is whole in time, and what is held until then is bounded: of one connection by
+/// `frame_bytes_max`, of all together by the node.
 pub struct Inbound {
     bytes: Vec<u8>,
     /// Bytes before were taken.
     taken: usize,
     /// Of a frame that is not whole yet.
     parts: Vec<u8>,
+    frame_bytes_max: usize,
+    /// When the last bytes came.
+    grew_at: Time,
+    /// Since when there are bytes of a frame that is not whole, and parts of one.
+    bytes_since: Option<Time>,
+    parts_since: Option<Time>,
 }
+
+impl Default for Inbound {
+    fn default() -> Inbound {
+        Inbound {
+            bytes: Vec::new(),
+            taken: 0,
+            parts: Vec::new(),
+            frame_bytes_max: FRAME_BYTES_MAX,
+            grew_at: Time(0),
+            bytes_since: None,
+            parts_since: None,
+        }
+    }
+}
+
+/// The state of log 0, which is trimmed to its snapshots, is shorter by far.
+const GUEST_FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Nothing more came of a frame for so long. Microseconds.
+const STALLED: u64 = 10_000_000;
+
+/// What is kept for the next frames where a long one was.
+const KEPT_BYTES: usize = 256 << 10;
 
 /// A frame's longest form: what is put together must not be longer than what comes at once.
 const FRAME_BYTES_MAX: usize = CONTROL_PREFIX + BODY_BYTES_MAX as usize;
 
 impl Inbound {
-    pub fn push(&mut self, bytes: &[u8]) {
+    /// Of somebody who is not known.
+    pub fn of_guest() -> Inbound {
+        Inbound {
+            frame_bytes_max: GUEST_FRAME_BYTES_MAX,
+            ..Inbound::default()
+        }
+    }
+
+    pub fn push(&mut self, now: Time, bytes: &[u8]) {
+        if !bytes.is_empty() {
+            self.grew_at = now;
+        }
         self.bytes.extend_from_slice(bytes);
+    }
+
+    /// Memory that it takes.
+    pub fn held(&self) -> usize {
+        self.bytes.capacity() + self.parts.capacity()
+    }
+
+    /// A frame was begun, and neither ended nor gone on with.
+    pub fn is_late(&self, now: Time, within: u64) -> bool {
+        let late = |since: Time| {
+            let has_stalled = now.0 > self.grew_at.0 + STALLED;
+            has_stalled || now.0 > since.0 + within
+        };
+        [self.bytes_since, self.parts_since]
+            .into_iter()
+            .flatten()
+            .any(late)
     }
 
     /// The next whole frame, which is no part of one.
     pub fn next(&mut self, speaks: Speaks) -> Result<Option<Frame>, FrameError> {
-        while let Some((frame, length)) = read(speaks, &self.bytes[self.taken..])? {
+        let bytes_max = self.frame_bytes_max;
+        while let Some((frame, length)) = read(speaks, &self.bytes[self.taken..], bytes_max)? {
             self.taken += length;
             let whole = match frame {
                 Frame::Part(part) => self.put_together(speaks, &part)?,
@@ -35,22 +96,33 @@ impl Inbound {
                 return Ok(whole);
             }
         }
-        self.bytes.drain(..self.taken);
-        self.taken = 0;
+        if self.taken > 0 {
+            self.bytes.drain(..self.taken);
+            self.taken = 0;
+            self.bytes_since = None; // What is left, if anything, is of another frame.
+        }
+        if self.bytes.len() < KEPT_BYTES && self.bytes.capacity() > 2 * KEPT_BYTES {
+            self.bytes.shrink_to(KEPT_BYTES);
+        }
+        let since =
+            |is_there: bool, before: Option<Time>| is_there.then(|| before.unwrap_or(self.grew_at));
+        self.bytes_since = since(!self.bytes.is_empty(), self.bytes_since);
+        self.parts_since = since(!self.parts.is_empty(), self.parts_since);
         Ok(None)
     }
 
     fn put_together(&mut self, speaks: Speaks, part: &Part) -> Result<Option<Frame>, FrameError> {
         let length = self.parts.len() + part.bytes.len();
-        if length > FRAME_BYTES_MAX {
+        if length > self.frame_bytes_max {
             return Err(FrameError::TooLong(length as u32));
         }
         self.parts.extend_from_slice(&part.bytes);
         if !part.last {
             return Ok(None);
         }
+        self.parts_since = None;
         let parts = std::mem::take(&mut self.parts);
-        match read(speaks, &parts)? {
+        match read(speaks, &parts, self.frame_bytes_max)? {
             Some((frame, length)) if length == parts.len() && !matches!(frame, Frame::Part(_)) => {
                 Ok(Some(frame))
             }
@@ -60,11 +132,18 @@ impl Inbound {
 }
 
 /// The frame in front, and its length, if it is all there.
-fn read(speaks: Speaks, bytes: &[u8]) -> Result<Option<(Frame, usize)>, FrameError> {
+fn read(
+    speaks: Speaks,
+    bytes: &[u8],
+    bytes_max: usize,
+) -> Result<Option<(Frame, usize)>, FrameError> {
     let Some((prefix, rest)) = bytes.split_first_chunk::<CONTROL_PREFIX>() else {
         return Ok(None);
     };
     let prefix = decode_control_prefix(speaks, prefix)?;
+    if CONTROL_PREFIX + prefix.body_length() > bytes_max {
+        return Err(FrameError::TooLong(prefix.body_length() as u32));
+    }
     let Some(body) = rest.get(..prefix.body_length()) else {
         return Ok(None);
     };
@@ -121,7 +200,7 @@ mod tests {
         let mut heard = Vec::new();
         let mut request = 1;
         while let Some(bytes) = out.next(FIRST, 16) {
-            inbound.push(&bytes);
+            inbound.push(Time(0), &bytes);
             heard.append(&mut all(&mut inbound));
             request += 1;
             if request <= 4 {
@@ -200,6 +279,62 @@ mod tests {
     }
 
     #[test]
+    fn a_frame_that_is_begun_is_whole_in_time_and_what_it_took_is_given_back() {
+        const SECOND: u64 = 1_000_000;
+        let within = 60 * SECOND;
+        let long = part(false, &vec![7; (1 << 20) - 1]);
+        let mut inbound = Inbound::default();
+        inbound.push(Time(SECOND), &encode_control(FIRST, &short(1)));
+        assert_eq!(all(&mut inbound).len(), 1);
+        assert!(
+            !inbound.is_late(Time(500 * SECOND), within),
+            "nothing is begun"
+        );
+        inbound.push(Time(2 * SECOND), &long[..100]);
+        assert!(all(&mut inbound).is_empty());
+        assert!(!inbound.is_late(Time(12 * SECOND), within));
+        assert!(inbound.is_late(Time(13 * SECOND), within), "it stalls");
+        inbound.push(Time(30 * SECOND), &long[100..]);
+        assert!(all(&mut inbound).is_empty());
+        assert!(inbound.held() >= 1_000_000);
+        // Heartbeats between the parts do not make the whole frame younger.
+        for at in 31..93 {
+            inbound.push(Time(at * SECOND), &encode_control(FIRST, &short(at)));
+            assert_eq!(all(&mut inbound).len(), 1);
+            let is_late = inbound.is_late(Time(at * SECOND), within);
+            assert_eq!(is_late, at > 90, "{at}");
+        }
+        assert!(
+            inbound.bytes.capacity() <= 1 << 20,
+            "the rest was given back"
+        );
+    }
+
+    #[test]
+    fn a_guest_has_a_megabyte() {
+        let mut inbound = Inbound::of_guest();
+        let long = encode_control(FIRST, &state(1, 7));
+        inbound.push(Time(0), &long);
+        assert_eq!(all(&mut inbound).len(), 1);
+        let mut claims = part(false, &vec![0; (1 << 20) - 1]);
+        claims.truncate(CONTROL_PREFIX);
+        inbound.push(Time(0), &claims);
+        assert!(
+            inbound.next(Speaks::THIS).is_err(),
+            "its prefix says too much"
+        );
+        let mut inbound = Inbound::of_guest();
+        let half = part(false, &vec![0; 600 << 10]);
+        inbound.push(Time(0), &half);
+        assert_eq!(inbound.next(Speaks::THIS), Ok(None));
+        inbound.push(Time(0), &half);
+        assert!(
+            inbound.next(Speaks::THIS).is_err(),
+            "its parts are too many"
+        );
+    }
+
+    #[test]
     fn parts_that_are_not_one_frame_are_refused() {
         let whole = encode_control(FIRST, &short(1));
         let cut = &whole[..whole.len() - 1];
@@ -207,13 +342,13 @@ mod tests {
         let nested = part(true, &whole);
         for wrong in [cut, &long[..], &nested[..], b"LBct", b""] {
             let mut inbound = Inbound::default();
-            inbound.push(&part(true, wrong));
+            inbound.push(Time(0), &part(true, wrong));
             assert!(inbound.next(Speaks::THIS).is_err(), "{wrong:?}");
         }
         let mut inbound = Inbound::default();
         let endless = part(false, &vec![0; (1 << 20) - 1]);
         let mut refused = (0..80).filter(|_| {
-            inbound.push(&endless);
+            inbound.push(Time(0), &endless);
             inbound.next(Speaks::THIS).is_err()
         });
         assert_eq!(refused.next(), Some(64), "no more than a frame may be");
@@ -242,7 +377,7 @@ mod tests {
             let mut inbound = Inbound::default();
             let mut heard = Vec::new();
             for bytes in sent.chunks(piece) {
-                inbound.push(bytes);
+                inbound.push(Time(0), bytes);
                 heard.append(&mut all(&mut inbound));
             }
             for is_state in [true, false] {

@@ -182,7 +182,7 @@ mod tests {
     use std::sync::Arc;
 
     use paxos::{
-        Action, Configuration, NodeId, Offset, OpenStream, Slot, SlotRange, StreamPosition,
+        Action, By, Configuration, NodeId, Offset, OpenStream, Slot, SlotRange, StreamPosition,
         StreamSequence, Value,
     };
 
@@ -234,6 +234,7 @@ mod tests {
             state,
             Action::Trim {
                 before: before.unwrap(),
+                by: By::Unsaid,
             },
         );
     }

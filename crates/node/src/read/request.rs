@@ -1,6 +1,6 @@
 //! A request to read: whether it makes sense, and a reader for it.
 
-use paxos::{Input, Time};
+use paxos::Time;
 
 use super::cursor::{Cursor, Target};
 use super::{Barrier, Reader};
@@ -20,19 +20,19 @@ impl Log {
             let refusal = Refusal::new("not-here", format!("this node's replica stopped: {why}"));
             return env.refuse(conn, refusal);
         }
-        let mut barrier = None;
         if !reader.stale {
-            if let Err(refusal) = self.check_leading(env) {
-                return env.refuse(conn, refusal);
-            }
-            let id = self.readers.next_barrier();
-            reader.barrier = Barrier::Waiting(id);
-            barrier = Some(id);
+            let asked = match self.engine.is_auxiliary() {
+                true => self.check_leading(env).and_then(|()| self.ask_barrier(env)), // it may hold none of the bytes
+                false => self.ask_barrier(env),
+            };
+            reader.barrier = match asked {
+                Ok(id) if self.has_passed(id) => Barrier::Passed,
+                Ok(id) if self.has_failed(id) => return env.refuse(conn, self.not_leader(env)),
+                Ok(id) => Barrier::Waiting(id),
+                Err(refusal) => return env.refuse(conn, refusal),
+            };
         }
         self.readers.readers.insert(conn, reader);
-        if let Some(id) = barrier {
-            self.input(env, Input::Read(id));
-        }
         self.pump_readers(env);
     }
 

@@ -1,6 +1,6 @@
 //! What a log's leader does about its retention, now and then.
 
-use paxos::{Action, LogState, Slot, StreamPosition, Time};
+use paxos::{Action, By, LogState, Slot, StreamPosition, Time};
 
 use super::Retention;
 use super::ages::Ages;
@@ -67,7 +67,7 @@ impl Log {
 
     /// Every node remembers what was chosen when; the leader proposes to trim what is too much or too
     /// old. True if it did.
-    pub(crate) fn keep_to(&mut self, env: &mut Env, retention: Retention) -> bool {
+    pub(crate) fn keep_to(&mut self, env: &mut Env, retention: Retention, by: By) -> bool {
         if env.now < self.keeping.look_at || self.stopped.is_some() {
             return false;
         }
@@ -93,7 +93,8 @@ impl Log {
         let Some(before) = point(state, &self.keeping.ages, retention, second) else {
             return false;
         };
-        let proposed = self.engine.propose(env.now, Action::Trim { before });
+        let trim = Action::Trim { before, by };
+        let proposed = self.engine.propose(env.now, trim);
         self.keeping.proposed = proposed.ok();
         if self.keeping.proposed.is_some() {
             tracing::debug!(
@@ -170,7 +171,13 @@ mod tests {
         for max in [0, 1, 49, 50, 51, 249, 250, 251, 349, 350] {
             let mut state = state();
             let before = size_point(&state, max).unwrap();
-            act(&mut state, Action::Trim { before });
+            act(
+                &mut state,
+                Action::Trim {
+                    before,
+                    by: By::Unsaid,
+                },
+            );
             assert_eq!(output_bytes(&state), max);
             assert_eq!(forgotten_bytes(&state), 350 - max);
         }
@@ -188,7 +195,13 @@ mod tests {
         for _ in 0..1000 {
             write(&mut state, 7);
             if let Some(before) = point(&state, &ages, of(Some(160), None), None) {
-                act(&mut state, Action::Trim { before });
+                act(
+                    &mut state,
+                    Action::Trim {
+                        before,
+                        by: By::Unsaid,
+                    },
+                );
                 trims += 1;
             }
             assert!((160..=170 + 7).contains(&output_bytes(&state)) || trims == 0);
@@ -204,7 +217,13 @@ mod tests {
         for second in 1..1000 {
             ages.note(second, state.next);
             if let Some(before) = point(&state, &ages, of(None, Some(60)), Some(second)) {
-                act(&mut state, Action::Trim { before });
+                act(
+                    &mut state,
+                    Action::Trim {
+                        before,
+                        by: By::Unsaid,
+                    },
+                );
                 trims += 1;
             }
         }

@@ -110,7 +110,7 @@ impl Pass {
 mod tests {
     use std::sync::Arc;
 
-    use paxos::{Action, Configuration, Offset, OpenStream, SlotRange, StreamSequence, Value};
+    use paxos::{Action, By, Configuration, Offset, OpenStream, SlotRange, StreamSequence, Value};
 
     use super::*;
 
@@ -195,7 +195,13 @@ mod tests {
             .expect("there is one");
         let next = less.next;
         let slots = SlotRange::new(next, Slot(next.0 + 1));
-        less.apply(slots, &Value::Action(Arc::new(Action::Trim { before })));
+        less.apply(
+            slots,
+            &Value::Action(Arc::new(Action::Trim {
+                before,
+                by: By::Unsaid,
+            })),
+        );
         assert_eq!(all(&mut pass, &less), [(3, 5..30)]);
     }
 

@@ -29,6 +29,8 @@ pub(crate) struct Report {
     pub different: u64,
     /// Not compared with all replicas: some did not hold them, or did not answer.
     pub unchecked_bytes: u64,
+    /// That no member holds any more: each of them said so.
+    pub lost_bytes: u64,
     pub took_ms: u64,
     #[serde(skip)]
     began: Time,
@@ -90,6 +92,7 @@ impl Report {
             trimmed: 0,
             different: 0,
             unchecked_bytes: 0,
+            lost_bytes: 0,
             took_ms: 0,
             began: now,
             ended: now,

@@ -65,7 +65,9 @@ fn apply(directory: &mut Directory, command: &Command) {
     assert_eq!(*directory, once, "{command:?} applied twice");
     assert!(once.logs.len() <= before.logs.len() + 1);
     for (id, log) in &once.logs {
-        assert_eq!(once.log_by_name(&log.name), Some(*id), "two logs of a name");
+        let named = once.log_by_name(&log.name);
+        let named = named.or_else(|| once.sealing_by_name(&log.name));
+        assert_eq!(named, Some(*id), "two logs of a name");
         // A configuration that cannot be is an error, and no panic.
         let _ = configuration(&log.members, &log.auxiliary);
     }

@@ -5,6 +5,7 @@ mod control_frames;
 mod data_frames;
 mod directory_commands;
 mod manifests;
+mod peers_files;
 mod records;
 mod recovery;
 mod request_lines;
@@ -38,6 +39,11 @@ fn segment_headers_of_the_corpus() {
 #[test]
 fn manifests_of_the_corpus() {
     replay("manifests", manifests::check);
+}
+
+#[test]
+fn peers_files_of_the_corpus() {
+    replay("peers_files", peers_files::check);
 }
 
 #[test]

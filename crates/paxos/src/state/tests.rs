@@ -66,11 +66,12 @@ fn value() -> impl Strategy<Value = (u64, Value)> {
         2 => (stream, 0u64..20).prop_map(move |(stream, at)| {
             action(Action::CloseStream { stream, at: StreamPosition(at) })
         }),
-        2 => (0u64..200).prop_map(move |before| action(Action::Trim { before: Slot(before) })),
+        2 => (0u64..200).prop_map(move |before| action(Action::Trim { before: Slot(before), by: crate::By::Unsaid })),
         1 => (0u32..2, 1u32..5).prop_map(move |(era, node)| {
             action(Action::Reconfigure {
                 from: Era(era),
                 change: Change::Increment(NodeId(node)),
+                by: crate::By::Unsaid,
             })
         }),
     ]
@@ -177,7 +178,13 @@ fn a_stream_is_new_only_above_every_number_of_its_owner() {
     open(&mut state, name(1, 5), None);
     open(&mut state, name(2, 9), None);
     let before = Slot(u64::MAX);
-    act(&mut state, Action::Trim { before });
+    act(
+        &mut state,
+        Action::Trim {
+            before,
+            by: crate::By::Unsaid,
+        },
+    );
     for counter in [4, 5] {
         let refused = Outcome::NotOpened {
             stream: name(1, counter),
@@ -227,7 +234,10 @@ fn a_stream_continues_another_only_at_its_very_end_and_once() {
         reason: NotOpened::UnknownStream,
     };
     // Whoever did not hear that it continued the first one is told so even after that is trimmed.
-    let before = Action::Trim { before: state.next };
+    let before = Action::Trim {
+        before: state.next,
+        by: crate::By::Unsaid,
+    };
     act(&mut state, before);
     assert!(state.is_forgotten(name(1, 1)));
     assert_eq!(open(&mut state, name(3, 1), continues), twice);
@@ -262,6 +272,7 @@ fn a_reconfiguration_applies_in_its_era_only_and_an_invalid_one_starts_none() {
     let increment = Action::Reconfigure {
         from: Era(0),
         change,
+        by: crate::By::Unsaid,
     };
     let era = Era(1);
     assert_eq!(
@@ -276,6 +287,7 @@ fn a_reconfiguration_applies_in_its_era_only_and_an_invalid_one_starts_none() {
     let invalid = Action::Reconfigure {
         from: Era(1),
         change,
+        by: crate::By::Unsaid,
     };
     let refused = Outcome::NotReconfigured(ChangeRefused::Remainder);
     assert_eq!(act(&mut state, invalid), refused);
@@ -305,7 +317,13 @@ fn a_trim_forgets_no_slot_at_or_above_it() {
     write(&mut state, name(2, 1), 50, 50); // 153..203
     let trim = |state: &mut LogState, before| {
         let before = Slot(before);
-        act(state, Action::Trim { before })
+        act(
+            state,
+            Action::Trim {
+                before,
+                by: crate::By::Unsaid,
+            },
+        )
     };
     trim(&mut state, 41);
     assert_eq!(
@@ -363,7 +381,13 @@ fn a_chain_keeps_its_positions_when_its_first_streams_are_gone() {
     };
     assert_eq!(place(&state), (name(1, 1), 30));
     for (before, begins) in [(Slot(11), 10), (Slot(32), 30)] {
-        act(&mut state, Action::Trim { before });
+        act(
+            &mut state,
+            Action::Trim {
+                before,
+                by: crate::By::Unsaid,
+            },
+        );
         assert_eq!(place(&state), (name(1, 1), 30), "before {before}");
         let left = state.chain_from(name(1, 1)).unwrap();
         assert_eq!((left.0.opened, left.1.0), (before, begins));
@@ -390,7 +414,13 @@ fn a_trim_that_would_forget_nothing_is_known_beforehand() {
     for before in [0, 1, 2, 5, 5, 10, 11, 12, 13, 20, 22, 22, 23, 99] {
         let before = Slot(before);
         let mut after = state.clone();
-        act(&mut after, Action::Trim { before });
+        act(
+            &mut after,
+            Action::Trim {
+                before,
+                by: crate::By::Unsaid,
+            },
+        );
         assert_eq!(
             state.would_forget(before),
             after.streams != state.streams,
@@ -419,7 +449,13 @@ fn a_trim_point_is_exact_though_bytes_are_chosen_meanwhile() {
         let before = point(&state, stream, at).unwrap();
         let length = state.streams.last().unwrap().length.0;
         write(&mut state, name(2, 1), length, 7);
-        act(&mut state, Action::Trim { before });
+        act(
+            &mut state,
+            Action::Trim {
+                before,
+                by: crate::By::Unsaid,
+            },
+        );
         let trimmed = state.stream(stream).unwrap().trimmed.0;
         assert_eq!(trimmed, at, "of {stream}");
         state.apply(

@@ -314,7 +314,12 @@ fn what_a_member_said_in_an_earlier_era_does_not_count() {
     one.from(TWO, status(t, 11, 0));
     let from = Era(0);
     let change = Change::Multiply(2);
-    one.propose(Action::Reconfigure { from, change }).unwrap();
+    one.propose(Action::Reconfigure {
+        from,
+        change,
+        by: paxos::By::Unsaid,
+    })
+    .unwrap();
     one.durable();
     let out = one.accepted(TWO, t, slots(11, 12), 0);
     assert_eq!(one.engine.state().era, Era(1));
@@ -434,7 +439,11 @@ fn a_release_is_void_when_the_era_ends_before_its_record_is_durable() {
     one.from(TWO, release(0, 11));
     let from = Era(0);
     let change = Change::UnmarkAuxiliary(ME);
-    let unmark = action(Action::Reconfigure { from, change });
+    let unmark = action(Action::Reconfigure {
+        from,
+        change,
+        by: paxos::By::Unsaid,
+    });
     one.propose_from(TWO, proposal(t, slots(21, 22), unmark, 21));
     let chosen = Slot(22);
     one.from(
@@ -464,7 +473,14 @@ fn an_auxiliary_says_that_it_holds_nothing_until_it_is_active_and_has_counted() 
     assert_eq!(told(&one), u64::MAX);
     let (from, change) = (Era(0), Change::UnmarkAuxiliary(ME));
     let mut state = one.engine.state().clone();
-    state.apply(slots(11, 12), &action(Action::Reconfigure { from, change }));
+    state.apply(
+        slots(11, 12),
+        &action(Action::Reconfigure {
+            from,
+            change,
+            by: paxos::By::Unsaid,
+        }),
+    );
     one.from(TWO, Message::State(Arc::new(state)));
     assert!(!one.engine.is_auxiliary());
     assert_eq!(told(&one), u64::MAX);
@@ -510,6 +526,7 @@ fn a_member_is_spared_once_others_that_are_a_quorum_hold_everything() {
     let unmark = Action::Reconfigure {
         from: Era(0),
         change: Change::UnmarkAuxiliary(TWO),
+        by: paxos::By::Unsaid,
     };
     // 3 is active and goes; 2 is to take its place.
     one.input(Input::PeerSilent(THREE));

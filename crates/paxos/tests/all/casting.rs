@@ -22,7 +22,11 @@ fn asked(out: &[Output]) -> Vec<(NodeId, Term)> {
 
 fn reconfigure(one: &mut Solo, change: Change) -> Slot {
     let from = one.engine.state().era;
-    let action = Action::Reconfigure { from, change };
+    let action = Action::Reconfigure {
+        from,
+        change,
+        by: paxos::By::Unsaid,
+    };
     one.propose(action).unwrap()
 }
 
@@ -291,7 +295,11 @@ fn a_second_era_while_the_first_begins_is_waited_for() {
     let mut one_era = |from| {
         let change = Change::Multiply(2);
         let from = Era(from);
-        one.propose(Action::Reconfigure { from, change })
+        one.propose(Action::Reconfigure {
+            from,
+            change,
+            by: paxos::By::Unsaid,
+        })
     };
     assert!(one_era(0).is_ok() && one_era(1).is_ok());
     one.propose(Action::GenerateNodeId).unwrap();
@@ -314,6 +322,7 @@ fn no_other_era_is_proposed_while_one_begins() {
     let change = Action::Reconfigure {
         from: Era(1),
         change: Change::Multiply(2),
+        by: paxos::By::Unsaid,
     };
     assert!(
         one.propose(change.clone()).is_err(),
@@ -332,7 +341,12 @@ fn an_era_that_begins_before_all_is_finished_is_waited_for() {
     let t = one.lead();
     for era in 0..2 {
         let (from, change) = (Era(era), Change::Multiply(2));
-        one.propose(Action::Reconfigure { from, change }).unwrap();
+        one.propose(Action::Reconfigure {
+            from,
+            change,
+            by: paxos::By::Unsaid,
+        })
+        .unwrap();
     }
     one.propose(Action::GenerateNodeId).unwrap();
     one.durable();
@@ -479,6 +493,7 @@ fn follows() -> (Solo, Term) {
     let change = Action::Reconfigure {
         from: Era(0),
         change: Change::Multiply(2),
+        by: paxos::By::Unsaid,
     };
     one.propose_from(TWO, proposal(t, slots(0, 1), action(change), 0));
     one.propose_from(TWO, proposal(t, slots(1, 10), Value::NoOp, 0));
@@ -618,6 +633,7 @@ fn who_learns_of_an_era_promises_once() {
     let change = Action::Reconfigure {
         from: Era(0),
         change: Change::Multiply(2),
+        by: paxos::By::Unsaid,
     };
     let value = Value::Action(std::sync::Arc::new(change));
     state.apply(slots(0, 1), &value).expect("an outcome");

@@ -54,8 +54,12 @@ fn value() -> impl Strategy<Value = Value> {
         (0u32..2, 1u32..5).prop_map(|(era, node)| Value::Action(Arc::new(Action::Reconfigure {
             from: Era(era),
             change: Change::Increment(NodeId(node)),
+            by: paxos::By::Unsaid,
         }))),
-        slot().prop_map(|before| Value::Action(Arc::new(Action::Trim { before }))),
+        slot().prop_map(|before| Value::Action(Arc::new(Action::Trim {
+            before,
+            by: paxos::By::Unsaid
+        }))),
     ]
 }
 
@@ -82,6 +86,10 @@ fn state() -> impl Strategy<Value = LogState> {
         }
         state
     })
+}
+
+fn number() -> impl Strategy<Value = AskNumber> {
+    (0u32..3, 0u64..4).prop_map(|(incarnation, count)| AskNumber { incarnation, count })
 }
 
 fn message() -> impl Strategy<Value = Message> {
@@ -139,6 +147,12 @@ fn message() -> impl Strategy<Value = Message> {
         ),
         (term(), 0u64..4).prop_map(|(term, round)| Message::Confirm { term, round }),
         (term(), 0u64..4).prop_map(|(term, round)| Message::Confirmed { term, round }),
+        (term(), number()).prop_map(|(term, number)| Message::AskBarrier { term, number }),
+        (term(), number(), slot()).prop_map(|(term, number, slot)| Message::Barrier {
+            term,
+            number,
+            slot
+        }),
         (0u32..3, slot()).prop_map(|(era, below)| {
             let era = Era(era);
             Message::Release { era, below }
@@ -186,6 +200,7 @@ fn perform(steps: Vec<Step>) {
     let initial = LogState::new(Configuration::equal([1, 2, 3].map(NodeId)).unwrap());
     let config = EngineConfig {
         node: NodeId(1),
+        incarnation: 1,
         seed: 3,
         unchosen_bytes_max: 40,
         timing: Timing::default(),

@@ -6,7 +6,11 @@ use crate::solo::*;
 
 fn join_four(from: Era) -> Action {
     let change = Change::Increment(NodeId(4));
-    Action::Reconfigure { from, change }
+    Action::Reconfigure {
+        from,
+        change,
+        by: paxos::By::Unsaid,
+    }
 }
 
 #[test]

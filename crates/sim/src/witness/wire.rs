@@ -75,7 +75,8 @@ impl Witness {
                 Frame::FetchBytes(_)
                 | Frame::BytesNotHere(_)
                 | Frame::AskDigest(_)
-                | Frame::TellDigest(_) => {}
+                | Frame::TellDigest(_)
+                | Frame::Wishes(_) => {}
             }
             rest = after;
         }
@@ -302,13 +303,15 @@ impl Witness {
                 self.check_chosen(node, log, *below);
                 self.releases.push((whose, *era, *below));
             }
+            Message::Barrier { slot, .. } => self.check_chosen(node, log, *slot),
             Message::Released { below, .. } => self.check_chosen(node, log, *below),
             Message::Prepare { .. }
             | Message::OfferVote { .. }
             | Message::Refuse { .. }
             | Message::Propose(_)
             | Message::Confirm { .. }
-            | Message::Confirmed { .. } => {}
+            | Message::Confirmed { .. }
+            | Message::AskBarrier { .. } => {}
         }
     }
 }

@@ -79,6 +79,7 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
             listen: addresses[index].clone(),
             advertise: addresses[index].clone(),
             start,
+            places: Vec::new(),
             standing: Standing::default(),
             limits: limits.clone(),
             version: "simulated",

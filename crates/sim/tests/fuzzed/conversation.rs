@@ -63,6 +63,7 @@ impl Scene {
             listen: ADDRESS.to_owned(),
             advertise: ADDRESS.to_owned(),
             start: Start::Bootstrap { voters: 3 },
+            places: Vec::new(),
             standing: Standing::default(),
             limits: small_limits(),
             version: "simulated",

@@ -128,6 +128,7 @@ impl Stage {
             listen: address.to_owned(),
             advertise: address.to_owned(),
             start,
+            places: Vec::new(),
             standing: Standing::default(),
             limits: self.limits.clone(),
             version: "simulated",

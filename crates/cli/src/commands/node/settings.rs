@@ -27,6 +27,8 @@ pub struct Settings {
     pub voters: Option<u32>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub join: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub peer: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -72,6 +74,7 @@ impl Settings {
             bootstrap: self.bootstrap,
             voters: Some(self.voters.unwrap_or(DEFAULT_VOTERS)),
             join: self.join.clone(),
+            peer: self.peer.clone(),
             zone: self.zone.clone(),
             kind: Some(self.kind.unwrap_or_default()),
             catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),

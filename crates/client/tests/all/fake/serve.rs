@@ -62,10 +62,29 @@ impl Conversation {
         self.say(&Answer::Error(refusal))
     }
 
+    /// Takes out of the line which cluster it names, if this program does so.
+    fn check_cluster(&self, line: &mut Vec<u8>) -> Option<Refusal> {
+        let mut truth = self.shared.lock();
+        if !truth.understands {
+            return None;
+        }
+        let text = String::from_utf8_lossy(line).into_owned();
+        let named = text.trim_end().rsplit_once(" cluster=");
+        let (rest, named) = named.map(|(rest, named)| (rest.to_owned(), named.to_owned()))?;
+        *line = format!("{rest}\n").into_bytes();
+        truth.named.push(named.clone());
+        let own = truth.cluster.clone();
+        (named != own)
+            .then(|| Refusal::new(Code::WrongCluster, "Of another cluster.").with("cluster", own))
+    }
+
     fn run(mut self) -> std::io::Result<()> {
         let mut line = Vec::new();
         self.input.read_until(b'\n', &mut line)?;
         self.wait_for_voice();
+        if let Some(refusal) = self.check_cluster(&mut line) {
+            return self.refuse(refusal);
+        }
         let request = match Request::parse(&line) {
             Ok(request) => request,
             Err(error) => return self.refuse(Refusal::new(Code::BadRequest, error.to_string())),
@@ -77,7 +96,7 @@ impl Conversation {
             truth.leader == self.node
         };
         let anyone = match &request {
-            Request::Status => true,
+            Request::Status { .. } => true,
             Request::Read { stale, .. } => *stale,
             _ => false,
         };
@@ -137,7 +156,7 @@ impl Conversation {
             Request::Lead { .. } => {
                 self.refuse(Refusal::new(Code::CannotLead, "Nobody else leads here."))
             }
-            Request::Status => {
+            Request::Status { .. } => {
                 let status = self.status();
                 self.ok(&status)
             }
@@ -149,7 +168,7 @@ impl Conversation {
                 self.ok(&streams)
             }
             Request::Metrics => self.ok(&serde_json::json!({})),
-            Request::Logs => {
+            Request::Logs { .. } => {
                 let logs: Vec<_> = self.logs();
                 self.ok(&logs)
             }
@@ -160,7 +179,7 @@ impl Conversation {
                     false => self.refuse(Refusal::new(Code::UnknownLog, "There is none.")),
                 }
             }
-            Request::DeleteLog { name } => {
+            Request::DeleteLog { name, .. } => {
                 let (known, instead) = {
                     let mut truth = self.shared.lock();
                     let known = truth.logs.contains(&name);
@@ -210,13 +229,20 @@ impl Conversation {
 
     fn status(&self) -> Status {
         let nodes = self.shared.addresses.iter().enumerate();
-        let (leader, term) = {
+        let ((leader, term), cluster, understands) = {
             let truth = self.shared.lock();
             let view = truth.views.get(&self.node).copied();
-            view.unwrap_or((truth.leader, truth.term))
+            let understands = truth.understands.then(|| "cluster".to_owned());
+            (
+                view.unwrap_or((truth.leader, truth.term)),
+                truth.cluster.clone(),
+                understands,
+            )
         };
         let owner = leader as u64 + 1;
         Status {
+            cluster,
+            understands: understands.into_iter().collect(),
             node: self.node as u64 + 1,
             logs: vec![LogStatus {
                 id: 1,

@@ -14,6 +14,12 @@ pub struct Truth {
     pub streams: Vec<FakeStream>,
     pub logs: Vec<String>,
     pub leader: usize,
+    /// What its nodes say that they are of, if anything.
+    pub cluster: String,
+    /// Requests may name it.
+    pub understands: bool,
+    /// Those that requests named.
+    pub named: Vec<String>,
     /// Counts the elections.
     pub term: u64,
     /// Nodes that believe in another leader and term in their status.

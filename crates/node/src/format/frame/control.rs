@@ -1,11 +1,11 @@
 //! Control frames: everything but bytes on their way into a log.
 
-use paxos::{Digest, Message, StreamName, StreamPosition};
+use paxos::{Digest, Message, StreamName, StreamPosition, WishNumber};
 
 use super::{FrameError, Heartbeat};
 use crate::LogId;
 use crate::format::codec::{DecodeError, Encode, Reader};
-use crate::version::Speaks;
+use crate::version::{self, Speaks};
 
 pub const CONTROL_PREFIX: usize = 24;
 
@@ -31,6 +31,30 @@ pub enum Frame {
     AskDigest(AskDigest),
     TellDigest(TellDigest),
     Part(Part),
+    Wishes(Vec<WishTold>),
+}
+
+/// To the directory's leader: what the directory wants of a log and that log has chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WishTold {
+    pub log: LogId,
+    pub number: WishNumber,
+    /// The log has ended by it.
+    pub sealed: bool,
+}
+
+impl Frame {
+    /// The first version whose programs understand it.
+    pub fn since(&self) -> u8 {
+        match self {
+            Frame::Engine {
+                message: Message::AskBarrier { .. } | Message::Barrier { .. },
+                ..
+            } => version::BARRIERS,
+            Frame::Wishes(_) => version::WISHES,
+            _ => version::FIRST,
+        }
+    }
 }
 
 /// A piece of a longer frame, prefix and all. Those of one frame come in order, and others may come
@@ -110,6 +134,7 @@ const BYTES_NOT_HERE: u8 = 4;
 const ASK_DIGEST: u8 = 5;
 const TELL_DIGEST: u8 = 6;
 const PART: u8 = 7;
+const WISHES: u8 = 8;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -151,6 +176,10 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
             part.last.put(&mut out);
             out.extend_from_slice(&part.bytes);
             (PART, part.log)
+        }
+        Frame::Wishes(told) => {
+            told.put(&mut out);
+            (WISHES, LogId(0))
         }
     };
     let body = &out[CONTROL_PREFIX..];
@@ -266,6 +295,8 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
             last: bool::parse(from)?,
             bytes: from.rest().to_vec(),
         }),
+        WISHES if prefix.log == LogId(0) => Frame::Wishes(Vec::parse(from)?),
+        WISHES => return Err(FrameError::Invalid("wishes of one log")),
         unknown => return Err(FrameError::Kind(unknown)),
     };
     reader.finish()?;
@@ -290,5 +321,21 @@ impl Encode for Examined {
             (3, 0) => Ok(Examined::Damaged),
             _ => Err(DecodeError::Invalid("what was examined")),
         }
+    }
+}
+
+impl Encode for WishTold {
+    const BYTES_MIN: usize = 4 + WishNumber::BYTES_MIN + 1;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.log.put(out);
+        self.number.put(out);
+        self.sealed.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<WishTold, DecodeError> {
+        Ok(WishTold {
+            log: LogId::parse(from)?,
+            number: WishNumber::parse(from)?,
+            sealed: bool::parse(from)?,
+        })
     }
 }

@@ -88,6 +88,7 @@ fn actions() -> Vec<(&'static str, Action)> {
     let reconfigure = |change| Action::Reconfigure {
         from: Era(4),
         change,
+        by: By::Unsaid,
     };
     vec![
         ("generate-node-id", Action::GenerateNodeId),
@@ -105,8 +106,51 @@ fn actions() -> Vec<(&'static str, Action)> {
                 at: StreamPosition(12),
             },
         ),
-        ("trim", Action::Trim { before: Slot(500) }),
+        (
+            "trim",
+            Action::Trim {
+                before: Slot(500),
+                by: By::Unsaid,
+            },
+        ),
+        (
+            "trim-by-hand",
+            Action::Trim {
+                before: Slot(500),
+                by: By::Hand,
+            },
+        ),
+        (
+            "trim-by-wish",
+            Action::Trim {
+                before: Slot(500),
+                by: By::Wish(wish().number),
+            },
+        ),
+        (
+            "increment-by-wish",
+            Action::Reconfigure {
+                from: Era(4),
+                change: Change::Increment(NodeId(1)),
+                by: By::Wish(wish().number),
+            },
+        ),
+        ("wish", Action::Wish(Arc::new(wish()))),
     ]
+}
+
+fn wish() -> Wish {
+    Wish {
+        number: WishNumber {
+            rescues: 1,
+            count: 7,
+        },
+        max_bytes: Some(1_000_000),
+        max_age_s: None,
+        weights: vec![(NodeId(1), 1), (NodeId(4), 2)],
+        auxiliaries: vec![NodeId(4)],
+        sealed: false,
+    }
 }
 
 fn state() -> LogState {
@@ -141,6 +185,7 @@ fn state() -> LogState {
         },
         current: Some(stream()),
         trimmed: Slot(26),
+        wish: None,
     }
 }
 
@@ -271,6 +316,21 @@ fn messages() -> Vec<(&'static str, Message)> {
             },
         ),
         (
+            "ask-barrier",
+            Message::AskBarrier {
+                term: term(),
+                number: ask_number(),
+            },
+        ),
+        (
+            "barrier",
+            Message::Barrier {
+                term: term(),
+                number: ask_number(),
+                slot: Slot(1005),
+            },
+        ),
+        (
             "release",
             Message::Release {
                 era: Era(3),
@@ -287,10 +347,17 @@ fn messages() -> Vec<(&'static str, Message)> {
     ]
 }
 
+fn ask_number() -> AskNumber {
+    AskNumber {
+        incarnation: 3,
+        count: 8,
+    }
+}
+
 fn check_control(name: &str, frame: &Frame) {
-    let bytes = encode_control(FIRST, frame);
+    let bytes = encode_control(frame.since(), frame);
     let prefix = bytes[..CONTROL_PREFIX].try_into().expect("it has a prefix");
-    let prefix = decode_control_prefix(Speaks::THIS, prefix).expect("it is sound");
+    let prefix = decode_control_prefix(Speaks::ALL, prefix).expect("it is sound");
     let decoded = decode_control_body(&prefix, &bytes[CONTROL_PREFIX..]);
     assert_eq!(decoded.as_ref(), Ok(frame));
     check(&format!("frames/{name}"), &bytes);

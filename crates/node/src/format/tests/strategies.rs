@@ -57,14 +57,60 @@ pub fn action() -> impl Strategy<Value = Action> {
         Just(Action::GenerateNodeId),
         (any::<u32>(), change()).prop_map(|(from, change)| Action::Reconfigure {
             from: Era(from),
-            change
+            change,
+            by: paxos::By::Unsaid,
         }),
+        (any::<u32>(), change(), by()).prop_map(|(from, change, by)| Action::Reconfigure {
+            from: Era(from),
+            change,
+            by,
+        }),
+        (any::<u64>(), by()).prop_map(|(before, by)| Action::Trim {
+            before: Slot(before),
+            by,
+        }),
+        wish().prop_map(|wish| Action::Wish(Arc::new(wish))),
         open_stream().prop_map(Action::OpenStream),
         (stream(), position()).prop_map(|(stream, at)| Action::CloseStream { stream, at }),
         any::<u64>().prop_map(|before| Action::Trim {
-            before: Slot(before)
+            before: Slot(before),
+            by: paxos::By::Unsaid,
         }),
     ]
+}
+
+fn by() -> impl Strategy<Value = By> {
+    prop_oneof![
+        Just(By::Unsaid),
+        Just(By::Hand),
+        wish_number().prop_map(By::Wish)
+    ]
+}
+
+prop_compose! {
+    fn wish_number()(rescues in any::<u32>(), count in any::<u64>()) -> WishNumber {
+        WishNumber { rescues, count }
+    }
+}
+
+prop_compose! {
+    fn wish()(
+        number in wish_number(),
+        max_bytes in option::of(any::<u64>()),
+        max_age_s in option::of(any::<u64>()),
+        weights in proptest::collection::btree_map(any::<u32>(), 1u32.., 0..4),
+        auxiliaries in proptest::collection::btree_set(any::<u32>(), 0..4),
+        sealed in any::<bool>(),
+    ) -> Wish {
+        Wish {
+            number,
+            max_bytes,
+            max_age_s,
+            weights: weights.into_iter().map(|(node, weight)| (NodeId(node), weight)).collect(),
+            auxiliaries: auxiliaries.into_iter().map(NodeId).collect(),
+            sealed,
+        }
+    }
 }
 
 pub fn value() -> impl Strategy<Value = Value> {
@@ -126,6 +172,7 @@ prop_compose! {
         sequences in vec(stream(), 0..4),
         streams in vec(stream_state(), 0..4),
         current in option::of(stream()),
+        wish in option::of(wish()),
     ) -> LogState {
         LogState {
             next: Slot(numbers[0]),
@@ -141,6 +188,7 @@ prop_compose! {
             },
             current,
             trimmed: Slot(numbers[3]),
+            wish: wish.map(Arc::new),
         }
     }
 }
@@ -171,6 +219,10 @@ pub fn status() -> impl Strategy<Value = Message> {
             missing_bytes: numbers[2],
         }),
     ]
+}
+
+fn ask_number() -> impl Strategy<Value = AskNumber> {
+    (any::<u32>(), any::<u64>()).prop_map(|(incarnation, count)| AskNumber { incarnation, count })
 }
 
 pub fn message() -> impl Strategy<Value = Message> {
@@ -206,6 +258,12 @@ pub fn message() -> impl Strategy<Value = Message> {
         }),
         (term(), any::<u64>()).prop_map(|(term, round)| Message::Confirm { term, round }),
         (term(), any::<u64>()).prop_map(|(term, round)| Message::Confirmed { term, round }),
+        (term(), ask_number()).prop_map(|(term, number)| Message::AskBarrier { term, number }),
+        (term(), ask_number(), slot()).prop_map(|(term, number, slot)| Message::Barrier {
+            term,
+            number,
+            slot
+        }),
         (any::<u32>(), slot()).prop_map(|(era, below)| {
             let era = Era(era);
             Message::Release { era, below }

@@ -7,7 +7,7 @@
 //! ```
 
 use commands::Applied;
-use paxos::{Action, NodeId, StreamName, StreamPosition};
+use paxos::{Action, By, NodeId, StreamName, StreamPosition};
 
 use crate::LogId;
 use crate::directory::DIRECTORY;
@@ -17,8 +17,10 @@ use crate::node::Node;
 pub(in crate::node) struct Directing {
     /// Something was applied that this node has not acted on.
     has_news: bool,
+    /// The same, of what may concern its logs.
+    has_wishes: bool,
     /// As the directory counts, when it was last acted on.
-    went_on_alone: u32,
+    rescues: u32,
     halt_told: bool,
     /// The last snapshot is the beginning of this stream.
     snapshot_in: Option<StreamName>,
@@ -31,6 +33,7 @@ impl Node {
         self.directory.push(bytes);
         while let Some(applied) = self.directory.apply_next() {
             self.directing.has_news = true;
+            self.directing.has_wishes = true;
             if let Applied::Snapshot { was_equal, bytes } = applied {
                 tracing::info!(%stream, bytes, was_equal, "the directory's snapshot");
                 self.directing.snapshot_in = Some(stream);
@@ -49,9 +52,18 @@ impl Node {
         self.begin_directory_stream();
         if std::mem::take(&mut self.directing.has_news) {
             self.keep_to_directory();
+            self.keep_guests();
+        }
+        self.confirm_directory();
+        if self.directing.has_wishes && self.is_confirmed() {
+            self.directing.has_wishes = false;
+            self.propose_wishes();
         }
         if !self.requests.is_empty() {
             self.answer_requests();
+        }
+        if !self.held.is_empty() {
+            self.release_held();
         }
     }
 
@@ -92,7 +104,13 @@ impl Node {
         if let Some(before) = point.filter(|before| state.would_forget(*before)) {
             if log
                 .engine
-                .propose(self.env.now, Action::Trim { before })
+                .propose(
+                    self.env.now,
+                    Action::Trim {
+                        before,
+                        by: By::Unsaid,
+                    },
+                )
                 .is_ok()
             {
                 log.drain(&mut self.env);
@@ -106,8 +124,8 @@ impl Node {
 
     /// Addresses are learned, logs of this node's made, and deleted ones removed.
     pub(in crate::node) fn keep_to_directory(&mut self) {
-        let alone = self.directory.went_on_alone;
-        if std::mem::replace(&mut self.directing.went_on_alone, alone) != alone {
+        let rescues = self.directory.rescues;
+        if std::mem::replace(&mut self.directing.rescues, rescues) != rescues {
             let known = &self.directory.nodes;
             self.env.addresses.retain(|id, _| known.contains_key(id));
             self.save_peers();
@@ -115,7 +133,7 @@ impl Node {
         let nodes = self.directory.nodes.iter();
         let nodes: Vec<(NodeId, String)> = nodes.map(|(id, e)| (*id, e.address.clone())).collect();
         for (id, address) in nodes {
-            self.learn_address(id, &address);
+            self.learn_listed_address(id, &address);
         }
         self.keep_to_versions();
         let own = self.env.identity.node;
@@ -137,6 +155,7 @@ impl Node {
         for id in deleted {
             self.delete_log(id);
         }
+        self.forget_heard();
         self.part_from_strangers();
         self.tell_if_removed();
     }

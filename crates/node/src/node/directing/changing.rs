@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use paxos::Configuration;
 
-use crate::directory::Command;
+use super::{Answer, Commands};
+use crate::LogId;
 use crate::line::Refusal;
 use crate::membership::change::{Ask, View, Worked};
 use crate::node::Node;
@@ -16,31 +17,48 @@ pub(crate) struct ChangeMembers {
 }
 
 impl Node {
+    /// Answered once the directory has chosen it, and each log that it concerns too.
     pub(super) fn answer_change(
         &mut self,
         change: &mut ChangeMembers,
-        commands: &mut Vec<Command>,
-    ) -> Option<Vec<u8>> {
+        commands: &mut Commands,
+    ) -> Answer {
         if !self.can_direct() {
-            return None;
+            return Answer::Wait;
         }
         let worked = self.work_out(&change.ask);
         if let Some(before) = &change.proposed {
             let version = self.directory.members.version;
             return match worked {
-                Ok(now) if now.nothing => Some(answer(before)),
-                _ if version == before.version => None,
-                _ => Some(overtaken()),
+                Ok(now) if now.nothing => self.once_in_force(before),
+                _ if version == before.version => Answer::Wait,
+                _ => Answer::Line(overtaken()),
             };
         }
         match worked {
-            Err(refusal) => Some(refusal.encode()),
-            Ok(worked) if change.ask.plan || worked.nothing => Some(answer(&worked)),
+            Err(refusal) => Answer::Line(refusal.encode()),
+            Ok(worked) if change.ask.plan => Answer::Line(answer(&worked)),
+            Ok(worked) if worked.nothing && !change.ask.changes_weights() => {
+                Answer::Line(answer(&worked))
+            }
+            Ok(worked) if worked.nothing => self.once_in_force(&worked),
             Ok(mut worked) => {
                 commands.extend(worked.command.take());
                 change.proposed = Some(worked);
-                None
+                Answer::Wait
             }
+        }
+    }
+
+    fn once_in_force(&self, worked: &Worked) -> Answer {
+        let mut waiting = self.not_in_force();
+        if !worked.logs.is_empty() {
+            let concerned = |id: &LogId| worked.logs.iter().any(|log| log.id == id.0);
+            waiting.retain(concerned);
+        }
+        match waiting.is_empty() {
+            true => Answer::Line(answer(worked)),
+            false => Answer::Until(self.agreed_only(&waiting)),
         }
     }
 

@@ -2,6 +2,8 @@
 
 use paxos::ChangeRefused;
 
+use super::{Answer, Commands};
+use crate::LogId;
 use crate::directory::{self, Command, DIRECTORY};
 use crate::line::Refusal;
 use crate::node::Node;
@@ -21,10 +23,11 @@ impl Node {
     pub(super) fn answer_create_log(
         &mut self,
         create: &mut CreateLog,
-        commands: &mut Vec<Command>,
-    ) -> Option<Vec<u8>> {
+        commands: &mut Commands,
+    ) -> Answer {
         let name = &create.name;
         let own = self.env.identity.node;
+        let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
         match self.directory.log_by_name(name) {
             // Whoever asks next finds it here; that it has no leader yet is no error to them.
             Some(id)
@@ -32,17 +35,25 @@ impl Node {
                     && self.directory.hosts(id, own)
                     && !self.logs.contains_key(&id) =>
             {
-                None
+                Answer::Wait
             }
             Some(id) if create.proposed => {
-                Some(format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0).into_bytes())
+                let line = format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0);
+                Answer::Line(line.into_bytes())
             }
-            Some(_) => {
-                Some(Refusal::new("exists", format!("a log named {name} exists already")).encode())
+            Some(_) => refuse(Refusal::new(
+                "exists",
+                format!("a log named {name} exists already"),
+            )),
+            None if let Some(id) = self.directory.sealing_by_name(name) => {
+                Answer::Until(self.not_ended(name, id))
             }
             // A member that leaves since made nothing of it.
-            None if create.proposed => self.check_members(create).err().map(|why| why.encode()),
-            None if !self.can_direct() => None,
+            None if create.proposed => match self.check_members(create) {
+                Ok(_) => Answer::Wait,
+                Err(why) => refuse(why),
+            },
+            None if !self.can_direct() => Answer::Wait,
             None => {
                 create.proposed = true;
                 match self.check_members(create) {
@@ -56,11 +67,19 @@ impl Node {
                         hosts: create.hosts.clone(),
                         retention: create.retention,
                     }),
-                    Err(refusal) => return Some(refusal.encode()),
+                    Err(why) => return refuse(why),
                 }
-                None
+                Answer::Wait
             }
         }
+    }
+
+    /// ‡ The name is free once the log that had it has ended.
+    fn not_ended(&self, name: &str, id: LogId) -> Refusal {
+        let sentence = format!(
+            "the log {name} is being deleted and has not ended yet (log {id}): start or reconnect its nodes, or free the name with `logberg log delete {name} --abandon`"
+        );
+        Refusal::new("not-in-force", sentence).key("logs", name)
     }
 
     /// What the log's configuration begins with.

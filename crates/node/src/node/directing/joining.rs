@@ -3,7 +3,7 @@
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NodeId, Slot};
 
-use super::directory_members;
+use super::{Answer, Commands, directory_members};
 use crate::directory::{Command, DIRECTORY};
 use crate::node::{Node, Wants};
 
@@ -20,8 +20,8 @@ impl Node {
     pub(super) fn answer_join(
         &mut self,
         join: &mut JoinCluster,
-        commands: &mut Vec<Command>,
-    ) -> Option<Vec<u8>> {
+        commands: &mut Commands,
+    ) -> Answer {
         let known = self.directory.node_by_disk(&join.disk).or_else(|| {
             let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
             let mut nodes = self.directory.nodes.iter().filter(|_| keeps);
@@ -29,7 +29,9 @@ impl Node {
         });
         let Some(id) = known else {
             if join.slot.is_none() && self.can_direct() {
-                let log = self.logs.get_mut(&DIRECTORY)?;
+                let Some(log) = self.logs.get_mut(&DIRECTORY) else {
+                    return Answer::Wait;
+                };
                 join.slot = log
                     .engine
                     .propose(self.env.now, Action::GenerateNodeId)
@@ -37,18 +39,18 @@ impl Node {
                 log.drain(&mut self.env);
                 self.dirty.insert(DIRECTORY);
             }
-            return None;
+            return Answer::Wait;
         };
         if self.directory.nodes[&id].address == join.address {
             let members = directory_members();
             let answer = crate::join::answer(&self.env, &self.directory, id, members);
-            return Some(answer);
+            return Answer::Line(answer);
         }
         if !join.proposed && self.can_direct() {
             join.proposed = true;
             commands.push(join.entry(id));
         }
-        None
+        Answer::Wait
     }
 
     pub(super) fn on_node_id(&mut self, slot: Slot, id: NodeId) {
@@ -72,6 +74,7 @@ impl JoinCluster {
             address: self.address.clone(),
             disk: self.disk.clone(),
             newest: self.newest,
+            by_hand: false,
         }
     }
 }

@@ -1,6 +1,12 @@
 //! `retain`, and keeping to what it said.
 
+use std::collections::BTreeSet;
+
+use super::deleting::unknown_log;
+use super::{Answer, Commands};
+use crate::LogId;
 use crate::directory::Command;
+use crate::line::Refusal;
 use crate::node::Node;
 use crate::retention::Retention;
 
@@ -11,17 +17,24 @@ pub(crate) struct Retain {
 }
 
 impl Node {
-    pub(super) fn answer_retain(
-        &mut self,
-        retain: &mut Retain,
-        commands: &mut Vec<Command>,
-    ) -> Option<Vec<u8>> {
+    /// Answered once the directory has chosen it, and the log too.
+    pub(super) fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
         let Retain { log, retention, .. } = retain;
-        let entry = self.directory.log_by_name(log)?;
-        let entry = self.directory.logs.get(&entry)?;
-        if entry.retention == *retention {
-            let line = format!("ok {{\"name\":\"{log}\",\"retention\":\"{retention}\"}}\n");
-            return Some(line.into_bytes());
+        let Some(id) = self.directory.log_by_name(log) else {
+            return Answer::Line(unknown_log(log).encode());
+        };
+        let is_wanted = self.directory.logs[&id].retention == *retention;
+        if is_wanted {
+            return match self.has_heard(id) {
+                true => {
+                    let line = format!("ok {{\"name\":\"{log}\",\"retention\":\"{retention}\"}}\n");
+                    Answer::Line(line.into_bytes())
+                }
+                false => Answer::Until(self.agreed_only(&BTreeSet::from([id]))),
+            };
+        }
+        if retain.proposed && self.has_applied_its_own() {
+            return Answer::Line(overtaken(log).encode());
         }
         if !retain.proposed && self.can_direct() {
             retain.proposed = true;
@@ -30,18 +43,30 @@ impl Node {
                 retention: retain.retention,
             });
         }
-        None
+        Answer::Wait
     }
 
     /// Each log's leader forgets what its retention says.
     pub(crate) fn keep_to_retention(&mut self) {
-        let kept = self.directory.logs.iter();
-        for (id, entry) in kept.filter(|(_, entry)| !entry.retention.is_forever()) {
-            if let Some(log) = self.logs.get_mut(id)
-                && log.keep_to(&mut self.env, entry.retention)
+        let ids: Vec<LogId> = self.logs.keys().copied().collect();
+        for id in ids {
+            let Some(basis) = self.basis_of(id) else {
+                continue;
+            };
+            let retention = self.wanted_retention(id, &basis);
+            let log = self.logs.get_mut(&id).filter(|_| !retention.is_forever());
+            if let Some(log) = log
+                && log.keep_to(&mut self.env, retention, basis.by())
             {
-                self.dirty.insert(*id);
+                self.dirty.insert(id);
             }
         }
     }
+}
+
+fn overtaken(log: &str) -> Refusal {
+    let sentence = format!(
+        "somebody else changed what {log} keeps at the same time: look with `logberg log show {log}`, and ask again"
+    );
+    Refusal::new("refused", sentence)
 }

@@ -1,16 +1,14 @@
 //! `show-log`: what the directory says of one log.
 
-use paxos::ReadId;
 use serde::Serialize;
 
+use super::Answer;
 use super::deleting::unknown_log;
-use crate::directory::{DIRECTORY, LogKind};
+use crate::directory::LogKind;
 use crate::node::Node;
 
 pub(crate) struct ShowLog {
     pub name: String,
-    /// Passed, this node knows the directory as it was when it was asked.
-    pub barrier: ReadId,
 }
 
 #[derive(Serialize)]
@@ -33,14 +31,12 @@ struct ShownMember {
 }
 
 impl Node {
-    pub(super) fn answer_show_log(&self, show: &ShowLog) -> Option<Vec<u8>> {
-        if !self.directory_is_current(show.barrier) {
-            return None;
-        }
-        let Some(id) = self.directory.log_by_name(&show.name) else {
-            return Some(unknown_log(&show.name).encode());
+    pub(super) fn answer_show_log(&self, show: &ShowLog) -> Answer {
+        let found = self.directory.log_by_name(&show.name);
+        let entry = found.and_then(|id| Some((id, self.directory.logs.get(&id)?)));
+        let Some((id, entry)) = entry else {
+            return Answer::Line(unknown_log(&show.name).encode());
         };
-        let entry = self.directory.logs.get(&id)?;
         let members = match self.logs.get(&id) {
             Some(log) => {
                 let members = log.engine.state().configuration.members().iter();
@@ -70,12 +66,6 @@ impl Node {
             retention: entry.retention.to_string(),
         };
         let json = serde_json::to_string(&shown).expect("numbers and text are always JSON");
-        Some(format!("ok {json}\n").into_bytes())
-    }
-
-    /// All that was chosen of the directory when the barrier was asked for is applied.
-    pub(super) fn directory_is_current(&self, barrier: ReadId) -> bool {
-        let log = self.logs.get(&DIRECTORY);
-        log.is_some_and(|log| log.has_passed(barrier) && log.local_is_current())
+        Answer::Line(format!("ok {json}\n").into_bytes())
     }
 }

@@ -14,8 +14,8 @@ use node::store::{
 };
 use node::{ClusterId, DiskId, Identity, LogId};
 use paxos::{
-    AcceptedRun, AcceptedTerm, Action, Checkpoint, Configuration, Digest, LogState, NodeId, Offset,
-    PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, StreamSequence, Term, Value,
+    AcceptedRun, AcceptedTerm, Action, By, Checkpoint, Configuration, Digest, LogState, NodeId,
+    Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, StreamSequence, Term, Value,
 };
 
 use super::{Kernel, MemoryDisk, Random};
@@ -53,6 +53,7 @@ pub fn state() -> LogState {
         streams_trimmed: paxos::StreamsTrimmed::default(),
         current: None,
         trimmed: Slot(0),
+        wish: None,
     }
 }
 
@@ -171,6 +172,7 @@ impl Truth {
             2 => {
                 let action = Arc::new(Action::Trim {
                     before: Slot(random.below(100)),
+                    by: By::Unsaid,
                 });
                 self.accept(term, 1, Value::Action(action.clone()));
                 NewRecord::Accept {

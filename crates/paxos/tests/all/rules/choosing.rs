@@ -61,6 +61,7 @@ fn a_new_members_acceptance_counts_in_the_era_it_is_a_member_of() {
     let add = |change| Action::Reconfigure {
         from: Era(0),
         change,
+        by: paxos::By::Unsaid,
     };
     one.propose(add(Change::Increment(THREE))).unwrap();
     one.propose(Action::GenerateNodeId).unwrap();
@@ -85,7 +86,12 @@ fn a_term_chooses_nothing_two_eras_on() {
     for era in 0..2 {
         let from = Era(era);
         let change = Change::Multiply(2);
-        one.propose(Action::Reconfigure { from, change }).unwrap();
+        one.propose(Action::Reconfigure {
+            from,
+            change,
+            by: paxos::By::Unsaid,
+        })
+        .unwrap();
     }
     one.propose(Action::GenerateNodeId).unwrap();
     one.durable();
@@ -114,7 +120,12 @@ fn followers_hear_that_an_era_began_before_they_are_asked_to_promise_in_it() {
     let mut one = Solo::new(fresh(three()));
     let t = one.lead();
     let (from, change) = (Era(0), Change::Multiply(2));
-    one.propose(Action::Reconfigure { from, change }).unwrap();
+    one.propose(Action::Reconfigure {
+        from,
+        change,
+        by: paxos::By::Unsaid,
+    })
+    .unwrap();
     one.durable();
     let out = sent(&one.accepted(TWO, t, slots(0, 1), 0));
     let status = Message::LeaderStatus {

@@ -25,7 +25,7 @@ fn what_cannot_be_true_is_ignored() {
         Message::Propose(proposal(t, slots(3, 4), content(stream(2, 1), 9), 0)),
         Message::Propose(proposal(term(0, 5, 0), slots(0, 1), Value::NoOp, 0)),
         Message::Prepare {
-            term: term(0, u32::MAX, 2),
+            term: term(0, 0, 2),
         },
         Message::Promise(overlapping),
     ] {

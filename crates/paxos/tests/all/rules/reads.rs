@@ -39,7 +39,7 @@ fn a_read_waits_for_a_round_begun_after_it_and_for_the_slots_phase_one_reported(
 }
 
 #[test]
-fn a_deposed_leader_fails_its_reads_and_a_follower_takes_none() {
+fn a_deposed_leader_fails_its_reads_and_a_candidate_takes_none() {
     let mut one = Solo::new(fresh(three()));
     one.lead();
     one.input(Input::Read(ReadId(1)));

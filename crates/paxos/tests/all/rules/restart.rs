@@ -55,6 +55,7 @@ fn accepting_in_a_later_era_records_its_state_and_claims_no_bytes_early() {
     let increment = Action::Reconfigure {
         from: Era(0),
         change: Change::Increment(TWO),
+        by: paxos::By::Unsaid,
     };
     state.apply(slots(0, 1), &action(increment));
     let mut one = Solo::new(fresh(three()));

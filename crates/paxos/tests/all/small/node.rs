@@ -264,6 +264,7 @@ impl Node {
 fn engine(node: NodeId, checkpoint: Checkpoint, window: u64) -> Engine {
     let config = EngineConfig {
         node,
+        incarnation: 1,
         seed: 0,
         unchosen_bytes_max: window,
         timing: TIMING,

@@ -99,9 +99,29 @@ impl Taking<'_> {
                     false => Era(self.node.changed),
                 };
                 self.node.changed += 1;
+                // Who holds what is not looked at in this world: all say that they hold everything.
+                let own = self.node.id;
+                for id in ids.iter().filter(|id| **id != own) {
+                    let message = Message::FollowerStatus {
+                        promised: PromisedTerm::default(),
+                        accepted_term: paxos::AcceptedTerm::default(),
+                        accepted_up_to: Slot(0),
+                        first_unchosen: self.node.engine.first_unchosen(),
+                        missing_bytes: 0,
+                    };
+                    let from = *id;
+                    self.node
+                        .input(Input::Message { from, message }, self.world.rule);
+                }
                 let change = self.world.change.expect("only then it is a step");
-                self.node
-                    .propose(Action::Reconfigure { from, change }, rule)
+                self.node.propose(
+                    Action::Reconfigure {
+                        from,
+                        change,
+                        by: paxos::By::Unsaid,
+                    },
+                    rule,
+                )
             }
             Step::Tell(_) => self.node.engine.leader_status().map(|status| {
                 let others = ids.iter().filter(|id| **id != self.node.id);
@@ -194,6 +214,8 @@ impl Taking<'_> {
             | Message::FollowerStatus { .. }
             | Message::Confirm { .. }
             | Message::Confirmed { .. }
+            | Message::AskBarrier { .. }
+            | Message::Barrier { .. }
             | Message::Release { .. }
             | Message::Released { .. } => true,
             Message::LeaderStatus { chosen_up_to, .. } => *chosen_up_to == Slot(0),

@@ -78,6 +78,7 @@ impl Solo {
     pub fn with_window(checkpoint: Checkpoint, unchosen_bytes_max: u64) -> Solo {
         let config = EngineConfig {
             node: ME,
+            incarnation: 1,
             seed: 7,
             unchosen_bytes_max,
             timing: Timing::default(),
@@ -127,7 +128,22 @@ impl Solo {
         self.input(Input::Timer)
     }
 
-    pub fn propose(&mut self, action: Action) -> Result<Slot, NotLeading> {
+    pub fn propose(&mut self, action: Action) -> Result<Slot, NotProposed> {
+        if let Action::Reconfigure { .. } = action {
+            self.all_hold_everything();
+        }
+        self.propose_as_it_is(action)
+    }
+
+    /// Nodes 2 to 4 say so.
+    pub fn all_hold_everything(&mut self) {
+        for node in [2, 3, 4].map(NodeId) {
+            self.from(node, holds_below(self.next()));
+        }
+    }
+
+    /// Whoever holds what.
+    pub fn propose_as_it_is(&mut self, action: Action) -> Result<Slot, NotProposed> {
         self.out.clear();
         let slot = self.engine.propose(self.now, action);
         self.drain();
@@ -208,6 +224,17 @@ impl Solo {
 
     pub fn next(&self) -> u64 {
         self.engine.first_unchosen().0
+    }
+}
+
+/// All below is chosen and held, and nothing else is said.
+pub fn holds_below(slot: u64) -> Message {
+    Message::FollowerStatus {
+        promised: PromisedTerm::default(),
+        accepted_term: AcceptedTerm::default(),
+        accepted_up_to: Slot(0),
+        first_unchosen: Slot(slot),
+        missing_bytes: 0,
     }
 }
 

@@ -42,12 +42,25 @@ impl World {
                 _ if self.rng.one_in(2) => Change::MarkAuxiliary(node),
                 _ => Change::UnmarkAuxiliary(node),
             };
-            let _ = self.propose(at, Action::Reconfigure { from: era, change });
+            let _ = self.propose(
+                at,
+                Action::Reconfigure {
+                    from: era,
+                    change,
+                    by: paxos::By::Unsaid,
+                },
+            );
         } else if dice == 2 {
             let _ = self.propose(at, Action::GenerateNodeId);
         } else if dice == 3 {
             let before = Slot(self.rng.below(permit.next.0 + 10));
-            let _ = self.propose(at, Action::Trim { before });
+            let _ = self.propose(
+                at,
+                Action::Trim {
+                    before,
+                    by: paxos::By::Unsaid,
+                },
+            );
         } else if dice == 4
             && let Some((stream, written)) = self.nodes[at].writer
         {

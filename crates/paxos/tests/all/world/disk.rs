@@ -41,6 +41,7 @@ impl World {
         node.heard.clear();
         let config = EngineConfig {
             node: node.id,
+            incarnation: node.incarnation,
             seed,
             unchosen_bytes_max: 200,
             timing: Timing::default(),

@@ -86,6 +86,8 @@ pub struct World {
     pub chosen_told: Slot,
     next_read: u64,
     pub reads_answered: u64,
+    /// Of these, by replicas that do not lead.
+    pub reads_of_followers: u64,
     pub messages: u64,
     /// Times at which an auxiliary dropped bytes.
     pub releases: u64,
@@ -128,6 +130,7 @@ impl World {
             chosen_told: Slot(0),
             next_read: 0,
             reads_answered: 0,
+            reads_of_followers: 0,
             messages: 0,
             releases: 0,
         };
@@ -189,10 +192,10 @@ impl World {
         self.drain(at);
     }
 
-    pub fn propose(&mut self, at: usize, action: Action) -> Result<Slot, NotLeading> {
+    pub fn propose(&mut self, at: usize, action: Action) -> Result<Slot, NotProposed> {
         let now = Time(self.now);
         let Some(engine) = &mut self.nodes[at].engine else {
-            return Err(NotLeading { leader: None });
+            return Err(NotProposed::NotLeading { leader: None });
         };
         let result = engine.propose(now, action);
         self.drain(at);
@@ -309,6 +312,7 @@ impl World {
                 }
                 Output::ReadReady(read) => {
                     let next = engine.first_unchosen();
+                    let follows = matches!(engine.role(), Role::Follower { .. });
                     let waiting = std::mem::take(&mut node.reads);
                     for (id, chosen_at_arrival) in waiting {
                         if id > read.0 {
@@ -316,6 +320,7 @@ impl World {
                             continue;
                         }
                         self.reads_answered += 1;
+                        self.reads_of_followers += u64::from(follows);
                         assert!(
                             next >= chosen_at_arrival,
                             "a read does not see what was chosen before it: {next} < {chosen_at_arrival}"

@@ -177,7 +177,10 @@ fn a_trim_counts_for_whoever_knows_that_it_is_chosen() {
         stream: STREAM,
         offset: Offset(1),
     };
-    let trim = Value::Action(Arc::new(Action::Trim { before: Slot(8) }));
+    let trim = Value::Action(Arc::new(Action::Trim {
+        before: Slot(8),
+        by: paxos::By::Unsaid,
+    }));
     let values = [
         (slots(0, 1), &open),
         (slots(1, 11), &content),

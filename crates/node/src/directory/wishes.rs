@@ -1,0 +1,235 @@
+//! What the directory wants of each log, and how that is numbered.
+//!
+//! A log's number rises with each command that changes what is wanted of it, so of two prefixes of log 0
+//! the longer one never has the lower number, and equal numbers mean equal wishes. A rescue raises the first
+//! part: the survivor may not have known the last wishes of the cluster that is lost.
+
+use std::sync::Arc;
+
+use paxos::{NodeId, Wish, WishNumber};
+
+use super::{Command, Directory};
+use crate::LogId;
+use crate::version::WISHES;
+
+/// Of whose wishes a command may change something.
+pub(super) enum Touched {
+    Nobody,
+    One(LogId),
+    All,
+}
+
+impl Directory {
+    /// What is wanted of this log; nothing while the cluster speaks no wishes.
+    pub fn wish_of(&self, log: LogId) -> Option<Wish> {
+        let count = self.logs.get(&log)?.wish;
+        let number = WishNumber {
+            rescues: self.rescues,
+            count,
+        };
+        (count > 0).then(|| self.wish_numbered(log, number))
+    }
+
+    /// The number of [`Directory::wish_of`].
+    pub fn wish_number(&self, log: LogId) -> Option<WishNumber> {
+        let count = self.logs.get(&log)?.wish;
+        let rescues = self.rescues;
+        (count > 0).then_some(WishNumber { rescues, count })
+    }
+
+    fn wish_numbered(&self, log: LogId, number: WishNumber) -> Wish {
+        let entry = self.logs.get(&log);
+        let retention = entry.map(|entry| entry.retention).unwrap_or_default();
+        let wanted = self.members.wanted.get(&log.0).into_iter();
+        let weights = wanted.flat_map(|wanted| &wanted.weights);
+        let mut auxiliaries: Vec<NodeId> = self
+            .meant_auxiliaries(log)
+            .into_iter()
+            .map(NodeId)
+            .collect();
+        auxiliaries.sort_unstable();
+        auxiliaries.dedup();
+        Wish {
+            number,
+            max_bytes: retention.max_bytes,
+            max_age_s: retention.max_age_s,
+            weights: weights.map(|(node, w)| (NodeId(*node), *w)).collect(),
+            auxiliaries,
+            sealed: entry.is_some_and(|entry| entry.sealing),
+        }
+    }
+
+    pub(super) fn touched_by(&self, command: &Command) -> Touched {
+        match command {
+            Command::CreateLog { .. } => Touched::One(LogId(self.last_log.0 + 1)),
+            Command::SealLog { id } => Touched::One(LogId(*id)),
+            Command::SetRetention { log, .. } => {
+                self.log_by_name(log).map_or(Touched::Nobody, Touched::One)
+            }
+            Command::SetVoters { .. }
+            | Command::AddNode { .. }
+            | Command::ChangeMembers(_)
+            | Command::DescribeNode { .. }
+            | Command::RemoveNode { .. }
+            | Command::AgreeOnVersion { .. }
+            | Command::GoOnAlone { .. } => Touched::All,
+            Command::SetNewest { .. }
+            | Command::PrepareVersion { .. }
+            | Command::DeleteLog { .. }
+            | Command::SetZone { .. } => Touched::Nobody,
+        }
+    }
+
+    /// Before a command: what is wanted of those that it may touch.
+    pub(super) fn wanted_of(&self, touched: &Touched) -> Vec<(LogId, Wish)> {
+        let logs: Vec<LogId> = match touched {
+            _ if self.versions.agreed < WISHES => Vec::new(),
+            Touched::Nobody => Vec::new(),
+            Touched::One(log) => vec![*log],
+            Touched::All => self.logs.keys().copied().collect(),
+        };
+        let wanted = logs.into_iter().filter(|log| self.logs.contains_key(log));
+        wanted
+            .map(|log| (log, self.wish_numbered(log, WishNumber::default())))
+            .collect()
+    }
+
+    /// After it: new numbers for those of whom something else is wanted, or nothing was before.
+    pub(super) fn number_wishes(
+        &mut self,
+        touched: &Touched,
+        before: &[(LogId, Wish)],
+        rescues: u32,
+    ) {
+        let now = self.wanted_of(touched);
+        for (log, wish) in now {
+            let was = before.iter().find(|(id, _)| *id == log);
+            let is_new = was.is_none_or(|(_, was)| *was != wish) || self.rescues != rescues;
+            let Some(entry) = self.logs.get_mut(&log) else {
+                continue;
+            };
+            if is_new || entry.wish == 0 {
+                self.wishes += 1;
+                entry.wish = self.wishes;
+            }
+        }
+    }
+}
+
+/// As a log's state holds it.
+pub fn retention_of(wish: &Arc<Wish>) -> crate::retention::Retention {
+    crate::retention::Retention {
+        max_bytes: wish.max_bytes,
+        max_age_s: wish.max_age_s,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn create(name: &str) -> Command {
+        Command::CreateLog {
+            name: name.into(),
+            members: vec![(1, 1)],
+            auxiliary: Vec::new(),
+            hosts: Vec::new(),
+            retention: Default::default(),
+        }
+    }
+
+    fn add(id: u32) -> Command {
+        Command::AddNode {
+            id,
+            address: format!("a:{id}"),
+            disk: format!("d{id}"),
+            newest: WISHES,
+            by_hand: false,
+        }
+    }
+
+    fn retain(log: &str, retention: &str) -> Command {
+        Command::SetRetention {
+            log: log.into(),
+            retention: retention.parse().unwrap(),
+        }
+    }
+
+    fn agreed() -> Directory {
+        let mut directory = Directory::default();
+        for command in [
+            add(1),
+            Command::PrepareVersion { version: WISHES },
+            Command::AgreeOnVersion { version: WISHES },
+            Command::SetVoters { voters: 3 },
+            create("a"),
+            create("b"),
+        ] {
+            directory.apply(&command);
+        }
+        directory
+    }
+
+    fn numbers(directory: &Directory) -> Vec<u64> {
+        let logs = directory.logs.keys();
+        let number = |log: &LogId| directory.wish_number(*log).map_or(0, |n| n.count);
+        logs.map(number).collect()
+    }
+
+    #[test]
+    fn a_log_gets_a_new_number_when_something_else_is_wanted_of_it() {
+        let mut directory = agreed();
+        assert_eq!(numbers(&directory), [1, 2]);
+        directory.apply(&retain("a", "1MB"));
+        assert_eq!(numbers(&directory), [3, 2]);
+        directory.apply(&retain("a", "1MB"));
+        assert_eq!(numbers(&directory), [3, 2], "the same wish");
+        directory.apply(&add(2));
+        assert_eq!(numbers(&directory), [4, 5], "both get a voter");
+        directory.apply(&Command::SealLog { id: 1 });
+        assert_eq!(numbers(&directory), [6, 5]);
+        assert!(directory.wish_of(LogId(1)).unwrap().sealed);
+        directory.apply(&retain("a", "7d"));
+        assert_eq!(numbers(&directory), [6, 5], "the name is no log's any more");
+    }
+
+    #[test]
+    fn nothing_is_numbered_before_the_cluster_speaks_wishes() {
+        let mut directory = Directory::default();
+        for command in [add(1), create("a"), retain("a", "1MB")] {
+            directory.apply(&command);
+        }
+        assert_eq!(directory.wish_of(LogId(1)), None);
+        directory.apply(&Command::PrepareVersion { version: WISHES });
+        assert_eq!(directory.wish_of(LogId(1)), None);
+        directory.apply(&Command::AgreeOnVersion { version: WISHES });
+        let wish = directory.wish_of(LogId(1)).unwrap();
+        assert_eq!((wish.number.count, wish.max_bytes), (1, Some(1_000_000)));
+    }
+
+    #[test]
+    fn a_rescue_numbers_everything_anew_and_above_whatever_was_lost() {
+        let mut directory = agreed();
+        let lost = directory.wish_number(LogId(2)).unwrap();
+        directory.apply(&Command::GoOnAlone {
+            id: 1,
+            address: "b:1".into(),
+            disk: "new".into(),
+            logs: vec![1, 2],
+        });
+        assert!(directory.wish_number(LogId(1)).unwrap() > lost);
+        assert!(directory.wish_number(LogId(2)).unwrap() > lost);
+    }
+
+    #[test]
+    fn a_name_is_taken_until_its_log_is_deleted() {
+        let mut directory = agreed();
+        directory.apply(&Command::SealLog { id: 1 });
+        assert_eq!(directory.log_by_name("a"), None);
+        directory.apply(&create("a"));
+        assert_eq!(directory.last_log, LogId(2), "the old one has not ended");
+        directory.apply(&Command::DeleteLog { id: 1 });
+        directory.apply(&create("a"));
+        assert_eq!(directory.log_by_name("a"), Some(LogId(3)));
+    }
+}

@@ -1,0 +1,119 @@
+//! Whether this node knows the cluster's directory as it is, or only as it once was.
+//!
+//! ```text
+//!   start, or another leader of log 0 ─▶ a read barrier of log 0 ─▶ all below it applied ─▶ confirmed
+//!                     └──── a replay: it changes tables, and proposes nothing ────┘
+//! ```
+//!
+//! ‡ What a node reads of log 0 after a start may be a year old, and acts that cannot be undone follow from
+//! it. So nothing is proposed by it before a barrier, begun after the start, has passed; and an answer stands
+//! behind a barrier that was begun after its request.
+
+use paxos::mutation::{self, Mutation};
+use paxos::{ReadId, Role, Time};
+
+use super::Node;
+use crate::directory::DIRECTORY;
+use crate::line::Refusal;
+use crate::version::{BARRIERS, WISHES};
+
+/// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Asked {
+    barrier: Option<ReadId>,
+    again_at: Time,
+}
+
+#[derive(Default)]
+pub(super) struct Confirming {
+    confirmed: bool,
+    asked: Asked,
+    /// This node follows a leader of log 0 that is too old a program to be asked, since then.
+    follows_since: Option<Time>,
+}
+
+/// Not more often is a barrier asked for that fails. Microseconds.
+const ASK_AGAIN: u64 = 50_000;
+
+/// A follower of a program without barriers takes what it has read of log 0 for current after so long. That
+/// is as much as the cluster knew before, and it lasts until the leader of log 0 is a newer program.
+const OLD_LEADER_SETTLES: u64 = 2_000_000;
+
+impl Node {
+    fn ask_directory(&mut self) -> Option<ReadId> {
+        let log = self.logs.get_mut(&DIRECTORY)?;
+        let barrier = log.ask_barrier(&mut self.env).ok()?;
+        self.dirty.insert(DIRECTORY);
+        Some(barrier)
+    }
+
+    /// Why no barrier of log 0 can be asked for now.
+    pub(crate) fn check_directory(&self) -> Result<(), Refusal> {
+        let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
+        log.check_barrier(&self.env)
+    }
+
+    /// ‡ Whether all that was chosen of the directory when this was first looked at is applied here.
+    pub(crate) fn has_passed(&mut self, asked: &mut Asked) -> bool {
+        let log = self.logs.get(&DIRECTORY);
+        let failed = |barrier| log.is_none_or(|log| log.has_failed(barrier));
+        if asked.barrier.is_none_or(failed) && self.env.now >= asked.again_at {
+            asked.again_at = Time(self.env.now.0 + ASK_AGAIN);
+            asked.barrier = self.ask_directory();
+        }
+        let current = asked.barrier.is_some_and(|barrier| {
+            let log = self.logs.get(&DIRECTORY);
+            log.is_some_and(|log| log.has_passed(barrier) && log.local_is_current())
+        });
+        current || mutation::is(Mutation::DirectoryAnsweredWithoutBarrier)
+    }
+
+    /// ‡ Whether what this node has read of the directory may be acted on.
+    pub(crate) fn is_confirmed(&self) -> bool {
+        self.confirming.confirmed || mutation::is(Mutation::ReplayActs)
+    }
+
+    /// Somebody else leads log 0: what this node knows of it is confirmed anew.
+    pub(super) fn doubt_directory(&mut self) {
+        self.confirming = Confirming::default();
+    }
+
+    pub(super) fn confirm_directory(&mut self) {
+        if self.confirming.confirmed {
+            return;
+        }
+        let mut asked = self.confirming.asked;
+        self.confirming.confirmed = self.has_passed(&mut asked);
+        self.confirming.asked = asked;
+        self.confirming.confirmed |= self.follows_an_old_leader();
+    }
+
+    fn follows_an_old_leader(&mut self) -> bool {
+        let Some(log) = self.logs.get(&DIRECTORY) else {
+            return false;
+        };
+        let old = match log.engine.role() {
+            Role::Follower { leader, .. } if self.env.version < WISHES => {
+                let link = self.env.links.get(&leader);
+                link.is_some_and(|version| *version < BARRIERS)
+            }
+            _ => false,
+        };
+        let now = self.env.now;
+        let since = &mut self.confirming.follows_since;
+        match old && log.local_is_current() {
+            true => now.0 >= since.get_or_insert(now).0 + OLD_LEADER_SETTLES,
+            false => {
+                *since = None;
+                false
+            }
+        }
+    }
+}
+
+pub(crate) fn still_joining() -> Refusal {
+    Refusal::new(
+        "not-leader",
+        "this node is still joining; ask again in a moment",
+    )
+}

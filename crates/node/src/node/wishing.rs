@@ -1,0 +1,256 @@
+//! What the directory wants reaches the logs, and what the logs have heard reaches the directory's leader.
+//!
+//! ```text
+//!   log 0: retain main 1MB ─▶ wish 7 of main ─ main's leader proposes ─▶ main: Wish 7 ─▶ Trim by 7 …
+//!   whoever leads log 0 ◀──── "main has chosen wish 7" ──── main's leader, on the control connection
+//!        └▶ the operator is told ok; or, when main cannot hear: agreed, not yet in force in main
+//! ```
+//!
+//! A log's leader acts on the wish in its log's own state, never on the directory: from that it only learns
+//! that there is a newer wish to propose. What is told is a fact of the log, which no delay makes wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use paxos::mutation::{self, Mutation};
+use paxos::{Action, By, NodeId, Role, Slot, Term, Wish, WishNumber};
+
+use super::Node;
+use crate::LogId;
+use crate::directory::wishes::retention_of;
+use crate::directory::{DIRECTORY, Directory};
+use crate::format::Frame;
+use crate::format::frame::WishTold;
+use crate::line::Refusal;
+use crate::log::Log;
+use crate::retention::Retention;
+use crate::version::WISHES;
+
+#[derive(Default)]
+pub(super) struct Wishing {
+    /// What logs have chosen, as their leaders told this node, which leads the directory.
+    heard: BTreeMap<LogId, WishTold>,
+    /// Proposed in this term and slot.
+    proposed: BTreeMap<LogId, (WishNumber, Term, Slot)>,
+}
+
+/// What a log's leader goes by.
+pub(super) enum Basis {
+    /// The last wish that the log has chosen.
+    Wish(Arc<Wish>),
+    /// Of log 0, and while the cluster speaks no wishes: what this node has read and confirmed.
+    Directory,
+}
+
+impl Basis {
+    pub fn by(&self) -> By {
+        match self {
+            Basis::Wish(wish) => By::Wish(wish.number),
+            Basis::Directory => By::Unsaid,
+        }
+    }
+}
+
+/// A peer tells of no more logs than that.
+const HEARD_MAX: usize = 1 << 20;
+
+impl Node {
+    /// By what this node, leading that log, may bring about anything there; nothing while it cannot know.
+    pub(super) fn basis_of(&self, id: LogId) -> Option<Basis> {
+        let own = &self.logs.get(&id)?.engine.state().wish;
+        match own {
+            // A later one is on its way.
+            Some(wish) if self.directory.wish_number(id) > Some(wish.number) => None,
+            Some(wish) if wish.sealed => None,
+            Some(wish) => Some(Basis::Wish(wish.clone())),
+            None if id != DIRECTORY && self.env.version >= WISHES => None,
+            None => self.is_confirmed().then_some(Basis::Directory),
+        }
+    }
+
+    pub(super) fn wanted_retention(&self, id: LogId, basis: &Basis) -> Retention {
+        let entry = self.directory.logs.get(&id);
+        match basis {
+            Basis::Wish(wish) => retention_of(wish),
+            Basis::Directory => entry.map(|entry| entry.retention).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn wanted_weights(&self, id: LogId, basis: &Basis) -> BTreeMap<u32, u32> {
+        let wanted = self.directory.members.wanted.get(&id.0);
+        match basis {
+            Basis::Wish(wish) => wish.weights.iter().map(|(n, w)| (n.0, *w)).collect(),
+            Basis::Directory => wanted.map(|w| w.weights.clone()).unwrap_or_default(),
+        }
+    }
+
+    pub(super) fn wanted_auxiliaries(&self, id: LogId, basis: &Basis) -> Vec<NodeId> {
+        match basis {
+            Basis::Wish(wish) => wish.auxiliaries.clone(),
+            Basis::Directory => {
+                let meant = self.directory.meant_auxiliaries(id);
+                meant.into_iter().map(NodeId).collect()
+            }
+        }
+    }
+
+    /// Where this node leads, newer wishes of the directory are proposed.
+    pub(super) fn propose_wishes(&mut self) {
+        if self.env.version < WISHES || !self.is_confirmed() {
+            return;
+        }
+        for (id, log) in &mut self.logs {
+            let now = self.directory.wish_number(*id);
+            if now <= log.engine.state().wish_number() || !log.can_propose() {
+                continue;
+            }
+            let (Some(number), Role::Leader { term }) = (now, log.engine.role()) else {
+                continue;
+            };
+            let pending = self.wishing.proposed.get(id);
+            let first_unchosen = log.engine.first_unchosen();
+            if pending
+                .is_some_and(|(n, t, slot)| *n == number && *t == term && first_unchosen <= *slot)
+            {
+                continue;
+            }
+            let Some(wish) = self.directory.wish_of(*id) else {
+                continue;
+            };
+            tracing::debug!(log = id.0, name = log.name, ?wish, "a wish is proposed");
+            let action = Action::Wish(wish.into());
+            if let Ok(slot) = log.engine.propose(self.env.now, action) {
+                self.wishing.proposed.insert(*id, (number, term, slot));
+                log.drain(&mut self.env);
+                self.dirty.insert(*id);
+            }
+        }
+    }
+
+    /// Leads the directory, as far as this node knows.
+    fn director(&self) -> Option<NodeId> {
+        let log = self.logs.get(&DIRECTORY)?;
+        Some(log.engine.leader()?.0)
+    }
+
+    /// Tells the directory's leader what the logs that this node leads have chosen, where that is news.
+    pub(super) fn tell_wishes(&mut self) {
+        let director = self.director();
+        for (id, peer) in &mut self.peers.peers {
+            if Some(*id) != director {
+                peer.wishes_told.clear();
+            }
+        }
+        let own = self.env.identity.node;
+        let speaks = |node: &NodeId| self.env.links.get(node) >= Some(&WISHES);
+        let Some(director) = director.filter(|node| *node != own && speaks(node)) else {
+            return;
+        };
+        let told = &mut self.peers.get_or_add(director).wishes_told;
+        let mut news = Vec::new();
+        for (id, log) in self.logs.iter().filter(|(_, log)| log.is_leading()) {
+            if let Some(now) = told_of(*id, log)
+                && told.get(id) != Some(&now)
+            {
+                told.insert(*id, now);
+                news.push(now);
+            }
+        }
+        if !news.is_empty() {
+            let frame = Frame::Wishes(news);
+            self.peers.send(&mut self.env, director, &frame);
+        }
+    }
+
+    pub(crate) fn on_wishes_told(&mut self, told: &[WishTold]) {
+        for now in told {
+            let heard = &mut self.wishing.heard;
+            let before = heard.get(&now.log);
+            if before.is_none_or(|before| before.number < now.number) && heard.len() < HEARD_MAX {
+                heard.insert(now.log, *now);
+            }
+        }
+        self.answer_requests();
+    }
+
+    /// What a deleted log had heard is of no more use.
+    pub(super) fn forget_heard(&mut self) {
+        let directory: &Directory = &self.directory;
+        self.wishing
+            .heard
+            .retain(|log, _| !directory.is_deleted(*log));
+        let logs = &self.logs;
+        self.wishing
+            .proposed
+            .retain(|log, _| logs.contains_key(log));
+    }
+
+    /// The last that this log is known to have chosen.
+    fn heard_of(&self, id: LogId) -> Option<WishTold> {
+        let here = self.logs.get(&id).and_then(|log| told_of(id, log));
+        let told = self.wishing.heard.get(&id).copied();
+        [here, told]
+            .into_iter()
+            .flatten()
+            .max_by_key(|told| told.number)
+    }
+
+    /// ‡ Whether a log has chosen what is wanted of it now.
+    pub(super) fn has_heard(&self, id: LogId) -> bool {
+        let wanted = self.directory.wish_number(id);
+        let heard = self.heard_of(id).map(|told| told.number);
+        heard >= wanted || mutation::is(Mutation::OkBeforeTheLogHeard)
+    }
+
+    /// ‡ Whether a log is known to have ended.
+    pub(super) fn has_ended(&self, id: LogId) -> bool {
+        self.heard_of(id).is_some_and(|told| told.sealed)
+            || mutation::is(Mutation::NameFreedBeforeTheSeal)
+    }
+
+    /// Where what was agreed is not in force yet.
+    pub(super) fn not_in_force(&self) -> BTreeSet<LogId> {
+        let leads = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
+        if !leads || !self.is_confirmed() {
+            return BTreeSet::new();
+        }
+        let logs = self.directory.logs.keys().copied();
+        logs.filter(|id| !self.has_heard(*id)).collect()
+    }
+
+    /// Sentences for status.
+    pub(super) fn wishes_wait(&self) -> Vec<String> {
+        let waiting = self.not_in_force();
+        if waiting.is_empty() {
+            return Vec::new();
+        }
+        let names = self.names_of(&waiting);
+        vec![format!(
+            "agreed, and not yet in force in {names}: the log has no leader that has heard of it"
+        )]
+    }
+
+    fn names_of(&self, logs: &BTreeSet<LogId>) -> String {
+        let names = logs.iter().filter_map(|id| self.directory.logs.get(id));
+        let names: Vec<&str> = names.map(|entry| entry.name.as_str()).collect();
+        names.join(", ")
+    }
+
+    /// For an operator: log 0 has chosen what was asked for, and these logs have not.
+    pub(super) fn agreed_only(&self, logs: &BTreeSet<LogId>) -> Refusal {
+        let names = self.names_of(logs);
+        let sentence = format!(
+            "agreed, not yet in force in {names}, which has no leader that has heard of it: start or reconnect its nodes; the same command again waits on"
+        );
+        Refusal::new("not-in-force", sentence).key("logs", names.replace(", ", ","))
+    }
+}
+
+fn told_of(id: LogId, log: &Log) -> Option<WishTold> {
+    let wish = log.engine.state().wish.as_ref()?;
+    Some(WishTold {
+        log: id,
+        number: wish.number,
+        sealed: wish.sealed,
+    })
+}

@@ -1,0 +1,146 @@
+//! Terms that nobody can have prepared, and numbers that leave no room.
+
+use paxos::*;
+
+use crate::solo::*;
+
+const STRANGER: NodeId = NodeId(99);
+
+fn follower() -> Solo {
+    let mut one = Solo::new(fresh(three()));
+    one.alive();
+    one
+}
+
+fn status(term: Term) -> Message {
+    Message::LeaderStatus {
+        term,
+        proposed_up_to: Slot(0),
+        chosen_up_to: Slot(0),
+        finishing: None,
+    }
+}
+
+#[test]
+fn a_term_whose_owner_is_no_member_changes_nothing() {
+    let mut one = follower();
+    let t = term(0, 1, 99);
+    for message in [
+        Message::Prepare { term: t },
+        status(t),
+        Message::Propose(proposal(t, slots(0, 1), Value::NoOp, 0)),
+    ] {
+        let out = one.from(STRANGER, message.clone());
+        assert!(ignored(&out, Ignored::NotMember), "{message:?}");
+        assert_eq!(persists(&out), 0);
+        assert_eq!(one.engine.role(), Role::Candidate);
+    }
+    // Of an era to come it is asked what that is, and no more.
+    let out = one.from(STRANGER, status(term(7, 1, 99)));
+    assert!(ignored(&out, Ignored::EraNotKnown));
+    assert_eq!(one.engine.role(), Role::Candidate);
+}
+
+#[test]
+fn nobody_but_a_member_prepares_a_members_term() {
+    let mut one = follower();
+    for owner in [1, 2] {
+        let prepare = Message::Prepare {
+            term: term(0, 3, owner),
+        };
+        let out = one.from(STRANGER, prepare);
+        assert!(ignored(&out, Ignored::NotOwner));
+        assert_eq!(persists(&out), 0);
+    }
+}
+
+#[test]
+fn what_a_stranger_says_that_it_promised_raises_no_number_and_deposes_nobody() {
+    let mut one = Solo::new(fresh(three()));
+    let t = one.lead();
+    let promised = PromisedTerm(term(0, 1 << 30, 99));
+    let seek = Message::SeekVotes {
+        first_unchosen: Slot(0),
+        promised,
+        missing_bytes: false,
+    };
+    let refuse = Message::Refuse {
+        refused: t,
+        promised,
+    };
+    for message in [seek, refuse] {
+        one.from(STRANGER, message);
+        assert_eq!(one.engine.role(), Role::Leader { term: t });
+    }
+    one.input(Input::StepDown);
+    let next = one.lead();
+    assert!(next.number < 10, "{next}");
+}
+
+#[test]
+fn a_number_far_ahead_is_believed_only_when_it_was_heard_often() {
+    let mut one = follower();
+    let far = term(0, 1 << 30, 2);
+    let prepare = Message::Prepare { term: far };
+    let out = one.from(TWO, prepare.clone());
+    assert!(ignored(&out, Ignored::TooFarAhead));
+    assert_eq!(persists(&out), 0);
+    let mut heard = 1;
+    while promised(&one.from(TWO, prepare.clone())).is_none() {
+        heard += 1;
+    }
+    assert!((1_000..1_400).contains(&heard), "{heard}");
+    assert_eq!(one.engine.promised().0, far);
+}
+
+#[test]
+fn however_often_numbers_jump_there_is_room_above() {
+    let mut one = follower();
+    let mut number = 0;
+    for _ in 0..200_000 {
+        number = jump(number);
+        let prepare = Message::Prepare {
+            term: term(0, number, 2),
+        };
+        assert!(promised(&one.from(TWO, prepare)).is_some(), "{number}");
+        one.persisted.clear();
+        one.durable();
+        if number > u32::MAX - 4_000 {
+            break;
+        }
+    }
+    assert!(number < u32::MAX - 1_000, "{number}");
+    let next = one.lead_after(Term::default(), |term| free(term, 0));
+    assert_eq!(next.number, number + 1);
+}
+
+/// As far as one that wants to use numbers up can go at once.
+fn jump(highest: u32) -> u32 {
+    highest + ((u32::MAX - highest) >> 12).max(1)
+}
+
+/// An earlier program promised such a term to a stranger, and believed no number above it.
+#[test]
+fn a_log_that_a_stranger_wedged_finds_a_leader_again() {
+    let mut wedged = fresh(three());
+    wedged.promised = PromisedTerm(term(0, 1 << 30, 99));
+    let mut one = Solo::new(wedged.clone());
+    let t = one.lead_after(wedged.promised.0, |term| free(term, 0));
+    assert_eq!(t, term(0, (1 << 30) + 1, 1));
+    let mut another = Solo::new(wedged);
+    another.alive();
+    let prepare = Message::Prepare {
+        term: term(0, (1 << 30) + 1, 2),
+    };
+    another.from(TWO, prepare);
+    assert!(another.engine.promised().0.number > 1 << 30);
+    // One that was away meanwhile hears of it step by step.
+    let mut away = follower();
+    let prepare = Message::Prepare {
+        term: term(0, (1 << 30) + 1, 2),
+    };
+    for _ in 0..2_000 {
+        away.from(TWO, prepare.clone());
+    }
+    assert_eq!(away.engine.promised().0, term(0, (1 << 30) + 1, 2));
+}
