@@ -84,6 +84,12 @@ pub struct SimDisk {
     undurable: BTreeMap<(FileId, u64), Before>,
 }
 
+/// All files of a disk, as they stood there at some moment (`World::copy_disk`).
+pub struct DiskCopy {
+    media: Media,
+    last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
+}
+
 struct Before {
     path: PathBuf,
     contents: Contents,
@@ -234,6 +240,20 @@ impl SimDisk {
     pub(crate) fn lose_everything(&mut self) {
         self.last_writes.clear();
         self.media = Media::default();
+    }
+
+    pub(crate) fn copy(&self) -> DiskCopy {
+        DiskCopy {
+            media: self.media.copy(),
+            last_writes: self.last_writes.clone(),
+        }
+    }
+
+    pub(crate) fn put_back(&mut self, copy: &DiskCopy) {
+        self.media = copy.media.copy();
+        self.last_writes = copy.last_writes.clone();
+        self.unsettled.clear();
+        self.quiet_from.clear();
     }
 
     /// The number that the next op will have.

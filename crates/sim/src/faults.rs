@@ -5,7 +5,7 @@ use std::path::Path;
 use node::op::{ConnId, Time};
 
 use crate::clockwork::Event;
-use crate::disk::DiskFaults;
+use crate::disk::{DiskCopy, DiskFaults};
 use crate::host::HostId;
 use crate::world::World;
 
@@ -87,6 +87,23 @@ impl World {
         assert!(!self.is_running(host), "crash it first");
         self.line(format_args!("{} loses its disk", self.name(host)));
         self.disks[host.index()].lose_everything();
+    }
+
+    /// What stands on its disk now: of a running process, a snapshot between two of its writes.
+    pub fn copy_disk(&self, host: HostId) -> DiskCopy {
+        self.line(format_args!("the disk of {} is copied", self.name(host)));
+        self.disks[host.index()].copy()
+    }
+
+    /// Its files are those of the copy, and no others; the copy can be put back again. The process must
+    /// not be running. Who watches the disks has to know that one of them forgot.
+    pub fn put_disk_back(&mut self, host: HostId, copy: &DiskCopy) {
+        assert!(!self.is_running(host), "crash it first");
+        self.line(format_args!(
+            "an old copy of the disk of {} is put back",
+            self.name(host)
+        ));
+        self.disks[host.index()].put_back(copy);
     }
 
     /// The host's clock gains so much at once. (Monotonic clocks do not jump back.)

@@ -58,7 +58,7 @@ mod witness;
 pub mod workload;
 
 pub use audit::Audited;
-pub use disk::{DiskFaults, DiskModel, SimDisk};
+pub use disk::{DiskCopy, DiskFaults, DiskModel, SimDisk};
 pub use host::{HostId, Process, Start, Status};
 pub use media::TornBlocks;
 pub use net::{Network, NetworkModel};

@@ -39,6 +39,18 @@ pub enum TornBlocks {
 }
 
 impl Media {
+    /// With inodes of its own: what is written here from now on is not seen there.
+    pub fn copy(&self) -> Media {
+        let files = self.files.iter().map(|(path, contents)| {
+            let contents = contents.borrow().clone();
+            (path.clone(), Rc::new(RefCell::new(contents)))
+        });
+        Media {
+            files: files.collect(),
+            directories: self.directories.clone(),
+        }
+    }
+
     pub fn exists(&self, path: &Path) -> bool {
         self.files.contains_key(path) || self.is_directory(path)
     }

@@ -6,6 +6,7 @@ mod tail;
 mod votes;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use node::op::Time;
 
@@ -31,10 +32,15 @@ pub struct Nemesis {
     /// Which start of the node with the bad disk it was when a bit was turned last.
     flipped_in_start: Option<u64>,
     watches_votes_until: Time,
+    /// It does nothing.
+    rests_until: Time,
     peace: bool,
 }
 
 const SALT: u64 = 0x006e_656d_6573_6973;
+
+/// How long all is quiet before all die: what disks say that is chosen may be said by then, or not.
+const REST_US: Range<u64> = 50_000..3_000_000;
 
 /// The little room that a filling disk has left.
 const ROOM_BYTES_MAX: u64 = 256 << 10;
@@ -66,6 +72,7 @@ impl World {
             acts: BTreeMap::new(),
             flipped_in_start: None,
             watches_votes_until: Time(0),
+            rests_until: Time(0),
             peace: false,
         }));
         self.clock.after(0, Event::Nemesis);
@@ -142,7 +149,8 @@ impl Nemesis {
             }
         }
         let only = self.swarm.only_turns.as_ref();
-        if only.is_none_or(|only| only.contains(&turn)) {
+        let rests = world.now() < self.rests_until;
+        if only.is_none_or(|only| only.contains(&turn)) && !rests {
             self.take_turn(world);
         }
         let next = Time(world.now().0 + rest_us).min(self.until);
@@ -208,6 +216,7 @@ impl Nemesis {
         let over = Time((world.now().0 + lasts_us).min(self.until.0 - 1));
         match act {
             Act::KillAll => return self.kill_all(world, over),
+            Act::KillRested => return self.kill_rested(world),
             act if act.is_damage() => return self.damage(world, act, over),
             Act::Depose => return self.depose(world),
             Act::StretchVote => return self.stretch_votes(world),
@@ -276,7 +285,7 @@ impl Nemesis {
                     }
                 });
             }
-            Act::KillAll | Act::Reset | Act::JumpClock => {}
+            Act::KillAll | Act::KillRested | Act::Reset | Act::JumpClock => {}
             Act::Depose | Act::StretchVote | Act::SwapLeaders => {}
             Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk => {}
         }
@@ -308,6 +317,27 @@ impl Nemesis {
             let back = Time(over.0 + later_us);
             self.victims[index] = back;
             in_war(world, back, move |world| bring_back(world, node));
+        }
+    }
+
+    /// At once and back at once, with the power gone or not.
+    fn kill_rested(&mut self, world: &mut World) {
+        let rest_us = self.random.within(&REST_US);
+        let over = Time((world.now().0 + rest_us).min(self.until.0 - 1));
+        if over <= world.now() {
+            return;
+        }
+        self.did(Act::KillRested);
+        self.rests_until = over;
+        let silently = self.random.coin();
+        for &node in &self.nodes {
+            in_war(world, over, move |world| match silently {
+                true => world.crash_silently(node),
+                false => world.crash(node),
+            });
+        }
+        for &node in &self.nodes {
+            in_war(world, over, move |world| bring_back(world, node));
         }
     }
 

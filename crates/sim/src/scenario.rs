@@ -23,16 +23,19 @@
 //! });
 //! ```
 
+use std::cell::Cell;
 use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::rc::Rc;
 
 use node::op::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
-    Appender, AppenderConfig, Chain, Ending, Mover, MoverConfig, Operator, OperatorConfig, Reader,
-    ReaderConfig, SharedChain, Trimmer, TrimmerConfig,
+    Appender, AppenderConfig, Chain, Churner, Ending, Ledger, Mover, MoverConfig, Operator,
+    OperatorConfig, Reader, ReaderConfig, Retainer, RetainerConfig, SharedChain, Trimmer,
+    TrimmerConfig, Visitor, VisitorConfig,
 };
 use crate::host::{HostId, Start};
 use crate::random::Random;
@@ -58,6 +61,15 @@ pub struct Scenario {
     /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trims: bool,
+    /// So many times somebody changes how much of each log is kept. Each writer has a log of its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub retentions: u64,
+    /// Somebody creates a log, uses it and deletes it, again and again, and others know it by its name.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub churns: u64,
+    /// The directory is as long as in production: what it said before is read again at each start.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub long_directory: bool,
     /// Somebody moves the leader of the first writer's log, now and then.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub moves: bool,
@@ -115,6 +127,8 @@ pub struct Cluster {
     pub readers: Vec<HostId>,
     pub chains: Vec<SharedChain>,
     pub(crate) programs: Option<Programs>,
+    /// What all who ask for something asked and heard.
+    pub(crate) ledger: Ledger,
     scenario: Scenario,
 }
 
@@ -133,6 +147,9 @@ fn patience_us() -> u64 {
     AppenderConfig::default().patience_us
 }
 
+/// Who use a log that comes and goes.
+const VISITORS: u64 = 2;
+
 /// Of a writer that comes when all is well.
 const NEW_BYTES: u64 = 5_000;
 
@@ -149,6 +166,9 @@ impl Scenario {
             stale_ppm: 200_000,
             follow_ppm: 200_000,
             trims: false,
+            retentions: 0,
+            churns: 0,
+            long_directory: false,
             moves: false,
             scrubs: false,
             lands: false,
@@ -178,13 +198,14 @@ impl Scenario {
 
     /// `start` makes what starts the node of an index, given the addresses of all.
     pub fn build(&self, start: impl FnMut(usize, &[String]) -> Start) -> Cluster {
-        self.build_in(World::new(self.seed), start)
+        self.build_in(World::new(self.seed), Ledger::default(), start)
     }
 
     /// As `build`, in a world where nothing has happened yet.
     pub(crate) fn build_in(
         &self,
         mut world: World,
+        ledger: Ledger,
         mut start: impl FnMut(usize, &[String]) -> Start,
     ) -> Cluster {
         if std::env::var_os("TRACE").is_some() {
@@ -210,6 +231,7 @@ impl Scenario {
             readers: Vec::new(),
             chains: Vec::new(),
             programs: None,
+            ledger,
             scenario: self.clone(),
         };
         for log in &self.logs {
@@ -276,6 +298,9 @@ impl Cluster {
         if scenario.trims {
             self.add_trimmer(log, number, chain.clone());
         }
+        if scenario.retentions > 0 {
+            self.add_retainer(log, number, chain.clone());
+        }
         if scenario.moves && number == 0 {
             self.add_mover(log, chain.clone());
         }
@@ -302,11 +327,69 @@ impl Cluster {
             patience_us: 10_000_000,
         };
         let host = self.world.add_host(&format!("trimmer{number}"));
+        let ledger = self.ledger.clone();
         let started = self.world.start(host, move |_disk, _now| {
-            Ok(Box::new(Trimmer::new(seed, config.clone(), chain.clone())))
+            let trimmer = Trimmer::new(seed, config.clone(), chain.clone());
+            Ok(Box::new(trimmer.in_ledger(&ledger)))
         });
         started.expect("it needs no disk");
         self.readers.push(host);
+    }
+
+    /// Comes and goes with the readers.
+    fn add_retainer(&mut self, log: &str, number: u64, chain: SharedChain) {
+        let seed = self.scenario.seed.wrapping_mul(1000) + number;
+        let config = RetainerConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            changes: self.scenario.retentions,
+            rest_us: 1_000..2 * self.scenario.harm_us / (1 + self.scenario.retentions),
+            patience_us: 10_000_000,
+        };
+        let host = self.world.add_host(&format!("retainer{number}"));
+        let ledger = self.ledger.clone();
+        let started = self.world.start(host, move |_disk, _now| {
+            let retainer = Retainer::new(seed, config.clone(), chain.clone());
+            Ok(Box::new(retainer.in_ledger(&ledger)))
+        });
+        started.expect("it needs no disk");
+        self.readers.push(host);
+    }
+
+    /// Somebody who creates and deletes a log, and some who use it by its name. Come and go with the
+    /// readers.
+    pub(crate) fn add_churners(&mut self, log: &str) {
+        let (seed, churns) = (self.scenario.seed, self.scenario.churns);
+        let on_all = self.scenario.swarm.leaves_dead;
+        let over = Rc::new(Cell::new(false));
+        let config = |who: u64| VisitorConfig {
+            log: log.to_owned(),
+            nodes: self.addresses.clone(),
+            rest_us: 1_000..self.scenario.harm_us / (2 + churns),
+            patience_us: self.scenario.patience_us,
+            first_client: (1 << 40) + who * 1_000_000,
+        };
+        let configs: Vec<VisitorConfig> = (0..=VISITORS).map(config).collect();
+        for (who, config) in (0..).zip(configs) {
+            let name = match who {
+                0 => "churner".to_owned(),
+                _ => format!("visitor{who}"),
+            };
+            let host = self.world.add_host(&name);
+            let (ledger, over) = (self.ledger.clone(), over.clone());
+            let started = self.world.start(host, move |_disk, _now| {
+                let (config, over) = (config.clone(), over.clone());
+                Ok(match who {
+                    0 => {
+                        let rounds = churns as u32;
+                        Box::new(Churner::new(seed, config, rounds, on_all, &ledger, over))
+                    }
+                    _ => Box::new(Visitor::new(seed + who, config, &ledger, over)),
+                })
+            });
+            started.expect("it needs no disk");
+            self.readers.push(host);
+        }
     }
 
     /// Somebody who changes weights and members of these logs. Comes and goes with the readers.
@@ -323,8 +406,10 @@ impl Cluster {
             patience_us: 10_000_000,
         };
         let host = self.world.add_host("operator");
+        let ledger = self.ledger.clone();
         let started = self.world.start(host, move |_disk, _now| {
-            Ok(Box::new(Operator::new(seed, config.clone())))
+            let operator = Operator::new(seed, config.clone());
+            Ok(Box::new(operator.in_ledger(&ledger)))
         });
         started.expect("it needs no disk");
         self.readers.push(host);

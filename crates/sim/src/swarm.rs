@@ -53,6 +53,9 @@ pub enum Act {
     Stop,
     /// Every node at once, and back.
     KillAll,
+    /// Nothing happens for a while, then every node dies at once: what was said last is known chosen by
+    /// nobody's disk, perhaps. Drawn by the workload only.
+    KillRested,
     Pause,
     /// From one to another, one way.
     CutOneWay,
@@ -119,6 +122,7 @@ impl Act {
             Act::Vanish => "vanish",
             Act::Stop => "stop",
             Act::KillAll => "kill-all",
+            Act::KillRested => "kill-rested",
             Act::Pause => "pause",
             Act::CutOneWay => "cut-one-way",
             Act::CutPair => "cut-pair",

@@ -4,6 +4,7 @@
 use node::op::{Completion, Machine, Op, Time};
 
 use super::conversation::{Conversation, News};
+use super::ledger::{Answer, Attempt, Ledger};
 use super::line::Line;
 
 /// Finishes once it heard `ok`, or an error that counts as it.
@@ -19,6 +20,8 @@ pub struct Asker {
     rest_until: Option<Time>,
     patient_until: Time,
     finished: bool,
+    ledger: Ledger,
+    attempt: Option<Attempt>,
 }
 
 const REST_US: u64 = 200_000;
@@ -27,9 +30,8 @@ const PATIENCE_US: u64 = 10_000_000;
 impl Asker {
     /// `requests` without version and LF.
     pub fn new(requests: &[String], granted: &str, nodes: Vec<String>) -> Asker {
-        let requests = requests.iter().map(|r| format!("logberg/1 {r}\n"));
         Asker {
-            requests: requests.collect(),
+            requests: requests.to_vec(),
             way: 0,
             granted: granted.to_owned(),
             nodes,
@@ -39,11 +41,30 @@ impl Asker {
             rest_until: Some(Time(0)),
             patient_until: Time(0),
             finished: false,
+            ledger: Ledger::default(),
+            attempt: None,
         }
+    }
+
+    pub(super) fn conversation(&self) -> &Conversation {
+        &self.conversation
+    }
+
+    /// In the place of another on the same host.
+    pub(super) fn after(mut self, conversation: &Conversation) -> Asker {
+        self.conversation = conversation.successor();
+        self
+    }
+
+    /// What it asks and hears is written down there.
+    pub fn in_ledger(mut self, ledger: &Ledger) -> Asker {
+        self.ledger = ledger.clone();
+        self
     }
 
     fn rest(&mut self, now: Time) {
         self.conversation.close();
+        self.attempt = None;
         self.rest_until = Some(Time(now.0 + REST_US));
     }
 }
@@ -54,14 +75,19 @@ impl Machine for Asker {
             return;
         };
         if news == News::Connected {
-            let request = self.requests[self.way % self.requests.len()].clone();
-            return self.conversation.send(request.as_bytes());
+            let request = &self.requests[self.way % self.requests.len()];
+            self.attempt = Some(self.ledger.ask(request));
+            let line = format!("logberg/1 {request}\n");
+            return self.conversation.send(line.as_bytes());
         }
         if let Some(line) = self.conversation.line() {
+            if let Some(attempt) = self.attempt.take() {
+                self.ledger.hear(attempt, Answer::Line(line.clone()));
+            }
             let line = Line::parse(&line);
             self.leader = line.key("leader").map(str::to_owned);
             self.finished = !line.is_error() || line.word == self.granted;
-            let in_time = ["not-leader", "no-quorum", "shutting-down"];
+            let in_time = ["not-leader", "no-quorum", "shutting-down", "not-in-force"];
             if line.is_error() && !in_time.contains(&line.word.as_str()) {
                 self.way += 1;
             }

@@ -1,72 +1,182 @@
-//! Creates a log and deletes it, again and again.
+//! Creates a log, uses it and deletes it, again and again: strictly one thing after the other.
+
+use std::cell::Cell;
+use std::rc::Rc;
 
 use node::op::{Completion, Machine, Op, Time};
 
-use super::Asker;
+use super::{Asker, Ledger, Visit, VisitorConfig};
+use crate::random::Random;
 
 /// Finishes after so many rounds, with no log left.
 pub struct Churner {
-    log: String,
-    nodes: Vec<String>,
-    rest_us: u64,
-    /// Creations are even, deletions odd.
-    left: u32,
-    asker: Asker,
+    config: VisitorConfig,
+    ledger: Ledger,
+    /// Told to those who use the log meanwhile.
+    over: Rc<Cell<bool>>,
+    random: Random,
+    rounds_left: u32,
+    clients: u64,
+    on_all: bool,
+    doing: Doing,
+    step: Step,
     rest_until: Option<Time>,
 }
 
-impl Churner {
-    pub fn new(log: &str, nodes: Vec<String>, rounds: u32, rest_us: u64) -> Churner {
-        Churner {
-            asker: create(log, &nodes),
-            log: log.to_owned(),
-            nodes,
-            rest_us,
-            left: 2 * rounds.max(1),
-            rest_until: None,
-        }
-    }
+enum Doing {
+    Asking(Box<Asker>),
+    Visiting(Box<Visit>),
 }
 
-fn create(log: &str, nodes: &[String]) -> Asker {
-    Asker::new(&[format!("create-log {log}")], "exists", nodes.to_vec())
+#[derive(Clone, Copy)]
+enum Step {
+    Create,
+    Append,
+    Read,
+    Delete,
+}
+
+/// Attempts of one visit.
+const TRIES: u32 = 6;
+
+impl Churner {
+    /// It rests within `config.rest_us`. The log is always on all nodes, or mostly on some: those may be the
+    /// very ones that are dead.
+    pub fn new(
+        seed: u64,
+        config: VisitorConfig,
+        rounds: u32,
+        on_all: bool,
+        ledger: &Ledger,
+        over: Rc<Cell<bool>>,
+    ) -> Churner {
+        let mut churner = Churner {
+            random: Random::new(seed ^ 0x63_6875_726e),
+            ledger: ledger.clone(),
+            over,
+            rounds_left: rounds.max(1),
+            clients: 0,
+            on_all,
+            doing: Doing::Asking(Asker::new(&[String::new()], "", config.nodes.clone()).into()),
+            step: Step::Create,
+            rest_until: None,
+            config,
+        };
+        churner.doing = churner.begin();
+        churner
+    }
+
+    fn begin(&mut self) -> Doing {
+        let log = &self.config.log;
+        let client = self.config.first_client + self.clients;
+        let nodes = self.config.nodes.clone();
+        let (ledger, config) = (&self.ledger, &self.config);
+        let before = match &self.doing {
+            Doing::Asking(asker) => asker.conversation(),
+            Doing::Visiting(visit) => visit.conversation(),
+        };
+        let requests = match self.step {
+            Step::Create => {
+                // On all nodes, or on some; not all need have an id yet, or be there still.
+                let all = nodes.len() as u64;
+                let mut some: Vec<u64> = (1..=all).collect();
+                while self.random.below(all) > 0 && some.len() > 1 {
+                    some.remove(self.random.below(some.len() as u64) as usize);
+                }
+                let some: Vec<String> = some.iter().map(u64::to_string).collect();
+                let on_some = format!("create-log {log} members={}", some.join(","));
+                let on_all = format!("create-log {log}");
+                match self.random.below(3) {
+                    0 => vec![on_all],
+                    _ if self.on_all => vec![on_all],
+                    _ => vec![on_some, on_all],
+                }
+            }
+            Step::Append => {
+                self.clients += u64::from(TRIES);
+                let visit = Visit::append(config, ledger, client, TRIES);
+                return Doing::Visiting(visit.after(before).into());
+            }
+            Step::Read => {
+                self.clients += 1;
+                let visit = Visit::read(config, ledger, client, TRIES);
+                return Doing::Visiting(visit.after(before).into());
+            }
+            Step::Delete => vec![format!("delete-log {log}")],
+        };
+        let granted = match self.step {
+            Step::Create => "exists",
+            _ => "unknown-log",
+        };
+        let asker = Asker::new(&requests, granted, nodes);
+        Doing::Asking(asker.in_ledger(ledger).after(before).into())
+    }
+
+    fn machine(&mut self) -> &mut dyn Machine {
+        match &mut self.doing {
+            Doing::Asking(asker) => asker.as_mut(),
+            Doing::Visiting(visit) => visit.as_mut(),
+        }
+    }
+
+    /// Mostly at once.
+    fn next_step(&mut self, now: Time) {
+        self.step = match (self.step, self.random.below(4)) {
+            (Step::Create, 0) => Step::Delete,
+            (Step::Create, 1) => Step::Read,
+            (Step::Create, _) => Step::Append,
+            (Step::Append, 0) => Step::Append,
+            (Step::Append, _) => Step::Read,
+            (Step::Read, 0) => Step::Append,
+            (Step::Read, _) => Step::Delete,
+            (Step::Delete, _) => Step::Create,
+        };
+        if matches!(self.step, Step::Create) {
+            self.rounds_left -= 1;
+            if self.rounds_left == 0 {
+                self.over.set(true);
+                return;
+            }
+        }
+        let rest_us = match self.random.below(3) {
+            0 => self.random.within(&self.config.rest_us),
+            _ => 1,
+        };
+        self.rest_until = Some(Time(now.0 + rest_us.max(1)));
+    }
 }
 
 impl Machine for Churner {
     fn handle(&mut self, now: Time, completion: Completion) {
-        self.asker.handle(now, completion);
+        self.machine().handle(now, completion);
     }
 
     fn on_time(&mut self, now: Time) {
         if self.rest_until.is_some_and(|until| until <= now) {
             self.rest_until = None;
-            self.asker = match self.left.is_multiple_of(2) {
-                true => create(&self.log, &self.nodes),
-                false => {
-                    let request = format!("delete-log {}", self.log);
-                    Asker::new(&[request], "unknown-log", self.nodes.clone())
-                }
-            };
+            self.doing = self.begin();
         }
-        self.asker.on_time(now);
-        if self.asker.is_finished() && self.rest_until.is_none() && self.left > 0 {
-            self.left -= 1;
-            self.rest_until = Some(Time(now.0 + self.rest_us));
+        self.machine().on_time(now);
+        if self.machine().is_finished() && self.rest_until.is_none() && !self.is_finished() {
+            self.next_step(now);
         }
     }
 
     fn poll_op(&mut self) -> Option<Op> {
-        self.asker.poll_op()
+        self.machine().poll_op()
     }
 
     fn deadline(&self) -> Option<Time> {
-        match self.is_finished() {
-            true => None,
-            false => self.rest_until.or_else(|| self.asker.deadline()),
+        if self.is_finished() {
+            return None;
         }
+        self.rest_until.or_else(|| match &self.doing {
+            Doing::Asking(asker) => asker.deadline(),
+            Doing::Visiting(visit) => visit.deadline(),
+        })
     }
 
     fn is_finished(&self) -> bool {
-        self.left == 0
+        self.rounds_left == 0
     }
 }

@@ -29,6 +29,14 @@ pub(crate) enum News {
 }
 
 impl Conversation {
+    /// The next one of somebody who forgot this one: none of its connections is taken for one of these.
+    pub fn successor(&self) -> Conversation {
+        Conversation {
+            conns: self.conns,
+            ..Conversation::default()
+        }
+    }
+
     pub fn connect(&mut self, address: &str) {
         self.close();
         self.conns += 1;

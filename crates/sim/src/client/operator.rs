@@ -102,7 +102,8 @@ impl Asks for Changes {
     fn hear(&mut self, line: &Line, _text: &str) {
         match line.word.as_str() {
             // Refused: too much weight in a zone, no such log yet, the last weight.
-            "ok" | "refused" | "unknown-node" | "unknown-log" => {
+            // Agreed, and not everywhere in force: the next change comes all the same.
+            "ok" | "refused" | "unknown-node" | "unknown-log" | "not-in-force" => {
                 self.asked = None;
                 self.left -= 1;
             }

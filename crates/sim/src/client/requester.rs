@@ -4,6 +4,7 @@
 use node::op::{Completion, Machine, Op, Time};
 
 use super::conversation::{Conversation, News};
+use super::ledger::{Answer, Attempt, Ledger};
 use super::line::Line;
 use crate::random::Random;
 
@@ -28,6 +29,8 @@ pub struct Requester<A> {
     rest_until: Option<Time>,
     patient_until: Time,
     finished: bool,
+    ledger: Ledger,
+    attempt: Option<Attempt>,
 }
 
 impl<A: Asks> Requester<A> {
@@ -43,7 +46,15 @@ impl<A: Asks> Requester<A> {
             rest_until: Some(Time(0)),
             patient_until: Time(0),
             finished: false,
+            ledger: Ledger::default(),
+            attempt: None,
         }
+    }
+
+    /// What it asks and hears is written down there.
+    pub fn in_ledger(mut self, ledger: &Ledger) -> Requester<A> {
+        self.ledger = ledger.clone();
+        self
     }
 
     pub(super) fn resting_until(mut self, until: Time) -> Requester<A> {
@@ -53,6 +64,7 @@ impl<A: Asks> Requester<A> {
 
     fn rest(&mut self, now: Time) {
         self.conversation.close();
+        self.attempt = None;
         let hinted = self.leader.is_some();
         let rest_us = self.asks.rest_us(&mut self.random, hinted);
         self.rest_until = Some(Time(now.0 + rest_us.max(1)));
@@ -78,6 +90,9 @@ impl<A: Asks> Requester<A> {
     }
 
     fn hear(&mut self, text: &str) {
+        if let Some(attempt) = self.attempt.take() {
+            self.ledger.hear(attempt, Answer::Line(text.to_owned()));
+        }
         let line = Line::parse(text);
         match line.word.as_str() {
             "not-leader" => self.leader = line.key("leader").map(str::to_owned),
@@ -95,6 +110,7 @@ impl<A: Asks> Machine for Requester<A> {
             return;
         };
         if news == News::Connected {
+            self.attempt = Some(self.ledger.ask(&self.request));
             let line = format!("logberg/1 {}\n", self.request);
             return self.conversation.send(line.as_bytes());
         }

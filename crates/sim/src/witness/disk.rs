@@ -239,6 +239,7 @@ impl Witness {
             replica.on_accepted(header.term, header.slots, &value);
             let history = self.logs.entry(log).or_default();
             history.on_accepted(node, header.term, header.slots, &value);
+            self.on_chosen(log);
         }
     }
 

@@ -8,10 +8,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::sync::Arc;
 
 use paxos::{
-    AcceptedRun, AcceptedTerm, Action, Configuration, Era, LogState, NodeId, Slot, SlotRange,
-    StreamEnd, StreamName, StreamState, Term, Value,
+    AcceptedRun, AcceptedTerm, Action, By, Change, Configuration, Era, LogState, NodeId, Slot,
+    SlotRange, StreamEnd, StreamName, StreamState, Term, Value, Wish,
 };
 
 use super::ranges::Ranges;
@@ -37,6 +38,32 @@ pub(super) struct History {
     opened: BTreeSet<StreamName>,
     /// The state after each trim.
     trims: Vec<LogState>,
+    /// That nobody has judged yet.
+    pub acts: Vec<Act>,
+    /// Its name is free for another.
+    pub is_freed: bool,
+}
+
+/// Took effect, and cannot be undone.
+pub(super) enum Act {
+    Trimmed {
+        forgotten_bytes: u64,
+        left_bytes: u64,
+        /// Who wants it, by its own word.
+        by: By,
+        /// The places up to which nothing else is forgotten.
+        by_hand_from: Box<dyn Fn(&str) -> bool>,
+    },
+    Stepped {
+        from: Era,
+        /// ⟨node, weight⟩
+        was: Vec<(u32, u32)>,
+        change: Change,
+    },
+    /// The log heard what is wanted of it.
+    Wished(Arc<Wish>),
+    /// Somebody proposed a step, and it may never come.
+    StepProposed { from: Era, change: Change },
 }
 
 #[derive(Default)]
@@ -280,6 +307,9 @@ impl History {
     }
 
     fn on_action(&mut self, action: &Action) {
+        if let Action::Reconfigure { from, change, .. } = *action {
+            self.acts.push(Act::StepProposed { from, change });
+        }
         let Action::OpenStream(open) = action else {
             return;
         };

@@ -15,22 +15,26 @@
 mod disk;
 mod files;
 mod history;
+mod intent;
+mod names;
 mod promises;
 mod ranges;
 mod removals;
 mod replica;
+mod said;
 mod steps;
 mod versions;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use node::directory::DIRECTORY;
 use node::format::codec;
 use node::op::{ConnId, Op};
 use node::{LogId, LogView, Node};
 use paxos::{Digest, NodeId, Role, Slot, Time};
 
-use crate::client::{Appender, Chain, Reader};
+use crate::client::{Appender, Chain, Ledger, Reader};
 use crate::disk::SimDisk;
 use crate::host::{HostId, Process};
 use crate::world::World;
@@ -56,6 +60,10 @@ pub(crate) struct Witness {
     /// Of frames that are not whole yet, by whoever sends them.
     parts: BTreeMap<(HostId, ConnId), Vec<u8>>,
     written: versions::Written,
+    ledger: Ledger,
+    said: said::Said,
+    intent: intent::Intent,
+    registers: names::Names,
     scratch: Vec<u8>,
 }
 
@@ -79,6 +87,14 @@ struct Told {
 }
 
 impl Witness {
+    /// All who ask for something write it down there.
+    pub fn of(ledger: Ledger) -> Witness {
+        Witness {
+            ledger,
+            ..Witness::default()
+        }
+    }
+
     /// This host's disk is damaged by the nemesis.
     pub fn excuse(&mut self, host: HostId) {
         self.hosts.entry(host).or_default().damaged = true;
@@ -144,6 +160,41 @@ impl Witness {
         } else if let Some(reader) = world.machine::<Reader>(host) {
             self.check_chain(reader.log(), &reader.chain().borrow());
         }
+        for entry in self.ledger.take() {
+            self.intent.on_entry(&entry, &self.said);
+            self.registers.on_entry(&entry, &self.said, &self.logs);
+        }
+    }
+
+    /// What took effect in this log, and what log 0 says by now.
+    fn on_chosen(&mut self, log: LogId) {
+        let Some(history) = self.logs.get_mut(&log) else {
+            return;
+        };
+        let acts = std::mem::take(&mut history.acts);
+        if log == DIRECTORY
+            && let Some(state) = &history.state
+        {
+            self.said.follow(state, &self.bytes);
+            self.forbid_what_is_freed();
+        }
+        for act in &acts {
+            self.intent.on_act(log, act, &self.said);
+        }
+    }
+
+    /// Nothing is chosen any more in a log whose name is free for another.
+    fn forbid_what_is_freed(&mut self) {
+        let (said, registers) = (&self.said, &self.registers);
+        let logs = self
+            .logs
+            .iter_mut()
+            .filter(|(_, history)| !history.is_freed);
+        for (log, history) in logs {
+            let name = said.name_of(*log);
+            let abandoned = name.is_some_and(|name| registers.is_abandoned(name));
+            history.is_freed = said.is_kept() && said.is_deleted(*log) && !abandoned;
+        }
     }
 
     /// I5 and I6: what clients were told is chosen by then, and no reader sees more.
@@ -194,7 +245,10 @@ impl Witness {
         let name = Whose { node, log: view.id };
         let next = view.state.next;
         let promised = view.durable_promise();
-        let listed = view.stopped.is_none() && !matches!(view.role, Role::Leader { .. });
+        // Who does not host it is told nothing of it.
+        let listed = view.stopped.is_none()
+            && !matches!(view.role, Role::Leader { .. })
+            && !self.said.is_on_some(view.id);
         seen.promises.look(view.id, listed.then_some(promised));
         if told.next == next && told.promised == promised {
             return;

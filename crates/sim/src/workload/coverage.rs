@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use node::{LogCounts, Node, NodeCounts};
 use serde::Serialize;
 
-use crate::client::{Appender, Mover, Reader};
+use crate::client::{Appender, Mover, Reader, Retainer};
 use crate::host::Process;
 
 /// By name. Every name is there from the beginning: what never happened stands at 0.
@@ -14,7 +14,7 @@ use crate::host::Process;
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
 /// What a search of some size must have met.
-const EVENTS: [&str; 52] = [
+const EVENTS: [&str; 53] = [
     "elections",
     "duels",
     "casting-votes",
@@ -60,6 +60,7 @@ const EVENTS: [&str; 52] = [
     "followed-reads",
     "resumed-reads",
     "reads-of-what-was-trimmed",
+    "retentions",
     "moved-leaders",
     "refused-moves",
     "busy-writers",
@@ -135,6 +136,9 @@ impl Coverage {
             let (moved, refused) = mover.counts();
             self.add("moved-leaders", moved);
             self.add("refused-moves", refused);
+        } else if let Some(retainer) = process.downcast_ref::<Retainer>() {
+            let (granted, _) = retainer.counts();
+            self.add("retentions", granted);
         } else if let Some(appender) = process.downcast_ref::<Appender>() {
             let counts = appender.counts();
             self.add("busy-writers", counts.busy);

@@ -102,10 +102,32 @@ pub fn draw(seed: u64) -> Scenario {
     } else if !spoiled {
         swap_leaders(&mut scenario);
     }
+    ask_much(&mut scenario);
     // What is left behind the end of a file is no damage that somebody has to find.
     let random = &mut Random::new(seed ^ 0x006c_616e_6473);
     scenario.lands = !damaged && random.below(4) == 0;
     scenario
+}
+
+/// What operators do to whole logs, and how old what they said before may be read again. What it draws
+/// is none of what other seeds draw.
+fn ask_much(scenario: &mut Scenario) {
+    let random = &mut Random::new(scenario.seed ^ 0x696e_7465_6e74);
+    let one_writer = scenario.logs.len() == 1;
+    if one_writer && !scenario.trims && random.below(3) > 0 {
+        scenario.retentions = 2 << random.below(4);
+    }
+    if random.below(3) == 0 {
+        scenario.churns = 2 << random.below(4);
+    }
+    scenario.long_directory = random.below(3) == 0;
+    if random.below(8) == 0 {
+        scenario.swarm.disk.read_us = 5_000..10_000;
+    }
+    if random.below(3) == 0 {
+        let weight = 1 + random.below(8) as u32;
+        scenario.swarm.acts.push((Act::KillRested, weight));
+    }
 }
 
 /// In half of the seeds in which members change, that is all that matters: changes come in quick
@@ -163,10 +185,11 @@ const RATES: [&str; 8] = [
 #[error("there is no fault {0:?}: say all, none, or some of {names}, separated by commas", names = names().join(", "))]
 pub struct UnknownFault(String);
 
-const ACTS: [Act; 23] = [
+const ACTS: [Act; 24] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::KillAll,
+    Act::KillRested,
     Act::Vanish,
     Act::Stop,
     Act::Pause,

@@ -39,6 +39,7 @@ pub use nodes::small_limits;
 pub use shrink::{Shrunk, shrink};
 pub use violation::{Checker, Violation};
 
+use crate::client::Ledger;
 use crate::host::Status;
 use crate::scenario::{Cluster, Scenario};
 use crate::world::World;
@@ -161,8 +162,10 @@ fn begin(scenario: &Scenario, lines: Lines, coverage: &Rc<RefCell<Coverage>>) ->
         Lines::Print => world.trace().print(true),
         Lines::Keep(count) => world.trace().keep(count),
     }
-    world.watch = Some(Box::new(Watcher::new(scenario, coverage.clone())));
-    nodes::build(scenario, world)
+    let ledger = Ledger::default();
+    let watcher = Watcher::new(scenario, coverage.clone(), ledger.clone());
+    world.watch = Some(Box::new(watcher));
+    nodes::build(scenario, world, &ledger)
 }
 
 fn perform(cluster: &mut Cluster) -> Result<(), String> {

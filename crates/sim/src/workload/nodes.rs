@@ -11,7 +11,7 @@ use node::{Node, Speaks};
 use paxos::{NodeId, Role};
 
 use super::draw::MORE_LOGS;
-use crate::client::{Asker, Churner};
+use crate::client::{Asker, Ledger};
 use crate::host::{HostId, Process};
 use crate::scenario::{Cluster, Scenario};
 use crate::upgrade::Programs;
@@ -33,6 +33,7 @@ pub fn small_limits() -> Limits {
         fetch_bytes_max: 64 << 10,
         fetch_bytes_busy: 16 << 10,
         part_bytes: 128,
+        answer_piece_bytes: 128,
         disk_reserve_bytes: 2 << 20,
         directory_growth_bytes: 512,
         segment_bytes_first: 64 << 10,
@@ -43,8 +44,11 @@ pub fn small_limits() -> Limits {
 }
 
 /// A cluster that bootstraps and joins by itself, with the scenario's clients.
-pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
+pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Cluster {
     let mut limits = small_limits();
+    if scenario.long_directory {
+        limits.directory_growth_bytes = Limits::default().directory_growth_bytes;
+    }
     if scenario.scrubs {
         // The first comes half a second after its leader.
         limits.scrub_interval = 12_000_000;
@@ -61,7 +65,7 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         limits.version_settle = upgrade.settle_us;
         upgrade.programs(scenario.seed, scenario.nodes)
     });
-    let mut cluster = scenario.build_in(world, |index, addresses| {
+    let mut cluster = scenario.build_in(world, ledger.clone(), |index, addresses| {
         let start = match index {
             // Whoever changes members has somebody to add.
             0 => Start::Bootstrap {
@@ -107,6 +111,7 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
         let addresses = cluster.addresses.clone();
         let auxiliary = scenario.auxiliary;
         let alone = scenario.member_changes > 0;
+        let ledger = ledger.clone();
         let asker = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
             // Who asked twice for an id has a greater one.
             let mut requests: Vec<String> = match auxiliary {
@@ -119,21 +124,13 @@ pub(super) fn build(scenario: &Scenario, world: World) -> Cluster {
                 requests.push(format!("create-log {log}")); // one node is left, perhaps
             }
             let asker = Asker::new(&requests, "exists", addresses.clone());
-            Ok(Box::new(asker))
+            Ok(Box::new(asker.in_ledger(&ledger)))
         };
         cluster.world.start(host, asker).expect("it needs no disk");
         cluster.add_writer(log);
     }
-    if scenario.seed % 3 == 2 {
-        let host = cluster.world.add_host("churner");
-        let addresses = cluster.addresses.clone();
-        let rest_us = scenario.harm_us / 16;
-        let churner = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
-            let churner = Churner::new(PASSING_LOG, addresses.clone(), 8, rest_us);
-            Ok(Box::new(churner))
-        };
-        let started = cluster.world.start(host, churner);
-        started.expect("it needs no disk");
+    if scenario.churns > 0 {
+        cluster.add_churners(PASSING_LOG);
     }
     if scenario.member_changes > 0 {
         let mut logs = vec!["directory".to_owned(), "main".to_owned()];

@@ -108,6 +108,9 @@ impl Shrinking {
 
     fn less_traffic(&mut self) {
         self.attempt(|scenario| scenario.probes = false);
+        self.attempt(|scenario| scenario.churns = 0);
+        self.attempt(|scenario| scenario.retentions = 0);
+        self.attempt(|scenario| scenario.long_directory = false);
         self.attempt(|scenario| scenario.readers_per_writer = 0);
         self.attempt(|scenario| scenario.readers_per_writer = 1);
         while self.best.scenario.logs.len() > 1
@@ -115,6 +118,8 @@ impl Shrinking {
                 scenario.logs.pop();
             })
         {}
+        while self.attempt(|scenario| scenario.churns /= 2) {}
+        while self.attempt(|scenario| scenario.retentions /= 2) {}
         self.attempt(|scenario| scenario.nodes = 3);
         self.attempt(|scenario| scenario.begin_well = true);
         while self.attempt(|scenario| {

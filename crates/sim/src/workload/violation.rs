@@ -27,6 +27,12 @@ pub enum Checker {
     Eras,
     #[serde(rename = "I8 positions")]
     Positions,
+    /// Something was done that cannot be undone, and that nobody wanted.
+    #[serde(rename = "intent")]
+    Intent,
+    /// A name is not the register that it should be.
+    #[serde(rename = "names")]
+    Names,
     /// Something is in a version that somebody's program could not read.
     #[serde(rename = "versions")]
     Versions,
@@ -77,7 +83,7 @@ pub(crate) struct Caught {
     pub location: String,
 }
 
-const INVARIANTS: [(&str, Checker); 10] = [
+const INVARIANTS: [(&str, Checker); 12] = [
     ("I1", Checker::Agreement),
     ("I2", Checker::Proposal),
     ("I3", Checker::OneValue),
@@ -86,6 +92,8 @@ const INVARIANTS: [(&str, Checker); 10] = [
     ("I6", Checker::Content),
     ("I7", Checker::Eras),
     ("I8", Checker::Positions),
+    ("intent", Checker::Intent),
+    ("names", Checker::Names),
     ("versions", Checker::Versions),
     ("liveness", Checker::Liveness),
 ];
@@ -101,6 +109,8 @@ impl Checker {
             Checker::Content => "I6 content",
             Checker::Eras => "I7 eras",
             Checker::Positions => "I8 positions",
+            Checker::Intent => "intent",
+            Checker::Names => "names",
             Checker::Versions => "versions",
             Checker::Writers => "writers",
             Checker::Readers => "readers",

@@ -9,6 +9,7 @@ use node::{LogId, Node, Speaks};
 use paxos::PromisedTerm;
 
 use super::coverage::Coverage;
+use crate::client::Ledger;
 use crate::disk::SimDisk;
 use crate::host::{HostId, Process};
 use crate::scenario::Scenario;
@@ -25,8 +26,8 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    pub fn new(scenario: &Scenario, coverage: Rc<RefCell<Coverage>>) -> Watcher {
-        let mut witness = Witness::default();
+    pub fn new(scenario: &Scenario, coverage: Rc<RefCell<Coverage>>, ledger: Ledger) -> Watcher {
+        let mut witness = Witness::of(ledger);
         if let Some(host) = scenario.damaged_node() {
             witness.excuse(host);
         }

@@ -70,6 +70,25 @@ fn blocks(byte: u8, count: usize) -> Vec<u8> {
 }
 
 #[test]
+fn a_copy_that_is_put_back_holds_what_stood_there_then_and_no_more() {
+    let (mut world, hand) = setup(1);
+    done(hand.ask(&mut world, create())).unwrap();
+    done(hand.ask(&mut world, write(0, &blocks(1, 2)))).unwrap();
+    let copy = world.copy_disk(hand.host);
+    done(hand.ask(&mut world, write(1, &blocks(2, 2)))).unwrap();
+    done(hand.ask(&mut world, write_file("/d/later", b"later"))).unwrap();
+    for _ in 0..2 {
+        world.crash(hand.host);
+        world.put_disk_back(hand.host, &copy);
+        assert_eq!(world.disk(hand.host).contents("/d/e/f"), Some(blocks(1, 2)));
+        assert_eq!(world.disk(hand.host).contents("/d/later"), None);
+        world.restart(hand.host).unwrap();
+        done(hand.ask(&mut world, open(OpenMode::ReadWrite))).unwrap();
+        done(hand.ask(&mut world, write(0, &blocks(3, 1)))).unwrap();
+    }
+}
+
+#[test]
 fn what_was_written_can_be_read() {
     let (mut world, hand) = setup(1);
     done(hand.ask(&mut world, create())).unwrap();

@@ -3,7 +3,8 @@
 use node::op::Time;
 use sim::{Act, PerMillion, Swarm};
 
-use crate::stage::{MS, SECOND, Stage};
+use crate::caller::Caller;
+use crate::stage::{LOG, MS, SECOND, Stage};
 
 #[test]
 fn a_reader_across_changes_of_leader_sees_no_gap_and_no_repeat() {
@@ -235,6 +236,40 @@ fn a_crowd_that_says_nothing_shuts_nobody_out() {
         stage.wait("an answer", |_| asks.is_over());
         assert!(asks.text().starts_with("ok "), "{}", asks.text());
     }
+}
+
+/// The kernel takes a line or two for a client that does not read. What else was said each second would
+/// only wait in the node's memory.
+#[test]
+fn who_waits_and_does_not_read_is_not_told_more_and_more() {
+    let mut stage = Stage::three(1);
+    let leader = stage.leader();
+    let mut writer = stage.open(leader, &format!("append {LOG}"));
+    stage.say_and_wait(&mut writer, 100);
+    let waits = stage.call(leader, &format!("append {LOG} mode=wait"));
+    let told = |waits: &Caller| {
+        waits
+            .text()
+            .lines()
+            .filter(|line| *line == "waiting")
+            .count()
+    };
+    stage.wait("it to wait", |_| told(&waits) > 0);
+    let before = told(&waits);
+    // A connection on which nothing arrives is given up after 15 s.
+    stage.world.network().model.send_buffer_bytes = 16;
+    let node = stage.nodes[leader];
+    stage.world.cut(node, waits.host);
+    stage.pass(12 * SECOND);
+    stage.world.heal_all();
+    stage.world.network().model.send_buffer_bytes = 256 << 10;
+    stage.pass(500 * MS);
+    let more = told(&waits) - before;
+    assert!(
+        (1..=5).contains(&more),
+        "{more} lines had been waiting for it"
+    );
+    stage.wait("to be told again", |_| told(&waits) > before + more);
 }
 
 /// mexos' Lots, harder: random partitions, restarts and losses for twenty seconds.

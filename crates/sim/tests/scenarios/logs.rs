@@ -5,7 +5,7 @@ use node::LogId;
 use crate::stage::{LOG, MS, SECOND, Stage};
 
 /// Asked of everybody in turn until somebody does it.
-fn done(stage: &mut Stage, request: &str) -> String {
+pub fn done(stage: &mut Stage, request: &str) -> String {
     for _ in 0..200 {
         for index in 0..stage.nodes.len() {
             if stage.look().node(index).is_none() {

@@ -7,10 +7,14 @@ mod stage;
 
 mod auxiliary;
 mod clients;
+mod directory;
 mod durability;
 mod elections;
+mod followers;
 mod gray;
+mod guests;
 mod health;
+mod lists;
 mod logs;
 mod memory;
 mod promises;

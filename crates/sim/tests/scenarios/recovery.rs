@@ -6,6 +6,8 @@ use std::cell::Cell;
 use node::rescue::{Rescue, RescuedLog};
 use sim::{Random, Status};
 
+use crate::directory::talk;
+use crate::logs::done;
 use crate::stage::{LOG, MS, SECOND, Stage};
 
 const OLD: &str = "/data";
@@ -288,4 +290,57 @@ fn what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost() {
         lost > 0 && unsure > 0 && holes > 0,
         "{lost} {unsure} {holes}"
     );
+}
+
+/// That a node goes on alone stands in log 0 for ever. When the node reads it again, it is not alone any
+/// more, and forgets nobody a second time.
+#[test]
+fn who_went_on_alone_once_does_not_do_so_again_while_it_reads_its_directory() {
+    for seed in 0..4 {
+        let limits = node::config::Limits {
+            directory_growth_bytes: node::config::Limits::default().directory_growth_bytes,
+            ..sim::workload::small_limits()
+        };
+        let mut stage = Stage::with_limits(seed, 3, limits);
+        stage.add_node();
+        stage.add_node();
+        stage.wait_whole(3);
+        talk(&mut stage, 100);
+        stage.wait_whole(3);
+        stage.pass(2 * SECOND);
+        for index in 0..3 {
+            stage.cut_power(index);
+        }
+        recover(&mut stage, 0);
+        stage.go_on_alone(0, NEW);
+        stage.wait("the survivor to lead", |look| look.leader() == Some(0));
+        let joined = stage.add_node_by(0);
+        stage.wait("it to have joined", |look| {
+            look.node(joined).is_some_and(|node| node.id().0 > 0)
+        });
+        stage.wait_whole(2);
+        let id = stage.look().node(joined).expect("it runs").id();
+        // It is there, and has no vote.
+        let answer = done(
+            &mut stage,
+            &format!("change-members weight {} 0 force=1", id.0),
+        );
+        assert!(answer.starts_with("ok "), "{answer}");
+        stage.wait("it to have no vote", |look| {
+            look.weight(0, id) == 0 && look.leader() == Some(0)
+        });
+        stage.pass(2 * SECOND);
+        stage.crash(0);
+        let host = stage.nodes[0];
+        stage.world.disk_mut(host).model.read_us = 5 * MS..10 * MS;
+        stage.move_node(0, NEW, "node1:7001");
+        stage.wait("it to lead again", |look| look.leader() == Some(0));
+        stage.pass(5 * SECOND);
+        let members = done(&mut stage, "members");
+        assert!(
+            members.contains(&format!("\"id\":{},", id.0)),
+            "seed {seed}: node {id} is forgotten: {members}"
+        );
+        assert!(members.contains("node1:7001"), "{members}");
+    }
 }

@@ -61,6 +61,16 @@ impl Stage {
     }
 
     pub fn with_limits(seed: u64, voters: u32, limits: node::config::Limits) -> Stage {
+        Stage::of_program(Speaks::THIS, seed, voters, limits)
+    }
+
+    /// Whose nodes are of that program, until they are given another.
+    pub fn of_program(
+        program: Speaks,
+        seed: u64,
+        voters: u32,
+        limits: node::config::Limits,
+    ) -> Stage {
         let mut world = World::new(seed);
         if std::env::var_os("TRACE").is_some() {
             world.trace().print(true);
@@ -75,7 +85,7 @@ impl Stage {
             voters,
             limits,
             programs: Rc::default(),
-            next_program: Speaks::THIS,
+            next_program: program,
             known: Rc::default(),
         };
         stage.add_node();
@@ -146,6 +156,16 @@ impl Stage {
             .world
             .start(host, move |disk, now| start(config.clone(), disk, now));
         started.expect("it was recovered");
+    }
+
+    /// Its next start says another address, where it listens from then on.
+    pub fn move_node(&mut self, index: usize, directory: &str, address: &str) {
+        self.addresses[index] = address.to_owned();
+        let config = self.config(directory, address, Start::Again);
+        let started = self.world.start(self.nodes[index], move |disk, now| {
+            start(config.clone(), disk, now)
+        });
+        started.expect("its disk is sound");
     }
 
     /// After every step: nobody contradicts himself, and no two nodes know different histories.

@@ -18,13 +18,10 @@ fn stage(seed: u64, settle_us: u64) -> Stage {
         version_settle: settle_us,
         ..sim::workload::small_limits()
     };
-    let mut stage = Stage::with_limits(seed, 3, limits);
+    let mut stage = Stage::of_program(speaks(OLDER), seed, 3, limits);
     stage.add_node();
     stage.add_node();
     stage.wait_whole(3);
-    for index in 0..3 {
-        stage.give_program(index, speaks(OLDER));
-    }
     stage
 }
 

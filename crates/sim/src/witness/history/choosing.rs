@@ -3,9 +3,13 @@
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 
-use paxos::{Action, Configuration, Era, NodeId, Outcome, Slot, SlotRange, Term, Value};
+use node::line::parse_stream;
+use paxos::{
+    Action, By, Configuration, Era, LogState, NodeId, Outcome, Slot, SlotRange, StreamPosition,
+    Term, Value,
+};
 
-use super::{Chosen, History, InTerm, Shape, StreamInfo};
+use super::{Act, Chosen, History, InTerm, Shape, StreamInfo};
 
 impl History {
     /// Something new was accepted in this term: what follows from it.
@@ -89,6 +93,9 @@ impl History {
             return false;
         };
         let before = state.current_stream().map(|stream| stream.length);
+        let is_trim =
+            matches!(value, Value::Action(action) if matches!(**action, Action::Trim { .. }));
+        let untrimmed = is_trim.then(|| state.clone());
         let outcome = state.apply(SlotRange::new(Slot(range.start), Slot(range.end)), value);
         let length = state.current_stream().map(|stream| stream.length);
         let is_content = matches!(value, Value::Content { .. });
@@ -113,6 +120,16 @@ impl History {
             self.reach.insert(*client, begins + stream.length.0);
         }
         self.chosen.assign(range.clone(), chosen);
+        assert!(
+            !self.is_freed || !grows && !matches!(outcome, Some(Outcome::Opened(_))),
+            "names: {value:?} is chosen for {range:?} in a log whose name is free for another"
+        );
+        if let Some(untrimmed) = untrimmed {
+            self.acts.push(trimmed(untrimmed, state, value));
+        }
+        if let (Some(Outcome::Wished { .. }), Some(wish)) = (&outcome, &state.wish) {
+            self.acts.push(Act::Wished(wish.clone()));
+        }
         match &outcome {
             Some(Outcome::Trimmed { .. }) => self.trims.push(state.clone()),
             Some(Outcome::Opened(stream)) => drop(self.opened.insert(*stream)),
@@ -136,12 +153,51 @@ impl History {
                 "I7: {value:?} took effect in {from:?}"
             );
             let before = &self.configurations[&from];
+            if let Value::Action(action) = value
+                && let Action::Reconfigure { change, .. } = **action
+            {
+                let members = before.members().iter();
+                let was = members
+                    .map(|member| (member.node.0, member.weight))
+                    .collect();
+                self.acts.push(Act::Stepped { from, was, change });
+            }
             check_quorums_meet(before, &state.configuration);
             self.era_starts.insert(range.end, era);
             self.configurations.insert(era, state.configuration.clone());
             return true;
         }
         false
+    }
+}
+
+fn trimmed(before: LogState, after: &LogState, value: &Value) -> Act {
+    let by = match value {
+        Value::Action(action) => match **action {
+            Action::Trim { by, .. } => by,
+            _ => By::Unsaid,
+        },
+        _ => By::Unsaid,
+    };
+    let left = |state: &LogState| -> u64 {
+        let streams = state.streams.iter();
+        streams.map(|s| s.length.0 - s.trimmed.0).sum()
+    };
+    let (had_bytes, left_bytes) = (left(&before), left(after));
+    let up_to = after.trimmed;
+    Act::Trimmed {
+        forgotten_bytes: had_bytes - left_bytes,
+        left_bytes,
+        by,
+        by_hand_from: Box::new(move |place| {
+            let (name, position) = place.split_once('@').unwrap_or((place, "0"));
+            let position = position.parse().map(StreamPosition);
+            let (Some(name), Ok(position)) = (parse_stream(name), position) else {
+                return false;
+            };
+            let point = before.trim_point(name, position);
+            point.is_some_and(|point| point >= up_to)
+        }),
     }
 }
 
