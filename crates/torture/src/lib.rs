@@ -20,6 +20,7 @@ mod load;
 mod output;
 mod rack;
 mod report;
+mod rests;
 mod sabotage;
 mod schedule;
 mod verdict;
@@ -27,7 +28,7 @@ mod verdict;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -68,7 +69,15 @@ files. None of it needs root. The report says it again, and what could not be do
 Example: one minute of everything; an hour, of five nodes
   logberg torture --minutes 1
   logberg torture --minutes 60 --nodes 5 --seed 7 --json
-  logberg torture --faults kill,partition --seed 3";
+  logberg torture --faults kill,partition --seed 3
+
+With --rests it does something else: rounds of what operators do, each followed by a rest, kill -9 of all
+nodes at once and a start of all. A log is kept short, then for ever; a name is deleted, or deleted and made
+anew; a weight is changed; a log is made; and bytes are appended. What was acknowledged must be there, and the
+directory must say what was answered last.
+
+Example: what a power cut of all machines may not take back
+  logberg torture --rests 20";
 
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -95,6 +104,29 @@ pub struct Arguments {
     moving: Moving,
     #[command(flatten)]
     place: Place,
+    /// In place of faults at random: so many rounds of operators' commands, a rest, kill -9 of all, a start
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000),
+          conflicts_with_all = ["minutes", "faults", "logs", "rate", "sabotage"])]
+    rests: Option<u32>,
+    /// How long each of these rounds rests before the kill
+    #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = rest, requires = "rests")]
+    rest: Duration,
+    /// Which command is the last before each kill, in turn [default: retention, and in every other round
+    /// one of the others]
+    #[arg(
+        long,
+        value_name = "COMMAND,…",
+        value_enum,
+        value_delimiter = ',',
+        requires = "rests"
+    )]
+    last: Vec<rests::Last>,
+    /// What each of these rounds appends
+    #[arg(long, value_name = "BYTES", default_value = "20MB", value_parser = quantity::at_least_one, requires = "rests")]
+    append: u64,
+    /// The program that these nodes run, such as an earlier release [default: this one]
+    #[arg(long, value_name = "PATH", requires = "rests")]
+    program: Option<PathBuf>,
     /// Break something, to see that it is seen
     #[arg(long, value_name = "WHAT", value_enum, hide = true)]
     sabotage: Option<Sabotage>,
@@ -108,12 +140,24 @@ fn minutes(text: &str) -> Result<f64, String> {
     }
 }
 
+fn rest(text: &str) -> Result<Duration, String> {
+    let wrong = || "a number of seconds from 0 to 3600, such as 2.5".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    match (0.0..=3600.0).contains(&seconds) {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(wrong()),
+    }
+}
+
 /// What is written for a byte that is appended: its padding, and what is sent and fetched again.
 const DISK_PER_BYTE: f64 = 1.5;
 const LOAD_END_MAX: Duration = Duration::from_secs(90);
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
+        if let Some(rounds) = self.rests {
+            return rests::run(&self, rounds, json);
+        }
         let length = Duration::from_secs_f64(self.minutes * 60.0);
         let bytes = self.rate() as f64 * length.as_secs_f64() * f64::from(self.nodes);
         let mut scratch = self
