@@ -290,13 +290,12 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 pub fn parse_hex16(text: &str) -> Option<[u8; 16]> {
-    let digits: Vec<u8> = text.bytes().filter(|byte| *byte != b'-').collect();
-    let (pairs, rest) = digits.as_chunks();
-    if !rest.is_empty() {
-        return None;
+    let mut digits = text.bytes().filter(|byte| *byte != b'-');
+    let mut bytes = [0; 16];
+    for byte in &mut bytes {
+        *byte = hex_byte([digits.next()?, digits.next()?])?;
     }
-    let bytes: Option<Vec<u8>> = pairs.iter().map(|pair| hex_byte(*pair)).collect();
-    bytes?.try_into().ok()
+    digits.next().is_none().then_some(bytes)
 }
 
 #[cfg(test)]

@@ -96,6 +96,9 @@ impl Readers {
 
     /// When a follower that waits for more is next due a sign of life, or to be looked at.
     pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.readers.is_empty() {
+            return None;
+        }
         let idle = self
             .readers
             .values()

@@ -562,7 +562,7 @@ impl Engine {
     /// nothing here: this replica cannot prepare in their neighbourhood before it catches up. A number
     /// far ahead is approached, by one step each time that it is heard.
     pub(crate) fn see(&mut self, term: Term) {
-        if term.era > self.state.era {
+        if term <= self.seen || term.era > self.state.era {
             return;
         }
         let number = match mutation::is(Mutation::NumbersBelievedFarAhead) {
@@ -576,7 +576,7 @@ impl Engine {
 
     /// As `see`, of what somebody says of itself. Only members' promises bind a quorum.
     pub(crate) fn see_promise_of(&mut self, from: NodeId, promised: Term) {
-        if self.state.configuration.contains(from) {
+        if promised > self.seen && self.state.configuration.contains(from) {
             self.see(promised);
         }
     }

@@ -28,7 +28,9 @@ pub enum Work {
     Engine,
     /// The record and the frames of a batch, written and read, with all checksums.
     Formats,
-    /// Three nodes on a simulated kernel, from the client's bytes to its ack.
+    /// Three nodes on a simulated kernel, from nothing to a log that is led.
+    Start,
+    /// The same three, from the client's bytes to its ack.
     Nodes,
 }
 
@@ -37,21 +39,28 @@ const WARM_UP: u64 = 500;
 const PAYLOAD_BYTES: usize = 4096;
 
 impl Work {
-    pub const ALL: [Work; 3] = [Work::Engine, Work::Formats, Work::Nodes];
+    pub const ALL: [Work; 4] = [Work::Engine, Work::Formats, Work::Start, Work::Nodes];
 
     pub fn name(self) -> &'static str {
         match self {
             Work::Engine => "engine",
             Work::Formats => "formats",
+            Work::Start => "start",
             Work::Nodes => "nodes",
         }
     }
 
-    /// How many batches.
+    /// What is done before the first batch, and counted with it.
+    pub fn begins_with(self) -> Option<Work> {
+        (self == Work::Nodes).then_some(Work::Start)
+    }
+
+    /// How many batches; one start.
     pub fn times(self) -> u64 {
         match self {
             Work::Engine => 5_000,
             Work::Formats => 2_000,
+            Work::Start => 1,
             Work::Nodes => 500,
         }
     }
@@ -61,7 +70,7 @@ impl Work {
         match self {
             Work::Engine => &["*work::counted_engine*"],
             Work::Formats => &["*work::counted_formats*"],
-            Work::Nodes => &[
+            Work::Start | Work::Nodes => &[
                 "<node::node::Node as node::op::Machine>::handle*",
                 "<node::node::Node as node::op::Machine>::on_time*",
             ],
@@ -79,6 +88,7 @@ impl Work {
                 let payload: Vec<u8> = (0..PAYLOAD_BYTES).map(|at| (at * 7) as u8).collect();
                 counted_formats(&payload, self.times());
             }
+            Work::Start => drop(Cluster::new()),
             Work::Nodes => Cluster::new().append(self.times(), PAYLOAD_BYTES as u64),
         }
     }

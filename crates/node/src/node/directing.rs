@@ -9,7 +9,7 @@ use crate::LogId;
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::LogEvent;
-use crate::line::Refusal;
+use crate::line::{Refusal, parse_hex16};
 use crate::log::Log;
 use crate::retention::Retention;
 
@@ -172,7 +172,8 @@ impl Node {
     /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.
     pub(crate) fn is_listed(&self) -> bool {
         let entry = self.directory.nodes.get(&self.env.identity.node);
-        entry.is_some_and(|entry| entry.disk == crate::line::hex(&self.env.identity.disk.0))
+        let disk = entry.and_then(|entry| parse_hex16(&entry.disk));
+        disk == Some(self.env.identity.disk.0)
     }
 
     fn answer_to(&mut self, wants: &mut Wants, commands: &mut Commands) -> Answer {
