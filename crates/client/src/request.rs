@@ -329,6 +329,7 @@ impl Request {
             | Self::ShowLog { .. }
             | Self::Retain { .. }
             | Self::Members { local: false, .. }
+            | Self::Status { fresh: true }
             | Self::ChangeMembers(_) => Some("log 0, the cluster's directory,".to_owned()),
             Self::Streams {
                 log, stale: false, ..

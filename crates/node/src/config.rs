@@ -128,6 +128,9 @@ pub struct Limits {
     pub greeting_timeout: u64,
     /// How long a request may wait for an election to settle before it is told `no-quorum`.
     pub leader_wait: u64,
+    /// How long an answer that stands behind a barrier of the directory may take. Clients leave a node that is
+    /// silent for three seconds, and would never hear why.
+    pub directory_wait: u64,
     pub connections_max: usize,
     /// Answers that are made and not yet with the kernel, of all clients together.
     pub answers_bytes_max: u64,
@@ -185,6 +188,7 @@ impl Default for Limits {
             disk_stall: 1_000_000,
             greeting_timeout: 10_000_000,
             leader_wait: 2_000_000,
+            directory_wait: 2_500_000,
             connections_max: 4096,
             answers_bytes_max: 32 << 20,
             answer_piece_bytes: 64 << 10,

@@ -62,10 +62,12 @@ pub enum Code {
     ReplicasDiffer = 23,
     /// Chosen and not trimmed, and no member holds them.
     BytesLost = 24,
+    /// The directory has agreed on it, and the log has not chosen it.
+    NotInForce = 25,
 }
 
 impl Code {
-    pub const ALL: [Code; 24] = [
+    pub const ALL: [Code; 25] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -90,6 +92,7 @@ impl Code {
         Code::ConnectionsCrowded,
         Code::ReplicasDiffer,
         Code::BytesLost,
+        Code::NotInForce,
     ];
 
     /// Of a newer node there may be one that is not known here: it is passed over.
@@ -124,6 +127,7 @@ impl Code {
             Code::ConnectionsCrowded => "connections-crowded",
             Code::ReplicasDiffer => "replicas-differ",
             Code::BytesLost => "bytes-lost",
+            Code::NotInForce => "not-in-force",
         }
     }
 }

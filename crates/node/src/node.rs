@@ -336,7 +336,6 @@ impl Node {
     /// Sentences about what keeps this node from working; empty when nothing does.
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         let mut waits = self.leaderless();
-        waits.extend(self.wishes_wait());
         waits.extend(self.versions_wait());
         waits.extend(self.refusals());
         waits.extend(self.logs.values().filter_map(Log::scrub_warning));

@@ -4,7 +4,7 @@ use crate::harness;
 
 use std::process::Output;
 
-use harness::{Cluster, Content, err, out};
+use harness::{Cluster, Content, err, out, wait_for};
 
 /// Four nodes, of which three agree on log 0; the log `some` is on the last two alone.
 fn cluster() -> Cluster {
@@ -44,6 +44,11 @@ fn what_a_log_cannot_hear_is_agreed_and_not_yet_in_force_and_the_same_command_wa
     let words = ["agreed, not yet in force in some", "the same command again"];
     ends_with(&cluster.run(&retain), 10, &words);
     ends_with(&cluster.run(&retain), 10, &words);
+    let says = |cluster: &Cluster, word: &str| out(&cluster.run(&["status"])).contains(word);
+    wait_for(
+        || says(&cluster, "what was agreed for some is not in force there").then_some(()),
+        || out(&cluster.run(&["status"])),
+    );
     let shown = cluster.run_well(&["--timeout", "30", "log", "show", "some", "--json"]);
     assert!(
         shown.contains("\"1GB\"") || shown.contains("1000000000"),
@@ -71,6 +76,10 @@ fn what_a_log_cannot_hear_is_agreed_and_not_yet_in_force_and_the_same_command_wa
     start(&mut cluster, [2, 3]);
     ends_with(&cluster.run(&retain), 0, &["some keeps 1GB"]);
     ends_with(&cluster.run(&weight), 0, &["done"]);
+    wait_for(
+        || (!says(&cluster, "not-in-force")).then_some(()),
+        || out(&cluster.run(&["status"])),
+    );
 }
 
 #[test]
@@ -164,7 +173,8 @@ fn a_deletion_waits_for_the_log_and_the_same_command_sees_its_end() {
 fn without_a_quorum_for_log_0_its_commands_say_that_it_is_log_0() {
     let mut cluster = Cluster::start(3);
     kill(&mut cluster, [1, 2]);
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
+        &["status", "--fresh"],
         &["log", "retain", "main", "1GB"],
         &["log", "delete", "main", "--yes"],
         &["log", "create", "other"],
@@ -185,4 +195,6 @@ fn without_a_quorum_for_log_0_its_commands_say_that_it_is_log_0() {
     cluster.wait_whole();
     let shown = cluster.run_well(&["log", "show", "main"]);
     assert!(shown.contains("forever"), "nothing was changed: {shown}");
+    let status = cluster.run(&["status", "--fresh"]);
+    assert!(out(&status).contains("node 1"), "{}", out(&status));
 }

@@ -91,7 +91,7 @@ impl Node {
                 }
                 continue;
             }
-            let late = self.env.now.0 > held.since.0 + 2 * self.env.limits.leader_wait;
+            let late = self.env.now.0 > held.since.0 + self.env.limits.directory_wait;
             match late {
                 true => self
                     .env

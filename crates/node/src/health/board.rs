@@ -25,6 +25,8 @@ pub(crate) struct Board {
     pub(super) tenures: BTreeMap<LogId, Tenure>,
     /// Since when changes of members wait.
     pub(super) waiting: BTreeMap<LogId, Time>,
+    /// Since when logs have not heard of what was agreed.
+    pub(super) unheard: BTreeMap<LogId, Time>,
     pub(super) next_judgement: Time,
     next_telling: Time,
     /// Counts when they were last looked at.

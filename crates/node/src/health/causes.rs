@@ -25,6 +25,8 @@ const SPREAD: u64 = 1_000_000;
 /// A step of a change of members that waits for so long is held up.
 const HELD_UP: u64 = 5_000_000;
 const SLOW_WITHIN: u64 = 2_000_000;
+/// A log with a leader hears of what is wanted of it within milliseconds.
+const UNHEARD: u64 = 1_000_000;
 
 impl Node {
     /// What it says of itself, and of what it sees.
@@ -36,6 +38,7 @@ impl Node {
         self.board.next_judgement = Time(now.0 + JUDGED_EVERY);
         self.look_at_leaders();
         self.look_at_waiting();
+        self.look_at_unheard();
         let mut causes = Vec::new();
         self.membership_causes(&mut causes);
         if self.env.identity.node != NodeId(0) && !self.is_gone() && !self.env.stopping {
@@ -44,6 +47,7 @@ impl Node {
             self.disk_causes(&mut causes);
             self.copies_causes(&mut causes);
             self.change_causes(&mut causes);
+            self.wish_causes(&mut causes);
         }
         let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
         if self.counts.gaps > gaps {
@@ -326,6 +330,23 @@ impl Node {
         let long = waiting.filter(|(_, since)| now.0 >= since.0 + HELD_UP);
         let held_up = long.fold(Warning::new(Code::ChangeHeldUp), |w, (id, _)| w.of(*id));
         causes.extend(Some(held_up).filter(|w| w.logs > 0));
+    }
+
+    fn look_at_unheard(&mut self) {
+        let now = self.env.now;
+        let unheard = self.not_in_force();
+        self.board.unheard.retain(|id, _| unheard.contains(id));
+        for id in unheard {
+            self.board.unheard.entry(id).or_insert(now);
+        }
+    }
+
+    fn wish_causes(&self, causes: &mut Vec<Warning>) {
+        let now = self.env.now;
+        let unheard = self.board.unheard.iter();
+        let long = unheard.filter(|(_, since)| now.0 >= since.0 + UNHEARD);
+        let unheard = long.fold(Warning::new(Code::NotInForce), |w, (id, _)| w.of(*id));
+        causes.extend(Some(unheard).filter(|w| w.logs > 0));
     }
 }
 

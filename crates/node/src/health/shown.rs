@@ -180,6 +180,9 @@ impl Node {
             Code::ReplicasDiffer => {
                 format!("nodes hold different bytes of {logs}, though every checksum is right")
             }
+            Code::NotInForce => format!(
+                "what was agreed for {logs} is not in force there: no leader of it has heard of it"
+            ),
             Code::BytesLost => format!(
                 "{amount} bytes of {logs} that were chosen are lost: {about} lacks them, and all the other members said that they do too"
             ),
@@ -225,6 +228,9 @@ impl Node {
             }
             Code::BytesNotEverywhere => {
                 "keep that node running: it is filled by itself with what another node holds"
+            }
+            Code::NotInForce => {
+                "start or reconnect that log's nodes: it hears by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
             }
             Code::BytesLost => {
                 "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"

@@ -154,13 +154,10 @@ impl Node {
                 false => Answer::Wait,
             };
             let waited = self.env.now.0.saturating_sub(request.since.0);
-            let leader_wait = self.env.limits.leader_wait;
-            let late = waited > 2 * leader_wait;
-            // Clients leave a node that is silent for three seconds, and would never hear this.
-            let agreed_late = waited > leader_wait + leader_wait / 4;
+            let late = waited > self.env.limits.directory_wait;
             match answer {
                 Answer::Line(line) => self.env.part(request.conn, &line),
-                Answer::Until(refusal) if agreed_late => self.env.refuse(request.conn, refusal),
+                Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
                 Answer::Wait if late => self.env.refuse(request.conn, no_directory_quorum()),
                 Answer::Wait | Answer::Until(_) => kept.push(request),
             }

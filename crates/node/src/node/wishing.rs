@@ -209,25 +209,13 @@ impl Node {
     }
 
     /// Where what was agreed is not in force yet.
-    pub(super) fn not_in_force(&self) -> BTreeSet<LogId> {
+    pub(crate) fn not_in_force(&self) -> BTreeSet<LogId> {
         let leads = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
         if !leads || !self.is_confirmed() {
             return BTreeSet::new();
         }
         let logs = self.directory.logs.keys().copied();
         logs.filter(|id| !self.has_heard(*id)).collect()
-    }
-
-    /// Sentences for status.
-    pub(super) fn wishes_wait(&self) -> Vec<String> {
-        let waiting = self.not_in_force();
-        if waiting.is_empty() {
-            return Vec::new();
-        }
-        let names = self.names_of(&waiting);
-        vec![format!(
-            "agreed, and not yet in force in {names}: the log has no leader that has heard of it"
-        )]
     }
 
     fn names_of(&self, logs: &BTreeSet<LogId>) -> String {
