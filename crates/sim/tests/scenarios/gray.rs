@@ -223,6 +223,28 @@ fn a_full_disk_on_one_node_loses_nothing_also_over_a_restart() {
     fill(&mut stage, &others[..1]);
 }
 
+/// The leader refuses, and it is a follower's disk that has no room.
+#[test]
+fn a_refusal_for_want_of_room_names_the_node_whose_disk_is_full() {
+    let mut stage = Stage::three(6);
+    let (leader, others) = stage.roles();
+    let full = others[0];
+    let disk = stage.world.disk_mut(stage.nodes[full]);
+    disk.faults.capacity_bytes = disk.used_bytes() + 1_000_000;
+    stage.pass(3 * SECOND);
+    let caller = stage.call(leader, "append main");
+    stage.wait("the refusal", |_| caller.is_over());
+    let address = |index: usize| format!("node{}:7000", index + 1);
+    let text = caller.text();
+    assert!(text.starts_with("error full "), "{text}");
+    assert!(text.contains(&address(full)), "{text}");
+    assert!(!text.contains(&address(leader)), "{text}");
+    let status = stage.call(leader, "status");
+    stage.wait("the status", |_| status.is_over());
+    let sentence = format!("the disk of node {} at {}", full + 1, address(full));
+    assert!(status.text().contains(&sentence), "{}", status.text());
+}
+
 /// Who was away fetches no more than its disk has room for, and goes on once there is more. It would stop
 /// if it could not write, and then no trim would help it.
 #[test]
