@@ -3,8 +3,14 @@
 //!
 //! `cargo test -p paxos --features mutations --test exhaustive_mutations`
 
+#[path = "all/liars.rs"]
+mod liars;
 #[path = "all/small/mod.rs"]
 mod small;
+#[path = "all/world/mod.rs"]
+mod world;
+
+use std::panic::catch_unwind;
 
 use paxos::mutation::{self, Mutation};
 use paxos::{Change, NodeId};
@@ -155,8 +161,37 @@ const RULES: [(Mutation, &str); 19] = [
     (Mutation::ReconfigureInAnyEra, "a change is asked for twice"),
 ];
 
+/// What honest nodes never do shows in no world of honest nodes: each with a cluster in which somebody lies.
+const AGAINST_LIES: [(Mutation, fn()); 2] = [
+    (Mutation::TermsOfStrangers, liars::a_stranger_deposes_nobody),
+    (
+        Mutation::NumbersBelievedFarAhead,
+        liars::a_member_that_says_the_highest_number_wedges_nobody,
+    ),
+];
+
 /// What is broken is broken in the whole process, so this is one test.
 #[test]
+fn every_broken_rule_is_found() {
+    every_broken_rule_of_safety_is_found();
+    every_lie_that_is_believed_is_found();
+}
+
+fn every_lie_that_is_believed_is_found() {
+    for (rule, cluster) in AGAINST_LIES {
+        mutation::select(None);
+        mutation::set_asserts(true);
+        cluster();
+        for asserts in [true, false] {
+            mutation::set_asserts(asserts);
+            mutation::select(Some(rule));
+            let fails = catch_unwind(cluster).is_err();
+            println!("{}, asserts {asserts}: seen {fails}", rule.name());
+            assert!(fails, "{} is not found among liars", rule.name());
+        }
+    }
+}
+
 fn every_broken_rule_of_safety_is_found() {
     for (rule, name) in RULES {
         for asserts in [true, false] {

@@ -9,6 +9,7 @@ mod auxiliary;
 mod casting;
 mod cluster;
 mod exhaustive;
+mod liars;
 mod nonsense;
 mod reconfiguring;
 mod rules;

@@ -71,7 +71,10 @@ impl Retains {
             parts => {
                 // Whatever is chosen may be trimmed from now on.
                 chain.trim_asked = chain.total;
-                format!("{}B", 1 + random.below(total) / (parts * 4))
+                match random.below(3) {
+                    0 => format!("{}s", 1 + random.below(3)),
+                    _ => format!("{}B", 1 + random.below(total) / (parts * 4)),
+                }
             }
         }
     }

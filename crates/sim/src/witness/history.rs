@@ -19,6 +19,7 @@ use super::ranges::Ranges;
 use super::replica::Whose;
 
 mod choosing;
+mod wanted;
 
 #[derive(Default)]
 pub(super) struct History {
@@ -42,6 +43,7 @@ pub(super) struct History {
     pub acts: Vec<Act>,
     /// Its name is free for another.
     pub is_freed: bool,
+    wanted: wanted::Wanted,
 }
 
 /// Took effect, and cannot be undone.

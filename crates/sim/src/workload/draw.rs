@@ -121,7 +121,9 @@ fn ask_much(scenario: &mut Scenario) {
         scenario.churns = 2 << random.below(4);
     }
     scenario.long_directory = random.below(3) == 0;
-    if random.below(8) == 0 {
+    // A directory that is long is read again the slower.
+    let slow_of = if scenario.long_directory { 2 } else { 8 };
+    if random.below(slow_of) == 0 {
         scenario.swarm.disk.read_us = 5_000..10_000;
     }
     if random.below(3) == 0 {

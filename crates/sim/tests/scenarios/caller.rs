@@ -96,7 +96,7 @@ impl Caller {
     }
 
     pub fn is_open(&self) -> bool {
-        self.text().starts_with("stream ")
+        self.line.borrow().heard.starts_with(b"stream ")
     }
 
     pub fn acknowledged(&self) -> u64 {

@@ -10,8 +10,7 @@ use sim::client::SharedChain;
 use sim::workload::small_limits;
 
 use crate::caller::Caller;
-use crate::logs::done;
-use crate::stage::{LOG, MS, SECOND, Stage};
+use crate::stage::{LOG, MS, SECOND, Stage, done};
 
 /// A directory of production length: what was said before is read again at each start.
 fn long_directory() -> Limits {
@@ -94,8 +93,8 @@ fn check_all_there(stage: &mut Stage) {
 
 /// The last command of log 0 is durable everywhere, and perhaps known chosen nowhere: each node stops
 /// one short of it when it starts, and who leads `main` may do so before log 0 has a leader.
-#[test]
-fn a_retention_that_was_taken_back_trims_nothing_after_a_start_of_all() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_retention_that_was_taken_back_trims_nothing_after_a_start_of_all() {
     for seed in 0..24 {
         let mut stage = three(seed);
         let narrow = ["20kB", "20kB,1s", "1s"][seed as usize % 3];
@@ -115,8 +114,8 @@ fn a_retention_that_was_taken_back_trims_nothing_after_a_start_of_all() {
 }
 
 /// Much was said while the narrow one was in force, and the log was empty.
-#[test]
-fn a_retention_of_long_ago_trims_nothing_while_log_0_is_replayed() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_retention_of_long_ago_trims_nothing_while_log_0_is_replayed() {
     for seed in 0..4 {
         let mut stage = three(seed);
         granted(&mut stage, &format!("retain {LOG} retention=20kB"));
@@ -133,8 +132,8 @@ fn a_retention_of_long_ago_trims_nothing_while_log_0_is_replayed() {
 
 /// Two nodes were given votes after much else was said. While log 0 is replayed the wish of yesterday,
 /// one vote, takes none of them away.
-#[test]
-fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
     for seed in 0..4 {
         let mut stage = Stage::with_limits(seed, 1, long_directory());
         talk(&mut stage, 200);
@@ -182,8 +181,8 @@ fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
 }
 
 /// `some` lives on nodes 4, 5 and 6, which are cut off from the directory's.
-#[test]
-fn an_append_acknowledged_after_its_log_was_deleted_and_made_anew_is_in_one_of_them() {
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn an_append_acknowledged_after_its_log_was_deleted_and_made_anew_is_in_one_of_them() {
     for seed in 0..3 {
         let mut stage = three(seed);
         for _ in 3..6 {

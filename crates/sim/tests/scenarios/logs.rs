@@ -2,27 +2,7 @@
 
 use node::LogId;
 
-use crate::stage::{LOG, MS, SECOND, Stage};
-
-/// Asked of everybody in turn until somebody does it.
-pub fn done(stage: &mut Stage, request: &str) -> String {
-    for _ in 0..200 {
-        for index in 0..stage.nodes.len() {
-            if stage.look().node(index).is_none() {
-                continue;
-            }
-            let caller = stage.call(index, request);
-            stage.wait("an answer", |_| caller.is_over() || caller.is_open());
-            let text = caller.text();
-            let later = ["error not-leader", "error no-quorum", "error shutting"];
-            if !text.is_empty() && !later.iter().any(|word| text.starts_with(word)) {
-                return text;
-            }
-        }
-        stage.pass(50 * MS);
-    }
-    panic!("nobody does {request}");
-}
+use crate::stage::{LOG, MS, SECOND, Stage, done};
 
 fn created(stage: &mut Stage, request: &str) -> LogId {
     let answer = done(stage, request);

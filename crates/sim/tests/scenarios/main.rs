@@ -1,6 +1,9 @@
 //! What broke other systems, as scripts: hand-written faults at exact moments. docs/scenarios.md has
 //! the list, with the tests at other levels.
 
+// What is run with rules broken on purpose is no test of its own then (tests/directed_mutations.rs).
+#![cfg_attr(feature = "mutations", expect(dead_code))]
+
 mod caller;
 mod small_writes;
 mod stage;
@@ -17,6 +20,7 @@ mod health;
 mod lists;
 mod logs;
 mod memory;
+mod overtaken;
 mod promises;
 mod readers;
 mod reconfiguration;

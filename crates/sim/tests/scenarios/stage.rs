@@ -405,6 +405,26 @@ impl Stage {
     }
 }
 
+/// Asked of everybody in turn until somebody does it.
+pub fn done(stage: &mut Stage, request: &str) -> String {
+    for _ in 0..200 {
+        for index in 0..stage.nodes.len() {
+            if stage.look().node(index).is_none() {
+                continue;
+            }
+            let caller = stage.call(index, request);
+            stage.wait("an answer", |_| caller.is_over() || caller.is_open());
+            let text = caller.text();
+            let later = ["error not-leader", "error no-quorum", "error shutting"];
+            if !text.is_empty() && !later.iter().any(|word| text.starts_with(word)) {
+                return text;
+            }
+        }
+        stage.pass(50 * MS);
+    }
+    panic!("nobody does {request}");
+}
+
 fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> io::Result<Box<dyn Process>> {
     let node = Node::start(config, disk, now);
     Ok(Box::new(node.map_err(io::Error::other)?))

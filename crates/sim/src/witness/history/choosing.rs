@@ -124,6 +124,7 @@ impl History {
             !self.is_freed || !grows && !matches!(outcome, Some(Outcome::Opened(_))),
             "names: {value:?} is chosen for {range:?} in a log whose name is free for another"
         );
+        self.wanted.check(value, &range, outcome.as_ref(), grows);
         if let Some(untrimmed) = untrimmed {
             self.acts.push(trimmed(untrimmed, state, value));
         }

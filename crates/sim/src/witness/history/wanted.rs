@@ -1,0 +1,51 @@
+//! What a log itself has chosen to be wanted of it, and what took effect by that. It says nothing of who
+//! wants it: that is judged by log 0.
+
+use std::ops::Range;
+
+use paxos::{Action, By, Outcome, Value, WishNumber};
+
+#[derive(Default)]
+pub(super) struct Wanted {
+    last: Option<WishNumber>,
+    sealed: bool,
+}
+
+impl Wanted {
+    /// The value was chosen for these slots, and this came of it.
+    pub fn check(
+        &mut self,
+        value: &Value,
+        slots: &Range<u64>,
+        outcome: Option<&Outcome>,
+        grows: bool,
+    ) {
+        assert!(
+            !self.sealed || !grows && !matches!(outcome, Some(Outcome::Opened(_))),
+            "names: {value:?} is chosen for {slots:?} in a log that has ended"
+        );
+        let Value::Action(action) = value else {
+            return;
+        };
+        match (&**action, outcome) {
+            (Action::Wish(wish), Some(Outcome::Wished { number })) => {
+                self.last = Some(*number);
+                self.sealed |= wish.sealed;
+            }
+            (Action::Trim { by, .. }, Some(Outcome::Trimmed { .. }))
+            | (Action::Reconfigure { by, .. }, Some(Outcome::Reconfigured { .. })) => {
+                let is_wanted = match by {
+                    By::Hand => true,
+                    By::Unsaid => self.last.is_none(),
+                    By::Wish(number) => self.last == Some(*number),
+                };
+                assert!(
+                    is_wanted,
+                    "intent: {value:?} took effect at {slots:?}, and what is wanted is {:?}",
+                    self.last
+                );
+            }
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Rules that the random workload breaks too seldom to be seen, broken under the scenario that is about
+//! them: it fails, with the asserts of the engine and the node and without.
+//!
+//! `cargo test --workspace --features mutations --test directed_mutations`
+#![allow(dead_code)] // of the scenarios' common parts this uses some
+
+#[path = "scenarios/caller.rs"]
+mod caller;
+#[path = "scenarios/directory.rs"]
+mod directory;
+#[path = "scenarios/overtaken.rs"]
+mod overtaken;
+#[path = "scenarios/recovery.rs"]
+mod recovery;
+#[path = "scenarios/stage.rs"]
+mod stage;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use paxos::mutation::Mutation;
+use sim::mutations::Broken;
+
+const RULES: [(Mutation, fn()); 4] = [
+    (
+        Mutation::StaleWishTrims,
+        overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,
+    ),
+    (
+        Mutation::StaleWishReconfigures,
+        overtaken::a_step_of_weights_that_a_later_wish_overtook_is_not_taken,
+    ),
+    (
+        Mutation::ReplayActs,
+        directory::weights_of_yesterday_move_nothing_while_log_0_is_replayed,
+    ),
+    (
+        Mutation::RescueKeepsTheWish,
+        recovery::what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost,
+    ),
+];
+
+/// What is broken is broken in the whole process, so this is one test. Where nothing is broken each
+/// scenario holds.
+#[test]
+fn a_scenario_fails_where_its_rule_does_not_hold() {
+    let mut unseen = Vec::new();
+    for (rule, scenario) in RULES {
+        scenario();
+        println!("{}: whole, all is well", rule.name());
+        for asserts in [true, false] {
+            let _broken = Broken::new(Some(rule), asserts);
+            let fails = catch_unwind(AssertUnwindSafe(scenario)).is_err();
+            println!("{}, asserts {asserts}: seen {fails}", rule.name());
+            if !fails {
+                unseen.push((rule, asserts));
+            }
+        }
+    }
+    assert_eq!(unseen, [], "nobody noticed");
+}
