@@ -7,8 +7,8 @@ use sim::mutations::{Broken, Search, first_violation};
 const SEEDS: u64 = 12;
 
 /// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions,
-/// versions.
-const SOON: [Mutation; 11] = [
+/// versions, wishes, members, the directory's answers, logs that have ended.
+const SOON: [Mutation; 15] = [
     Mutation::PromiseBeforeDurable,
     Mutation::BoundSlotPromisedFree,
     Mutation::AckBeforeDurability,
@@ -20,6 +20,10 @@ const SOON: [Mutation; 11] = [
     Mutation::DeletedLogResurrected,
     Mutation::NewerVersionBeforeAgreed,
     Mutation::VersionRaisedTooEarly,
+    Mutation::OlderWishTakesEffect,
+    Mutation::HoldsBelowNotAsked,
+    Mutation::DirectoryAnsweredWithoutBarrier,
+    Mutation::SealedLogTakesStreams,
 ];
 
 fn unseen(asserts: bool) -> Vec<Mutation> {

@@ -8,7 +8,7 @@
 //!
 //! No node is asked: a point is there as soon as a quorum of disks holds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use commands::{Replica, SessionBounds};
 use node::directory::{DIRECTORY, Directory};
@@ -26,6 +26,8 @@ pub(super) struct Said {
     replica: Replica<Directory>,
     /// The stream that is read, and how far.
     read: Option<(StreamName, u64)>,
+    /// All that were read so far.
+    begun: BTreeSet<StreamName>,
     pub point: Point,
     wanted: BTreeMap<LogId, Vec<(Point, Wanted)>>,
     names: BTreeMap<String, Vec<(Point, Option<LogId>)>>,
@@ -52,6 +54,7 @@ impl Default for Said {
         let mut said = Said {
             replica: Replica::new(directory, SessionBounds::default()),
             read: None,
+            begun: BTreeSet::new(),
             point: Point(0),
             wanted: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -93,6 +96,11 @@ impl Said {
             if self.read.is_some() {
                 self.replica.end_of_stream();
             }
+            assert!(
+                self.begun.insert(next.name),
+                "I6: log 0 has two streams of the name {}",
+                next.name
+            );
             self.read = Some((next.name, next.trimmed.0));
         }
     }
