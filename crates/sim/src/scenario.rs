@@ -360,7 +360,9 @@ impl Cluster {
     /// readers.
     pub(crate) fn add_churners(&mut self, log: &str) {
         let (seed, churns) = (self.scenario.seed, self.scenario.churns);
-        let on_all = self.scenario.swarm.leaves_dead;
+        // A log of one node ends with that node's disk, and its name with nobody.
+        let swarm = &self.scenario.swarm;
+        let on_all = swarm.leaves_dead || swarm.acts.iter().any(|(act, _)| act.is_damage());
         let over = Rc::new(Cell::new(false));
         let config = |who: u64| VisitorConfig {
             log: log.to_owned(),

@@ -41,7 +41,7 @@ const TRIES: u32 = 6;
 
 impl Churner {
     /// It rests within `config.rest_us`. The log is always on all nodes, or mostly on some: those may be the
-    /// very ones that are dead.
+    /// very ones that are dead, or whose disk is lost.
     pub fn new(
         seed: u64,
         config: VisitorConfig,

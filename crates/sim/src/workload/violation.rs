@@ -83,7 +83,7 @@ pub(crate) struct Caught {
     pub location: String,
 }
 
-const INVARIANTS: [(&str, Checker); 12] = [
+const INVARIANTS: [(&str, Checker); 13] = [
     ("I1", Checker::Agreement),
     ("I2", Checker::Proposal),
     ("I3", Checker::OneValue),
@@ -96,6 +96,7 @@ const INVARIANTS: [(&str, Checker); 12] = [
     ("names", Checker::Names),
     ("versions", Checker::Versions),
     ("liveness", Checker::Liveness),
+    ("start-up", Checker::StartUp),
 ];
 
 impl Checker {
