@@ -152,7 +152,11 @@ impl Node {
                     .peers
                     .on_received(&mut self.env, peer, conn, buffer, got)
                 {
+                    self.tell_past(peer);
                     self.peer_is_back(peer);
+                }
+                if let Some((by, said)) = self.peers.call_us_old.take() {
+                    self.on_called_old(by, &said);
                 }
                 if std::mem::take(&mut self.peers.found) {
                     self.save_peers();

@@ -140,6 +140,17 @@ impl Node {
         })
     }
 
+    /// Which start of the node this is.
+    pub fn incarnation(&self) -> u32 {
+        self.env.incarnation
+    }
+
+    /// The last start of that node that this one met, and remembers after a start of its own.
+    pub fn has_met(&self, node: NodeId) -> Option<u32> {
+        let seen = self.past.seen(node).filter(|_| self.past.is_written());
+        seen.map(|seen| seen.incarnation)
+    }
+
     pub fn counts(&self) -> NodeCounts {
         self.counts
     }

@@ -43,6 +43,7 @@ mod join;
 mod lead;
 mod membership;
 mod node;
+pub mod past;
 mod peers;
 pub mod rescue;
 pub mod retention;

@@ -83,6 +83,8 @@ pub struct Log {
     rebind: Option<Rebind>,
     auxiliary: Auxiliary,
     pub(crate) stopped: Option<String>,
+    /// It stopped since another replica contradicts what is chosen here.
+    pub(crate) is_contradicted: bool,
     /// It led when it stopped.
     stopped_leading: bool,
     pub(crate) counts: LogCounts,
@@ -159,6 +161,7 @@ impl Log {
             rebind: None,
             auxiliary: Auxiliary::default(),
             stopped: None,
+            is_contradicted: false,
             stopped_leading: false,
             counts: LogCounts {
                 starts_with_gaps: u64::from(forgot_below > Slot(0)),
@@ -251,19 +254,23 @@ impl Log {
         if self.stopped.is_some() {
             return;
         }
-        tracing::error!(
-            log = self.id.0,
-            why,
-            "this log's replica stops; repair the disk and restart the node"
-        );
         self.counts.disk_failures += 1;
-        self.stopped_leading = self.is_leading();
-        self.end_replication(env);
-        self.stop_clients(
+        self.stop_over(
             env,
-            "shutting-down",
+            why,
             "this replica stopped because its disk failed; ask another node",
         );
+    }
+
+    /// This replica takes no part from here on.
+    fn stop_over(&mut self, env: &mut Env, why: String, sentence: &str) {
+        if self.stopped.is_some() {
+            return;
+        }
+        tracing::error!(log = self.id.0, why, "this log's replica stops");
+        self.stopped_leading = self.is_leading();
+        self.end_replication(env);
+        self.stop_clients(env, "shutting-down", sentence);
         self.stopped = Some(why);
     }
 

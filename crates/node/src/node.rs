@@ -33,6 +33,7 @@ mod parting;
 pub(crate) use confirming::{Asked, still_joining};
 pub(crate) use directing::no_directory_quorum;
 pub(crate) use moving::REMOVED;
+mod remembering;
 mod removing;
 mod scrubbing;
 mod showing;
@@ -49,6 +50,7 @@ pub(crate) use directing::{
 use directing::{Directing, directory_members};
 use hosting::Creating;
 use moving::Move;
+pub(crate) use remembering::Remembering;
 use removing::Removing;
 use scrubbing::Scrubbing;
 use space::Space;
@@ -64,6 +66,9 @@ pub struct Node {
     pub(crate) manifest: Manifest,
     pub(crate) peers: Peers,
     pub(crate) guests: Guests,
+    pub(crate) past: Remembering,
+    /// Why a peer calls this directory an old copy.
+    refused: Option<String>,
     /// By the directory, when it was last known to be current.
     listed_addresses: BTreeMap<NodeId, String>,
     pub(crate) board: Board,
@@ -141,6 +146,9 @@ const TOKEN_SPACE: Token = Token(NODE_TOKENS | 1);
 const TOKEN_MANIFEST: Token = Token(NODE_TOKENS | 2);
 const TOKEN_PEERS: Token = Token(NODE_TOKENS | 3);
 const TOKEN_REMOVED: Token = Token(NODE_TOKENS | 4);
+const TOKEN_MET: Token = Token(NODE_TOKENS | 5);
+const TOKEN_REFUSED: Token = Token(NODE_TOKENS | 6);
+const TOKEN_ENDS: Token = Token(NODE_TOKENS | 7);
 
 pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
@@ -157,6 +165,7 @@ impl Node {
         manifest: Manifest,
         logs: BTreeMap<LogId, Log>,
         write_path: String,
+        past: Remembering,
     ) -> Node {
         let now = env.now;
         let speaks = env.speaks;
@@ -170,6 +179,8 @@ impl Node {
             manifest,
             peers: Peers::new(beat, places),
             guests: Guests::default(),
+            past,
+            refused: None,
             listed_addresses: BTreeMap::new(),
             board: Board::default(),
             directory: Replica::new(
@@ -261,6 +272,7 @@ impl Node {
         self.advance_creating();
         self.advance_removing();
         self.save_stale_files();
+        self.keep_met();
         self.begin_scrubs();
         let many = self.env.conns.len() > self.env.limits.connections_max / 2;
         for (id, log) in &mut self.logs {
@@ -320,7 +332,7 @@ impl Node {
                 open.join(", ")
             );
         }
-        self.finished |= open.is_empty() || late;
+        self.finished |= open.is_empty() && self.note_ends() || late;
     }
 
     fn tell_waiting(&mut self) {
@@ -355,7 +367,17 @@ impl Node {
         let silent = self.peers.silent();
         let silent: Vec<String> = silent
             .iter()
-            .filter_map(|n| Some(format!("node {n} at {}", self.env.addresses.get(n)?)))
+            .filter_map(|n| {
+                let address = self.env.addresses.get(n)?;
+                let peer = self.peers.peers.get(n);
+                let why = peer.and_then(|peer| peer.old_copy.as_deref());
+                Some(match why {
+                    Some(why) => format!(
+                        "node {n} at {address}, whose directory is refused here ({why}: put its newer one back)"
+                    ),
+                    None => format!("node {n} at {address}"),
+                })
+            })
             .collect();
         if silent.is_empty() {
             return vec![format!("no leader yet for {}", leaderless.join(", "))];
@@ -445,6 +467,7 @@ impl Node {
             }
         }
         self.tell_wishes();
+        self.tell_ends();
     }
 
     fn settle(&mut self) {
@@ -571,6 +594,18 @@ impl Node {
                     token: TOKEN_REMOVED,
                     result,
                 } => self.on_removed(result),
+                Completion::Done {
+                    token: TOKEN_MET,
+                    result,
+                } => self.on_met_written(result),
+                Completion::Done {
+                    token: TOKEN_REFUSED,
+                    result,
+                } => self.on_refusal_written(result),
+                Completion::Done {
+                    token: TOKEN_ENDS,
+                    result,
+                } => self.on_ends_noted(result),
                 _ => {}
             };
         }

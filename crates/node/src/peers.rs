@@ -30,6 +30,7 @@ use crate::env::{Env, Purpose};
 use crate::format::Frame;
 use crate::format::frame::WishTold;
 use crate::op::{BLOCK, ConnId};
+use crate::past::Lacks;
 use crate::replicate::Link;
 use crate::version::{self, Speaks};
 use crate::welcome::Welcome;
@@ -45,6 +46,8 @@ pub struct Peers {
     pub found: bool,
     /// One of them said that this node was removed from the cluster.
     pub call_us_removed: bool,
+    /// One of them said that this node's directory is an old copy, and why.
+    pub call_us_old: Option<(NodeId, String)>,
     round: u64,
 }
 
@@ -84,7 +87,16 @@ pub struct Peer {
     pub disk_version: u8,
     /// Why it takes no connection of ours, as it said last.
     pub refuses_us: Option<String>,
-    seen: Option<Seen>,
+    /// Its last start that was admitted, by this start of ours or by an earlier one.
+    pub seen: Option<Seen>,
+    /// What it says that it is, on its control connection.
+    pub claim: Option<Seen>,
+    /// Whether its frames are heard.
+    pub entry: Entry,
+    /// Which start of it is refused, and why: it hears so when it greets again.
+    pub lacks_start: Option<(Seen, Lacks)>,
+    /// Why what came last as this node was not it, but an old copy of it.
+    pub old_copy: Option<String>,
     /// Where it said that it can be dialled, while the directory did not say which disk it has.
     pub unproven_address: Option<String>,
 }
@@ -116,6 +128,31 @@ pub enum NotAdmitted {
         "it says that it is its start number {claimed}, and {known} is the last that this node knows: nobody starts so often; if its directory is sound, restart this node"
     )]
     TooFar { claimed: u32, known: u32 },
+    #[error(transparent)]
+    Lacks(Lacks),
+}
+
+impl NotAdmitted {
+    /// It must not go on: what it forgot others count on.
+    pub fn is_old_copy(self) -> bool {
+        matches!(
+            self,
+            NotAdmitted::WentBack | NotAdmitted::Copied | NotAdmitted::Lacks(_)
+        )
+    }
+}
+
+/// The code of a refusal.
+pub const OLD_COPY: &str = "old-copy";
+
+/// Whether a peer's frames are heard on its connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entry {
+    Open,
+    /// It is to say first what its disk has been through.
+    AwaitsPast,
+    /// Until this version of what is known of all stands on our disk.
+    AwaitsDisk(u64),
 }
 
 /// So often a node may have started, at most, since this one met it last. A start number that is believed is never
@@ -130,11 +167,12 @@ impl Seen {
         if claim.disk != self.disk {
             return Err(NotAdmitted::OtherDisk);
         }
-        if claim.incarnation < self.incarnation {
+        let anybody = mutation::is(Mutation::OlderStartAdmitted);
+        if claim.incarnation < self.incarnation && !anybody {
             return Err(NotAdmitted::WentBack);
         }
-        if claim.incarnation == self.incarnation {
-            return match claim.nonce == self.nonce {
+        if claim.incarnation <= self.incarnation {
+            return match claim.nonce == self.nonce || anybody {
                 true => Ok(()),
                 false => Err(NotAdmitted::Copied),
             };
@@ -173,13 +211,17 @@ impl Peer {
             disk_version: version::FIRST,
             refuses_us: None,
             seen: None,
+            claim: None,
+            entry: Entry::Open,
+            lacks_start: None,
+            old_copy: None,
             unproven_address: None,
         }
     }
 
     /// Which disk it said that it has.
     pub fn disk(&self) -> Option<DiskId> {
-        self.seen.map(|seen| seen.disk)
+        self.claim.or(self.seen).map(|seen| seen.disk)
     }
 
     /// ‡ Another disk, a lower incarnation, or an equal one with another nonce is somebody else.
@@ -187,12 +229,7 @@ impl Peer {
     /// `is_listed`: the directory says that the node of this id has this disk, which is the only proof there is.
     /// Without it (this node has not read so far) a claim holds until one comes that is listed.
     /// `is_in_use`: the node that was admitted last is there and speaks.
-    pub fn admit(
-        &mut self,
-        claim: Seen,
-        is_listed: bool,
-        is_in_use: bool,
-    ) -> Result<(), NotAdmitted> {
+    pub fn admit(&self, claim: Seen, is_listed: bool, is_in_use: bool) -> Result<(), NotAdmitted> {
         let anybody = mutation::is(Mutation::EmptyDiskKeepsItsId);
         let before = self.seen.filter(|_| !anybody);
         match before {
@@ -210,7 +247,11 @@ impl Peer {
             let (claimed, known) = (claim.incarnation, known);
             return Err(NotAdmitted::TooFar { claimed, known });
         }
-        self.seen = Some(claim);
+        if let Some((refused, lacks)) = self.lacks_start
+            && refused == claim
+        {
+            return Err(NotAdmitted::Lacks(lacks));
+        }
         Ok(())
     }
 
@@ -447,8 +488,12 @@ impl Peers {
                 peer.link = Link::Down {
                     retry_at: Time(env.now.0 + 1_000_000),
                 };
-                peer.refuses_us = Some(refusal_sentence(&said));
+                let sentence = refusal_sentence(&said);
+                peer.refuses_us = Some(sentence.clone());
                 self.call_us_removed |= said.starts_with("removed");
+                if said.starts_with(OLD_COPY) {
+                    self.call_us_old = Some((id, sentence));
+                }
                 env.close(conn);
             }
             Welcome::Nonsense => self.on_broken(env, id, conn),
@@ -549,10 +594,21 @@ mod tests {
         }
     }
 
+    fn admit(
+        peer: &mut Peer,
+        claim: Seen,
+        is_listed: bool,
+        in_use: bool,
+    ) -> Result<(), NotAdmitted> {
+        peer.admit(claim, is_listed, in_use)?;
+        peer.seen = Some(claim);
+        Ok(())
+    }
+
     #[test]
     fn a_peer_with_another_disk_an_older_start_or_a_copy_is_refused() {
         let mut peer = Peer::new();
-        let mut admit = |seen: Seen| peer.admit(seen, true, false);
+        let mut admit = |seen: Seen| admit(&mut peer, seen, true, false);
         assert_eq!(admit(seen(1, 4, 9)), Ok(()));
         assert_eq!(admit(seen(1, 4, 9)), Ok(()), "the same start again");
         assert_eq!(admit(seen(1, 3, 1)), Err(NotAdmitted::WentBack));
@@ -564,34 +620,34 @@ mod tests {
     fn only_the_disk_that_the_directory_lists_takes_a_name_from_who_has_it() {
         let mut peer = Peer::new();
         assert_eq!(
-            peer.admit(seen(1, 4, 9), false, false),
+            admit(&mut peer, seen(1, 4, 9), false, false),
             Ok(()),
             "not read yet"
         );
-        let other = peer.admit(seen(2, 5, 1), false, false);
+        let other = admit(&mut peer, seen(2, 5, 1), false, false);
         assert_eq!(other, Err(NotAdmitted::OtherDisk));
         assert_eq!(
-            peer.admit(seen(2, 3, 1), true, true),
+            admit(&mut peer, seen(2, 3, 1), true, true),
             Ok(()),
             "it is the real one"
         );
-        let former = peer.admit(seen(1, 6, 9), false, false);
+        let former = admit(&mut peer, seen(1, 6, 9), false, false);
         assert_eq!(former, Err(NotAdmitted::OtherDisk));
     }
 
     #[test]
     fn a_name_in_use_is_not_taken_over_by_a_higher_number() {
         let mut peer = Peer::new();
-        assert_eq!(peer.admit(seen(1, 4, 9), true, false), Ok(()));
-        let taken = peer.admit(seen(1, 5, 1), true, true);
+        assert_eq!(admit(&mut peer, seen(1, 4, 9), true, false), Ok(()));
+        let taken = admit(&mut peer, seen(1, 5, 1), true, true);
         assert_eq!(taken, Err(NotAdmitted::InUse));
         assert_eq!(
-            peer.admit(seen(1, 4, 9), true, true),
+            admit(&mut peer, seen(1, 4, 9), true, true),
             Ok(()),
             "it is itself"
         );
         assert_eq!(
-            peer.admit(seen(1, 5, 1), true, false),
+            admit(&mut peer, seen(1, 5, 1), true, false),
             Ok(()),
             "it fell silent"
         );
@@ -600,10 +656,10 @@ mod tests {
     #[test]
     fn nobody_starts_four_billion_times() {
         let mut peer = Peer::new();
-        assert!(peer.admit(seen(1, u32::MAX, 1), true, false).is_err());
-        assert_eq!(peer.admit(seen(1, 700, 1), true, false), Ok(()));
+        assert!(admit(&mut peer, seen(1, u32::MAX, 1), true, false).is_err());
+        assert_eq!(admit(&mut peer, seen(1, 700, 1), true, false), Ok(()));
         let claimed = u32::MAX;
-        let far = peer.admit(seen(1, claimed, 2), true, false);
+        let far = admit(&mut peer, seen(1, claimed, 2), true, false);
         assert_eq!(
             far,
             Err(NotAdmitted::TooFar {
@@ -612,11 +668,11 @@ mod tests {
             })
         );
         assert_eq!(
-            peer.admit(seen(1, 701, 3), true, false),
+            admit(&mut peer, seen(1, 701, 3), true, false),
             Ok(()),
             "the real one"
         );
-        let long = peer.admit(seen(1, 701 + STARTS_MAX, 4), true, false);
+        let long = admit(&mut peer, seen(1, 701 + STARTS_MAX, 4), true, false);
         assert_eq!(long, Ok(()), "it was away for long");
     }
 }

@@ -14,8 +14,13 @@ use crate::config::{NodeConfig, Start};
 use crate::env::Env;
 use crate::format::segment::{directory_name, log_of};
 use crate::log::Log;
+use crate::node::Remembering;
 use crate::node::{Node, PEERS_FILE};
 use crate::op::Disk;
+use crate::past;
+use crate::past::ends::Lost;
+use crate::past::own::{Own, Trouble};
+use crate::past::starts::{self, STARTS_FILE};
 use crate::peers::file;
 use crate::retention::Calendar;
 use crate::store::{
@@ -46,6 +51,14 @@ pub enum StartError {
     Io { path: PathBuf, error: io::Error },
     #[error(transparent)]
     Manifest(#[from] ManifestError),
+    #[error(transparent)]
+    Past(#[from] Trouble),
+    #[error("log {log} in {directory}: {lost}")]
+    Less {
+        log: LogId,
+        directory: PathBuf,
+        lost: Lost,
+    },
     #[error("log {log} in {directory}: {error}")]
     Recover {
         log: LogId,
@@ -71,8 +84,8 @@ impl Node {
         if manifest.identity.node == NodeId(0) && !matches!(config.start, Start::Join { .. }) {
             return Err(StartError::NotJoined(directory.clone()));
         }
+        let own = Own::load(disk, &directory, &manifest)?;
         manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
-        manifest.save(disk, &directory)?;
         let remains = quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
         let random = disk.random().map_err(io)?;
         let nonce = u64::from_le_bytes([
@@ -96,9 +109,22 @@ impl Node {
         env.addresses = load_peers(disk, &directory, manifest.identity.node);
         let mut logs = BTreeMap::new();
         for listed in &manifest.logs {
-            let log = recover_log(&config, &env, disk, listed.id, &listed.name)?;
+            let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
+                own.lost(listed.id, last)
+            })?;
             logs.insert(listed.id, log);
         }
+        // Not before: what is refused once is refused again.
+        manifest.save(disk, &directory)?;
+        let start = past::Start {
+            incarnation: manifest.incarnation,
+            nonce,
+        };
+        let starts = starts::after(own.starts, start);
+        let path = directory.join(STARTS_FILE);
+        let written = disk.write_file(&path, &starts::encode(&starts));
+        written.map_err(|error| StartError::Io { path, error })?;
+        let past = Remembering::load(disk, &directory, starts);
         tracing::info!(
             node = manifest.identity.node.0,
             incarnation = manifest.incarnation,
@@ -106,7 +132,7 @@ impl Node {
             write_path,
             "started"
         );
-        let mut node = Node::assemble(config, env, manifest, logs, write_path);
+        let mut node = Node::assemble(config, env, manifest, logs, write_path, past);
         node.begin();
         node.remove_remains(remains);
         Ok(node)
@@ -205,6 +231,7 @@ fn recover_log(
     disk: &mut dyn Disk,
     id: LogId,
     name: &str,
+    lost: impl Fn(u64) -> Option<Lost>,
 ) -> Result<Log, StartError> {
     let store_config = store_config(config, env, id);
     let directory = store_config.directory.clone();
@@ -214,6 +241,13 @@ fn recover_log(
         error,
     };
     let (mut store, report, checkpoint) = Store::replay(store_config, disk).map_err(failed)?;
+    if let Some(lost) = lost(store.last_number()) {
+        return Err(StartError::Less {
+            log: id,
+            directory,
+            lost,
+        });
+    }
     tell(id, &report);
     // Seals whatever cut the recovery made before anything is written or said.
     let context = RecordContext {

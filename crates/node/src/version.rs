@@ -20,6 +20,9 @@ pub const WISHES: u8 = 2;
 /// Followers ask their leader for barriers.
 pub const BARRIERS: u8 = 2;
 
+/// A node tells on each connection what its disk has been through ([`crate::past`]).
+pub const PASTS: u8 = 2;
+
 /// The directory keeps what a node said last of its own address, and what an operator said since.
 pub const SAID_ADDRESSES: u8 = 2;
 

@@ -3,8 +3,8 @@
 use alloc::vec::Vec;
 
 use crate::{
-    AcceptedRun, Change, Digest, Finishing, LogState, Message, NodeId, Outcome, PromisedTerm,
-    Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value,
+    AcceptedRun, Change, Contradicted, Digest, Finishing, LogState, Message, NodeId, Outcome,
+    PromisedTerm, Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value,
 };
 
 /// Microseconds of a monotonic clock whose zero means nothing.
@@ -160,6 +160,12 @@ pub enum Output {
     },
     /// The state was replaced by a peer's; nothing in between was applied here.
     StateInstalled,
+    /// A peer's state contradicts what is known to be chosen here, or lacks it, though it knows of later slots. One of
+    /// the two forgot. This replica's state stays as it is, and the node must give it nothing more.
+    Contradicted {
+        by: NodeId,
+        what: Contradicted,
+    },
     Role(Role),
     /// Every read up to and including this one may be served from the state as it is now.
     ReadReady(ReadId),

@@ -302,14 +302,22 @@ impl Engine {
 
     /// A state is a statement of what is chosen. A leader past phase 1 takes none: what it tells
     /// its followers to be chosen must be what they accepted in its term.
+    ///
+    /// ‡ It replaces nothing that is known to be chosen here by less: somebody forgot, and both must not go on.
     pub(crate) fn on_state(&mut self, from: NodeId, state: Arc<LogState>) {
         self.heard_first_unchosen(from, state.next);
-        if state.next <= self.state.next {
-            self.ignore(from, Ignored::Stale);
+        if !state.is_sound() {
+            self.ignore(from, Ignored::Malformed);
             return;
         }
-        if state.era < self.state.era || !state.is_sound() {
-            self.ignore(from, Ignored::Malformed);
+        if let Some(what) = self.state.contradicted_by(&state)
+            && !mutation::is(Mutation::ContradictingStateInstalled)
+        {
+            self.put(Output::Contradicted { by: from, what });
+            return;
+        }
+        if state.next <= self.state.next {
+            self.ignore(from, Ignored::Stale);
             return;
         }
         if let Stage::Leading(leading) = &mut self.stage {

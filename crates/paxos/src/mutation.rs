@@ -75,6 +75,14 @@ mutations! {
     RescueKeepsTheWish "rescue-keeps-the-wish" "node::rescue::copy::settle"
         "What is carried out of a lost cluster obeys no wish of its directory."
 
+    // What disks have been through.
+    IncarnationNotDurable "incarnation-not-durable" "node::node::remembering::save_met"
+        "A node keeps on its disk which start of each other node it met, before anything of it is heard."
+    OlderStartAdmitted "older-start-admitted" "node::past::met::check, node::peers::goes_on_as"
+        "A directory that lacks a start of its node that was met, or an end that was told, is refused."
+    ContradictingStateInstalled "contradicting-state-installed" "paxos::learner::on_state"
+        "A state that lacks or contradicts what is known to be chosen here replaces nothing."
+
     // Phase 1.
     BoundSlotPromisedFree "bound-slot-promised-free" "paxos::follower::send_promise"
         "A promise reports every acceptance at or above the first unchosen slot."

@@ -11,6 +11,10 @@ use crate::{
     StreamPosition, StreamSequence, Value, Wish, WishNumber,
 };
 
+mod contradicted;
+
+pub use contradicted::Contradicted;
+
 /// The state after all slots below `next` were applied. Applying is defined slot by slot, and its
 /// result does not depend on how runs are cut.
 #[derive(Clone, Debug, PartialEq, Eq)]

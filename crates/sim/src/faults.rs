@@ -82,6 +82,13 @@ impl World {
         self.disks[host.index()].overwrite(path, offset, bytes)
     }
 
+    /// Somebody removes a file at rest. False if there is none.
+    pub fn remove_file(&mut self, host: HostId, path: impl AsRef<Path>) -> bool {
+        let (path, name) = (path.as_ref(), self.name(host));
+        self.line(format_args!("remove {name} {}", path.display()));
+        self.disks[host.index()].media.remove(path).is_ok()
+    }
+
     /// Its machine comes back with an empty disk. The process must not be running.
     pub fn lose_disk(&mut self, host: HostId) {
         assert!(!self.is_running(host), "crash it first");
@@ -90,7 +97,10 @@ impl World {
     }
 
     /// What stands on its disk now: of a running process, a snapshot between two of its writes.
-    pub fn copy_disk(&self, host: HostId) -> DiskCopy {
+    pub fn copy_disk(&mut self, host: HostId) -> DiskCopy {
+        if let Some(watch) = &mut self.watch {
+            watch.on_copied(host);
+        }
         self.line(format_args!("the disk of {} is copied", self.name(host)));
         self.disks[host.index()].copy()
     }
@@ -103,6 +113,9 @@ impl World {
             "an old copy of the disk of {} is put back",
             self.name(host)
         ));
+        if let Some(watch) = &mut self.watch {
+            watch.on_put_back(host);
+        }
         self.disks[host.index()].put_back(copy);
     }
 

@@ -1,6 +1,7 @@
 //! Does harm by chance, undoes it, and at last leaves the world in peace.
 
 mod depose;
+mod put_back;
 mod swap;
 mod tail;
 mod votes;
@@ -287,7 +288,8 @@ impl Nemesis {
             }
             Act::KillAll | Act::KillRested | Act::Reset | Act::JumpClock => {}
             Act::Depose | Act::StretchVote | Act::SwapLeaders => {}
-            Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk => {}
+            Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail => {}
+            Act::LoseDisk | Act::PutBack => {}
         }
         in_war(world, over, move |world| bring_back(world, victim));
     }
@@ -347,6 +349,9 @@ impl Nemesis {
         let node = self.nodes[index];
         if act == Act::FlipBitInTail {
             return self.flip_in_tail(world, index, over);
+        }
+        if act == Act::PutBack {
+            return self.put_back(world, index);
         }
         if act != Act::FlipBit {
             self.did(act);

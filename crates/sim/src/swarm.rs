@@ -80,6 +80,9 @@ pub enum Act {
     FlipBitAtStart,
     /// That node comes back with an empty disk. Drawn by the workload only.
     LoseDisk,
+    /// That node comes back with an old copy of its disk, while those are dead who counted on what it forgot. Drawn by
+    /// the workload only.
+    PutBack,
     /// As `FlipBit`, in what that node wrote last, and it starts again; the leader dies meanwhile.
     /// Drawn by the workload only.
     FlipBitInTail,
@@ -137,6 +140,7 @@ impl Act {
             Act::FlipBit => "flip-bit",
             Act::FlipBitAtStart => "flip-bit-at-start",
             Act::LoseDisk => "lose-disk",
+            Act::PutBack => "put-back",
             Act::FlipBitInTail => "flip-bit-in-tail",
             Act::Depose => "depose",
             Act::StretchVote => "stretch-vote",
@@ -148,7 +152,7 @@ impl Act {
     pub fn is_damage(self) -> bool {
         matches!(
             self,
-            Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk
+            Act::FlipBit | Act::FlipBitAtStart | Act::FlipBitInTail | Act::LoseDisk | Act::PutBack
         )
     }
 }

@@ -51,6 +51,9 @@ pub(crate) trait Watch {
     fn on_end(&mut self, host: HostId, disk: &SimDisk);
     /// It was started, for the first time or again.
     fn on_start(&mut self, host: HostId, process: Option<&dyn Process>);
+    /// What stands on its disk now may be put back later; and it is.
+    fn on_copied(&mut self, _host: HostId) {}
+    fn on_put_back(&mut self, _host: HostId) {}
     /// After a step in which this host's process ran.
     fn after_step(&mut self, host: HostId, world: &World);
     /// These hosts say that they hold everything.

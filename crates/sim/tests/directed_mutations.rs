@@ -10,6 +10,8 @@ mod caller;
 mod directory;
 #[path = "scenarios/overtaken.rs"]
 mod overtaken;
+#[path = "scenarios/past.rs"]
+mod past;
 #[path = "scenarios/recovery.rs"]
 mod recovery;
 #[path = "scenarios/stage.rs"]
@@ -20,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 4] = [
+const RULES: [(Mutation, fn()); 7] = [
     (
         Mutation::StaleWishTrims,
         overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,
@@ -36,6 +38,18 @@ const RULES: [(Mutation, fn()); 4] = [
     (
         Mutation::RescueKeepsTheWish,
         recovery::what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost,
+    ),
+    (
+        Mutation::IncarnationNotDurable,
+        past::an_old_copy_is_refused_by_peers_that_started_meanwhile,
+    ),
+    (
+        Mutation::OlderStartAdmitted,
+        past::an_old_copy_is_refused_after_any_number_of_starts,
+    ),
+    (
+        Mutation::ContradictingStateInstalled,
+        past::a_replica_does_not_replace_what_is_chosen_by_less,
     ),
 ];
 

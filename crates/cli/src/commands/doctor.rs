@@ -12,6 +12,7 @@ use terminal::show;
 use testbed::watch::Watch;
 
 mod disk;
+mod past;
 mod system;
 
 /// Check this machine, and the disk of a directory, before a node runs here
@@ -94,6 +95,7 @@ impl Arguments {
         let mut checks = system::checks();
         watch.step(1);
         checks.extend(disk::checks(&directory, &watch));
+        checks.extend(past::checks(&self.directory));
         drop(watch);
         let needed = checks.iter().filter(|c| c.verdict == Verdict::Must).count();
         match global.json {

@@ -27,6 +27,7 @@ mod logs;
 mod members;
 mod moves;
 mod packaging;
+mod past;
 mod promises;
 mod recover;
 mod scrub;

@@ -5,7 +5,11 @@ use crate::harness;
 use harness::{Cluster, Content, Raw, ask, wait_for};
 use linux::LinuxDisk;
 use node::Speaks;
+use node::format::Frame;
+use node::format::frame::encode_control;
+use node::past::{End, Start, Told, starts};
 use node::store::Manifest;
+use paxos::{Era, PromisedTerm, Slot, Term};
 
 /// Random numbers that are the same in every run.
 struct Random(u64);
@@ -297,12 +301,34 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
         .map(|byte| format!("{byte:02x}"))
         .collect();
     let incarnation = format!("incarnation={}", manifest.incarnation + 1);
+    let third_data = third.data.clone();
     let third = peer_line(&cluster)
         .replace(
             "disk=00112233445566778899aabbccddeeff",
             &format!("disk={disk}"),
         )
         .replace("incarnation=1", &incarnation);
+    let mut starts = starts::load(&mut LinuxDisk::new(), &third_data).expect("it is sound");
+    starts.push(Start {
+        incarnation: manifest.incarnation + 1,
+        nonce: 1,
+    });
+    let end = End {
+        promised: PromisedTerm(Term {
+            era: Era(1 << 20),
+            ..Term::default()
+        }),
+        accepted_up_to: Slot(1 << 40),
+    };
+    let logs = manifest.logs.iter();
+    let past = encode_control(
+        Speaks::THIS.newest(),
+        &Frame::Past(Told {
+            starts,
+            ends: logs.map(|log| (log.id, end)).collect(),
+            deleted: Vec::new(),
+        }),
+    );
     let mut random = Random(0xf4a3e5);
     let mut contents = Vec::new();
     for round in 0..60 {
@@ -313,8 +339,22 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
             (&stranger, "kind=control log=0"),
         ][round % 4];
         let line = line.replace("kind=control log=0", kind);
-        let mut raw = Raw::say(&address, &format!("{line}\n"));
-        let answer = raw.line();
+        // Data is taken of a start that was heard on a control connection, with all that its disk had.
+        let mut control = kind.starts_with("kind=data").then(|| {
+            let mut raw = Raw::say(&address, &format!("{third}\n"));
+            let answer = raw.line();
+            assert!(answer.starts_with("ok version="), "{answer}");
+            raw.send(&past);
+            raw
+        });
+        let (mut raw, answer) = wait_for(
+            || {
+                let mut raw = Raw::say(&address, &format!("{line}\n"));
+                let answer = raw.line();
+                (!answer.starts_with("error busy")).then_some((raw, answer))
+            },
+            || format!("it is put off for ever: {line}"),
+        );
         assert!(answer.starts_with("ok version="), "{answer}");
         let count = [1, 40, 4096, 100_000][random.below(4)];
         let mut bytes = random.bytes(count);
@@ -326,6 +366,7 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
         let _ = raw.try_send(&bytes);
         let _ = raw.stream.shutdown(std::net::Shutdown::Write);
         raw.rest();
+        drop(control.take());
         if round % 20 == 19 {
             check_serves(&mut cluster, round as u64, &mut contents);
         }

@@ -12,8 +12,8 @@ use crate::format::Frame;
 use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
 use crate::op::{ConnId, Received};
-use crate::peers::{Inbound, NotAdmitted, Seen};
-use crate::version::Speaks;
+use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Seen};
+use crate::version::{self, Speaks};
 use crate::welcome;
 use crate::{DiskId, LogId};
 
@@ -91,9 +91,16 @@ impl Node {
         };
         let now = self.env.now;
         let in_use = 4 * self.env.limits.heartbeat_interval;
+        let known = self.past.seen(from);
         let peer = self.peers.get_or_add(from);
+        peer.seen = peer.seen.or(known);
         let is_in_use = peer.incoming.is_some() && now.0 < peer.heard_at.0 + in_use;
         let admitted = peer.admit(claim, is_listed, is_in_use);
+        if let Err(why) = admitted
+            && why.is_old_copy()
+        {
+            peer.old_copy = Some(why.to_string());
+        }
         admitted.map_err(|why| {
             if why == NotAdmitted::InUse {
                 tracing::warn!(peer = from.0, %why, "a peer is put off");
@@ -101,8 +108,19 @@ impl Node {
             }
             self.counts.peers_refused += 1;
             tracing::error!(peer = from.0, %why, "a peer is refused");
-            bad(format!("node {from} is refused: {why}"))
+            match why.is_old_copy() {
+                true => Refusal::new(OLD_COPY, why.to_string()),
+                false => bad(format!("node {from} is refused: {why}")),
+            }
         })?;
+        let peer = self.peers.get_or_add(from);
+        let is_admitted = peer.claim == Some(claim) && peer.entry == Entry::Open;
+        if hello.kind == "data" && !is_admitted {
+            return Err(Refusal::new(
+                "busy",
+                format!("node {from} is heard here once its control connection is"),
+            ));
+        }
         self.peers.get_or_add(from).standing = Some(standing);
         // Who is not listed may be anybody who knows that node's number.
         if is_listed || !self.env.addresses.contains_key(&from) {
@@ -121,6 +139,7 @@ impl Node {
                     Some("1") => self.env.compares.insert(from),
                     _ => self.env.compares.remove(&from),
                 };
+                peer.claim = Some(claim);
                 if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
                     self.controls.remove(&old);
                     self.env.close(old);
@@ -129,6 +148,10 @@ impl Node {
                 let mut control = Inbound::default();
                 control.push(now, rest);
                 self.controls.insert(conn, control);
+                self.peers.get_or_add(from).entry = Entry::AwaitsPast;
+                if version < version::PASTS {
+                    self.admit(from, claim, None);
+                }
                 self.env.send_bytes(conn, &welcome::line(version));
                 self.env
                     .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
@@ -291,7 +314,7 @@ impl Node {
         }
     }
 
-    pub(super) fn end_control(&mut self, conn: ConnId, peer: NodeId) {
+    pub(crate) fn end_control(&mut self, conn: ConnId, peer: NodeId) {
         self.controls.remove(&conn);
         self.env.close(conn);
         let state = self.peers.get_or_add(peer);
@@ -301,11 +324,30 @@ impl Node {
         }
     }
 
-    fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
+    /// ‡ None reaches an engine before it is known, and durably, which start of which disk says it.
+    pub(crate) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
         while let Some(control) = self.controls.get_mut(&conn) {
+            let state = self.peers.get_or_add(peer);
+            let (entry, claim) = (state.entry, state.claim);
+            if matches!(entry, Entry::AwaitsDisk(_)) {
+                break;
+            }
             let frame = control.next(self.env.speaks);
             match frame.map_err(|e| self.counts.refuse_frame(&e))? {
-                Some(frame) => self.on_frame(peer, frame),
+                Some(Frame::Past(told)) if entry == Entry::AwaitsPast => {
+                    let claim = claim.ok_or("it said nothing of itself")?;
+                    self.on_past(peer, claim, &told)?;
+                }
+                Some(_) if entry == Entry::AwaitsPast => {
+                    return Err("it does not begin with what its disk has been through".to_owned());
+                }
+                Some(frame) => {
+                    paxos::invariant!(
+                        claim.is_some() && self.past.seen(peer) == claim,
+                        "D5: node {peer} is heard as a start that is not remembered"
+                    );
+                    self.on_frame(peer, frame);
+                }
                 None => break,
             }
         }
@@ -315,6 +357,7 @@ impl Node {
     fn on_frame(&mut self, peer: NodeId, frame: Frame) {
         match frame {
             Frame::Wishes(told) => self.on_wishes_told(&told),
+            Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {
                 let asks = matches!(message, Message::LeaderStatus { .. });

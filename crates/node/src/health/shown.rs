@@ -97,6 +97,18 @@ impl Node {
         }
     }
 
+    /// Why a peer's directory is refused here.
+    fn old_copy_of(&self, node: NodeId) -> Option<&str> {
+        self.peers.peers.get(&node)?.old_copy.as_deref()
+    }
+
+    /// What this node's replicas know to be chosen and another one contradicts.
+    fn contradiction(&self, node: NodeId) -> Option<&str> {
+        let own = node == self.env.identity.node;
+        let mut logs = self.logs.values().filter(|log| own && log.is_contradicted);
+        logs.find_map(|log| log.stopped.as_deref())
+    }
+
     fn sentence(&self, by: NodeId, warning: &Warning) -> String {
         let about = self.node_at(warning.about);
         let logs = self.logs_of(warning);
@@ -111,7 +123,10 @@ impl Node {
             Code::LeaderFlapping => {
                 format!("{logs} changed its leader three times within a minute")
             }
-            Code::NodeUnreachable => format!("{about} is silent"),
+            Code::NodeUnreachable => match self.old_copy_of(warning.about) {
+                Some(why) => format!("{about} is silent, and what came as it is refused: {why}"),
+                None => format!("{about} is silent"),
+            },
             Code::PairCannotTalk => {
                 let other = self.node_at(warning.with);
                 format!("{about} and {other} do not hear each other, though others hear both")
@@ -134,9 +149,12 @@ impl Node {
             Code::DiskFull => {
                 format!("the disk of {about} is almost full: {amount} bytes are free")
             }
-            Code::ReplicaStopped => {
-                format!("the replica of {logs} on {about} stopped after its disk failed")
-            }
+            Code::ReplicaStopped => match self.contradiction(warning.about) {
+                Some(why) => format!("the replica of {logs} on {about} stopped: {why}"),
+                None => format!(
+                    "the replica of {logs} on {about} stopped after its disk failed, or because another one contradicts it"
+                ),
+            },
             Code::BytesNotEverywhere => {
                 format!("{about} lacks bytes of {logs} ({amount} by its last word)")
             }
@@ -201,6 +219,11 @@ impl Node {
             Code::LeaderFlapping => {
                 "look for a slow disk, a loaded machine or a lossy network at those that led"
             }
+            Code::NodeUnreachable if self.old_copy_of(warning.about).is_some() => {
+                return format!(
+                    "do not start that directory again: put the newer one back and start it; if it is lost for good: logberg members replace {id} NEW"
+                );
+            }
             Code::NodeUnreachable => {
                 return format!(
                     "start it, or reconnect it; if it alone is lost for good: logberg members replace {id} NEW"
@@ -220,6 +243,9 @@ impl Node {
             }
             Code::DiskFull => {
                 "free space there, or: logberg trim LOG --before PLACE, or: logberg log retain LOG SIZE"
+            }
+            Code::ReplicaStopped if self.contradiction(id).is_some() => {
+                "stop both nodes, keep both directories, and see docs/first-aid.md: two histories of one log"
             }
             Code::ReplicaStopped => {
                 return format!(

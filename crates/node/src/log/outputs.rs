@@ -53,6 +53,17 @@ impl Log {
                 self.catch_up.recount_soon();
                 self.counts.states_installed += 1;
             }
+            Output::Contradicted { by, what } => {
+                let name = &self.name;
+                self.is_contradicted = self.stopped.is_none();
+                self.stop_over(
+                    env,
+                    format!(
+                        "node {by} contradicts what is chosen in {name} as this node knows it: {what}; one of the two forgot what was agreed on, by an old copy of a directory that was put back, mostly: keep both directories, and see docs/first-aid.md"
+                    ),
+                    "this replica stopped because another contradicts it; ask another node",
+                );
+            }
             Output::Role(role) => self.on_role(env, role),
             Output::ReadReady(read) => self.readers.on_ready(read),
             Output::ReadsFailed => self.fail_barriers(env),

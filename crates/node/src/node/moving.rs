@@ -266,6 +266,7 @@ impl Node {
             self.env.close(conn);
         }
         self.env.links.remove(&node);
+        self.past.forget(node);
         self.away_since.remove(&node);
         self.board.forget(node);
         if self.env.addresses.remove(&node).is_some() {

@@ -189,6 +189,11 @@ impl Manifest {
         }
     }
 
+    /// First and last of each range of logs that were deleted.
+    pub fn deleted_ranges(&self) -> Vec<(u32, u32)> {
+        ranges(&self.deleted)
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let page = Page {
             cluster: hex(&self.identity.cluster.0),

@@ -59,6 +59,7 @@ use crate::format::segment::Birth;
 use crate::health::Histogram;
 use crate::landing::Landing;
 use crate::op::{BLOCK, Completion, FileId, Op, Token};
+use crate::past::End;
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};
 use crate::{Identity, LogId};
@@ -352,6 +353,16 @@ impl Store {
     /// Of the last record appended, or found.
     pub fn last_number(&self) -> u64 {
         self.writer.last_number
+    }
+
+    /// What the next start finds at least, whatever happens to this one.
+    pub fn durable_end(&self) -> End {
+        self.writer.durable_end
+    }
+
+    /// Whether all that was appended is durable.
+    pub fn is_all_durable(&self) -> bool {
+        !self.writer.failed && self.writer.durable_number == self.writer.last_number
     }
 
     /// While this is some slot, the replica answers no prepare: corruption may have taken

@@ -32,6 +32,7 @@ use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{self, SegmentError};
 use crate::op::{DirectoryEntry, Disk, Op};
+use crate::past::End;
 
 /// In file order, from the newest checkpoint that can be read.
 #[derive(Clone, Debug)]
@@ -195,6 +196,10 @@ impl Store {
         writer.context.promised = verdict.promised;
         writer.context.first_unchosen = verdict.first_unchosen;
         writer.durable_first_unchosen = verdict.first_unchosen;
+        writer.durable_end = End {
+            promised: verdict.promised,
+            accepted_up_to: verdict.accepted_up_to,
+        };
         self.drop_indexes();
     }
 }

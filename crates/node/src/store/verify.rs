@@ -18,6 +18,11 @@ use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment;
 use crate::op::Disk;
+use crate::past::ends::{ENDS_FILE, Lost};
+use crate::past::met::MET_FILE;
+use crate::past::own::Own;
+use crate::past::refused::REFUSED_FILE;
+use crate::past::starts::STARTS_FILE;
 use crate::version::Speaks;
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -138,11 +143,25 @@ pub fn verify(
                 super::manifest::MANIFEST_FILE,
                 super::manifest::LOCK_FILE,
                 crate::node::PEERS_FILE,
+                STARTS_FILE,
+                ENDS_FILE,
+                MET_FILE,
+                REFUSED_FILE,
             ]
             .contains(&entry.name.as_str()) => {}
             _ => report.unknown.push(path),
         }
     }
+    let own = Own::load(disk, directory, &manifest).unwrap_or_else(|trouble| {
+        report.problems.push(Problem {
+            file: directory.to_owned(),
+            offset: 0,
+            missing: false,
+            refused: true,
+            what: trouble.to_string(),
+        });
+        Own::default()
+    });
     let mut files = Vec::new();
     let mut bytes_all = 0;
     for (log, path) in logs {
@@ -172,8 +191,9 @@ pub fn verify(
                 log,
                 speaks: Speaks::THIS,
             };
-            let own = directory.join(segment::directory_name(log));
-            check.segments(disk, whose, &segments, &own, &mut |bytes| {
+            let path = directory.join(segment::directory_name(log));
+            let lost = |last_record| own.lost(log, last_record);
+            check.segments(disk, whose, &segments, (&path, &lost), &mut |bytes| {
                 progress(bytes_done + bytes, bytes_all);
             })?;
         }
@@ -277,7 +297,7 @@ impl LogCheck {
         disk: &mut dyn Disk,
         whose: Whose,
         files: &[(u64, PathBuf, u64)],
-        directory: &Path,
+        (directory, lost): (&Path, &dyn Fn(u64) -> Option<Lost>),
         progress: &mut dyn FnMut(u64),
     ) -> Result<(), VerifyError> {
         let numbers: Vec<u64> = files.iter().map(|(number, _, _)| *number).collect();
@@ -300,6 +320,15 @@ impl LogCheck {
         };
         let notes = files.sink;
         self.tell(&verdict, &paths);
+        if let Some(lost) = lost(verdict.next.number - 1) {
+            self.problems.push(Problem {
+                file: directory.to_owned(),
+                offset: 0,
+                missing: true,
+                refused: true,
+                what: lost.to_string(),
+            });
+        }
         for (of, offset) in &notes.wrong_indexes {
             // What is lost of a segment stands in an index that was written before.
             if self.problems.is_empty() {

@@ -17,6 +17,7 @@ use super::{RecordContext, Store};
 use crate::buffer::Slice;
 use crate::health::Histogram;
 use crate::op::{FileId, Token};
+use crate::past::End;
 
 pub(super) struct Writer {
     /// `None` after a recovery until the first roll: what was found is never appended to.
@@ -33,6 +34,8 @@ pub(super) struct Writer {
     pub context: RecordContext,
     /// Durable records say that all slots below are chosen.
     pub durable_first_unchosen: Slot,
+    /// What the newest durable record says that was promised and accepted.
+    pub durable_end: End,
     /// The context says more than the last record, and the next start should know it.
     context_is_news: bool,
     pending: VecDeque<Pending>,
@@ -74,6 +77,7 @@ struct Pending {
     /// 0 for a segment's first block.
     number: u64,
     first_unchosen: Slot,
+    end: End,
     tag: Option<u64>,
 }
 
@@ -82,6 +86,7 @@ struct InFlight {
     bytes: u64,
     last_number: u64,
     first_unchosen: Slot,
+    end: End,
     last_tag: Option<u64>,
     since: Time,
     done: bool,
@@ -130,6 +135,7 @@ impl Default for Writer {
             learn_past: Slot(0),
             context: RecordContext::default(),
             durable_first_unchosen: Slot(0),
+            durable_end: End::default(),
             context_is_news: false,
             pending: VecDeque::new(),
             pending_bytes: 0,

@@ -13,7 +13,7 @@ use super::ranges::Ranges;
 use super::replica::Whose;
 use crate::host::HostId;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Files {
     by_path: BTreeMap<PathBuf, BTreeMap<StreamName, Ranges<()>>>,
 }

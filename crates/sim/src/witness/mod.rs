@@ -46,6 +46,8 @@ pub(crate) struct Witness {
     hosts: BTreeMap<HostId, Seen>,
     logs: BTreeMap<LogId, History>,
     replicas: BTreeMap<(LogId, NodeId), Replica>,
+    /// As they stood when a disk was copied last.
+    copied: BTreeMap<HostId, BTreeMap<(LogId, NodeId), Replica>>,
     names: BTreeMap<String, LogId>,
     /// Which node gave up which log.
     removed: BTreeSet<(LogId, NodeId)>,
@@ -119,6 +121,24 @@ impl Witness {
             Op::Remove { .. } | Op::Rename { .. } => self.on_file_op(host, op),
             Op::RemoveDirectory { path, .. } => self.on_removal(host, path),
             _ => {}
+        }
+    }
+
+    /// Whoever writes on it from then on writes behind what stands there now.
+    pub fn on_copied(&mut self, host: HostId) {
+        let node = self.hosts.get(&host).map(|seen| seen.node);
+        let replicas = self.replicas.iter();
+        let own = replicas.filter(|((_, owner), _)| Some(*owner) == node);
+        let copies = own.map(|(whose, replica)| (*whose, replica.clone()));
+        self.copied.insert(host, copies.collect());
+    }
+
+    /// What its node accepted and promised since is not forgotten by the histories: it is still what others count on.
+    pub fn on_put_back(&mut self, host: HostId) {
+        let node = self.hosts.get(&host).map(|seen| seen.node);
+        self.replicas.retain(|(_, owner), _| Some(*owner) != node);
+        for (whose, replica) in self.copied.get(&host).into_iter().flatten() {
+            self.replicas.insert(*whose, replica.clone());
         }
     }
 

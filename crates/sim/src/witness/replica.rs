@@ -14,7 +14,7 @@ use paxos::{
 use super::files::Files;
 use super::ranges::Ranges;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Replica {
     /// In records that are durable.
     pub promised: PromisedTerm,

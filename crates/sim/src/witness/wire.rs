@@ -76,7 +76,8 @@ impl Witness {
                 | Frame::BytesNotHere(_)
                 | Frame::AskDigest(_)
                 | Frame::TellDigest(_)
-                | Frame::Wishes(_) => {}
+                | Frame::Wishes(_)
+                | Frame::Past(_) => {}
             }
             rest = after;
         }

@@ -32,6 +32,13 @@ pub fn draw(seed: u64) -> Scenario {
     if loses_disk {
         swarm = swarm.with(Act::LoseDisk, 1);
     }
+    // Nor that one's, and all tell what their disks have been through.
+    let puts_back = !damaged && seed % 16 == 13 && !seed.is_multiple_of(nodes as u64);
+    if puts_back {
+        swarm.acts.retain(|(_, weight)| weight % 2 == 0);
+        swarm = swarm.with(Act::PutBack, 16);
+    }
+    let loses_disk = loses_disk || puts_back;
     let writers = match random.below(3) {
         0 => 1 + random.below(3),
         _ => 1,
@@ -50,13 +57,16 @@ pub fn draw(seed: u64) -> Scenario {
         scrubs: seed % 4 == 3,
         // One of too few must not lose what the others do not have yet.
         begin_well: damaged || loses_disk || random.coin(),
-        harm_us: 2_000_000 << random.below(4),
+        harm_us: match puts_back {
+            false => 2_000_000 << random.below(4),
+            true => 24_000_000,
+        },
         // Whose disk is lost or damaged holds one of few copies.
         auxiliary: nodes == 3 && !damaged && !loses_disk && seed % 3 == 1,
         // Some networks carry a few KiB a second, and everybody reads everything.
         calm_us: 1_200_000_000,
         swarm,
-        upgrade: Upgrade::draw(seed),
+        upgrade: Upgrade::draw(seed).filter(|_| !puts_back),
         ..Scenario::draw(seed)
     };
     if random.coin() {
@@ -103,6 +113,10 @@ pub fn draw(seed: u64) -> Scenario {
         swap_leaders(&mut scenario);
     }
     ask_much(&mut scenario);
+    if puts_back {
+        // A log that is made on those alone whose disks went can never be deleted.
+        scenario.churns = 0;
+    }
     // What is left behind the end of a file is no damage that somebody has to find.
     let random = &mut Random::new(seed ^ 0x006c_616e_6473);
     scenario.lands = !damaged && random.below(4) == 0;
@@ -187,7 +201,7 @@ const RATES: [&str; 8] = [
 #[error("there is no fault {0:?}: say all, none, or some of {names}, separated by commas", names = names().join(", "))]
 pub struct UnknownFault(String);
 
-const ACTS: [Act; 24] = [
+const ACTS: [Act; 25] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::KillAll,
@@ -208,6 +222,7 @@ const ACTS: [Act; 24] = [
     Act::FlipBitAtStart,
     Act::FlipBitInTail,
     Act::LoseDisk,
+    Act::PutBack,
     Act::JumpClock,
     Act::Depose,
     Act::StretchVote,

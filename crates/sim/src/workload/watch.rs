@@ -78,6 +78,14 @@ impl Watch for Watcher {
         }
     }
 
+    fn on_copied(&mut self, host: HostId) {
+        self.witness.on_copied(host);
+    }
+
+    fn on_put_back(&mut self, host: HostId) {
+        self.witness.on_put_back(host);
+    }
+
     fn after_step(&mut self, host: HostId, world: &World) {
         self.witness.after_step(host, world);
         let node = world.machine::<Node>(host);

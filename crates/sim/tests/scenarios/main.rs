@@ -21,6 +21,7 @@ mod lists;
 mod logs;
 mod memory;
 mod overtaken;
+mod past;
 mod promises;
 mod readers;
 mod reconfiguration;

@@ -266,6 +266,11 @@ impl Stage {
         restarted.expect("its disk is sound");
     }
 
+    /// What the nodes know from here on is compared anew: one of them is to come back from another history.
+    pub fn forget_known(&mut self) {
+        self.known.borrow_mut().clear();
+    }
+
     /// What the first says does not reach the second.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.world.cut(self.nodes[from], self.nodes[to]);

@@ -5,6 +5,7 @@ use paxos::{Digest, Message, StreamName, StreamPosition, WishNumber};
 use super::{FrameError, Heartbeat};
 use crate::LogId;
 use crate::format::codec::{DecodeError, Encode, Reader};
+use crate::past::Told;
 use crate::version::{self, Speaks};
 
 pub const CONTROL_PREFIX: usize = 24;
@@ -32,6 +33,8 @@ pub enum Frame {
     TellDigest(TellDigest),
     Part(Part),
     Wishes(Vec<WishTold>),
+    /// What the sender's disk has been through: the first of a connection, and again when it grew.
+    Past(Told),
 }
 
 /// To the directory's leader: what the directory wants of a log and that log has chosen.
@@ -52,6 +55,7 @@ impl Frame {
                 ..
             } => version::BARRIERS,
             Frame::Wishes(_) => version::WISHES,
+            Frame::Past(_) => version::PASTS,
             _ => version::FIRST,
         }
     }
@@ -135,6 +139,7 @@ const ASK_DIGEST: u8 = 5;
 const TELL_DIGEST: u8 = 6;
 const PART: u8 = 7;
 const WISHES: u8 = 8;
+const PAST: u8 = 9;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -180,6 +185,10 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
         Frame::Wishes(told) => {
             told.put(&mut out);
             (WISHES, LogId(0))
+        }
+        Frame::Past(told) => {
+            told.put(&mut out);
+            (PAST, LogId(0))
         }
     };
     let body = &out[CONTROL_PREFIX..];
@@ -297,6 +306,8 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
         }),
         WISHES if prefix.log == LogId(0) => Frame::Wishes(Vec::parse(from)?),
         WISHES => return Err(FrameError::Invalid("wishes of one log")),
+        PAST if prefix.log == LogId(0) => Frame::Past(Told::parse(from)?),
+        PAST => return Err(FrameError::Invalid("the past of one log")),
         unknown => return Err(FrameError::Kind(unknown)),
     };
     reader.finish()?;

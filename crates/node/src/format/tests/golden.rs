@@ -364,6 +364,21 @@ fn check_control(name: &str, frame: &Frame) {
 }
 
 #[test]
+fn golden_past() {
+    let start = |incarnation, nonce| crate::past::Start { incarnation, nonce };
+    let end = crate::past::End {
+        promised: PromisedTerm(term()),
+        accepted_up_to: Slot(1 << 33),
+    };
+    let told = crate::past::Told {
+        starts: vec![start(4, 1 << 63), start(7, 2)],
+        ends: vec![(LogId(0), Default::default()), (LogId(7), end)],
+        deleted: vec![(1, 3), (9, 9)],
+    };
+    check_control("control_past", &Frame::Past(told));
+}
+
+#[test]
 fn golden_control_frames() {
     let log = LogId(7);
     for (name, message) in messages() {

@@ -11,6 +11,7 @@ use crate::buffer::{Buffer, Shared, Slice};
 use crate::format::codec;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind, ValueKind, total_length};
 use crate::op::BLOCK;
+use crate::past::End;
 
 impl Store {
     /// Queues a record. Returns the frozen buffer of content, whose payload followers want too.
@@ -204,11 +205,19 @@ impl Store {
             0 => Slot(0),
             _ => self.writer.context.first_unchosen,
         };
+        let end = match number {
+            0 => End::default(),
+            _ => End {
+                promised: self.writer.context.promised,
+                accepted_up_to: self.writer.accepted_up_to,
+            },
+        };
         self.writer.pending.push_back(Pending {
             segment,
             slice,
             number,
             first_unchosen,
+            end,
             tag,
         });
     }

@@ -9,6 +9,7 @@ use super::super::index::Whereabouts;
 use super::super::{Awaiting, Store, StoreEvent};
 use super::InFlight;
 use crate::op::{Op, Token};
+use crate::past::End;
 
 /// Kernels take 1024 slices in one call.
 const WRITE_SLICES_MAX: usize = 1_000;
@@ -67,6 +68,7 @@ impl Store {
         let mut bytes = 0;
         let mut last_number = 0;
         let mut first_unchosen = Slot(0);
+        let mut end = End::default();
         let mut last_tag = None;
         while let Some(next) = self.writer.pending.front() {
             let fits = bytes + next.slice.len() <= self.config.write_bytes_max;
@@ -81,6 +83,7 @@ impl Store {
             bytes += next.slice.len();
             last_number = next.number.max(last_number);
             first_unchosen = next.first_unchosen.max(first_unchosen);
+            end = next.end.and(end);
             last_tag = next.tag.or(last_tag);
             slices.push(next.slice);
         }
@@ -103,6 +106,7 @@ impl Store {
             bytes,
             last_number,
             first_unchosen,
+            end,
             last_tag,
             since: self.now,
             done: false,
@@ -144,6 +148,7 @@ impl Store {
             writer.slowest_write = writer.slowest_write.max(took);
             writer.durable_number = writer.durable_number.max(write.last_number);
             writer.durable_first_unchosen = writer.durable_first_unchosen.max(write.first_unchosen);
+            writer.durable_end = writer.durable_end.and(write.end);
             durable_tag = write.last_tag.or(durable_tag);
         }
         self.apply_durable();

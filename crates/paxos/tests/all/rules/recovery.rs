@@ -157,6 +157,7 @@ fn a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves() {
         let mut state = three();
         state.next = Slot(20);
         state.era = Era(1);
+        state.era_start = Slot(15);
         solo.from(TWO, Message::State(std::sync::Arc::new(state.clone())));
         let out = solo.from(
             TWO,
@@ -167,6 +168,7 @@ fn a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves() {
         assert!(promised(&out).is_none(), "one era is still unknown");
         state.next = Slot(30);
         state.era = Era(2);
+        state.era_start = Slot(25);
         solo.from(TWO, Message::State(std::sync::Arc::new(state)));
         solo.durable();
         let out = solo.from(

@@ -299,6 +299,9 @@ impl World {
                     self.check_chosen(at, up_to);
                 }
                 Output::Release { below } => self.release(at, below),
+                Output::Contradicted { by, what } => {
+                    panic!("I1: node {by} contradicts node {id}: {what}")
+                }
                 Output::StateInstalled => {
                     node.recount = true;
                     let up_to = engine.first_unchosen();

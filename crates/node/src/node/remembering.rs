@@ -1,0 +1,309 @@
+//! What this node remembers of the others' disks, and tells of its own (`crate::past`).
+//!
+//! ```text
+//!  greeting ─▶ its start is not below the last ─▶ the frame Past ─▶ it goes on from what is known
+//!                                                                     │  a start that is news
+//!                                                                     ▼
+//!                                             `met` is written ─▶ frames are heard
+//! ```
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use paxos::mutation::{self, Mutation};
+use paxos::{NodeId, Time};
+
+use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
+use crate::LogId;
+use crate::format::Frame;
+use crate::op::{ConnId, Disk, Op};
+use crate::past::ends::{ENDS_FILE, Ends};
+use crate::past::met::{self, MET_FILE, Met};
+use crate::past::refused::{self, REFUSED_FILE};
+use crate::past::{End, Start, Told};
+use crate::peers::{Entry, Seen};
+use crate::version;
+
+/// So often peers are told where logs end by now, and so often that is written. Microseconds.
+const TELL_EVERY: u64 = 1_000_000;
+const WRITE_EVERY: u64 = 10_000_000;
+
+#[derive(Default)]
+pub(crate) struct Remembering {
+    met: BTreeMap<NodeId, Met>,
+    /// Of `met`: what is in memory, on its way to disk, and there.
+    version: u64,
+    writing: Option<u64>,
+    written: u64,
+    /// A write failed: the next tick tries again.
+    again: bool,
+    /// More was told of the ends than stands in the last version, and when that was.
+    grew: bool,
+    grown_at: Time,
+    /// This node's own.
+    pub(crate) starts: Vec<Start>,
+    told: BTreeMap<LogId, End>,
+    told_at: Time,
+    /// The note of a stop: on its way, or there.
+    noted: Option<bool>,
+}
+
+impl Remembering {
+    pub(crate) fn load(disk: &mut dyn Disk, directory: &Path, starts: Vec<Start>) -> Remembering {
+        let met = met::load(disk, directory).unwrap_or_else(|trouble| {
+            tracing::error!(
+                path = %directory.join(MET_FILE).display(),
+                "what was known of the other nodes' disks cannot be read ({trouble}): an old copy of one that only this node would know for one is not known for one any more"
+            );
+            BTreeMap::new()
+        });
+        Remembering {
+            met,
+            starts,
+            ..Remembering::default()
+        }
+    }
+
+    pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
+        self.met.get(&node).map(|met| met.seen)
+    }
+
+    pub(crate) fn is_written(&self) -> bool {
+        self.written >= self.version || mutation::is(Mutation::IncarnationNotDurable)
+    }
+
+    pub(crate) fn forget(&mut self, node: NodeId) {
+        if self.met.remove(&node).is_some() {
+            self.version += 1;
+            self.again = true;
+        }
+    }
+}
+
+impl Node {
+    /// It is who it says, as far as its start's number tells. True if its frames are heard from now on.
+    pub(crate) fn admit(&mut self, peer: NodeId, claim: Seen, told: Option<&Told>) -> bool {
+        let past = &mut self.past;
+        let met = past.met.entry(peer).or_insert_with(|| {
+            past.version += 1;
+            Met::new(claim)
+        });
+        if met.seen.disk != claim.disk {
+            *met = Met::new(claim);
+            past.version += 1;
+        }
+        past.version += u64::from(met.take(claim, told));
+        let state = self.peers.get_or_add(peer);
+        state.seen = Some(claim);
+        state.old_copy = None;
+        state.entry = match self.past.is_written() {
+            true => Entry::Open,
+            false => Entry::AwaitsDisk(self.past.version),
+        };
+        self.save_met();
+        self.peers.get_or_add(peer).entry == Entry::Open
+    }
+
+    /// The first frame of a peer's connection. An error is why it is not heard.
+    pub(crate) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
+        let own = Start {
+            incarnation: claim.incarnation,
+            nonce: claim.nonce,
+        };
+        if told.starts.last() != Some(&own) {
+            return Err("the last start that it lists is not its own".to_owned());
+        }
+        let known = self.past.met.get(&peer);
+        let known = known.filter(|met| met.seen.disk == claim.disk);
+        let lacks = known.map_or(Ok(()), |met| met.check(told));
+        if let Err(lacks) = lacks
+            && !mutation::is(Mutation::OlderStartAdmitted)
+        {
+            self.counts.peers_refused += 1;
+            tracing::error!(peer = peer.0, why = %lacks, "a peer is refused");
+            let state = self.peers.get_or_add(peer);
+            state.lacks_start = Some((claim, lacks));
+            state.old_copy = Some(lacks.to_string());
+            return Err(lacks.to_string());
+        }
+        self.admit(peer, claim, Some(told));
+        Ok(())
+    }
+
+    /// It goes on, and more is durable.
+    pub(crate) fn on_past_grown(&mut self, peer: NodeId, told: &Told) {
+        if let Some(met) = self.past.met.get_mut(&peer)
+            && met.grow(&told.ends)
+            && !std::mem::replace(&mut self.past.grew, true)
+        {
+            self.past.grown_at = self.env.now;
+        }
+    }
+
+    pub(super) fn save_met(&mut self) {
+        let past = &mut self.past;
+        let idle = past.written >= past.version || past.writing.is_some();
+        if idle || mutation::is(Mutation::IncarnationNotDurable) {
+            return;
+        }
+        past.again = false;
+        past.grew = false;
+        past.writing = Some(past.version);
+        let contents = met::encode(past.met.iter().map(|(node, met)| (*node, met)));
+        self.env.ops.push_back(Op::WriteFile {
+            token: TOKEN_MET,
+            path: self.config.directory.join(MET_FILE),
+            contents,
+        });
+    }
+
+    pub(super) fn on_met_written(&mut self, result: std::io::Result<()>) {
+        let Some(version) = self.past.writing.take() else {
+            return;
+        };
+        if let Err(error) = result {
+            tracing::error!(%error, "what is known of the other nodes' disks could not be saved, and those that started anew wait for it; free space");
+            self.past.again = true;
+            return;
+        }
+        self.past.written = version;
+        self.save_met();
+        let open = |(id, peer): (&NodeId, &mut crate::peers::Peer)| match peer.entry {
+            Entry::AwaitsDisk(awaited) if awaited <= version => {
+                peer.entry = Entry::Open;
+                Some((*id, peer.incoming?))
+            }
+            _ => None,
+        };
+        let opened = self.peers.peers.iter_mut().filter_map(open);
+        for (peer, conn) in opened.collect::<Vec<_>>() {
+            self.take_held_frames(conn, peer);
+        }
+    }
+
+    /// Now and then: what was told since is written, and what could not be written before.
+    pub(super) fn keep_met(&mut self) {
+        let is_due = self.env.now.0 >= self.past.grown_at.0 + WRITE_EVERY;
+        if self.past.grew && is_due && self.past.writing.is_none() {
+            self.past.version += 1;
+            self.past.again = true;
+        }
+        if self.past.again {
+            self.save_met();
+        }
+    }
+
+    /// On a connection that is up: before anything else.
+    pub(crate) fn tell_past(&mut self, peer: NodeId) {
+        let logs = self.logs.iter();
+        let ends = logs.map(|(id, log)| (*id, log.store.durable_end()));
+        let told = Told {
+            starts: self.past.starts.clone(),
+            ends: ends.collect(),
+            deleted: self.manifest.deleted_ranges(),
+        };
+        self.peers.send(&mut self.env, peer, &Frame::Past(told));
+    }
+
+    /// To all, where it is more than was told.
+    pub(super) fn tell_ends(&mut self) {
+        if self.env.now.0 < self.past.told_at.0 + TELL_EVERY {
+            return;
+        }
+        self.past.told_at = self.env.now;
+        let mut ends = Vec::new();
+        for (id, log) in &self.logs {
+            let end = log.store.durable_end();
+            if self.past.told.insert(*id, end) != Some(end) {
+                ends.push((*id, end));
+            }
+        }
+        let links = self.env.links.iter();
+        let links = links.filter(|(_, version)| **version >= version::PASTS);
+        let links: Vec<NodeId> = links.map(|(id, _)| *id).collect();
+        if ends.is_empty() || links.is_empty() {
+            return;
+        }
+        let frame = Frame::Past(Told {
+            ends,
+            ..Told::default()
+        });
+        for peer in links {
+            self.peers.send(&mut self.env, peer, &frame);
+        }
+    }
+
+    /// A peer says that this directory is an old copy. What it forgot others may count on, and not all of them may
+    /// know: nothing more is said or taken.
+    pub(crate) fn on_called_old(&mut self, by: NodeId, said: &str) {
+        if self.refused.is_some() {
+            return;
+        }
+        let why = format!("node {by} refuses it: {said}");
+        tracing::error!(
+            why,
+            "this directory is an old copy: this node stops and does not start from it again"
+        );
+        for log in self.logs.values_mut() {
+            log.stop_clients(
+                &mut self.env,
+                "shutting-down",
+                "this node's directory is an old copy; ask another node",
+            );
+            log.end_replication(&mut self.env);
+            log.stopped
+                .get_or_insert("its directory is an old copy".into());
+        }
+        self.env.ops.push_back(Op::WriteFile {
+            token: TOKEN_REFUSED,
+            path: self.config.directory.join(REFUSED_FILE),
+            contents: refused::encode(&why),
+        });
+        self.refused = Some(why);
+    }
+
+    pub(super) fn on_refusal_written(&mut self, result: std::io::Result<()>) {
+        if let Err(error) = result {
+            tracing::error!(%error, "that this directory is an old copy could not be noted in it");
+        }
+        let why = self.refused.clone().unwrap_or_default();
+        let directory = self.config.directory.display();
+        self.fail(format!("{directory} is an old copy: {why}"));
+    }
+
+    /// Once all logs are closed: where each ended. True when it stands there, or cannot.
+    pub(super) fn note_ends(&mut self) -> bool {
+        if let Some(is_there) = self.past.noted {
+            return is_there;
+        }
+        let sound = self
+            .logs
+            .iter()
+            .filter(|(_, log)| log.store.is_all_durable());
+        let records = sound.map(|(id, log)| (*id, log.store.last_number()));
+        let ends = Ends::new(self.env.incarnation, records);
+        self.past.noted = Some(false);
+        self.env.ops.push_back(Op::WriteFile {
+            token: TOKEN_ENDS,
+            path: self.config.directory.join(ENDS_FILE),
+            contents: ends.encode(),
+        });
+        false
+    }
+
+    pub(super) fn on_ends_noted(&mut self, result: std::io::Result<()>) {
+        if let Err(error) = result {
+            tracing::warn!(%error, "where the logs end could not be noted");
+        }
+        self.past.noted = Some(true);
+        self.next_tick = self.env.now;
+    }
+
+    /// Frames that came meanwhile.
+    fn take_held_frames(&mut self, conn: ConnId, peer: NodeId) {
+        if let Err(why) = self.take_frames(conn, peer) {
+            tracing::warn!(peer = peer.0, why, "a peer's control connection is closed");
+            self.end_control(conn, peer);
+        }
+    }
+}

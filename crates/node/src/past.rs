@@ -1,0 +1,126 @@
+//! What a disk has been through, as its node tells it and as others remember it (D5,
+//! docs/decisions/0029-a-disks-past-is-remembered-by-others.md).
+//!
+//! ```text
+//!  own directory   starts    ⟨incarnation, nonce⟩ of the last starts            told at each connection
+//!                  ends      where each log ended when the node was stopped     compared by the next start
+//!                  refused   a peer said that this is an old copy               no start any more
+//!                  met       of each other node: the last start met, and where   compared with what it tells
+//!                            its logs ended at least
+//! ```
+//!
+//! ‡ Nothing that a node says reaches an engine before its last start stands in `met` durably. So whoever counted
+//! a promise or an acceptance of a start refuses, also after a start of its own, every directory that lacks that
+//! start.
+
+pub mod ends;
+pub mod met;
+pub mod own;
+mod page;
+pub mod refused;
+pub mod starts;
+
+use paxos::{PromisedTerm, Slot};
+
+use crate::LogId;
+use crate::format::codec::{DecodeError, Encode, Reader};
+
+pub use met::{Lacks, Met};
+
+/// One start of a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Start {
+    pub incarnation: u32,
+    /// Drawn at that start: two copies of one directory draw two.
+    pub nonce: u64,
+}
+
+/// Of one log's records: what was promised, and below which slot everything accepted stands. Both only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct End {
+    pub promised: PromisedTerm,
+    pub accepted_up_to: Slot,
+}
+
+/// What a node tells its peers of its disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The last of them, this one included, in order. Empty in all but a connection's first.
+    pub starts: Vec<Start>,
+    /// What is durable; of all logs in a connection's first, then of those in which it grew.
+    pub ends: Vec<(LogId, End)>,
+    /// First and last of each range of logs that were deleted; in a connection's first.
+    pub deleted: Vec<(u32, u32)>,
+}
+
+/// So many starts are kept, and told.
+pub const STARTS_KEPT: usize = 64;
+
+impl End {
+    /// Both of them.
+    pub fn and(self, other: End) -> End {
+        End {
+            promised: self.promised.max(other.promised),
+            accepted_up_to: self.accepted_up_to.max(other.accepted_up_to),
+        }
+    }
+
+    pub fn has(self, other: End) -> bool {
+        self.and(other) == self
+    }
+}
+
+impl Encode for Start {
+    const BYTES_MIN: usize = 12;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.incarnation.put(out);
+        self.nonce.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Start, DecodeError> {
+        Ok(Start {
+            incarnation: u32::parse(from)?,
+            nonce: u64::parse(from)?,
+        })
+    }
+}
+
+impl Encode for End {
+    const BYTES_MIN: usize = PromisedTerm::BYTES_MIN + Slot::BYTES_MIN;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.promised.put(out);
+        self.accepted_up_to.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<End, DecodeError> {
+        Ok(End {
+            promised: PromisedTerm::parse(from)?,
+            accepted_up_to: Slot::parse(from)?,
+        })
+    }
+}
+
+impl Encode for Told {
+    const BYTES_MIN: usize = 12;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.starts.put(out);
+        self.ends.put(out);
+        self.deleted.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Told, DecodeError> {
+        let told = Told {
+            starts: Vec::parse(from)?,
+            ends: Vec::parse(from)?,
+            deleted: Vec::parse(from)?,
+        };
+        if told.starts.len() > STARTS_KEPT {
+            return Err(DecodeError::TooLong("a list of starts"));
+        }
+        let in_order = told.starts.windows(2);
+        if !in_order
+            .into_iter()
+            .all(|two| two[0].incarnation < two[1].incarnation)
+        {
+            return Err(DecodeError::Invalid("starts that are not in order"));
+        }
+        Ok(told)
+    }
+}

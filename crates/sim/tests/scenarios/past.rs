@@ -1,0 +1,267 @@
+//! Old copies of disks that are put back: what their nodes forgot others count on.
+
+use std::path::PathBuf;
+
+use node::health::Code;
+use sim::{DiskCopy, Status};
+
+use crate::stage::{Look, MS, SECOND, Stage};
+
+/// Longer than nodes take to tell how far their disks are, and to write what they were told.
+const TOLD_US: u64 = 2 * SECOND;
+const WRITTEN_US: u64 = 13 * SECOND;
+
+/// Three nodes that are whole. Who leads, and the other two.
+fn three(seed: u64) -> (Stage, usize, usize, usize) {
+    let mut stage = Stage::three(seed);
+    let (leader, others) = stage.roles();
+    stage.pass(SECOND);
+    (stage, leader, others[0], others[1])
+}
+
+/// What stands on the node's disk while it does not run; it is started again.
+fn copy_at_rest(stage: &mut Stage, index: usize) -> DiskCopy {
+    stage.crash(index);
+    let copy = stage.world.copy_disk(stage.nodes[index]);
+    stage.pass(300 * MS);
+    stage.restart(index);
+    stage.wait_whole(3);
+    copy
+}
+
+/// The copy is put back, and its node started.
+fn put_back(stage: &mut Stage, index: usize, copy: &DiskCopy) {
+    stage.crash(index);
+    stage.world.put_disk_back(stage.nodes[index], copy);
+    stage.restart(index);
+}
+
+fn status(look: &Look<'_>, stage_nodes: &[sim::HostId], index: usize) -> Status {
+    look.world.status(stage_nodes[index])
+}
+
+/// It ends by itself, and does not start from that directory again.
+fn wait_refused(stage: &mut Stage, index: usize) {
+    let nodes = stage.nodes.clone();
+    stage.wait_within(20 * SECOND, "the old copy to be refused", |look| {
+        status(look, &nodes, index) == Status::Finished
+    });
+    for _ in 0..2 {
+        let again = stage.world.restart(nodes[index]).unwrap_err().to_string();
+        assert!(again.contains("/data is an old copy"), "{again}");
+        assert!(again.contains("put the newer directory back"), "{again}");
+    }
+}
+
+/// L4: acknowledged by the leader and one follower while the other is down; the leader dies, the follower gets an
+/// old disk, the other is started anew.
+#[test]
+fn what_was_acknowledged_by_a_node_whose_old_disk_is_put_back_is_missed_and_not_lost() {
+    for seed in 0..8 {
+        let (mut stage, leader, forgets, away) = three(seed);
+        let copy = copy_at_rest(&mut stage, forgets);
+        stage.crash(away);
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 10_000);
+        stage.crash(leader);
+        put_back(&mut stage, forgets, &copy);
+        stage.restart(away);
+        wait_refused(&mut stage, forgets);
+        stage.pass(5 * SECOND);
+        assert_eq!(
+            stage.look().leader(),
+            None,
+            "nobody else is left who may lead"
+        );
+        stage.restart(leader);
+        stage.wait_whole(2);
+        assert!(stage.read_all() == caller.content(0..10_000));
+    }
+}
+
+/// However often it is started: each start's number is one higher.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn an_old_copy_is_refused_after_any_number_of_starts() {
+    for seed in 0..4 {
+        let (mut stage, _, index, _) = three(seed);
+        let copy = copy_at_rest(&mut stage, index);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main mode=takeover");
+        stage.say_and_wait(&mut caller, 10_000);
+        stage.crash(index);
+        stage.isolate(index);
+        put_back(&mut stage, index, &copy);
+        for _ in 0..3 {
+            stage.pass(SECOND);
+            stage.crash(index);
+            stage.restart(index);
+        }
+        stage.world.heal_all();
+        wait_refused(&mut stage, index);
+    }
+}
+
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn an_old_copy_is_refused_by_peers_that_started_meanwhile() {
+    for seed in 0..4 {
+        let (mut stage, _, index, _) = three(seed);
+        let copy = copy_at_rest(&mut stage, index);
+        for other in (0..3).filter(|other| *other != index) {
+            stage.cut_power(other);
+        }
+        stage.crash(index);
+        for other in (0..3).filter(|other| *other != index) {
+            stage.restart(other);
+        }
+        put_back(&mut stage, index, &copy);
+        wait_refused(&mut stage, index);
+        stage.wait_whole(2);
+    }
+}
+
+/// Its list of starts is what it was when it was copied; but it told more of its logs.
+#[test]
+fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
+    for seed in 0..4 {
+        for peers_start_anew in [false, true] {
+            let (mut stage, _, index, _) = three(seed);
+            let copy = stage.world.copy_disk(stage.nodes[index]);
+            let leader = stage.leader();
+            let mut caller = stage.open(leader, "append main mode=takeover");
+            stage.say_and_wait(&mut caller, 10_000);
+            stage.wait_whole(3);
+            stage.pass(TOLD_US);
+            if peers_start_anew {
+                stage.pass(WRITTEN_US);
+                for other in (0..3).filter(|other| *other != index) {
+                    stage.cut_power(other);
+                    stage.restart(other);
+                }
+                stage.wait_whole(3);
+            }
+            put_back(&mut stage, index, &copy);
+            wait_refused(&mut stage, index);
+            stage.wait_whole(2);
+        }
+    }
+}
+
+/// And one that told nothing since goes on: nobody counts on what it forgot.
+#[test]
+fn a_copy_of_a_running_node_that_told_nothing_since_goes_on() {
+    let (mut stage, _, index, _) = three(1);
+    stage.pass(WRITTEN_US);
+    let copy = stage.world.copy_disk(stage.nodes[index]);
+    stage.pass(TOLD_US);
+    put_back(&mut stage, index, &copy);
+    stage.wait_whole(3);
+}
+
+fn newest_segment(stage: &Stage, index: usize, log: &str) -> PathBuf {
+    let files = stage.world.disk(stage.nodes[index]).files().into_iter();
+    let segments = files.filter(|(path, _)| {
+        let of_log = path.parent().is_some_and(|parent| parent.ends_with(log));
+        of_log && path.extension().is_some_and(|e| e == "seg")
+    });
+    let newest = segments.map(|(path, _)| path).max();
+    newest.expect("a log has a segment")
+}
+
+#[test]
+fn what_is_gone_since_a_clean_stop_is_told_by_the_start() {
+    for cut in [false, true] {
+        let (mut stage, _, index, _) = three(1);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main mode=takeover");
+        for _ in 0..10 {
+            stage.say_and_wait(&mut caller, 20_000);
+        }
+        stage.wait_whole(3);
+        let (host, nodes) = (stage.nodes[index], stage.nodes.clone());
+        stage.world.stop(host);
+        stage.wait("the node to stop", |look| {
+            status(look, &nodes, index) == Status::Finished
+        });
+        let sound = stage.world.copy_disk(host);
+        let newest = newest_segment(&stage, index, "log-1");
+        match cut {
+            false => assert!(stage.world.remove_file(host, &newest)),
+            true => {
+                let contents = stage.world.disk(host).contents(&newest);
+                let length = contents.expect("it is there").len();
+                let zeros = vec![0; length - 8192];
+                assert!(stage.world.overwrite(host, &newest, 8192, &zeros));
+            }
+        }
+        for _ in 0..2 {
+            let why = stage.world.restart(host).unwrap_err().to_string();
+            assert!(
+                why.contains("when this node was stopped: its newest files were removed, cut"),
+                "{why}"
+            );
+        }
+        stage.world.put_disk_back(host, &sound);
+        stage.restart(index);
+        stage.wait_whole(3);
+        // The note counts for that start only.
+        stage.crash(index);
+        stage.restart(index);
+        stage.wait_whole(3);
+    }
+}
+
+#[test]
+fn a_manifest_that_is_older_than_the_rest_of_the_directory_starts_nothing() {
+    let (mut stage, _, index, _) = three(1);
+    let host = stage.nodes[index];
+    let manifest = stage.world.disk(host).contents("/data/manifest").unwrap();
+    stage.crash(index);
+    stage.restart(index);
+    stage.wait_whole(3);
+    stage.crash(index);
+    assert!(stage.world.overwrite(host, "/data/manifest", 0, &manifest));
+    let why = stage.world.restart(host).unwrap_err().to_string();
+    assert!(
+        why.contains("the manifest was replaced by an older one"),
+        "{why}"
+    );
+}
+
+/// Nobody is left who was told more than the copy says: what the copy's node forgot is chosen anew, as something else.
+/// Who knows the former comes back, and does not take the latter for it.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_replica_does_not_replace_what_is_chosen_by_less() {
+    for seed in 0..4 {
+        let (mut stage, leader, forgets, away) = three(seed);
+        stage.crash(away);
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 3_000);
+        stage.pass(WRITTEN_US);
+        let copy = stage.world.copy_disk(stage.nodes[forgets]);
+        stage.say_and_wait(&mut caller, 2_000);
+        // With the next record its disk says that all before is chosen.
+        stage.say_and_wait(&mut caller, 1);
+        stage.crash(leader);
+        put_back(&mut stage, forgets, &copy);
+        stage.restart(away);
+        stage.wait("the two to have a leader", |look| look.leader().is_some());
+        let now = stage.leader();
+        let mut other = stage.open(now, "append main mode=takeover");
+        stage.say_and_wait(&mut other, 50_000);
+        stage.forget_known();
+        stage.restart(leader);
+        stage.wait("the replica to stop", |look| look.stopped(leader));
+        let view = stage.look();
+        let view = view.view_of(leader, "main").expect("it runs");
+        let why = view.stopped.unwrap_or_default();
+        assert!(why.contains("contradicts what is chosen in main"), "{why}");
+        assert!(why.contains("of which 5000 bytes are chosen"), "{why}");
+        let first = &view.state.streams[0];
+        assert_eq!(first.length.0, 5_000, "it keeps what it knows");
+        stage.wait_within(20 * SECOND, "the warning", |look| {
+            let warnings = look.node(leader).expect("it runs").warnings().1;
+            let told = |(code, _, _): &(Code, _, bool)| *code == Code::ReplicaStopped;
+            warnings.iter().any(told)
+        });
+    }
+}
