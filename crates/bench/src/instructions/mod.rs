@@ -157,7 +157,7 @@ mod tests {
         let check = |now| check(&counts(&[("engine", now), ("formats", 1000)]), &baseline);
         assert!(check(1019).is_ok() && check(500).is_ok());
         let said = check(1021).unwrap_err().to_string();
-        assert!(said.contains("engine takes 1021 instructions a batch, 2.1 % more than 1000"));
+        assert!(said.contains("engine takes 1021 instructions, 2.1 % more than 1000"));
         assert!(!said.contains("formats"));
     }
 
