@@ -468,7 +468,7 @@ impl Client {
         self.cluster.streams(log, part, self.deadline())
     }
 
-    /// The logs of the cluster, in the order of their ids.
+    /// The logs of the cluster, in the order of their ids, as chosen at the time of the call.
     pub fn logs(&self) -> Result<Vec<LogInfo>, AdminError> {
         self.logs_part(Part::default())
     }
@@ -476,7 +476,23 @@ impl Client {
     /// Of [`Client::logs`] those with an id above `after`, the first of these, or both.
     pub fn logs_part(&self, part: Part<u64>) -> Result<Vec<LogInfo>, AdminError> {
         let Part { after, limit } = part;
-        let request = Request::Logs { after, limit };
+        let request = Request::Logs {
+            stale: false,
+            after,
+            limit,
+        };
+        self.cluster.ask(&request, self.deadline())?.json()
+    }
+
+    /// As [`Client::logs_part`], as the first server that answers has read so far: the directory needs no quorum
+    /// for it, and what is said may be old.
+    pub fn stale_logs_part(&self, part: Part<u64>) -> Result<Vec<LogInfo>, AdminError> {
+        let Part { after, limit } = part;
+        let request = Request::Logs {
+            stale: true,
+            after,
+            limit,
+        };
         self.cluster.ask(&request, self.deadline())?.json()
     }
 

@@ -64,6 +64,8 @@ pub enum Request {
         limit: Option<u64>,
     },
     Logs {
+        /// As the server has read so far, also without a quorum.
+        stale: bool,
         /// Those with a higher id.
         after: Option<u64>,
         limit: Option<u64>,
@@ -285,8 +287,13 @@ impl Request {
                 .flag("stale", *stale)
                 .key_if("after", *after)
                 .key_if("limit", *limit),
-            Self::Logs { after, limit } => line
+            Self::Logs {
+                stale,
+                after,
+                limit,
+            } => line
                 .word("logs")
+                .flag("stale", *stale)
                 .key_if("after", *after)
                 .key_if("limit", *limit),
             Self::CreateLog {
@@ -328,6 +335,7 @@ impl Request {
             | Self::DeleteLog { .. }
             | Self::ShowLog { .. }
             | Self::Retain { .. }
+            | Self::Logs { stale: false, .. }
             | Self::Members { local: false, .. }
             | Self::Status { fresh: true }
             | Self::ChangeMembers(_) => Some("log 0, the cluster's directory,".to_owned()),
@@ -407,6 +415,7 @@ impl Request {
                 limit: words.key_as("limit")?,
             },
             "logs" => Self::Logs {
+                stale: words.flag("stale")?,
                 after: words.key_as("after")?,
                 limit: words.key_as("limit")?,
             },
@@ -529,6 +538,7 @@ mod tests {
             (
                 "logberg/1 logs\n",
                 Request::Logs {
+                    stale: false,
                     after: None,
                     limit: None,
                 },
@@ -600,6 +610,7 @@ mod tests {
             (
                 "logberg/1 logs after=412\n",
                 Request::Logs {
+                    stale: false,
                     after: Some(412),
                     limit: None,
                 },

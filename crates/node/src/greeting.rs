@@ -155,8 +155,8 @@ impl Node {
                     self.tell_past(peer);
                     self.peer_is_back(peer);
                 }
-                if let Some((by, said)) = self.peers.call_us_old.take() {
-                    self.on_called_old(by, &said);
+                if let Some(called) = self.peers.call_us_old.take() {
+                    self.on_called_old(&called);
                 }
                 if std::mem::take(&mut self.peers.found) {
                     self.save_peers();
@@ -358,7 +358,7 @@ impl Node {
             "status" => {
                 request.allow(0, &["fresh"])?;
                 if request.flag("fresh")? {
-                    return self.on_fresh_status(conn);
+                    return self.tell_fresh(conn, Wants::FreshStatus);
                 }
                 let line = self.status_line();
                 self.env.answer(conn, line);
@@ -376,9 +376,15 @@ impl Node {
                 log.on_streams_request(env, conn, stale, list);
             }
             "logs" => {
-                request.allow(0, &["after", "limit"])?;
-                let line = self.logs_line(LogList::asked(request)?);
-                self.env.answer(conn, line);
+                request.allow(0, &["stale", "after", "limit"])?;
+                let list = LogList::asked(request)?;
+                match request.flag("stale")? {
+                    true => {
+                        let line = self.logs_line(list);
+                        self.env.answer(conn, line);
+                    }
+                    false => self.tell_fresh(conn, Wants::Logs(list))?,
+                }
             }
             "create-log" => self.on_create_log(conn, request)?,
             "delete-log" => self.on_delete_log(conn, request)?,

@@ -483,17 +483,20 @@ impl Log {
         self.ingest.local = Local::default();
     }
 
-    /// The log has ended. Whoever was about to begin asks for its name again, which may be another log's.
+    /// ‡ The log has ended. Who has begun to write or to read here hears that this log was deleted. Who was about to
+    /// begin asks for its name again, which may be another log's by now.
     pub(crate) fn end_clients(&mut self, env: &mut Env) {
         let sentence = format!("the log {} was deleted", self.name);
-        self.drop_writer(env, Some(Refusal::new("unknown-log", &sentence)));
-        self.fail_barriers(env);
-        self.stop_readers(env, "unknown-log", &sentence);
+        let ended = Refusal::new("unknown-log", &sentence);
         let again = Refusal::new(
             "not-leader",
             "the log that had this name has ended; ask again",
         );
+        self.drop_writer(env, Some(ended.clone()));
+        self.end_readers(env, &ended, &again);
+        self.fail_barriers(env);
         self.refuse_writers(env, &again);
+        self.refuse_trims(env, &again);
         self.refuse_moves(env, &again);
     }
 

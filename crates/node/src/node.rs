@@ -20,6 +20,7 @@ use crate::log::Log;
 use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
+use crate::status::LogList;
 use crate::store::Manifest;
 use crate::{ClusterId, LogId};
 
@@ -138,6 +139,8 @@ pub(crate) enum Wants {
     DeleteLog(DeleteLog),
     ShowLog(ShowLog),
     FreshStatus,
+    Logs(LogList),
+    Members(LogList),
 }
 
 /// Marks the node's own disk ops; a log's id never reaches it.

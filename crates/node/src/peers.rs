@@ -29,12 +29,21 @@ use crate::config::Standing;
 use crate::env::{Env, Purpose};
 use crate::format::Frame;
 use crate::format::frame::WishTold;
+use crate::line::parse_hex16;
 use crate::op::{BLOCK, ConnId};
 use crate::past::Lacks;
 use crate::replicate::Link;
 use crate::version::{self, Speaks};
 use crate::welcome::Welcome;
 use crate::{DiskId, LogId};
+
+/// Somebody says that this node's directory is an old copy.
+pub struct CalledOld {
+    pub by: NodeId,
+    /// The disk that whoever says so claims to have: who he is.
+    pub disk: Option<DiskId>,
+    pub why: String,
+}
 
 #[derive(Default)]
 pub struct Peers {
@@ -44,10 +53,8 @@ pub struct Peers {
     pub places: Places,
     /// One of them was found elsewhere.
     pub found: bool,
-    /// One of them said that this node was removed from the cluster.
-    pub call_us_removed: bool,
-    /// One of them said that this node's directory is an old copy, and why.
-    pub call_us_old: Option<(NodeId, String)>,
+    /// What answers at the address of one of them said that this node's directory is an old copy.
+    pub call_us_old: Option<CalledOld>,
     round: u64,
 }
 
@@ -85,6 +92,8 @@ pub struct Peer {
     pub takes_parts: bool,
     /// What its disk is written in, at least: by its heartbeats.
     pub disk_version: u8,
+    /// What answered at its address last said that this node was removed from the cluster.
+    pub calls_us_removed: bool,
     /// Why it takes no connection of ours, as it said last.
     pub refuses_us: Option<String>,
     /// Its last start that was admitted, by this start of ours or by an earlier one.
@@ -209,6 +218,7 @@ impl Peer {
             speaks: None,
             takes_parts: false,
             disk_version: version::FIRST,
+            calls_us_removed: false,
             refuses_us: None,
             seen: None,
             claim: None,
@@ -444,6 +454,7 @@ impl Peers {
                 peer.promise_told.clear();
                 peer.wishes_told.clear();
                 peer.refuses_us = None;
+                peer.calls_us_removed = false;
                 peer.attempts = 0;
                 let dialled = peer.dialled.clone();
                 let found = self.is_at(env, id, dialled);
@@ -490,9 +501,14 @@ impl Peers {
                 };
                 let sentence = refusal_sentence(&said);
                 peer.refuses_us = Some(sentence.clone());
-                self.call_us_removed |= said.starts_with("removed");
+                peer.calls_us_removed = said.starts_with("removed");
                 if said.starts_with(OLD_COPY) {
-                    self.call_us_old = Some((id, sentence));
+                    let disk = said_key(&said, "disk=").and_then(parse_hex16);
+                    self.call_us_old = Some(CalledOld {
+                        by: id,
+                        disk: disk.map(DiskId),
+                        why: sentence,
+                    });
                 }
                 env.close(conn);
             }
@@ -575,11 +591,13 @@ const REFUSAL_CHARS_MAX: usize = 300;
 
 /// Which node answers there, if the refusal says that.
 fn said_node(said: &str) -> Option<NodeId> {
-    let (head, _) = said.split_once(": ")?;
-    let id = head
-        .split(' ')
-        .find_map(|word| word.strip_prefix("node="))?;
+    let id = said_key(said, "node=")?;
     Some(NodeId(id.parse::<u32>().ok().filter(|id| *id > 0)?))
+}
+
+fn said_key<'a>(said: &'a str, key: &str) -> Option<&'a str> {
+    let (head, _) = said.split_once(": ")?;
+    head.split(' ').find_map(|word| word.strip_prefix(key))
 }
 
 #[cfg(test)]

@@ -123,6 +123,19 @@ impl Log {
         }
     }
 
+    /// As [`Log::stop_readers`], but who was told nothing yet hears something else.
+    pub(crate) fn end_readers(&mut self, env: &mut Env, begun: &Refusal, others: &Refusal) {
+        for (conn, _) in std::mem::take(&mut self.readers.tables) {
+            env.refuse(conn, others.clone());
+        }
+        let readers = self.readers.readers.iter();
+        let readers: Vec<(ConnId, bool)> = readers.map(|(conn, r)| (*conn, r.began)).collect();
+        for (conn, began) in readers {
+            let why = if began { begun } else { others };
+            self.end_reader(env, conn, Err(why.clone()));
+        }
+    }
+
     pub(crate) fn pump_readers(&mut self, env: &mut Env) {
         self.send_tables(env);
         self.part_if_leaderless(env);

@@ -90,8 +90,12 @@ Example:
     #[command(after_help = "\
 Example:
   logberg log list --json
-  logberg log list --limit 100 --after 412")]
+  logberg log list --limit 100 --after 412
+  logberg log list --stale --server 10.0.0.7:7117")]
     List {
+        /// As the node that answers has read so far: without a quorum of log 0, and perhaps old
+        #[arg(long)]
+        stale: bool,
         /// Only those with a higher id
         #[arg(long, value_name = "ID")]
         after: Option<u64>,
@@ -152,8 +156,16 @@ impl Arguments {
                     false => show_details(&log),
                 }
             }
-            LogCommand::List { after, limit } => {
-                let logs = client.logs_part(Part { after, limit })?;
+            LogCommand::List {
+                stale,
+                after,
+                limit,
+            } => {
+                let part = Part { after, limit };
+                let logs = match stale {
+                    true => client.stale_logs_part(part),
+                    false => client.logs_part(part),
+                }?;
                 if global.json {
                     return show::print_json(&logs);
                 }

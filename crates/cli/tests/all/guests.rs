@@ -3,8 +3,9 @@
 use crate::harness;
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::time::{Duration, Instant};
 
 use linux::LinuxDisk;
 use node::format::Frame;
@@ -307,4 +308,43 @@ fn what_peers_begin_and_do_not_end_is_bounded_in_memory_and_in_time() {
         (grown < 100 << 20).then_some(())
     };
     wait_for(given_back, || format!("{} {before}", node.memory("VmRSS")));
+}
+
+/// Whoever has that address by now, and knows neither the cluster nor a disk of it.
+#[test]
+fn what_answers_at_a_dead_member_s_address_stops_nobody() {
+    let mut cluster = Cluster::start(3);
+    cluster.wait_whole();
+    cluster.nodes[1].kill();
+    let ghost = TcpListener::bind(&cluster.nodes[1].listen).expect("its port is free");
+    let answers = [
+        "error removed: you are gone\n",
+        "error old-copy: your directory is an old copy\n",
+        "error old-copy disk=00112233445566778899aabbccddeeff: your directory is an old copy\n",
+    ];
+    std::thread::spawn(move || {
+        let answers = answers.iter().cycle();
+        for (stream, answer) in ghost.incoming().zip(answers).take(200) {
+            let mut line = [0; 1024];
+            if let Ok(mut stream) = stream
+                && stream.read(&mut line).is_ok_and(|count| count > 0)
+            {
+                let _ = stream.write_all(answer.as_bytes());
+            }
+        }
+    });
+    // Both dial it again each second, and hear each of them.
+    let until = Instant::now() + Duration::from_secs(8);
+    let mut seed = 10;
+    while Instant::now() < until {
+        cluster.append("main", &["--takeover"], Content::new(seed, 10_000));
+        seed += 1;
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    for index in [0, 2] {
+        let node = &mut cluster.nodes[index];
+        assert!(node.is_running(), "{}", node.said());
+        let status = format!("{:?}", node.status());
+        assert!(!status.contains("was removed"), "{status}");
+    }
 }

@@ -51,12 +51,13 @@ fn an_old_copy_of_a_directory_is_refused_by_name_at_every_start_and_the_newer_on
     let sentence = said.lines().last().unwrap_or_default();
     assert!(sentence.contains("is an old copy: node "), "{said}");
     // The peers tell what it was, and nobody advises to start it.
-    let (_, status) = cluster.run_status(&cluster.servers());
-    assert!(
-        status.contains("what came as it is refused")
-            && status.contains("do not start that directory again"),
-        "{status}"
-    );
+    let status = || cluster.run_status(&cluster.servers()).1;
+    let words = [
+        "what came as it is refused",
+        "do not start that directory again",
+    ];
+    let tells = |status: String| words.iter().all(|word| status.contains(word));
+    wait_for(|| tells(status()).then_some(()), status);
     for _ in 0..2 {
         let again = cluster.nodes[2].run();
         assert_eq!(again.status.code(), Some(1), "{}", err(&again));

@@ -30,7 +30,7 @@ impl Node {
             hosts,
             auxiliary,
             retention,
-            proposed: false,
+            ..CreateLog::default()
         };
         self.await_directory(conn, Wants::CreateLog(create))
     }

@@ -13,7 +13,7 @@ impl Node {
         request.allow(0, &["local", "after", "limit"])?;
         let list = LogList::asked(request)?;
         if !request.flag("local")? {
-            self.directing()?;
+            return self.await_directory(conn, Wants::Members(list));
         }
         let line = self.members_line(list);
         self.env.answer(conn, line);

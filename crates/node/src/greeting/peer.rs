@@ -9,7 +9,7 @@ use crate::buffer::Buffer;
 use crate::config::Standing;
 use crate::env::Purpose;
 use crate::format::Frame;
-use crate::line::{LineError, Refusal, Request};
+use crate::line::{LineError, Refusal, Request, hex};
 use crate::node::Node;
 use crate::op::{ConnId, Received};
 use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Seen};
@@ -70,7 +70,7 @@ impl Node {
         let disk = crate::line::parse_hex16(request.require("disk")?)
             .ok_or_else(|| bad("disk is 32 hex digits"))?;
         let entry = self.directory.nodes.get(&from);
-        let is_listed = entry.is_some_and(|entry| entry.disk == crate::line::hex(&disk));
+        let is_listed = entry.is_some_and(|entry| entry.disk == hex(&disk));
         if entry.is_some() && !is_listed && !mutation::is(Mutation::EmptyDiskKeepsItsId) {
             return Err(bad(format!(
                 "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"
@@ -89,6 +89,7 @@ impl Node {
                 .parsed::<u64>("nonce")?
                 .ok_or(LineError::Missing("nonce"))?,
         };
+        let own_disk = self.env.identity.disk.0;
         let now = self.env.now;
         let in_use = 4 * self.env.limits.heartbeat_interval;
         let known = self.past.seen(from);
@@ -109,6 +110,10 @@ impl Node {
             self.counts.peers_refused += 1;
             tracing::error!(peer = from.0, %why, "a peer is refused");
             match why.is_old_copy() {
+                // Who stops at that word wants to know whose it is. Nobody else hears it.
+                true if is_listed => {
+                    Refusal::new(OLD_COPY, why.to_string()).key("disk", hex(&own_disk))
+                }
                 true => Refusal::new(OLD_COPY, why.to_string()),
                 false => bad(format!("node {from} is refused: {why}")),
             }

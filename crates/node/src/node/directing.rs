@@ -36,6 +36,8 @@ type Commands = Vec<Command>;
 enum Answer {
     /// It ends with this line.
     Line(Vec<u8>),
+    /// A long one, which is sent in pieces.
+    List(String),
     /// It needs more, perhaps what is in the commands now.
     Wait,
     /// It waits for something else than the directory; this is said when that takes too long.
@@ -70,6 +72,15 @@ impl Node {
     }
 
     pub(super) fn on_log_event(&mut self, event: LogEvent) {
+        let (LogEvent::Chunk { log, .. }
+        | LogEvent::StreamEnded { log }
+        | LogEvent::Skipped { log }) = &event
+        else {
+            return self.on_other_event(event);
+        };
+        if let Some(log) = self.logs.get_mut(log) {
+            log.local_took();
+        }
         match event {
             LogEvent::Chunk {
                 log: DIRECTORY,
@@ -78,6 +89,12 @@ impl Node {
             } => self.on_directory_bytes(stream, &bytes),
             LogEvent::StreamEnded { log: DIRECTORY } => self.directory.end_of_stream(),
             LogEvent::Skipped { log: DIRECTORY } => self.directory.skip(),
+            _ => {}
+        }
+    }
+
+    fn on_other_event(&mut self, event: LogEvent) {
+        match event {
             LogEvent::Applied {
                 log: DIRECTORY,
                 slot,
@@ -157,6 +174,7 @@ impl Node {
             let late = waited > self.env.limits.directory_wait;
             match answer {
                 Answer::Line(line) => self.env.part(request.conn, &line),
+                Answer::List(line) => self.env.answer(request.conn, line),
                 Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
                 Answer::Wait if late => self.env.refuse(request.conn, no_directory_quorum()),
                 Answer::Wait | Answer::Until(_) => kept.push(request),
@@ -181,7 +199,9 @@ impl Node {
             Wants::ChangeMembers(change) => self.answer_change(change, commands),
             Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
             Wants::ShowLog(show) => self.answer_show_log(show),
-            Wants::FreshStatus => self.answer_fresh_status(),
+            Wants::FreshStatus => Answer::List(self.status_line()),
+            Wants::Logs(list) => Answer::List(self.logs_line(*list)),
+            Wants::Members(list) => Answer::List(self.members_line(*list)),
         }
     }
 

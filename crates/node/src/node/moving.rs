@@ -61,7 +61,26 @@ impl Node {
     /// Whether this node is none of the cluster's any more. It may not have heard so from the
     /// directory, of which it is sent nothing more; then its peers say it.
     pub(crate) fn is_gone(&self) -> bool {
-        self.peers.call_us_removed || self.is_removed(self.env.identity.node)
+        self.is_removed(self.env.identity.node) || self.peers_call_us_removed()
+    }
+
+    /// ‡ A quorum of them, or all: what answers at the address of one may be anybody.
+    fn peers_call_us_removed(&self) -> bool {
+        let says = |node: NodeId| {
+            let peer = self.peers.peers.get(&node);
+            peer.is_some_and(|peer| peer.calls_us_removed)
+        };
+        let Some(log) = self.logs.get(&DIRECTORY) else {
+            return false;
+        };
+        let configuration = &log.engine.state().configuration;
+        let own = self.env.identity.node;
+        let members = configuration.members().iter();
+        let mut others = members
+            .map(|member| member.node)
+            .filter(|node| *node != own);
+        let all = others.clone().next().is_some() && others.all(says);
+        all || configuration.is_quorum(|node| node != own && says(node))
     }
 
     /// What others write is not heard here, so who reads here would wait for ever.

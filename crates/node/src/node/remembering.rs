@@ -11,17 +11,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Time};
+use paxos::{NodeId, Slot, Time};
 
 use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
 use crate::LogId;
+use crate::directory::DIRECTORY;
 use crate::format::Frame;
+use crate::line::parse_hex16;
 use crate::op::{ConnId, Disk, Op};
 use crate::past::ends::{ENDS_FILE, Ends};
 use crate::past::met::{self, MET_FILE, Met};
 use crate::past::refused::{self, REFUSED_FILE};
 use crate::past::{End, Start, Told};
-use crate::peers::{Entry, Seen};
+use crate::peers::{CalledOld, Entry, Seen};
 use crate::version;
 
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
@@ -235,11 +237,21 @@ impl Node {
 
     /// A peer says that this directory is an old copy. What it forgot others may count on, and not all of them may
     /// know: nothing more is said or taken.
-    pub(crate) fn on_called_old(&mut self, by: NodeId, said: &str) {
-        if self.refused.is_some() {
+    ///
+    /// ‡ It is believed only of the disk that the directory lists for that peer: whoever else answers at its address
+    /// could stop one node after the other. A node that knows no command of log 0 knows of no disk, and has nothing
+    /// that others count on but what it forgot: it believes whoever says so.
+    pub(crate) fn on_called_old(&mut self, called: &CalledOld) {
+        let CalledOld { by, disk, why } = called;
+        let listed = self.directory.nodes.get(by);
+        let listed = listed.and_then(|entry| parse_hex16(&entry.disk));
+        let log = self.logs.get(&DIRECTORY);
+        let knows_nothing = log.is_none_or(|log| log.engine.state().next == Slot(0));
+        let is_proven = listed.is_some() && disk.map(|disk| disk.0) == listed;
+        if self.refused.is_some() || !(is_proven || knows_nothing) {
             return;
         }
-        let why = format!("node {by} refuses it: {said}");
+        let why = format!("node {by} refuses it: {why}");
         tracing::error!(
             why,
             "this directory is an old copy: this node stops and does not start from it again"

@@ -47,8 +47,7 @@ impl Node {
             name = log.name,
             "deleted: its files are removed"
         );
-        let sentence = format!("the log {} was deleted", log.name);
-        log.stop_clients(&mut self.env, "unknown-log", &sentence);
+        log.end_clients(&mut self.env);
         log.close(&mut self.env);
         self.close_connections_of(id);
         self.agenda.set(id, None);

@@ -14,6 +14,8 @@ pub(super) struct Local {
     pub(super) cursor: Cursor,
     pub(super) busy: bool,
     pub(super) caught_up: bool,
+    /// Events on their way to the state machine: what they carry is given, and not applied.
+    pub(super) given: u32,
     pub(super) retry_at: Time,
 }
 
@@ -29,11 +31,13 @@ impl Log {
             }
             let spot = local.cursor.spot(state);
             if spot.as_ref().is_some_and(|s| s.moved) {
+                local.given += 1;
                 env.events.push_back(LogEvent::StreamEnded { log: self.id });
             }
             if let Some(from) = spot.as_ref().and_then(|s| s.left_from) {
                 // What is left begins with a snapshot.
                 local.cursor.at = from;
+                local.given += 1;
                 env.events.push_back(LogEvent::Skipped { log: self.id });
                 continue;
             }
@@ -48,6 +52,7 @@ impl Log {
             {
                 let count = (slice.len() as u64).min(spot.available) as usize;
                 local.cursor.at += count as u64;
+                local.given += 1;
                 let bytes = slice[..count].to_vec();
                 env.events.push_back(LogEvent::Chunk {
                     log: self.id,
@@ -89,6 +94,7 @@ impl Log {
                 };
                 let count = (bytes.payload.len() as u64).min(spot.available) as usize;
                 local.cursor.at += count as u64;
+                local.given += 1;
                 let bytes = buffer[bytes.payload.start..bytes.payload.start + count].to_vec();
                 env.events.push_back(LogEvent::Chunk {
                     log: self.id,
@@ -101,22 +107,32 @@ impl Log {
         self.pump_local(env);
     }
 
-    /// The state machine inside this process was given all that is chosen before this stream, and
+    /// The state machine inside this process has taken one more of the events for it.
+    pub(crate) fn local_took(&mut self) {
+        if let Some(local) = &mut self.readers.local {
+            local.given = local.given.saturating_sub(1);
+        }
+    }
+
+    /// The state machine inside this process has taken all that is chosen before this stream, and
     /// none of it.
     pub(crate) fn local_has_reached(&self, stream: StreamName) -> bool {
         let local = self.readers.local.as_ref();
         local.is_some_and(|local| {
             let cursor = &local.cursor;
-            local.caught_up && cursor.stream == Some(stream) && cursor.at == cursor.base
+            let has_taken = local.caught_up && local.given == 0;
+            has_taken && cursor.stream == Some(stream) && cursor.at == cursor.base
         })
     }
 
-    /// The state machine inside this process was given all that is chosen.
+    /// ‡ The state machine inside this process has taken all that is chosen. What stands in the queue of events
+    /// is not taken: an answer in between would be of a moment ago.
     pub(crate) fn local_is_current(&self) -> bool {
         let state = self.engine.state();
         let local = self.readers.local.as_ref();
         local.is_some_and(|local| {
-            local.caught_up && local.cursor.length(state) == Some(local.cursor.at)
+            let has_taken = local.caught_up && local.given == 0;
+            has_taken && local.cursor.length(state) == Some(local.cursor.at)
         })
     }
 
@@ -127,6 +143,7 @@ impl Log {
             cursor,
             busy: false,
             caught_up: false,
+            given: 0,
             retry_at: Time(0),
         });
     }

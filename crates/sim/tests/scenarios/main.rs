@@ -28,4 +28,5 @@ mod reconfiguration;
 mod recovery;
 mod scrub;
 mod trims;
+mod truths;
 mod versions;

@@ -17,6 +17,8 @@ pub(crate) struct CreateLog {
     pub auxiliary: Vec<u32>,
     pub retention: Retention,
     pub proposed: bool,
+    /// The auxiliaries that were proposed.
+    pub given_auxiliary: Vec<u32>,
 }
 
 impl Node {
@@ -29,6 +31,13 @@ impl Node {
         let own = self.env.identity.node;
         let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
         match self.directory.log_by_name(name) {
+            // Somebody else's came first, who asked for something else.
+            Some(id) if create.proposed && !self.is_as_asked(id, create) => refuse(Refusal::new(
+                "exists",
+                format!(
+                    "somebody else made a log named {name} at the same time, with other members or another retention"
+                ),
+            )),
             // Whoever asks next finds it here; that it has no leader yet is no error to them.
             Some(id)
                 if create.proposed
@@ -57,21 +66,33 @@ impl Node {
             None => {
                 create.proposed = true;
                 match self.check_members(create) {
-                    Ok(members) => commands.push(Command::CreateLog {
-                        name: name.clone(),
-                        auxiliary: match create.auxiliary.is_empty() {
+                    Ok(members) => {
+                        create.given_auxiliary = match create.auxiliary.is_empty() {
                             true => self.directory.auxiliaries_of(&members),
                             false => create.auxiliary.clone(),
-                        },
-                        members,
-                        hosts: create.hosts.clone(),
-                        retention: create.retention,
-                    }),
+                        };
+                        commands.push(Command::CreateLog {
+                            name: name.clone(),
+                            auxiliary: create.given_auxiliary.clone(),
+                            members,
+                            hosts: create.hosts.clone(),
+                            retention: create.retention,
+                        });
+                    }
                     Err(why) => return refuse(why),
                 }
                 Answer::Wait
             }
         }
+    }
+
+    /// Two may ask for one name at a time, and the directory makes the first one's log.
+    fn is_as_asked(&self, id: LogId, create: &CreateLog) -> bool {
+        self.directory.logs.get(&id).is_some_and(|entry| {
+            entry.hosts == create.hosts
+                && entry.auxiliary == create.given_auxiliary
+                && entry.retention == create.retention
+        })
     }
 
     /// ‡ The name is free once the log that had it has ended.

@@ -1,6 +1,5 @@
-//! `status fresh=1`: what this node sees, once it knows all that is chosen of the directory.
+//! What any node answers that can pass a barrier of log 0, whether it leads there or follows: `status fresh=1`, `logs`.
 
-use super::Answer;
 use crate::directory::DIRECTORY;
 use crate::env::Purpose;
 use crate::line::Refusal;
@@ -8,22 +7,17 @@ use crate::node::{Asked, Node, Request, Wants};
 use crate::op::ConnId;
 
 impl Node {
-    /// Any node answers that can pass a barrier of log 0, whether it leads there or follows.
-    pub(crate) fn on_fresh_status(&mut self, conn: ConnId) -> Result<(), Refusal> {
+    /// Answered once this node knows all that is chosen of the directory by now.
+    pub(crate) fn tell_fresh(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
         self.check_directory()?;
         self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
         self.requests.push(Request {
             conn,
             since: self.env.now,
             asked: Asked::default(),
-            wants: Wants::FreshStatus,
+            wants,
         });
         self.answer_requests();
         Ok(())
-    }
-
-    /// The barrier was passed before this is asked.
-    pub(super) fn answer_fresh_status(&self) -> Answer {
-        Answer::Line(self.status_line().into_bytes())
     }
 }
