@@ -4,7 +4,7 @@
 use paxos::mutation::Mutation;
 use sim::mutations::{Broken, Search, first_violation};
 
-const SEEDS: u64 = 12;
+const SEEDS: u64 = 24;
 
 /// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions,
 /// versions, wishes, members, the directory's answers, logs that have ended.
