@@ -55,7 +55,7 @@ fn wait_refused(stage: &mut Stage, index: usize) {
 
 /// L4: acknowledged by the leader and one follower while the other is down; the leader dies, the follower gets an
 /// old disk, the other is started anew.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn what_was_acknowledged_by_a_node_whose_old_disk_is_put_back_is_missed_and_not_lost() {
     for seed in 0..8 {
         let (mut stage, leader, forgets, away) = three(seed);
@@ -120,7 +120,7 @@ pub fn an_old_copy_is_refused_by_peers_that_started_meanwhile() {
 }
 
 /// Its list of starts is what it was when it was copied; but it told more of its logs.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
     for seed in 0..4 {
         for peers_start_anew in [false, true] {
@@ -147,7 +147,7 @@ fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
 }
 
 /// And one that told nothing since goes on: nobody counts on what it forgot.
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_copy_of_a_running_node_that_told_nothing_since_goes_on() {
     let (mut stage, _, index, _) = three(1);
     stage.pass(WRITTEN_US);
@@ -167,7 +167,7 @@ fn newest_segment(stage: &Stage, index: usize, log: &str) -> PathBuf {
     newest.expect("a log has a segment")
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn what_is_gone_since_a_clean_stop_is_told_by_the_start() {
     for cut in [false, true] {
         let (mut stage, _, index, _) = three(1);
@@ -210,7 +210,7 @@ fn what_is_gone_since_a_clean_stop_is_told_by_the_start() {
     }
 }
 
-#[test]
+#[cfg_attr(not(feature = "mutations"), test)]
 fn a_manifest_that_is_older_than_the_rest_of_the_directory_starts_nothing() {
     let (mut stage, _, index, _) = three(1);
     let host = stage.nodes[index];
