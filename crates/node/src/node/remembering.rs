@@ -11,11 +11,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Slot, Time};
+use paxos::{NodeId, Time};
 
 use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
 use crate::LogId;
-use crate::directory::DIRECTORY;
 use crate::format::Frame;
 use crate::line::parse_hex16;
 use crate::op::{ConnId, Disk, Op};
@@ -29,6 +28,8 @@ use crate::version;
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
 const TELL_EVERY: u64 = 1_000_000;
 const WRITE_EVERY: u64 = 10_000_000;
+/// A directory that stands on this disk lists some node by then. Microseconds.
+const READ_WITHIN: u64 = 10_000_000;
 
 #[derive(Default)]
 pub(crate) struct Remembering {
@@ -239,16 +240,16 @@ impl Node {
     /// know: nothing more is said or taken.
     ///
     /// ‡ It is believed only of the disk that the directory lists for that peer: whoever else answers at its address
-    /// could stop one node after the other. A node that knows no command of log 0 knows of no disk, and has nothing
-    /// that others count on but what it forgot: it believes whoever says so.
+    /// could stop one node after the other. A node that has read nothing of log 0 for a while after its start (an old copy of its
+    /// first moments, which nobody tells more) lists nobody, and believes whoever says so.
     pub(crate) fn on_called_old(&mut self, called: &CalledOld) {
         let CalledOld { by, disk, why } = called;
         let listed = self.directory.nodes.get(by);
         let listed = listed.and_then(|entry| parse_hex16(&entry.disk));
-        let log = self.logs.get(&DIRECTORY);
-        let knows_nothing = log.is_none_or(|log| log.engine.state().next == Slot(0));
+        let has_had_time = self.env.now.0 >= self.started_at.0 + READ_WITHIN;
+        let lists_nobody = self.directory.nodes.is_empty() && has_had_time;
         let is_proven = listed.is_some() && disk.map(|disk| disk.0) == listed;
-        if self.refused.is_some() || !(is_proven || knows_nothing) {
+        if self.refused.is_some() || !(is_proven || lists_nobody) {
             return;
         }
         let why = format!("node {by} refuses it: {why}");

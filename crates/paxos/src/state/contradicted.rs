@@ -39,7 +39,13 @@ impl fmt::Display for Contradicted {
 impl LogState {
     /// ‡ What one of two states knows to be chosen and the other contradicts, or lacks though it knows of later slots.
     /// None if either became the other. Takes as long as there are streams.
+    ///
+    /// A state of which nothing is chosen contradicts none: what it begins with is what its maker knew (a rescue
+    /// carries logs out whose beginning nobody who joins later makes the same).
     pub fn contradicted_by(&self, other: &LogState) -> Option<Contradicted> {
+        if self.next == Slot(0) || other.next == Slot(0) {
+            return None;
+        }
         match self.next <= other.next {
             true => self.contradicted_later_by(other),
             false => other.contradicted_later_by(self),
