@@ -473,7 +473,7 @@ impl Client {
         self.logs_part(Part::default())
     }
 
-    /// Of [`Client::logs`] those with an id above `after`, the first of these, or both.
+    /// A part of [`Client::logs`]: those with an id above `after`, the first of these, or both.
     pub fn logs_part(&self, part: Part<u64>) -> Result<Vec<LogInfo>, AdminError> {
         let Part { after, limit } = part;
         let request = Request::Logs {

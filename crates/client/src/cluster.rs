@@ -354,7 +354,7 @@ impl Cluster {
         let mut understands = known.understands.get(server).copied();
         drop(known);
         if let (Some(cluster), None) = (&cluster, understands) {
-            // Whoever is slow with that is asked again when the others have been.
+            // A server that is slow with that is asked again when the others have been.
             let status = self.status_by(server, Instant::now() + self.timeouts.connect)?;
             if is_a_cluster(&status.cluster) && status.cluster != *cluster {
                 return Err(Said::OtherCluster(status.cluster));
@@ -368,7 +368,7 @@ impl Cluster {
                 None => connection,
             }),
             Err(error) => {
-                // Who listens there next is asked again.
+                // The next process that listens there is asked again.
                 self.known().understands.remove(server);
                 Err(Said::from(&error))
             }

@@ -90,7 +90,7 @@ pub enum Request {
     Members {
         /// Of the node that is asked, whether it leads or not.
         local: bool,
-        /// Of the logs, those with a higher id.
+        /// Only logs with a higher id.
         after: Option<u64>,
         limit: Option<u64>,
     },
@@ -328,7 +328,7 @@ impl Request {
         line.key_if("cluster", cluster).end()
     }
 
-    /// Whose leader answers it, in words, where nobody else can.
+    /// The log whose leader alone can answer it, in words.
     pub(crate) fn leader_of(&self) -> Option<String> {
         match self {
             Self::CreateLog { .. }

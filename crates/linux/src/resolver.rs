@@ -40,7 +40,7 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// Of every name that waits or is being looked up.
+    /// Every name that waits or is being looked up.
     askers: BTreeMap<String, VecDeque<ConnId>>,
     waiting: VecDeque<String>,
     idle_threads: usize,

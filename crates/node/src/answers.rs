@@ -28,7 +28,7 @@ use crate::status::StreamList;
 #[derive(Debug)]
 pub(crate) enum Rest {
     Nothing,
-    /// Of a line that was made whole.
+    /// The rest of a line that was made whole.
     Line {
         bytes: Vec<u8>,
         at: usize,

@@ -21,7 +21,7 @@ pub struct LogCounts {
     pub casting_votes: u64,
     /// How often a step towards the wanted members had to wait because another era was just beginning.
     pub steps_put_off: u64,
-    /// What the directory wants was chosen here.
+    /// Wishes of the directory that were chosen here.
     pub wishes_chosen: u64,
     /// Wishes, and acts derived from one, that a later wish left without effect.
     pub wishes_overtaken: u64,

@@ -30,7 +30,7 @@ pub enum Purpose {
     Parting,
     ControlIn(NodeId),
     ControlOut(NodeId),
-    /// Of somebody whom this node does not know, and ours to him.
+    /// A connection of a node that this one does not know, and ours to it.
     GuestIn(NodeId),
     GuestOut(NodeId),
     DataIn(LogId, NodeId),

@@ -436,6 +436,12 @@ impl Node {
 
     fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
         self.directing()?;
+        self.tell_fresh(conn, wants)
+    }
+
+    /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
+    fn tell_fresh(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
+        self.check_directory()?;
         self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
         self.requests.push(Pending {
             conn,

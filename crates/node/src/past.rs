@@ -35,7 +35,7 @@ pub struct Start {
     pub nonce: u64,
 }
 
-/// Of one log's records: what was promised, and below which slot everything accepted stands. Both only grow.
+/// How far one log's records go: what was promised, and below which slot everything accepted stands. Both only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     pub promised: PromisedTerm,
@@ -67,6 +67,14 @@ impl End {
 
     pub fn has(self, other: End) -> bool {
         self.and(other) == self
+    }
+}
+
+impl Told {
+    fn has_deleted(&self, log: LogId) -> bool {
+        let above = self.deleted.partition_point(|(first, _)| *first <= log.0);
+        let range = above.checked_sub(1).map(|at| self.deleted[at]);
+        range.is_some_and(|(_, last)| log.0 <= last)
     }
 }
 
@@ -120,6 +128,11 @@ impl Encode for Told {
             .all(|two| two[0].incarnation < two[1].incarnation)
         {
             return Err(DecodeError::Invalid("starts that are not in order"));
+        }
+        let sound = told.deleted.iter().all(|(first, last)| first <= last);
+        let apart = told.deleted.windows(2).all(|two| two[0].1 < two[1].0);
+        if !(sound && apart) {
+            return Err(DecodeError::Invalid("ranges that are not in order"));
         }
         Ok(told)
     }

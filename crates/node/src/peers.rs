@@ -25,7 +25,7 @@ use self::outbound::Outbound;
 pub use self::places::Places;
 use crate::beat::Beat;
 use crate::buffer::{Buffer, Slice};
-use crate::config::Standing;
+use crate::config::{Limits, Standing};
 use crate::env::{Env, Purpose};
 use crate::format::Frame;
 use crate::format::frame::WishTold;
@@ -227,6 +227,11 @@ impl Peer {
             old_copy: None,
             unproven_address: None,
         }
+    }
+
+    /// It was heard a moment ago.
+    pub fn speaks_now(&self, now: Time, limits: &Limits) -> bool {
+        now.0 < self.heard_at.0 + 4 * limits.heartbeat_interval
     }
 
     /// Which disk it said that it has.

@@ -50,7 +50,7 @@ impl Speaks {
         oldest: FIRST,
         newest: WISHES,
     };
-    /// Who does not say what it speaks.
+    /// A node that does not say what it speaks.
     pub const UNSAID: Speaks = Speaks {
         oldest: FIRST,
         newest: FIRST,

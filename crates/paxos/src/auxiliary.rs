@@ -258,7 +258,7 @@ impl Engine {
             Stage::Leading(leading) => leading.started_at,
             _ => Slot(0),
         };
-        // Who said nothing holds nothing.
+        // A member that said nothing holds nothing.
         let mark = began.max(Slot(1)).min(self.state.next);
         let holds = |node: NodeId| self.holds_below(node) >= Some(mark);
         match change {

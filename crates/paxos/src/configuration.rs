@@ -31,7 +31,7 @@ pub enum ChangeRefused {
     /// The auxiliaries together would be a quorum, or the mark is already so.
     Auxiliary,
     WrongEra,
-    /// Who wanted it wants another by now.
+    /// A later wish than the one that it names is chosen.
     StaleWish,
 }
 

@@ -20,10 +20,10 @@ use crate::{AskNumber, Ignored, Message, NodeId, Output, ReadId, RecordNumber, T
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reads {
-    /// Whom no round covers yet.
+    /// Questions that no round covers yet.
     arrived: Waiting,
     round: Option<Round>,
-    /// Whom a round covered. They wait for rule 1.
+    /// Questions that a round covered. They wait for rule 1.
     confirmed: Waiting,
     rounds: u64,
 }

@@ -100,7 +100,7 @@ pub enum Outcome {
     Trimmed {
         before: Slot,
     },
-    /// Who wanted the trim wants another by now.
+    /// A later wish than the one that the trim names is chosen.
     NotTrimmed,
     Wished {
         number: WishNumber,

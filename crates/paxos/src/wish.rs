@@ -27,7 +27,7 @@ pub struct WishNumber {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     pub number: WishNumber,
-    /// Of chosen bytes, that are kept; all if none is said.
+    /// How many chosen bytes are kept; all if none is said.
     pub max_bytes: Option<u64>,
     /// In seconds.
     pub max_age_s: Option<u64>,
@@ -39,7 +39,7 @@ pub struct Wish {
     pub sealed: bool,
 }
 
-/// Who wants an act that cannot be undone.
+/// Whose will an act is that cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
     /// Nobody said it: by a program that knows no wishes, or in a log that the directory has no wish for.

@@ -147,7 +147,7 @@ fn patience_us() -> u64 {
     AppenderConfig::default().patience_us
 }
 
-/// Who use a log that comes and goes.
+/// Clients of a log that comes and goes.
 const VISITORS: u64 = 2;
 
 /// Of a writer that comes when all is well.

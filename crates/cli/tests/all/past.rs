@@ -4,22 +4,9 @@ use crate::harness;
 use crate::outside;
 
 use std::fs;
-use std::path::Path;
 
-use harness::{Cluster, Content, wait_for};
+use harness::{Cluster, Content, copy_tree, wait_for};
 use outside::{err, out, run};
-
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        match entry.file_type().expect("a type").is_dir() {
-            true => copy_tree(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).expect("a copy")),
-        }
-    }
-}
 
 /// Stopped by SIGTERM, and ended well.
 fn stop(node: &mut harness::Node) {

@@ -6,7 +6,9 @@ use std::fs;
 use std::net::TcpListener;
 use std::path::Path;
 
-use harness::{Cluster, Content, Node, Raw, as_nobody, ask, err, is_root, own_ip, raw, wait_for};
+use harness::{
+    Cluster, Content, Node, Raw, as_nobody, ask, copy_tree, err, is_root, own_ip, raw, wait_for,
+};
 
 /// A node of no cluster, to be run until it gives up.
 fn lone(directory: &Path, arguments: &[&str]) -> Node {
@@ -38,18 +40,6 @@ fn served() -> (Cluster, Content) {
     cluster.nodes[0].signal("-TERM");
     assert_eq!(cluster.nodes[0].wait(), Some(0));
     (cluster, content)
-}
-
-fn copy_tree(from: &Path, to: &Path) {
-    fs::create_dir_all(to).expect("a directory");
-    for entry in fs::read_dir(from).expect("a directory") {
-        let entry = entry.expect("an entry");
-        let target = to.join(entry.file_name());
-        match entry.file_type().expect("a type").is_dir() {
-            true => copy_tree(&entry.path(), &target),
-            false => drop(fs::copy(entry.path(), target).expect("a copy")),
-        }
-    }
 }
 
 /// Rewrites the manifest's page and gives it a fitting checksum and this version.

@@ -91,11 +91,10 @@ impl Node {
         };
         let own_disk = self.env.identity.disk.0;
         let now = self.env.now;
-        let in_use = 4 * self.env.limits.heartbeat_interval;
         let known = self.past.seen(from);
         let peer = self.peers.get_or_add(from);
         peer.seen = peer.seen.or(known);
-        let is_in_use = peer.incoming.is_some() && now.0 < peer.heard_at.0 + in_use;
+        let is_in_use = peer.incoming.is_some() && peer.speaks_now(now, &self.env.limits);
         let admitted = peer.admit(claim, is_listed, is_in_use);
         if let Err(why) = admitted
             && why.is_old_copy()
@@ -110,7 +109,7 @@ impl Node {
             self.counts.peers_refused += 1;
             tracing::error!(peer = from.0, %why, "a peer is refused");
             match why.is_old_copy() {
-                // Who stops at that word wants to know whose it is. Nobody else hears it.
+                // The node that stops at that word checks whose it is. Nobody else hears the disk.
                 true if is_listed => {
                     Refusal::new(OLD_COPY, why.to_string()).key("disk", hex(&own_disk))
                 }
@@ -127,7 +126,7 @@ impl Node {
             ));
         }
         self.peers.get_or_add(from).standing = Some(standing);
-        // Who is not listed may be anybody who knows that node's number.
+        // A claim that is not listed may be anybody's who knows that node's number.
         if is_listed || !self.env.addresses.contains_key(&from) {
             self.learn_address(from, &hello.address);
         }
@@ -295,7 +294,7 @@ impl Node {
         }
     }
 
-    /// Whoever began a frame ends it in time.
+    /// A peer that began a frame ends it in time.
     pub(crate) fn expire_frames(&mut self) {
         let (now, within) = (self.env.now, self.env.limits.unfinished_time);
         let late = self.controls.iter();

@@ -22,7 +22,7 @@ struct Metrics {
     warnings: BTreeMap<&'static str, u64>,
     connections: usize,
     connections_max: usize,
-    /// Of answers: made, and not with the kernel yet.
+    /// Answers that are made, and not with the kernel yet.
     answers_held_bytes: u64,
     /// Answers that were broken off for want of room.
     answers_broken: u64,

@@ -173,7 +173,7 @@ impl Log {
                     Mode::Wait => {
                         if env.now.0 >= append.told_at.0 + 1_000_000 {
                             append.told_at = env.now;
-                            // Who does not read is not told once more: that would only grow.
+                            // A client that does not read is not told once more: that would only grow.
                             if !env.is_sending(conn) {
                                 env.send_bytes(conn, b"waiting\n");
                             }

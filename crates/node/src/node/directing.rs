@@ -20,7 +20,6 @@ mod deleting;
 mod joining;
 mod retaining;
 mod showing;
-mod telling;
 
 pub(super) use applying::Directing;
 pub(crate) use changing::ChangeMembers;
@@ -57,7 +56,7 @@ pub(super) fn directory_members() -> Vec<(u32, u32)> {
 }
 
 impl Node {
-    /// Of a log of this node's.
+    /// This log, of this node's, has chosen a wish.
     fn on_wished(&mut self, id: LogId) {
         let Some(log) = self.logs.get_mut(&id) else {
             return;

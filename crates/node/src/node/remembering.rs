@@ -28,13 +28,13 @@ use crate::version;
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
 const TELL_EVERY: u64 = 1_000_000;
 const WRITE_EVERY: u64 = 10_000_000;
-/// A directory that stands on this disk lists some node by then. Microseconds.
-const READ_WITHIN: u64 = 10_000_000;
+/// A peer that lies about more logs makes nothing grow.
+const UNREAD_LOGS_MAX: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Remembering {
     met: BTreeMap<NodeId, Met>,
-    /// Of `met`: what is in memory, on its way to disk, and there.
+    /// Versions of `met`: in memory, on its way to disk, and there.
     version: u64,
     writing: Option<u64>,
     written: u64,
@@ -86,6 +86,7 @@ impl Remembering {
 impl Node {
     /// It is who it says, as far as its start's number tells. True if its frames are heard from now on.
     pub(crate) fn admit(&mut self, peer: NodeId, claim: Seen, told: Option<&Told>) -> bool {
+        let room = self.room_for_ends();
         let past = &mut self.past;
         let met = past.met.entry(peer).or_insert_with(|| {
             past.version += 1;
@@ -95,7 +96,7 @@ impl Node {
             *met = Met::new(claim);
             past.version += 1;
         }
-        past.version += u64::from(met.take(claim, told));
+        past.version += u64::from(met.take(claim, told, room));
         let state = self.peers.get_or_add(peer);
         state.seen = Some(claim);
         state.old_copy = None;
@@ -133,10 +134,16 @@ impl Node {
         Ok(())
     }
 
+    /// How many logs' ends are kept of one peer. It may know logs that this node has not read of yet.
+    fn room_for_ends(&self) -> usize {
+        self.directory.logs.len().max(self.logs.len()) + UNREAD_LOGS_MAX
+    }
+
     /// It goes on, and more is durable.
     pub(crate) fn on_past_grown(&mut self, peer: NodeId, told: &Told) {
+        let room = self.room_for_ends();
         if let Some(met) = self.past.met.get_mut(&peer)
-            && met.grow(&told.ends)
+            && met.grow(&told.ends, room)
             && !std::mem::replace(&mut self.past.grew, true)
         {
             self.past.grown_at = self.env.now;
@@ -239,17 +246,19 @@ impl Node {
     /// A peer says that this directory is an old copy. What it forgot others may count on, and not all of them may
     /// know: nothing more is said or taken.
     ///
-    /// ‡ It is believed only of the disk that the directory lists for that peer: whoever else answers at its address
-    /// could stop one node after the other. A node that has read nothing of log 0 for a while after its start (an old copy of its
-    /// first moments, which nobody tells more) lists nobody, and believes whoever says so.
+    /// ‡ The word is believed only of a peer whose own connection to this node is admitted and speaks: that one told
+    /// its chain of starts, and goes on from the start that this node met. Somebody else may answer at the address of a
+    /// node that is gone, and could stop one node after the other.
     pub(crate) fn on_called_old(&mut self, called: &CalledOld) {
         let CalledOld { by, disk, why } = called;
         let listed = self.directory.nodes.get(by);
-        let listed = listed.and_then(|entry| parse_hex16(&entry.disk));
-        let has_had_time = self.env.now.0 >= self.started_at.0 + READ_WITHIN;
-        let lists_nobody = self.directory.nodes.is_empty() && has_had_time;
-        let is_proven = listed.is_some() && disk.map(|disk| disk.0) == listed;
-        if self.refused.is_some() || !(is_proven || lists_nobody) {
+        let is_listed = listed.is_none_or(|entry| parse_hex16(&entry.disk) == disk.map(|d| d.0));
+        let now = self.env.now;
+        let is_there = self.peers.peers.get(by).is_some_and(|peer| {
+            let speaks = peer.incoming.is_some() && peer.speaks_now(now, &self.env.limits);
+            speaks && peer.entry == Entry::Open && disk.is_some() && peer.disk() == *disk
+        });
+        if self.refused.is_some() || !is_listed || !is_there {
             return;
         }
         let why = format!("node {by} refuses it: {why}");

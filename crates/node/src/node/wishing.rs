@@ -38,7 +38,7 @@ pub(super) struct Wishing {
 pub(super) enum Basis {
     /// The last wish that the log has chosen.
     Wish(Arc<Wish>),
-    /// Of log 0, and while the cluster speaks no wishes: what this node has read and confirmed.
+    /// What this node has read and confirmed: for log 0, and while the cluster speaks no wishes.
     Directory,
 }
 

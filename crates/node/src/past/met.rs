@@ -15,7 +15,7 @@ use crate::{DiskId, LogId};
 
 pub const MET_FILE: &str = "met";
 
-/// Of one node's disk.
+/// What is known of one node's disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// The last start of it that was admitted.
@@ -74,14 +74,10 @@ impl Met {
                 return Err(Lacks::Start(known.incarnation));
             }
         }
+        let ends: BTreeMap<LogId, End> = told.ends.iter().copied().collect();
         for (log, before) in &self.ends {
-            let is_deleted = told
-                .deleted
-                .iter()
-                .any(|(first, last)| (*first..=*last).contains(&log.0));
-            let has = told.ends.iter().find(|(other, _)| other == log);
-            let has = has.map_or(End::default(), |(_, end)| *end);
-            if !is_deleted && !has.has(*before) {
+            let has = ends.get(log).copied().unwrap_or_default();
+            if !told.has_deleted(*log) && !has.has(*before) {
                 return Err(Lacks::End {
                     log: *log,
                     told: *before,
@@ -93,7 +89,7 @@ impl Met {
     }
 
     /// It is admitted as this start, and told this. True if the start is news.
-    pub fn take(&mut self, claim: Seen, told: Option<&Told>) -> bool {
+    pub fn take(&mut self, claim: Seen, told: Option<&Told>, room: usize) -> bool {
         let before = (self.seen, self.listed);
         self.seen = claim;
         if let Some(told) = told {
@@ -101,19 +97,19 @@ impl Met {
                 incarnation: claim.incarnation,
                 nonce: claim.nonce,
             });
-            self.ends.retain(|log, _| {
-                let mut deleted = told.deleted.iter();
-                !deleted.any(|(first, last)| (*first..=*last).contains(&log.0))
-            });
-            self.grow(&told.ends);
+            self.ends.retain(|log, _| !told.has_deleted(*log));
+            self.grow(&told.ends, room);
         }
         before != (self.seen, self.listed)
     }
 
-    /// It told more. True if it did.
-    pub fn grow(&mut self, ends: &[(LogId, End)]) -> bool {
+    /// It told more. True if it did. So many logs are kept, and what it tells of others is dropped.
+    pub fn grow(&mut self, ends: &[(LogId, End)], room: usize) -> bool {
         let mut grew = false;
         for (log, end) in ends {
+            if self.ends.len() >= room && !self.ends.contains_key(log) {
+                continue;
+            }
             let known = self.ends.entry(*log).or_default();
             let more = known.and(*end);
             grew |= more != *known;
@@ -187,7 +183,7 @@ pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
     all.into_iter().map(of).collect()
 }
 
-/// Of the last start of this node.
+/// What the last start of this node left.
 pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<BTreeMap<NodeId, Met>, String> {
     let contents = page::read(disk, &directory.join(MET_FILE));
     match contents.map_err(|error| error.to_string())? {
@@ -236,8 +232,18 @@ mod tests {
     fn met(starts: &[(u32, u64)], ends: &[(u32, End)]) -> Met {
         let (incarnation, nonce) = *starts.last().unwrap();
         let mut met = Met::new(seen(0, 0));
-        met.take(seen(incarnation, nonce), Some(&told(starts, ends)));
+        met.take(seen(incarnation, nonce), Some(&told(starts, ends)), 100);
         met
+    }
+
+    #[test]
+    fn of_more_logs_than_there_can_be_nothing_is_kept() {
+        let mut met = met(&[(1, 11)], &[(7, end(1, 1))]);
+        let many: Vec<(LogId, End)> = (0..1000).map(|log| (LogId(log), end(2, 2))).collect();
+        assert!(met.grow(&many, 10));
+        assert_eq!(met.ends.len(), 10);
+        assert_eq!(met.ends[&LogId(7)], end(2, 2));
+        assert!(!met.grow(&many, 10), "there was no more to keep");
     }
 
     #[test]
@@ -302,13 +308,13 @@ mod tests {
     #[test]
     fn a_node_that_went_back_to_the_older_program_and_forward_again_is_admitted() {
         let mut met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50))]);
-        assert!(met.take(seen(3, 13), None));
+        assert!(met.take(seen(3, 13), None, 100));
         let forward = told(&[(1, 11), (2, 12), (4, 14)], &[(1, end(3, 60))]);
         assert_eq!(met.check(&forward), Ok(()));
         // A copy of before the newer program's last start is none of them.
         let old = told(&[(1, 11), (4, 14)], &[(1, end(3, 60))]);
         assert_eq!(met.check(&old), Err(Lacks::Start(2)));
-        met.take(seen(4, 14), Some(&forward));
+        met.take(seen(4, 14), Some(&forward), 100);
         assert!(met.check(&told(&[(1, 11), (2, 12), (5, 15)], &[])).is_err());
     }
 
@@ -316,7 +322,7 @@ mod tests {
     fn what_is_written_is_read_and_damage_is_told() {
         let one = met(&[(1, 11), (2, u64::MAX)], &[(1, end(3, 50))]);
         let mut other = Met::new(seen(9, 9));
-        other.grow(&[(LogId(4), end(1, 1))]);
+        other.grow(&[(LogId(4), end(1, 1))], 100);
         let all = BTreeMap::from([(NodeId(2), one), (NodeId(3), other)]);
         let bytes = encode(all.iter().map(|(node, met)| (*node, met)));
         assert_eq!(parse(&bytes).unwrap(), all);

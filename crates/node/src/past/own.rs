@@ -16,7 +16,7 @@ use crate::store::Manifest;
 pub struct Own {
     /// The starts that it lists.
     pub starts: Vec<Start>,
-    /// Of the manifest: the last start.
+    /// The last start, by the manifest.
     incarnation: u32,
     /// How that one ended, if it was asked to.
     ends: Option<Ends>,
@@ -60,12 +60,17 @@ impl Own {
             let directory = directory.to_owned();
             return Err(Trouble::OldCopy { directory, said });
         }
-        let damaged = |file: &str| {
-            let path = directory.join(file);
-            move |reason| Trouble::Damaged { path, reason }
+        let damaged = |reason| Trouble::Damaged {
+            path: directory.join(STARTS_FILE),
+            reason,
         };
-        let starts = starts::load(disk, directory).map_err(damaged(STARTS_FILE))?;
-        let ends = Ends::load(disk, directory).map_err(damaged(ENDS_FILE))?;
+        let starts = starts::load(disk, directory).map_err(damaged)?;
+        // The note only adds to what the logs say of themselves: a start can do without.
+        let ends = Ends::load(disk, directory).unwrap_or_else(|reason| {
+            let path = directory.join(ENDS_FILE);
+            tracing::error!(path = %path.display(), reason, "where the logs ended at the last stop cannot be read, so it is not known whether newer files were cut or removed since");
+            None
+        });
         let last = starts.last().map_or(0, |start| start.incarnation);
         let noted = ends.as_ref().map_or(0, |ends| ends.incarnation);
         for (file, other) in [(STARTS_FILE, last), (ENDS_FILE, noted)] {

@@ -13,8 +13,8 @@ use serde::de::DeserializeOwned;
 
 use crate::op::Disk;
 
-/// Of a file: more is nobody's.
-const BYTES_MAX: usize = 64 << 20;
+/// A longer file is no node's: `met` has some fifty bytes for each log of each peer.
+const BYTES_MAX: usize = 512 << 20;
 const PIECE: usize = 64 << 10;
 
 pub(super) fn encode<T: Serialize>(name: &str, page: &T) -> Vec<u8> {

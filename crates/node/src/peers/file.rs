@@ -14,7 +14,7 @@ use serde::Deserializer;
 use serde::de::{MapAccess, Visitor};
 use thiserror::Error;
 
-/// Of the file. Beyond it nothing is written, and nothing read.
+/// The file's greatest length. Nothing is written beyond it, and nothing read.
 pub const BYTES_MAX: usize = 1 << 20;
 
 /// Nodes of which a start takes the addresses: the first that are named, which are those that joined first.

@@ -97,7 +97,7 @@ impl Guest {
 }
 
 impl Guests {
-    /// Who has to go so that another may come.
+    /// The guest that has to go so that another may come.
     pub(crate) fn makes_room(&self) -> Option<NodeId> {
         let longest = self.here.iter().min_by_key(|(_, guest)| guest.since);
         let longest = longest.map(|(id, _)| *id);

@@ -51,7 +51,7 @@ const KEPT_BYTES: usize = 256 << 10;
 const FRAME_BYTES_MAX: usize = CONTROL_PREFIX + BODY_BYTES_MAX as usize;
 
 impl Inbound {
-    /// Of somebody who is not known.
+    /// For the frames of a node that is not known.
     pub fn of_guest() -> Inbound {
         Inbound {
             frame_bytes_max: GUEST_FRAME_BYTES_MAX,

@@ -23,7 +23,7 @@ pub struct Places {
     of_somebody: Vec<String>,
 }
 
-/// Of one node, besides where it is thought to be.
+/// So many places of one node, besides where it is thought to be.
 const PLACES_MAX: usize = 4;
 /// Those of no node in particular.
 const SOMEWHERE_MAX: usize = 64;

@@ -86,7 +86,7 @@ impl LogList {
         })
     }
 
-    /// Of what is in the order of ids.
+    /// The part of a list in the order of ids.
     pub(crate) fn of<T>(
         self,
         all: impl Iterator<Item = T>,

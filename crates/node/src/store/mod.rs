@@ -350,7 +350,7 @@ impl Store {
         &self.holdings
     }
 
-    /// Of the last record appended, or found.
+    /// The number of the last record that was appended, or found.
     pub fn last_number(&self) -> u64 {
         self.writer.last_number
     }

@@ -225,7 +225,7 @@ struct LogCheck {
 /// What is noted of the records on the way.
 struct Notes<'a> {
     speaks: Speaks,
-    /// Of bytes read so far.
+    /// Is told how many bytes are read so far.
     progress: &'a mut dyn FnMut(u64),
     read: u64,
     indexes: BTreeMap<usize, SegmentIndex>,

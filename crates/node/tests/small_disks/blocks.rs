@@ -56,7 +56,7 @@ pub struct Variant {
     /// A record in this one block, with its payload.
     is_whole: bool,
     record: Option<RecoveredRecord>,
-    /// Whoever wrote what stands here knew all records up to this one to be durable.
+    /// The writer of what stands here knew all records up to this one to be durable.
     pub testifies: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct World {
     pub numbers: Vec<u64>,
     pub places: Vec<Place>,
     pub choice: Vec<usize>,
-    /// Of each file: where its places begin.
+    /// Where the places of each file begin.
     starts: Vec<usize>,
     pub replay: Replay,
 }

@@ -194,6 +194,19 @@ mod tests {
         all
     }
 
+    /// As it is after a rescue: the log that was carried out knows of no node that joined since.
+    #[test]
+    fn a_state_in_which_nothing_is_chosen_contradicts_none() {
+        let nodes = |nodes: &[u32]| {
+            let nodes = nodes.iter().copied().map(NodeId);
+            LogState::new(Configuration::equal(nodes).unwrap())
+        };
+        let (fresh, kept) = (nodes(&[1, 2, 3]), say(&open(&nodes(&[1]), 1), 1, 9));
+        assert!(fresh.next_node_id > kept.next_node_id);
+        assert_eq!(fresh.contradicted_by(&kept), None);
+        assert_eq!(kept.contradicted_by(&fresh), None);
+    }
+
     #[test]
     fn what_a_state_became_contradicts_it_nowhere() {
         let all = history();

@@ -1,4 +1,4 @@
-//! Who knows a log by its name alone, and does not mind that it comes and goes.
+//! A client that knows a log by its name alone, and does not mind that it comes and goes.
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -48,14 +48,14 @@ pub struct Visit {
     attempt: Option<Attempt>,
     leader: Option<String>,
     heard: Vec<u8>,
-    /// Of the read: bytes and their checksum, which come next.
+    /// The bytes of the read that come next, and their checksum.
     data: Option<(usize, u32)>,
     rest_until: Option<Time>,
     patient_until: Time,
     finished: bool,
 }
 
-/// Of one append.
+/// The length of one append.
 const BYTES: u64 = 600;
 const REST_US: Range<u64> = 1_000..100_000;
 

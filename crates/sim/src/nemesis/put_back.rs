@@ -22,13 +22,13 @@ use crate::world::World;
 const MEET_US: Range<u64> = 2_000_000..4_000_000;
 /// Without those who are away they choose.
 const ALONE_US: Range<u64> = 300_000..2_000_000;
-/// So long they are dead who chose.
+/// How long the nodes that chose are dead.
 const DEAD_US: Range<u64> = 2_000_000..4_000_000;
 const LOOK_EVERY_US: u64 = 500_000;
 /// So often somebody looks whether the copy is refused.
 const LOOKS: u32 = 240;
 
-/// Of one time: who has the copy, who is away, who chooses.
+/// The parts of one such act: the node with the copy, those that are away, those that choose.
 struct PutBack {
     node: HostId,
     copy: DiskCopy,

@@ -51,7 +51,7 @@ pub(super) enum Act {
     Trimmed {
         forgotten_bytes: u64,
         left_bytes: u64,
-        /// Who wants it, by its own word.
+        /// The wish that it names.
         by: By,
         /// The places up to which nothing else is forgotten.
         by_hand_from: Box<dyn Fn(&str) -> bool>,

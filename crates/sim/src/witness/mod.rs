@@ -124,7 +124,7 @@ impl Witness {
         }
     }
 
-    /// Whoever writes on it from then on writes behind what stands there now.
+    /// A process that writes on it from then on writes behind what stands there now.
     pub fn on_copied(&mut self, host: HostId) {
         let node = self.hosts.get(&host).map(|seen| seen.node);
         let replicas = self.replicas.iter();
@@ -265,7 +265,7 @@ impl Witness {
         let name = Whose { node, log: view.id };
         let next = view.state.next;
         let promised = view.durable_promise();
-        // Who does not host it is told nothing of it.
+        // A node that does not host it is told nothing of it.
         let listed = view.stopped.is_none()
             && !matches!(view.role, Role::Leader { .. })
             && !self.said.is_on_some(view.id);

@@ -33,7 +33,7 @@ pub(super) struct Said {
     names: BTreeMap<String, Vec<(Point, Option<LogId>)>>,
 }
 
-/// Of a log, by everything up to a point.
+/// What a log is to be, by everything up to a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub retention: Retention,

@@ -49,7 +49,7 @@ fn figure(stage: &mut Stage, name: &str) -> u64 {
     digits.parse().expect("a number")
 }
 
-/// Of the list's entries, in its order.
+/// The names of the list's entries, in its order.
 fn names(text: &str) -> Vec<String> {
     assert!(text.starts_with("ok [") && text.ends_with("]\n"), "{text}");
     let entries = text.split("{\"name\":\"").skip(1);

@@ -112,7 +112,7 @@ pub fn a_step_of_weights_that_a_later_wish_overtook_is_not_taken() {
         let mut writer = stage.open(leader, &format!("append {LOG}"));
         stage.say_and_wait(&mut writer, 20_000);
         stage.pass(SECOND);
-        // Who is silent is given no weight.
+        // A silent node is given no weight.
         stage.cut_both(leader, fourth);
         stage.pass(3 * SECOND);
         let weight = format!("change-members weight {}", id.0);

@@ -228,7 +228,7 @@ fn a_manifest_that_is_older_than_the_rest_of_the_directory_starts_nothing() {
 }
 
 /// Nobody is left who was told more than the copy says: what the copy's node forgot is chosen anew, as something else.
-/// Who knows the former comes back, and does not take the latter for it.
+/// A node that knows the former comes back, and does not take the latter for it.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_replica_does_not_replace_what_is_chosen_by_less() {
     for seed in 0..4 {

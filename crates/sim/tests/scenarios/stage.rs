@@ -64,7 +64,7 @@ impl Stage {
         Stage::of_program(Speaks::THIS, seed, voters, limits)
     }
 
-    /// Whose nodes are of that program, until they are given another.
+    /// A stage whose nodes are of that program, until they are given another.
     pub fn of_program(
         program: Speaks,
         seed: u64,

@@ -22,7 +22,7 @@ pub type Left = BTreeMap<String, (u64, u64)>;
 
 #[derive(Default)]
 pub struct Answered {
-    /// Of a log, by name: its id and what it keeps.
+    /// The id of each log, by its name, and what it keeps.
     pub logs: BTreeMap<String, (u64, String)>,
     pub deleted: Vec<String>,
     /// ⟨log, node⟩
@@ -63,7 +63,7 @@ impl Answered {
                 }
                 answer => answer.context("the directory does not answer")?,
             };
-            // Whoever writes or reads there comes by the name, too.
+            // Those who write or read there come by the name, too.
             match client.streams(name) {
                 Ok(_) => {}
                 Err(AdminError::UnknownLog { .. }) => {

@@ -47,6 +47,19 @@ pub fn own_ip() -> String {
     format!("127.{}.{}.{count}", 1 + (pid >> 8) % 254, pid % 256)
 }
 
+/// A directory with all that is in it, as `cp -r` makes it.
+pub fn copy_tree(from: &Path, to: &Path) {
+    fs::create_dir_all(to).expect("a directory");
+    for entry in fs::read_dir(from).expect("a directory") {
+        let entry = entry.expect("an entry");
+        let target = to.join(entry.file_name());
+        match entry.file_type().expect("a type").is_dir() {
+            true => copy_tree(&entry.path(), &target),
+            false => drop(fs::copy(entry.path(), target).expect("a copy")),
+        }
+    }
+}
+
 /// Tries until there is something, and fails with what `why` says after [`LONG`].
 pub fn wait_for<T>(mut attempt: impl FnMut() -> Option<T>, why: impl Fn() -> String) -> T {
     let deadline = Instant::now() + LONG;

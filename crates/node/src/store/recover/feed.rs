@@ -18,7 +18,7 @@ use crate::version::Speaks;
 pub(super) struct Feed<'a> {
     pub speaks: Speaks,
     pub on_record: &'a mut dyn FnMut(RecoveredRecord),
-    /// Of each segment, by its place among those that are there.
+    /// The index of each segment, by its place among those that are there.
     pub indexes: BTreeMap<usize, SegmentIndex>,
 }
 

@@ -24,7 +24,7 @@ pub(in crate::store) struct Files<'a, S> {
     pub sink: S,
 }
 
-/// Whose directory it is to be.
+/// The node and log whose directory it is to be.
 #[derive(Clone, Copy)]
 pub(in crate::store) struct Whose {
     pub identity: Identity,

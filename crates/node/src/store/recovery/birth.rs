@@ -112,7 +112,7 @@ fn before_of_file(uses: &[Use], at: usize) -> u64 {
     before.max().unwrap_or(0)
 }
 
-/// Of a file in which nothing of this use can be read.
+/// A file in which nothing of this use can be read.
 fn unrecognised<B: Blocks>(blocks: &mut B, at: usize, own: &Use) -> Result<Behind, Stop<B::Error>> {
     let mut found = Behind::default();
     let mut offset = 0;

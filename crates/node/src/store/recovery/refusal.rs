@@ -41,7 +41,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Of the file that it is about.
+    /// Where in the file it is.
     pub fn offset(&self) -> u64 {
         match self {
             Refusal::Unreadable { offset, .. } | Refusal::NoBound { offset, .. } => *offset,

@@ -1,4 +1,4 @@
-//! Whose each file is: the use of it that counts.
+//! Which segment each file is: the use of it that counts.
 //!
 //! ```text
 //!   a used file:  [ header N │ checkpoint N │ record N │ record 3 │ record 3 │ … ]   salt N, behind it salt 3

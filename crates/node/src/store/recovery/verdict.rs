@@ -78,7 +78,7 @@ pub enum Aside {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub at: usize,
-    /// Of the file.
+    /// Where in the file it begins.
     pub from: u64,
     pub to: u64,
     pub first_record: u64,

@@ -41,7 +41,7 @@ fn barrier(term: Term, number: AskNumber, slot: u64) -> Message {
     Message::Barrier { term, number, slot }
 }
 
-/// Whom this replica asked for a barrier, and how.
+/// The leader that this replica asked for a barrier, and the question.
 fn asked(out: &[Output]) -> Vec<(NodeId, Term, AskNumber)> {
     let sent = sent(out).into_iter();
     let asked = sent.filter_map(|(to, message, _)| match message {

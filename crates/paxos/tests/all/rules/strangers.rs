@@ -35,7 +35,7 @@ fn a_term_whose_owner_is_no_member_changes_nothing() {
         assert_eq!(persists(&out), 0);
         assert_eq!(one.engine.role(), Role::Candidate);
     }
-    // Of an era to come it is asked what that is, and no more.
+    // A term of an era to come leads to the question what that era is, and to no more.
     let out = one.from(STRANGER, status(term(7, 1, 99)));
     assert!(ignored(&out, Ignored::EraNotKnown));
     assert_eq!(one.engine.role(), Role::Candidate);

@@ -142,7 +142,7 @@ impl Solo {
         }
     }
 
-    /// Whoever holds what.
+    /// Proposes without any member having said what it holds.
     pub fn propose_as_it_is(&mut self, action: Action) -> Result<Slot, NotProposed> {
         self.out.clear();
         let slot = self.engine.propose(self.now, action);

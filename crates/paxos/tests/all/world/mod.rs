@@ -86,7 +86,7 @@ pub struct World {
     pub chosen_told: Slot,
     next_read: u64,
     pub reads_answered: u64,
-    /// Of these, by replicas that do not lead.
+    /// Those of them by replicas that do not lead.
     pub reads_of_followers: u64,
     pub messages: u64,
     /// Times at which an auxiliary dropped bytes.
