@@ -243,6 +243,7 @@ impl Node {
                 directory::DIRECTORY_NAME,
                 &directory_members(),
                 &[],
+                None,
             );
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();

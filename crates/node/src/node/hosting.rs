@@ -1,7 +1,9 @@
 //! Which logs and peers this node knows, and in what order that becomes durable.
 
+use std::sync::Arc;
+
 use paxos::mutation::{self, Mutation};
-use paxos::{Checkpoint, LogState, NodeId};
+use paxos::{Checkpoint, LogState, NodeId, Wish};
 
 use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
 use crate::LogId;
@@ -42,6 +44,7 @@ impl Node {
         name: &str,
         members: &[(u32, u32)],
         auxiliary: &[u32],
+        first_wish: Option<Wish>,
     ) {
         if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
             return;
@@ -56,7 +59,10 @@ impl Node {
         let checkpoint = Checkpoint {
             promised: Default::default(),
             finishing: None,
-            state: LogState::new(configuration),
+            state: LogState {
+                wish: first_wish.map(Arc::new),
+                ..LogState::new(configuration)
+            },
             accepted: Vec::new(),
         };
         tracing::info!(log = id.0, name, "creating this node's replica");

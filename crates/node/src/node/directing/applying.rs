@@ -145,7 +145,8 @@ impl Node {
         });
         let missing: Vec<_> = missing.map(|(id, entry)| (*id, entry.clone())).collect();
         for (id, entry) in missing {
-            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary);
+            let wish = self.directory.first_wish(id);
+            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary, wish);
         }
         let deleted = self
             .logs
