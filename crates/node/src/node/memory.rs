@@ -1,6 +1,7 @@
 //! Memory for bytes on their way, divided among the logs that hold much of it.
 
 use super::Node;
+use crate::LogId;
 use crate::config::Limits;
 use crate::log::Log;
 
@@ -37,12 +38,14 @@ impl Share {
 
 impl Node {
     /// A log that holds less than the least share is not counted: what it holds is not worth it.
-    pub(super) fn share_memory(&mut self) {
+    /// Every log that holds any is awake.
+    pub(super) fn share_memory(&mut self, logs: &[LogId]) {
         let least = Share::of(&self.env.limits, u64::MAX);
         let holds = |log: &&Log| {
             log.ring.bytes() >= least.ring_bytes || log.store.queued_bytes() >= least.queue_bytes
         };
-        let logs = self.logs.values().filter(holds).count();
+        let logs = logs.iter().filter_map(|id| self.logs.get(id));
+        let logs = logs.filter(holds).count();
         self.env.share = Share::of(&self.env.limits, logs as u64);
     }
 }

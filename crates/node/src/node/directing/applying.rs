@@ -57,7 +57,8 @@ impl Node {
         self.confirm_directory();
         if self.directing.has_wishes && self.is_confirmed() {
             self.directing.has_wishes = false;
-            self.propose_wishes();
+            let all: Vec<LogId> = self.logs.keys().copied().collect();
+            self.propose_wishes(&all);
         }
         if !self.requests.is_empty() {
             self.answer_requests();
@@ -124,6 +125,7 @@ impl Node {
 
     /// Addresses are learned, logs of this node's made, and deleted ones removed.
     pub(in crate::node) fn keep_to_directory(&mut self) {
+        self.awake.wake_all();
         let rescues = self.directory.rescues;
         if std::mem::replace(&mut self.directing.rescues, rescues) != rescues {
             let known = &self.directory.nodes;
