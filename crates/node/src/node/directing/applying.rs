@@ -95,7 +95,7 @@ impl Node {
         if !log.local_begins() {
             return;
         }
-        let parts = self.directory.snapshot().filter(|_| grown);
+        let parts = grown.then(|| self.directory.snapshot()).flatten();
         let snapshot: Vec<u8> = parts.into_iter().flatten().flatten().collect();
         log.begin_local(&mut self.env, &snapshot);
         self.dirty.insert(DIRECTORY);
