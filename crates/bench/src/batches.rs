@@ -8,7 +8,7 @@ use std::path::Path;
 use anyhow::Result;
 use node::format::RECORD_HEADER;
 use node::format::record::{RecordHeader, RecordKind};
-use node::op::BLOCK;
+use ops::BLOCK;
 
 /// Enough for a mean.
 const RECORDS_MAX: u64 = 50_000;

@@ -12,9 +12,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::ops::Range;
 
+use ops::Buffer;
 use paxos::{Engine, LogState, NodeId, StreamName, StreamPosition, Time};
 
-use crate::buffer::Buffer;
 use crate::config::Limits;
 use crate::env::Env;
 use crate::format::frame::FetchBytes;

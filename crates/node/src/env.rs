@@ -4,17 +4,15 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 
 use crate::answers::Answers;
-use crate::buffer::{Buffer, Pool, Slice};
 use crate::config::{Limits, Standing};
 use crate::format::frame::FetchBytes;
 use crate::format::{BATCH_BUFFER, Frame};
-use crate::landing::Landing;
 use crate::line::{Refusal, Request};
 use crate::node::memory::Share;
-use crate::op::{ConnId, Op};
 use crate::read::slots::ReadSlots;
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};

@@ -4,15 +4,14 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, StreamPosition, Time};
 
 use crate::LogId;
-use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Purpose};
 use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
 use crate::format::{DataHeader, Frame};
 use crate::log::{Log, Ticket, Wanted};
-use crate::op::{BLOCK, ConnId};
 use crate::replicate::Link;
 use crate::store::{ReadBytes, ReadFailure};
 use crate::welcome::Welcome;

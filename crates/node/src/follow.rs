@@ -4,14 +4,13 @@
 //! Units:  one header of `DATA_HEADER` bytes, then as many bytes as it says.
 //! Errors: a malformed header or wrong checksum closes the connection; the peer sends again.
 
+use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Value};
 
-use crate::buffer::Buffer;
 use crate::env::Env;
 use crate::format::{DATA_HEADER, DataHeader, FrameError, PAYLOAD_BYTES_MAX, RECORD_HEADER};
 use crate::log::{Log, batch_for};
-use crate::op::{BLOCK, ConnId, Received};
 
 pub struct Source {
     peer: NodeId,

@@ -2,16 +2,15 @@
 //!
 //! The directory knows nodes by their disk id, so asking again after a crash gives the same id.
 
+use ops::{BLOCK, Buffer, ConnId};
 use paxos::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::ClusterId;
-use crate::buffer::Buffer;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
 use crate::env::{Env, Purpose};
 use crate::line::{Request, hex, parse_hex16};
 use crate::node::Node;
-use crate::op::{BLOCK, ConnId};
 
 pub(crate) struct Join {
     servers: Vec<String>,

@@ -15,6 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use ops::{Buffer, Completion, ConnId, Shared, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, PermitContent,
@@ -22,7 +23,6 @@ use paxos::{
 };
 
 use crate::LogId;
-use crate::buffer::{Buffer, Shared, Slice};
 use crate::catch_up::CatchUp;
 use crate::counts::LogCounts;
 use crate::env::Env;
@@ -32,7 +32,6 @@ use crate::format::RECORD_HEADER;
 use crate::health::Pulse;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
-use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
 use crate::retention::Keeping;
@@ -445,7 +444,7 @@ pub(crate) fn batch_of(env: &Env, bytes: &[u8]) -> Buffer {
 
 pub(crate) fn batch_for(env: &Env, count: usize) -> Buffer {
     if count <= SMALL_BATCH {
-        Buffer::new((RECORD_HEADER + count).next_multiple_of(crate::op::BLOCK))
+        Buffer::new((RECORD_HEADER + count).next_multiple_of(ops::BLOCK))
     } else {
         env.batches.take()
     }

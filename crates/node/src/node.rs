@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use commands::{Replica, SessionBounds};
+use ops::{Completion, ConnId, Machine, Op, Token};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
 
@@ -17,7 +18,6 @@ use crate::env::Env;
 use crate::greeting::{Greeting, Held};
 use crate::health::Board;
 use crate::log::Log;
-use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ops::Disk;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use thiserror::Error;
@@ -14,10 +15,7 @@ use crate::config::{NodeConfig, Start};
 use crate::env::Env;
 use crate::format::segment::{directory_name, log_of};
 use crate::log::Log;
-use crate::node::Remembering;
-use crate::node::{Node, PEERS_FILE};
-use crate::op::Disk;
-use crate::past;
+use crate::node::{Node, PEERS_FILE, Remembering};
 use crate::past::ends::Lost;
 use crate::past::own::{Own, Trouble};
 use crate::past::starts::{self, STARTS_FILE};
@@ -27,7 +25,7 @@ use crate::store::{
     LOCK_FILE, Manifest, ManifestError, RecordContext, RecoveryReport, ReplayError, Store,
     StoreConfig,
 };
-use crate::{ClusterId, DiskId, Identity, LogId};
+use crate::{ClusterId, DiskId, Identity, LogId, past};
 
 /// A manifest that was being written for the first time when the process ended (`Op::WriteFile`).
 const MANIFEST_ASIDE: &str = ".manifest.new";

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use node::format::record::{RECORD_HEADER, RecordHeader};
 use node::format::segment::number_of;
-use node::op::BLOCK;
+use ops::BLOCK;
 use paxos::StreamName;
 
 /// A record's payload.

@@ -4,9 +4,8 @@
 //! Units:  one header of `DATA_HEADER` bytes, then as many bytes as it says; 8 bytes back.
 //! Errors: all end the process.
 
-use node::buffer::Buffer;
 use node::format::{DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
-use node::op::{BLOCK, ConnId, Received, Token};
+use ops::{BLOCK, Buffer, ConnId, Received, Token};
 
 use super::segments::Segments;
 use super::{Env, HEADER, LaneId};

@@ -9,10 +9,9 @@ use std::io;
 use std::ops::Range;
 
 use node::LogId;
-use node::buffer::{Buffer, Slice};
 use node::format::frame::{ProposeHeader, ProposedValue};
 use node::format::{BATCH_BUFFER, DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
-use node::op::{BLOCK, ConnId, Received, Token};
+use ops::{BLOCK, Buffer, ConnId, Received, Slice, Token};
 use paxos::{Digest, Offset, Slot, SlotRange, StreamName, Term};
 
 use super::segments::Segments;
@@ -229,7 +228,7 @@ impl Lane {
             }
             if !slices.is_empty() {
                 link.sending = true;
-                env.ops.push_back(node::op::Op::Send { conn, slices });
+                env.ops.push_back(ops::Op::Send { conn, slices });
             }
         }
         let sent_to_all = self

@@ -6,12 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use node::buffer::{Buffer, Pool, Slice};
 use node::format::RECORD_HEADER;
 use node::format::record::{RecordHeader, RecordKind, ValueKind, total_length};
 use node::format::segment::{Birth, Predecessor, SegmentHeader, file_name};
-use node::op::{BLOCK, FileId, Op, OpenMode, Token};
 use node::{Identity, LogId};
+use ops::{BLOCK, Buffer, FileId, Op, OpenMode, Pool, Slice, Token};
 use paxos::{Digest, Slot, SlotRange};
 
 use super::{Env, LaneId};

@@ -18,13 +18,13 @@
 //! payload's digest, which is the plain crc32c of the payload: so the digest that acceptances carry
 //! is computed once, and yet an old generation's payload cannot pass for a new one's.
 
+use ops::BLOCK;
 use paxos::mutation::{self, Mutation};
 use paxos::{Digest, NodeId, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Term};
 use thiserror::Error;
 
 use super::codec::{Encode, Reader};
 use crate::LogId;
-use crate::op::BLOCK;
 
 pub const RECORD_HEADER: usize = 192;
 

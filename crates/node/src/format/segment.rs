@@ -16,11 +16,11 @@
 //! The checksum is crc32c over the whole block but itself, and stands at the same place in every
 //! version: so a flipped bit is never taken for a newer program's file.
 
+use ops::BLOCK;
 use paxos::{NodeId, Slot};
 use thiserror::Error;
 
 use super::codec::{DecodeError, Encode, Reader};
-use crate::op::BLOCK;
 use crate::version::{Speaks, Unspoken};
 use crate::{ClusterId, DiskId, Identity, LogId};
 

@@ -2,17 +2,16 @@
 
 use std::ops::Range;
 
+use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{Input, Message, NodeId, Time};
 
 use super::peer::{CONTROL_BUFFER, Hello};
-use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
 use crate::env::Purpose;
 use crate::format::Frame;
 use crate::format::frame::encode_control;
 use crate::line::{Refusal, hex};
 use crate::node::Node;
-use crate::op::{BLOCK, ConnId, Received};
 use crate::peers::Inbound;
 use crate::peers::guests::{Guest, UNLISTED_DIALLED_MAX};
 use crate::replicate::Link;

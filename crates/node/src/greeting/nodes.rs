@@ -1,9 +1,10 @@
 //! Requests about the cluster's nodes: who is a member, and who becomes one.
 
+use ops::ConnId;
+
 use crate::line::{Refusal, Request, parse_hex16};
 use crate::membership::change::Ask;
 use crate::node::{ChangeMembers, JoinCluster, Node, Wants};
-use crate::op::ConnId;
 use crate::status::LogList;
 use crate::version::Speaks;
 

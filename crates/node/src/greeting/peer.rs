@@ -2,20 +2,18 @@
 
 use std::ops::Range;
 
+use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
 
-use crate::buffer::Buffer;
 use crate::config::Standing;
 use crate::env::Purpose;
 use crate::format::Frame;
 use crate::line::{LineError, Refusal, Request, hex};
 use crate::node::Node;
-use crate::op::{ConnId, Received};
 use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Seen};
 use crate::version::{self, Speaks};
-use crate::welcome;
-use crate::{DiskId, LogId};
+use crate::{DiskId, LogId, welcome};
 
 /// So much of unfinished frames each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use ops::ConnId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 
@@ -10,7 +11,6 @@ use crate::env::{Env, Purpose};
 use crate::format::RECORD_HEADER;
 use crate::line::{Refusal, Request};
 use crate::log::Log;
-use crate::op::ConnId;
 
 /// An append request before its stream is open.
 pub(super) struct Append {

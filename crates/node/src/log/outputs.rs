@@ -1,5 +1,6 @@
 //! What the engine asks for, and what the store has to say.
 
+use ops::Slice;
 use paxos::mutation::{self, Mutation};
 use paxos::{
     ChangeRefused, Input, Note, Outcome, Output, Persist, PromisedTerm, Proposal, RecordNumber,
@@ -7,7 +8,6 @@ use paxos::{
 };
 
 use super::{Log, Ticket, payload_of};
-use crate::buffer::Slice;
 use crate::env::{Env, LogEvent};
 use crate::format::codec;
 use crate::ring::Entry;

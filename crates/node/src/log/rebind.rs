@@ -1,10 +1,10 @@
 //! After a change of leader: proposing again, in our term, the bytes that earlier terms left accepted
 //! and not chosen. They come from our own disk, or from whoever reported them accepted.
 
+use ops::Buffer;
 use paxos::{Input, PermitContent, StreamName, StreamPosition, Term};
 
 use super::{Ticket, Wanted, batch_of};
-use crate::buffer::Buffer;
 use crate::env::Env;
 use crate::format::PAYLOAD_BYTES_MAX;
 use crate::log::Log;

@@ -1,5 +1,6 @@
 //! Which logs and peers this node knows, and in what order that becomes durable.
 
+use ops::Op;
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId};
 
@@ -7,7 +8,6 @@ use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
 use crate::LogId;
 use crate::directory::{self, DIRECTORY};
 use crate::log::Log;
-use crate::op::Op;
 use crate::peers::file;
 use crate::store::{ManifestLog, Store};
 

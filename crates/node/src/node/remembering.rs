@@ -10,20 +10,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ops::{ConnId, Disk, Op};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 
 use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
-use crate::LogId;
 use crate::format::Frame;
 use crate::line::parse_hex16;
-use crate::op::{ConnId, Disk, Op};
 use crate::past::ends::{ENDS_FILE, Ends};
 use crate::past::met::{self, MET_FILE, Met};
 use crate::past::refused::{self, REFUSED_FILE};
 use crate::past::{End, Start, Told};
 use crate::peers::{CalledOld, Entry, Seen};
-use crate::version;
+use crate::{LogId, version};
 
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
 const TELL_EVERY: u64 = 1_000_000;

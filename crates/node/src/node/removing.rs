@@ -13,6 +13,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use ops::{Completion, ConnId, Op};
 use paxos::mutation::{self, Mutation};
 
 use super::{Node, TOKEN_REMOVED};
@@ -20,7 +21,6 @@ use crate::LogId;
 use crate::env::Purpose;
 use crate::format::segment::directory_name;
 use crate::log::Log;
-use crate::op::{Completion, ConnId, Op};
 
 #[derive(Default)]
 pub(crate) struct Removing {

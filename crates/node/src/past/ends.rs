@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ops::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::page;
 use crate::LogId;
-use crate::op::Disk;
 
 pub const ENDS_FILE: &str = "ends";
 

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use ops::Disk;
 use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use super::{End, STARTS_KEPT, Start, Told, page};
 use crate::line::{hex, parse_hex16};
-use crate::op::Disk;
 use crate::peers::Seen;
 use crate::{DiskId, LogId};
 

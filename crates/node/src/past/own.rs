@@ -3,13 +3,13 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ops::Disk;
 use thiserror::Error;
 
 use super::ends::{ENDS_FILE, Ends, Lost};
 use super::starts::STARTS_FILE;
 use super::{Start, refused, starts};
 use crate::LogId;
-use crate::op::Disk;
 use crate::store::Manifest;
 
 #[derive(Clone, Debug, Default)]

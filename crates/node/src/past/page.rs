@@ -8,10 +8,9 @@
 use std::io;
 use std::path::Path;
 
+use ops::Disk;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use crate::op::Disk;
 
 /// A longer file is no node's: `met` has some fifty bytes for each log of each peer.
 const BYTES_MAX: usize = 512 << 20;

@@ -4,8 +4,9 @@
 use std::io;
 use std::path::Path;
 
+use ops::Disk;
+
 use super::page;
-use crate::op::Disk;
 
 pub const REFUSED_FILE: &str = "refused";
 

@@ -6,10 +6,10 @@
 
 use std::path::Path;
 
+use ops::Disk;
 use serde::{Deserialize, Serialize};
 
 use super::{STARTS_KEPT, Start, page};
-use crate::op::Disk;
 
 pub const STARTS_FILE: &str = "starts";
 

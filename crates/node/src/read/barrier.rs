@@ -9,13 +9,13 @@
 //!   has_failed    it will not pass: leader and follower may be others now. Ask again
 //! ```
 
+use ops::ConnId;
 use paxos::{Input, ReadId, Role, Time};
 
 use super::{Barrier, Reader, Readers};
 use crate::env::Env;
 use crate::line::Refusal;
 use crate::log::Log;
-use crate::op::ConnId;
 use crate::status::StreamList;
 use crate::version;
 

@@ -1,10 +1,10 @@
 //! The reader inside this process: everything chosen, from the beginning, to a state machine.
 
+use ops::Buffer;
 use paxos::{StreamName, Time};
 
 use super::RETRY;
 use super::cursor::{Cursor, Target};
-use crate::buffer::Buffer;
 use crate::env::{Env, LogEvent};
 use crate::log::{Log, Ticket, Wanted};
 use crate::store::{ReadBytes, ReadFailure};

@@ -4,10 +4,11 @@
 
 use std::path::{Path, PathBuf};
 
+use ops::{BLOCK, Disk};
+
 use super::{Old, Rescue, RescueError, RescuedLog, Seal, io_at};
 use crate::directory::DIRECTORY;
 use crate::format::segment::{SegmentHeader, directory_name, number_of};
-use crate::op::{BLOCK, Disk};
 use crate::store::{Manifest, RecordContext, Store, StoreConfig};
 use crate::version::Speaks;
 use crate::{ClusterId, DiskId, Identity, LogId};

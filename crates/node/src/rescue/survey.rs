@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::path::Path;
 
+use ops::Disk;
 use paxos::{LogState, OutputPlace, Slot, StreamName, StreamPosition};
 
 use super::{Hole, HolesOf, Kept, RescueError, RescuedLog};
-use crate::op::Disk;
 use crate::store::{Manifest, ManifestLog, OfflineError, ReadOffline, Store, StoreConfig};
 
 /// No id above it was ever a member's or an owner's here.

@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
+use ops::Buffer;
 use paxos::{Digest, NodeId, StreamName, StreamPosition};
 
 use super::{DAMAGED_MAX, Log};
-use crate::buffer::Buffer;
 use crate::env::Env;
 use crate::format::Frame;
 use crate::format::frame::{Examined, TellDigest};

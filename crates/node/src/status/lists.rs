@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use ops::ConnId;
 use paxos::{StreamEnd, StreamName, StreamState};
 use serde::Serialize;
 
@@ -13,7 +14,6 @@ use crate::env::Env;
 use crate::line::{LineError, Refusal, Request, parse_stream};
 use crate::log::Log;
 use crate::node::Node;
-use crate::op::ConnId;
 use crate::retention::Retention;
 
 /// Which streams a list is to name, and how far it has come.

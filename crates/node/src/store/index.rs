@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use ops::BLOCK;
 use paxos::{StreamName, StreamPosition};
 
 use crate::format::DecodeError;
 use crate::format::codec::{Encode, Reader};
-use crate::op::BLOCK;
 use crate::version::Speaks;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -11,12 +11,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ops::{Disk, Op, Token};
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
 use crate::format::segment::{directory_name, log_of};
-use crate::op::{Disk, Op, Token};
 use crate::version::{Speaks, Unspoken};
 use crate::{ClusterId, DiskId, Identity, LogId};
 

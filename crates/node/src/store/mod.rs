@@ -39,26 +39,25 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use paxos::{Checkpoint, Digest, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Term};
-use paxos::{Time, Value};
-use thiserror::Error;
-
 use extents::Extents;
 pub use holdings::Holdings;
 pub(crate) use holdings::without;
 pub use index::SegmentIndex;
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog};
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
+use ops::{BLOCK, Buffer, Completion, FileId, Landing, Op, Pool, Token};
+use paxos::{
+    Checkpoint, Digest, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Term, Time,
+    Value,
+};
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport, recovered};
 pub use replay::{Replay, ReplayError};
 pub use scan::Corruption;
+use thiserror::Error;
 pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ranges, verify};
 
-use crate::buffer::{Buffer, Pool};
 use crate::format::segment::Birth;
 use crate::health::Histogram;
-use crate::landing::Landing;
-use crate::op::{BLOCK, Completion, FileId, Op, Token};
 use crate::past::End;
 use crate::retention::Calendar;
 use crate::version::{self, Speaks};

@@ -4,6 +4,7 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use ops::{DirectoryEntry, Disk};
 use paxos::{Checkpoint, LogState, Slot, StreamName, StreamPosition};
 use thiserror::Error;
 
@@ -13,7 +14,6 @@ use super::scan::{Scope, SegmentFile, Window};
 use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreConfig};
 use crate::LogId;
 use crate::format::segment::directory_name;
-use crate::op::{DirectoryEntry, Disk};
 use crate::version::Speaks;
 
 /// Yields every byte of the output that a state speaks of, in order, verified.

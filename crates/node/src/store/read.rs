@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
+use ops::{BLOCK, Buffer, Op};
 use paxos::{StreamName, StreamPosition};
 
 use self::files::OpenFile;
@@ -20,9 +21,7 @@ pub(super) use self::unreadable::Distrusted;
 use super::index::{RecordPlace, Whereabouts};
 use super::{Awaiting, ReadBytes, ReadFailure, Store, StoreEvent};
 use crate::LogId;
-use crate::buffer::Buffer;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
-use crate::op::{BLOCK, Op};
 
 /// Reads that go on at the same time; the others wait in the order they came.
 const READS_MAX: usize = 8;
@@ -205,7 +204,7 @@ impl Store {
         let offset = reading.place.offset();
         if job.to_send
             && let Some(landing) = &self.config.landing
-            && let Some(view) = landing.view(crate::landing::Place { file, offset }, length)
+            && let Some(view) = landing.view(ops::Place { file, offset }, length)
         {
             job.buffer = Some(view);
         }

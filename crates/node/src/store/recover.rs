@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ops::{DirectoryEntry, Disk, Op};
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
@@ -31,7 +32,6 @@ use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{self, SegmentError};
-use crate::op::{DirectoryEntry, Disk, Op};
 use crate::past::End;
 
 /// In file order, from the newest checkpoint that can be read.

@@ -1,12 +1,12 @@
 //! From a disk's records to where an engine begins again.
 
+use ops::Disk;
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, PromisedTerm, Recovery, RecoveryError};
 use thiserror::Error;
 
 use super::recovery::Refusal;
 use super::{RecoverError, RecoveredRecord, RecoveryReport, Store, StoreConfig};
-use crate::op::Disk;
 
 /// Feeds [`paxos::Recovery`] with what [`Store::recover`] finds.
 #[derive(Default)]

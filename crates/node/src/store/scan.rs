@@ -7,9 +7,10 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use ops::{BLOCK, Disk};
+
 use crate::LogId;
 use crate::format::record::{RecordError, RecordHeader};
-use crate::op::{BLOCK, Disk};
 
 /// One file, read through a window.
 pub struct SegmentFile<'a> {

@@ -14,12 +14,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::PathBuf;
 
+use ops::Op;
 use paxos::mutation::{self, Mutation};
 use paxos::{Slot, StreamName, StreamPosition};
 
 use super::{Awaiting, Store};
 use crate::format::segment::spare_name;
-use crate::op::Op;
 
 /// A log that is trimmed as it grows needs one, and another while it rolls.
 const SPARES_LEAST: usize = 2;

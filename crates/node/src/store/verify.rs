@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use ops::Disk;
 use paxos::Checkpoint;
 use serde::Serialize;
 use thiserror::Error;
@@ -14,10 +15,8 @@ use super::recover::{Files, Sink, Whose, apply, corruption, hold, recovered, sto
 use super::recovery::{Aside, Depth, Taken, Verdict, decide};
 use super::{Holdings, RecoverError, Replay};
 use crate::LogId;
-use crate::format::DecodeError;
 use crate::format::record::{RecordHeader, RecordKind};
-use crate::format::segment;
-use crate::op::Disk;
+use crate::format::{DecodeError, segment};
 use crate::past::ends::{ENDS_FILE, Lost};
 use crate::past::met::MET_FILE;
 use crate::past::own::Own;
@@ -205,10 +204,7 @@ pub fn verify(
     Ok(report)
 }
 
-fn list(
-    disk: &mut dyn Disk,
-    directory: &Path,
-) -> Result<Vec<crate::op::DirectoryEntry>, VerifyError> {
+fn list(disk: &mut dyn Disk, directory: &Path) -> Result<Vec<ops::DirectoryEntry>, VerifyError> {
     disk.list(directory).map_err(|source| VerifyError::Io {
         path: directory.to_owned(),
         source,

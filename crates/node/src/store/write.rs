@@ -9,14 +9,13 @@ mod roll;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
+use ops::{FileId, Slice, Token};
 use paxos::{Slot, StreamName, Time};
 
 use super::index::Whereabouts;
 use super::trim::Spare;
 use super::{RecordContext, Store};
-use crate::buffer::Slice;
 use crate::health::Histogram;
-use crate::op::{FileId, Token};
 use crate::past::End;
 
 pub(super) struct Writer {

@@ -3,9 +3,9 @@
 use node::format::codec::{self, Encode};
 use node::format::record::{RecordHeader, RecordKind, ValueKind, total_length};
 use node::format::{RECORD_HEADER, digest};
-use node::op::BLOCK;
 use node::store::SegmentIndex;
 use node::version::{self, Speaks};
+use ops::BLOCK;
 use paxos::{Action, Checkpoint};
 
 /// `bytes`: a header and its payload, tried as they are and with the right lengths and checksums.

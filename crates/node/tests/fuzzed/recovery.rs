@@ -6,13 +6,12 @@ mod kernel;
 use std::cell::OnceCell;
 use std::path::PathBuf;
 
-use node::op::BLOCK;
-use node::store::RecoverError;
-use node::store::recovery::Refusal;
-
 use kernel::MemoryDisk;
 use kernel::damage::{check_damaged, log, read_all, segments};
 use kernel::script::{Truth, recover};
+use node::store::RecoverError;
+use node::store::recovery::Refusal;
+use ops::BLOCK;
 
 const LOGS: usize = 4;
 

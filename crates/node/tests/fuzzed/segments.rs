@@ -4,7 +4,7 @@ use node::Speaks;
 use node::format::segment::{
     SegmentError, SegmentHeader, directory_name, file_name, log_of, number_of,
 };
-use node::op::BLOCK;
+use ops::BLOCK;
 
 /// `bytes`: what the first block begins with, tried as it is and with the right checksum.
 pub fn check(bytes: &[u8]) {

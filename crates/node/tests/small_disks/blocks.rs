@@ -5,9 +5,9 @@ use std::convert::Infallible;
 use node::Speaks;
 use node::format::record::{RECORD_HEADER, RecordError, RecordHeader, RecordKind};
 use node::format::segment::{SegmentError, SegmentHeader};
-use node::op::BLOCK;
 use node::store::recovery::{Blocks, First, Said, Taken};
 use node::store::{RecoveredRecord, Replay, recovered};
+use ops::BLOCK;
 
 use super::kernel::script::config;
 use super::writer::Moment;

@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use node::buffer::Buffer;
 use node::format::{BATCH_BUFFER, RECORD_HEADER, codec, digest, segment};
-use node::op::{BLOCK, Time};
 use node::store::{NewRecord, RecordContext, Store, StoreConfig, StoreEvent};
+use ops::{BLOCK, Buffer, Time};
 use paxos::{
     AcceptedRun, AcceptedTerm, Action, Checkpoint, Digest, LogState, NodeId, Offset, PromisedTerm,
     Recovery, Slot, SlotRange, Term, Value,

@@ -2,19 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
+use node::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
+use node::format::{BATCH_BUFFER, digest};
+use node::store::recovery::Refusal;
+use node::store::{NewRecord, ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
+use node::{ClusterId, DiskId, LogId};
+use ops::{BLOCK, Buffer, Time};
+use paxos::{Checkpoint, Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Value};
+
 use crate::kernel::damage::{check_damaged, log, read_all, segments};
 use crate::kernel::script::{
     Truth, config, content, first_checkpoint, new_store, recover, settle, state, stream,
 };
 use crate::kernel::{EIO, EMFILE, Kernel, MemoryDisk, Random};
-use node::buffer::Buffer;
-use node::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
-use node::format::{BATCH_BUFFER, digest};
-use node::op::{BLOCK, Time};
-use node::store::recovery::Refusal;
-use node::store::{NewRecord, ReadFailure, RecordContext, RecoverError, Store, StoreEvent};
-use node::{ClusterId, DiskId, LogId};
-use paxos::{Checkpoint, Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, Value};
 
 #[test]
 fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {

@@ -1,14 +1,15 @@
 //! Crashes at every point: what was reported durable is there afterwards, and nothing else is.
 
+use node::format::{RECORD_HEADER, digest};
+use node::store::recovery::Refusal;
+use node::store::{NewRecord, RecordContext, RecoverError, Store};
+use ops::Time;
+use paxos::{Checkpoint, Slot, StreamName, StreamPosition};
+
 use crate::kernel::script::{
     Truth, config, content, first_checkpoint, new_disk, read, recover, settle, stream,
 };
 use crate::kernel::{Kernel, MemoryDisk, Random};
-use node::format::{RECORD_HEADER, digest};
-use node::op::Time;
-use node::store::recovery::Refusal;
-use node::store::{NewRecord, RecordContext, RecoverError, Store};
-use paxos::{Checkpoint, Slot, StreamName, StreamPosition};
 
 /// Runs a drawn script of `steps` steps and pulls the plug.
 fn run_until(seed: u64, steps: usize, in_flight: usize) -> (MemoryDisk, Truth) {

@@ -1,6 +1,6 @@
 //! A process that may open no more files for now: what needs one waits, and nothing is lost.
 
-use node::op::Time;
+use ops::Time;
 use paxos::{Slot, StreamPosition};
 
 use crate::kernel::Random;

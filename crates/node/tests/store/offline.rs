@@ -4,20 +4,20 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::kernel::script::{byte, config, content, settle, stream};
-use crate::kernel::{Kernel, MemoryDisk, Random};
-use node::buffer::Buffer;
 use node::format::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER, codec, digest};
-use node::op::{BLOCK, DirectoryEntry, Disk, Op, Time, Token};
 use node::store::{
     Manifest, ManifestError, ManifestLog, NewRecord, OfflineError, ReadOffline, RecordContext,
     Store, StoreEvent, verify,
 };
 use node::{DiskId, LogId, Speaks};
+use ops::{BLOCK, Buffer, DirectoryEntry, Disk, Op, Time, Token};
 use paxos::{
     Action, Checkpoint, Configuration, Digest, Era, LogState, NodeId, Offset, OpenStream,
     PromisedTerm, Slot, SlotRange, StreamPosition, Term, Value,
 };
+
+use crate::kernel::script::{byte, config, content, settle, stream};
+use crate::kernel::{Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
     Manifest {

@@ -1,8 +1,8 @@
 //! A replica that catches up while it takes part: old and new bytes of a stream side by side.
 
 use node::format::{RECORD_HEADER, digest};
-use node::op::Time;
 use node::store::NewRecord;
+use ops::Time;
 use paxos::StreamPosition;
 
 use crate::kernel::script::{Truth, content, new_store, read, settle, stream};

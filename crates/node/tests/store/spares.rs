@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
+use node::format::record::{RecordHeader, RecordKind, ValueKind};
+use node::store::{RecordContext, Store};
+use ops::{BLOCK, Time};
+use paxos::{Slot, SlotRange, StreamName, StreamPosition};
+
 use crate::kernel::script::{Truth, new_store, read, recover, settle, stream};
 use crate::kernel::{Kernel, MemoryDisk, Random};
-use node::format::record::{RecordHeader, RecordKind, ValueKind};
-use node::op::{BLOCK, Time};
-use node::store::{RecordContext, Store};
-use paxos::{Slot, SlotRange, StreamName, StreamPosition};
 
 /// All bytes of the first stream below `at`, and all of the others.
 fn below(at: u64) -> impl Fn(StreamName) -> StreamPosition {

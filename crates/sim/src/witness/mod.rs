@@ -28,18 +28,18 @@ mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use history::{History, Shape};
 use node::directory::DIRECTORY;
 use node::format::codec;
-use node::op::{ConnId, Op};
 use node::{LogId, LogView, Node};
+use ops::{ConnId, Op};
 use paxos::{Digest, NodeId, Role, Slot, Time};
+use replica::{Replica, Whose};
 
 use crate::client::{Appender, Chain, Ledger, Reader};
 use crate::disk::SimDisk;
 use crate::host::{HostId, Process};
 use crate::world::World;
-use history::{History, Shape};
-use replica::{Replica, Whose};
 
 #[derive(Default)]
 pub(crate) struct Witness {

@@ -5,9 +5,9 @@ use std::io;
 use std::path::PathBuf;
 
 use node::config::{Limits, NodeConfig, Standing, Start};
-use node::op::{Disk, Time};
 use node::store::{MANIFEST_FILE, ManifestError};
 use node::{Node, Speaks};
+use ops::{Disk, Time};
 use paxos::{NodeId, Role};
 
 use super::draw::MORE_LOGS;

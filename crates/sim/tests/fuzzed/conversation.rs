@@ -17,13 +17,12 @@ use std::path::{Path, PathBuf};
 use node::config::{NodeConfig, Standing, Start};
 use node::format::DATA_HEADER;
 use node::format::frame::CONTROL_PREFIX;
-use node::op::{Completion, ConnId, Op};
 use node::store::Manifest;
 use node::{Node, Speaks};
+use ops::{Completion, ConnId, Op};
+use puppet::{Hand, puppet};
 use sim::workload::small_limits;
 use sim::{HostId, Status, World};
-
-use puppet::{Hand, puppet};
 
 const ADDRESS: &str = "node1:7000";
 const RECEIVE_BYTES: usize = 16 << 10;

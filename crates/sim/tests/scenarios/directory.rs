@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use node::config::Limits;
 use node::directory::DIRECTORY_NAME;
-use node::op::Time;
+use ops::Time;
 use sim::client::SharedChain;
 use sim::workload::small_limits;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use node::format::record::RecordHeader;
 use node::format::{RECORD_HEADER, digest};
-use node::op::BLOCK;
+use ops::BLOCK;
 
 use crate::caller::Caller;
 use crate::stage::{LOG, MS, SECOND, Stage};

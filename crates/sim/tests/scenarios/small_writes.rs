@@ -2,7 +2,7 @@
 
 use node::format::RECORD_HEADER;
 use node::format::record::{RecordHeader, RecordKind};
-use node::op::BLOCK;
+use ops::BLOCK;
 
 use crate::stage::{MS, Stage};
 

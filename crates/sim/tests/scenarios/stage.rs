@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use node::config::{NodeConfig, Standing, Start};
 use node::format::codec;
-use node::op::{BLOCK, Disk, Time};
 use node::{LogId, Node, Speaks};
+use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
 use sim::workload::small_limits;

@@ -1,5 +1,6 @@
 //! Round trips; and bytes that nobody wrote never panic and never pass for something else.
 
+use ops::BLOCK;
 use paxos::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -12,7 +13,6 @@ use crate::format::frame::*;
 use crate::format::record::*;
 use crate::format::segment::{SegmentError, SegmentHeader};
 use crate::health::{TOLD_MAX, Told};
-use crate::op::BLOCK;
 use crate::store::SegmentIndex;
 use crate::version::{FIRST, Speaks};
 

@@ -2,9 +2,10 @@
 
 use std::io;
 
+use ops::{FileId, Op, OpenMode};
+
 use super::super::{Awaiting, Store};
 use super::{READS_MAX, Reader, Step, again};
-use crate::op::{FileId, Op, OpenMode};
 
 /// Files open for reading: with as many reads as there may be, each of which needs one, or one index,
 /// at a time, there is always one that nobody uses.

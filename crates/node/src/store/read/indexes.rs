@@ -3,13 +3,13 @@
 use std::collections::VecDeque;
 use std::io;
 
+use ops::{Buffer, Op};
+
 use super::super::index::SegmentIndex;
 use super::super::{Awaiting, Store};
 use super::{READS_MAX, Step, again};
 use crate::LogId;
-use crate::buffer::Buffer;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind};
-use crate::op::Op;
 use crate::version::Speaks;
 
 /// Indexes of sealed segments in memory: each read needs one at a time.

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
+use ops::{BLOCK, Disk};
+
 use super::super::recovery::{Blocks, First, Said, Taken};
 use super::super::scan::{SegmentFile, Window};
 use super::RecoverError;
 use crate::format::DecodeError;
 use crate::format::record::{RECORD_HEADER, RecordError, RecordHeader};
 use crate::format::segment::{SegmentError, SegmentHeader};
-use crate::op::{BLOCK, Disk};
 use crate::version::Speaks;
 use crate::{Identity, LogId};
 

@@ -6,6 +6,7 @@
 //!
 //! ‡ But for what it says of the one before: it was begun when everything there was durable.
 
+use ops::BLOCK;
 use paxos::mutation::{self, Mutation};
 
 use super::blocks::{Blocks, Said};
@@ -14,7 +15,6 @@ use super::uses::Use;
 use super::verdict::{Aside, Expected};
 use super::walk::{Behind, Scope, behind, record, walk};
 use crate::format::segment::Predecessor;
-use crate::op::BLOCK;
 use crate::store::read::FIRST_RECORD;
 
 /// What segments that are put aside say of the one before.

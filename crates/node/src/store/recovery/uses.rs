@@ -10,13 +10,13 @@
 
 use std::collections::BTreeMap;
 
+use ops::BLOCK;
 use paxos::mutation::{self, Mutation};
 
 use super::blocks::{Blocks, First, Said};
 use super::refusal::{Refusal, Stop};
 use crate::format::record::{RecordHeader, RecordKind};
 use crate::format::segment::{Birth, Predecessor};
-use crate::op::BLOCK;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Use {

@@ -10,6 +10,7 @@
 
 use std::collections::BTreeSet;
 
+use ops::BLOCK;
 use paxos::mutation::{self, Mutation};
 use paxos::{PromisedTerm, Slot};
 
@@ -17,7 +18,6 @@ use super::blocks::{Blocks, Said};
 use super::refusal::{Refusal, Stop};
 use super::verdict::{Expected, Lost};
 use crate::format::record::{RecordError, RecordHeader};
-use crate::op::BLOCK;
 
 /// What is known of a segment's records before they are read.
 #[derive(Clone, Copy, Debug)]

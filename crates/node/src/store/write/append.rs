@@ -2,15 +2,14 @@
 
 use std::ops::Range;
 
+use ops::{BLOCK, Buffer, Shared, Slice};
 use paxos::{Slot, SlotRange, StreamName, Value};
 
 use super::super::index::{RecordPlace, Whereabouts};
 use super::super::{NewRecord, RecordContext, Store};
 use super::{Pending, Undurable};
-use crate::buffer::{Buffer, Shared, Slice};
 use crate::format::codec;
 use crate::format::record::{RECORD_HEADER, RecordHeader, RecordKind, ValueKind, total_length};
-use crate::op::BLOCK;
 use crate::past::End;
 
 impl Store {

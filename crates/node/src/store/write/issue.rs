@@ -2,13 +2,13 @@
 
 use std::io;
 
+use ops::{Op, Token};
 use paxos::Slot;
 use paxos::mutation::{self, Mutation};
 
 use super::super::index::Whereabouts;
 use super::super::{Awaiting, Store, StoreEvent};
 use super::InFlight;
-use crate::op::{Op, Token};
 use crate::past::End;
 
 /// Kernels take 1024 slices in one call.
@@ -17,12 +17,8 @@ const WRITE_SLICES_MAX: usize = 1_000;
 #[cfg(feature = "mutations")]
 impl super::Writing {
     /// [`Mutation::BlockWrittenAgain`]: before the slices, the block before them once more.
-    fn with_tail(
-        &mut self,
-        offset: u64,
-        mut slices: Vec<crate::buffer::Slice>,
-    ) -> (u64, Vec<crate::buffer::Slice>) {
-        use crate::op::BLOCK;
+    fn with_tail(&mut self, offset: u64, mut slices: Vec<ops::Slice>) -> (u64, Vec<ops::Slice>) {
+        use ops::BLOCK;
         let last = slices.last().map(|s| s.within(s.len() - BLOCK..s.len()));
         match std::mem::replace(&mut self.tail, last) {
             Some(tail) if mutation::is(Mutation::BlockWrittenAgain) => {

@@ -1,13 +1,12 @@
-//! Bytes that are received where their record will stand (`crate::landing`).
+//! Bytes that are received where their record will stand (`ops`).
 
 use std::sync::Arc;
 
+use ops::{Buffer, Place, Reservation};
 use paxos::mutation::{self, Mutation};
 
 use super::super::Store;
-use crate::buffer::Buffer;
 use crate::format::record::total_length;
-use crate::landing::{Place, Reservation};
 
 /// A buffer that bytes are received into, at the end of the open segment.
 #[derive(Debug)]

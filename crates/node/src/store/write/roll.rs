@@ -2,6 +2,7 @@
 
 use std::io;
 
+use ops::{BLOCK, Buffer, FileId, Op, OpenMode};
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Time};
 
@@ -10,11 +11,9 @@ use super::super::index::{RecordPlace, SegmentIndex};
 use super::super::read::is_want_of_descriptors;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
 use super::{NewFile, Open, Writing};
-use crate::buffer::Buffer;
 use crate::format::codec;
 use crate::format::record::{RecordHeader, RecordKind, total_length};
 use crate::format::segment::{Birth, Predecessor, SegmentHeader};
-use crate::op::{BLOCK, FileId, Op, OpenMode};
 
 /// Before a file is asked for again. Microseconds.
 const AGAIN: u64 = 100_000;

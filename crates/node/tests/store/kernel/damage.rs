@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use node::op::Time;
 use node::store::{ReadFailure, Store};
+use ops::Time;
 use paxos::StreamPosition;
 
 use super::script::{Recovery, Truth, config, first_checkpoint, read, settle};

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use node::op::{BLOCK, Completion, DirectoryEntry, Disk, FileId, Op, OpenMode};
+use ops::{BLOCK, Completion, DirectoryEntry, Disk, FileId, Op, OpenMode};
 
 #[derive(Clone, Default)]
 pub struct MemoryDisk {
@@ -251,7 +251,7 @@ impl Kernel {
         &mut self,
         file: FileId,
         offset: u64,
-        slices: &[node::buffer::Slice],
+        slices: &[ops::Slice],
         mut fate: impl FnMut(usize) -> Block,
     ) {
         let contents = self.disk.files.get_mut(&self.open[&file]).unwrap();

@@ -5,14 +5,13 @@ use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use node::buffer::Buffer;
 use node::format::{BATCH_BUFFER, RECORD_HEADER, codec, digest};
-use node::op::Time;
 use node::store::{
     NewRecord, ReadFailure, RecordContext, RecoverError, RecoveredRecord, RecoveryReport, Store,
     StoreConfig, StoreEvent,
 };
 use node::{ClusterId, DiskId, Identity, LogId};
+use ops::{Buffer, Time};
 use paxos::{
     AcceptedRun, AcceptedTerm, Action, By, Checkpoint, Configuration, Digest, LogState, NodeId,
     Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, StreamSequence, Term, Value,

@@ -17,11 +17,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::buffer::{Buffer, Slice};
-use crate::landing::Landing;
-
-/// A moment of a monotonic clock, in microseconds.
-pub use paxos::Time;
+use crate::{Buffer, Landing, Slice, Time};
 
 /// Chosen by the node for connections it opens (even) and by the kernel for those it accepts (odd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -5,15 +5,14 @@
 //! go to the disk and to each socket. When the last one is dropped, wherever that is, the memory
 //! returns to its [`Pool`], already touched.
 //!
-//! A kernel may also give a buffer that is a part of a file ([`crate::landing`]).
+//! A kernel may also give a buffer that is a part of a file ([`crate::Landing`]).
 
 use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 use std::sync::{Arc, Mutex};
 
-use crate::landing::{Landed, Place};
-use crate::op::BLOCK;
+use crate::{BLOCK, Landed, Place};
 
 /// Page-aligned memory of a fixed size, zeroed when first allocated.
 pub struct Buffer {
@@ -101,11 +100,13 @@ impl Buffer {
     }
 
     /// Whether it is, or was, a part of a file.
+    #[inline]
     pub fn is_landed(&self) -> bool {
         matches!(self.memory, Memory::File(_))
     }
 
     /// Where what it receives stands in a file.
+    #[inline]
     pub fn place(&self) -> Option<Place> {
         match &self.memory {
             Memory::Heap(_) => None,
@@ -123,6 +124,7 @@ impl Buffer {
 
     /// A part of it, to be changed. Of a part of a file less is written again than if all of it was
     /// open to change.
+    #[inline]
     pub fn part_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         match &mut self.memory {
             Memory::Heap(memory) => &mut memory[self.start..self.start + self.length][range],
@@ -137,6 +139,7 @@ impl Buffer {
         buffer
     }
 
+    #[inline]
     pub fn freeze(self) -> Shared {
         Shared(Arc::new(self))
     }
@@ -144,6 +147,7 @@ impl Buffer {
 
 impl Deref for Buffer {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         match &self.memory {
             Memory::Heap(memory) => &memory[self.start..self.start + self.length],
@@ -153,6 +157,7 @@ impl Deref for Buffer {
 }
 
 impl DerefMut for Buffer {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         self.part_mut(0..self.length)
     }
@@ -171,6 +176,7 @@ impl Drop for Buffer {
 }
 
 impl Shared {
+    #[inline]
     pub fn slice(&self, range: Range<usize>) -> Slice {
         assert!(range.start <= range.end && range.end <= self.0.length);
         Slice {
@@ -183,6 +189,7 @@ impl Shared {
 
 impl Deref for Shared {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.0
     }
@@ -201,6 +208,7 @@ impl Slice {
     }
 
     /// How much memory this slice keeps from being reused. Of a file's the page cache has the rest.
+    #[inline]
     pub fn pinned_bytes(&self) -> usize {
         match &self.buffer.0.memory {
             Memory::Heap(memory) => memory.len(),
@@ -217,6 +225,7 @@ impl Slice {
     }
 
     /// That part of it.
+    #[inline]
     pub fn within(&self, range: Range<usize>) -> Slice {
         assert!(range.start <= range.end && range.end <= self.len());
         Slice {
@@ -227,6 +236,7 @@ impl Slice {
     }
 
     /// The part of it from `from` on.
+    #[inline]
     pub fn after(&self, from: usize) -> Slice {
         assert!(from <= self.len());
         Slice {
@@ -239,6 +249,7 @@ impl Slice {
 
 impl Deref for Slice {
     type Target = [u8];
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.buffer[self.start..self.end]
     }

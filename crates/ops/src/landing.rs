@@ -18,8 +18,7 @@ use std::any::Any;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
-use crate::op::FileId;
+use crate::{Buffer, FileId};
 
 /// In an open file, from this offset on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
