@@ -6,8 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::Result;
-use node::format::RECORD_HEADER;
-use node::format::record::{RecordHeader, RecordKind};
+use formats::RECORD_HEADER;
+use formats::record::{RecordHeader, RecordKind};
 use ops::BLOCK;
 
 /// Enough for a mean.

@@ -35,9 +35,9 @@ use std::ops::Range;
 use std::path::PathBuf;
 
 use follower::Source;
+use formats::{BATCH_BUFFER, DATA_HEADER, RECORD_HEADER};
 use leader::Lane;
 use node::config::Limits;
-use node::format::{BATCH_BUFFER, DATA_HEADER, RECORD_HEADER};
 use ops::{BLOCK, Buffer, Completion, ConnId, Machine, Op, Pool, Received, Slice, Time, Token};
 
 /// Batches up to here are copied to a small buffer, as in a node.

@@ -219,7 +219,7 @@ pub(super) fn copied(length: Duration) -> f64 {
 fn checksummed(length: Duration) -> f64 {
     let bytes = vec![1u8; 256 << 10];
     rate_of(length, bytes.len(), || {
-        std::hint::black_box(node::format::digest(std::hint::black_box(&bytes)));
+        std::hint::black_box(formats::digest(std::hint::black_box(&bytes)));
     })
 }
 

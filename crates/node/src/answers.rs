@@ -16,10 +16,10 @@
 
 use std::collections::BTreeMap;
 
+use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
 
-use crate::LogId;
 use crate::env::{Env, Purpose};
 use crate::node::Node;
 use crate::status::StreamList;

@@ -9,12 +9,12 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 
 use crate::env::Env;
-use crate::format::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use crate::line::Refusal;
 use crate::log::{Log, SMALL_BATCH, batch_of};
 

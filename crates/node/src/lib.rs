@@ -14,9 +14,6 @@
 
 pub mod config;
 mod env;
-pub mod format;
-mod ids;
-pub mod store;
 
 mod answers;
 mod beat;
@@ -40,7 +37,6 @@ mod join;
 mod lead;
 mod membership;
 mod node;
-pub mod past;
 mod peers;
 pub mod rescue;
 pub mod retention;
@@ -48,13 +44,10 @@ mod scrub;
 mod split;
 mod start;
 mod status;
-pub mod version;
 mod welcome;
 
 pub use counts::{LogCounts, NodeCounts};
-pub use ids::*;
 pub use inspect::{LogView, VersionsView};
 pub use node::Node;
 pub use peers::file as peers_file;
 pub use start::StartError;
-pub use version::Speaks;

@@ -15,20 +15,20 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use formats::{LogId, RECORD_HEADER};
 use ops::{Buffer, Completion, ConnId, Shared, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, PermitContent,
     Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition,
 };
+use store::{RecordContext, Store};
 
-use crate::LogId;
 use crate::catch_up::CatchUp;
 use crate::counts::LogCounts;
 use crate::env::Env;
 use crate::feed::Feeder;
 use crate::follow::Source;
-use crate::format::RECORD_HEADER;
 use crate::health::Pulse;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
@@ -37,7 +37,6 @@ use crate::replicate::Follower;
 use crate::retention::Keeping;
 use crate::ring::Ring;
 use crate::scrub::{Asker, Scrub};
-use crate::store::{RecordContext, Store};
 use crate::trim::Trims;
 
 mod auxiliary;
@@ -306,7 +305,7 @@ impl Log {
         env.wrote(count);
         let permit = self.engine.permit().expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
-        let digest = crate::format::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
+        let digest = formats::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
         self.at_hand = Some(buffer);
         self.engine.handle(
             env.now,

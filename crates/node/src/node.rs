@@ -6,9 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use commands::{Replica, SessionBounds};
+use formats::{ClusterId, LogId};
 use ops::{Completion, ConnId, Machine, Op, Token};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
+use store::Manifest;
 
 use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
@@ -21,8 +23,6 @@ use crate::log::Log;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;
-use crate::store::Manifest;
-use crate::{ClusterId, LogId};
 
 mod agenda;
 mod confirming;
@@ -153,7 +153,6 @@ const TOKEN_MET: Token = Token(NODE_TOKENS | 5);
 const TOKEN_REFUSED: Token = Token(NODE_TOKENS | 6);
 const TOKEN_ENDS: Token = Token(NODE_TOKENS | 7);
 
-pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
 const ROUND_GAP: u64 = 150_000;
 const TICK: u64 = 100_000;
@@ -446,7 +445,7 @@ impl Node {
                 }
             }
             peer.status_wanted.clear();
-            let heartbeat = crate::format::Heartbeat {
+            let heartbeat = formats::Heartbeat {
                 round,
                 answers: peer.answers(),
                 entries,
@@ -459,13 +458,10 @@ impl Node {
                     self.board.to_tell(self.env.now, own, id)
                 }),
             };
-            self.peers.send(
-                &mut self.env,
-                id,
-                &crate::format::Frame::Heartbeat(heartbeat),
-            );
+            self.peers
+                .send(&mut self.env, id, &formats::Frame::Heartbeat(heartbeat));
             for (log, message) in renounced {
-                let frame = crate::format::Frame::Engine { log, message };
+                let frame = formats::Frame::Engine { log, message };
                 self.peers.send(&mut self.env, id, &frame);
             }
         }

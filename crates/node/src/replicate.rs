@@ -7,12 +7,12 @@
 
 use std::ops::Range;
 
+use formats::DataHeader;
+use formats::frame::ProposeHeader;
 use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, Term, Time};
 
 use crate::env::{Env, Purpose};
-use crate::format::DataHeader;
-use crate::format::frame::ProposeHeader;
 use crate::log::Log;
 use crate::welcome::{self, Welcome};
 

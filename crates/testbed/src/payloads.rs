@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use node::format::record::{RECORD_HEADER, RecordHeader};
-use node::format::segment::number_of;
+use formats::record::{RECORD_HEADER, RecordHeader};
+use formats::segment::number_of;
 use ops::BLOCK;
 use paxos::StreamName;
 

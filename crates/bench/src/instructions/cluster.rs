@@ -4,8 +4,9 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use formats::Speaks;
+use node::Node;
 use node::config::{Limits, NodeConfig, Standing, Start};
-use node::{Node, Speaks};
 use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 use sim::{HostId, Limits as Until, Outcome, World};
 

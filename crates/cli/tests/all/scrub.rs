@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use formats::record::{RECORD_HEADER, RecordHeader};
 use harness::{Cluster, Content, err, out, wait_for};
-use node::format::record::{RECORD_HEADER, RecordHeader};
 use ops::BLOCK;
 use serde_json::Value;
 

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use commands::{StateMachine, Unknown};
+use formats::LogId;
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
-use crate::LogId;
 use crate::membership::registry::Members;
 
 #[derive(Serialize, Deserialize)]

@@ -6,11 +6,11 @@
 
 use std::sync::Arc;
 
+use formats::LogId;
+use formats::version::WISHES;
 use paxos::{NodeId, Wish, WishNumber};
 
 use super::{Command, Directory};
-use crate::LogId;
-use crate::version::WISHES;
 
 /// Of whose wishes a command may change something.
 pub(super) enum Touched {

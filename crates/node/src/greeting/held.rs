@@ -8,10 +8,10 @@
 //!
 //! ‡ Else a node that lags says that a log is not there which somebody made, and was told so.
 
+use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
 
-use crate::LogId;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
 use crate::env::Purpose;
 use crate::line::{Refusal, Request};

@@ -1,9 +1,9 @@
 //! Requests about logs as a whole, and about logs that are not here.
 
+use formats::LogId;
 use ops::ConnId;
 use paxos::NodeId;
 
-use crate::LogId;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
 use crate::env::Purpose;
 use crate::line::{LineError, Refusal, Request, parse_stream};

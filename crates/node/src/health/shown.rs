@@ -1,11 +1,11 @@
 //! Warnings as `status` shows them: a sentence, and what helps.
 
+use formats::LogId;
 use paxos::NodeId;
 use serde::Serialize;
 
 use super::board::Posted;
 use super::{Code, State, Warning};
-use crate::LogId;
 use crate::node::Node;
 
 /// In `status`.

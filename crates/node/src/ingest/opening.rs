@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use formats::RECORD_HEADER;
 use ops::ConnId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 
 use super::{Sink, Writer, no_quorum, superseded};
 use crate::env::{Env, Purpose};
-use crate::format::RECORD_HEADER;
 use crate::line::{Refusal, Request};
 use crate::log::Log;
 

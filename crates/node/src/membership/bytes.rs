@@ -15,10 +15,10 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
 use paxos::NodeId;
 
 use super::change::{View, listed, names};
-use crate::LogId;
 
 impl View<'_> {
     /// Why a node that leaves, and has no weight any more, is kept.

@@ -1,15 +1,15 @@
 //! Which logs and peers this node knows, and in what order that becomes durable.
 
+use formats::LogId;
 use ops::Op;
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId};
+use store::{ManifestLog, PEERS_FILE, Store};
 
-use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
-use crate::LogId;
+use super::{Node, TOKEN_MANIFEST, TOKEN_PEERS};
 use crate::directory::{self, DIRECTORY};
 use crate::log::Log;
 use crate::peers::file;
-use crate::store::{ManifestLog, Store};
 
 pub(crate) struct Creating {
     pub(super) name: String,
@@ -80,7 +80,7 @@ impl Node {
                 self.env.ops.push_back(op);
             }
             while let Some(event) = creating.store.poll_event() {
-                if let crate::store::StoreEvent::Failed(error) = event {
+                if let store::StoreEvent::Failed(error) = event {
                     tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
                 }
             }

@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn the_least_share_holds_more_than_a_batch() {
         let least = Share::of(&Limits::default(), u64::MAX);
-        assert!(least.ring_bytes > crate::format::BATCH_BUFFER as u64);
-        assert!(least.queue_bytes > crate::format::BATCH_BUFFER as u64);
-        assert!(least.tail_bytes > crate::format::BATCH_BUFFER as u64);
+        assert!(least.ring_bytes > formats::BATCH_BUFFER as u64);
+        assert!(least.queue_bytes > formats::BATCH_BUFFER as u64);
+        assert!(least.tail_bytes > formats::BATCH_BUFFER as u64);
     }
 }

@@ -13,13 +13,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use formats::LogId;
+use formats::segment::directory_name;
 use ops::{Completion, ConnId, Op};
 use paxos::mutation::{self, Mutation};
 
 use super::{Node, TOKEN_REMOVED};
-use crate::LogId;
 use crate::env::Purpose;
-use crate::format::segment::directory_name;
 use crate::log::Log;
 
 #[derive(Default)]

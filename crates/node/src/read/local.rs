@@ -2,12 +2,12 @@
 
 use ops::Buffer;
 use paxos::{StreamName, Time};
+use store::{ReadBytes, ReadFailure};
 
 use super::RETRY;
 use super::cursor::{Cursor, Target};
 use crate::env::{Env, LogEvent};
 use crate::log::{Log, Ticket, Wanted};
-use crate::store::{ReadBytes, ReadFailure};
 
 /// The state machine inside this process reads everything from the beginning.
 pub(super) struct Local {

@@ -3,13 +3,13 @@
 use ops::{Buffer, ConnId, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{StreamEnd, StreamName, StreamPosition, Time};
+use store::{ReadBytes, ReadFailure};
 
 use super::cursor::Target;
 use super::{Barrier, MISSING_WAIT, RETRY};
 use crate::env::{Env, Purpose};
 use crate::line::Refusal;
 use crate::log::{Log, Ticket, Wanted};
-use crate::store::{ReadBytes, ReadFailure};
 
 impl Log {
     pub(super) fn pump_reader(&mut self, env: &mut Env, conn: ConnId) {

@@ -3,8 +3,7 @@
 use std::io;
 
 use ops::{Completion, Machine, Op, Time};
-
-use crate::store::{Store, StoreEvent};
+use store::{Store, StoreEvent};
 
 /// A machine for any kernel; it finishes when all is durable, or a write failed.
 pub struct Seal {

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use formats::LogId;
 use ops::ConnId;
 use paxos::{StreamEnd, StreamName, StreamState};
 use serde::Serialize;
 
 use super::line;
-use crate::LogId;
 use crate::answers::Rest;
 use crate::env::Env;
 use crate::line::{LineError, Refusal, Request, parse_stream};

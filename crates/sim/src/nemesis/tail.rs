@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use node::format::RECORD_HEADER;
+use formats::RECORD_HEADER;
 use ops::{BLOCK, Time};
 
 use super::{Nemesis, bring_back, depose, in_war};

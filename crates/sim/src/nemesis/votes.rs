@@ -5,7 +5,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use node::{LogId, Node};
+use formats::LogId;
+use node::Node;
 use ops::Time;
 use paxos::{NodeId, PromisedTerm};
 

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::format::record::{RecordHeader, RecordKind, ValueKind};
-use node::format::{RECORD_HEADER, codec};
-use node::{LogId, Speaks};
+use formats::record::{RecordHeader, RecordKind, ValueKind};
+use formats::{LogId, RECORD_HEADER, Speaks, codec};
 use ops::{FileId, Op, Slice};
 use paxos::{Action, Checkpoint, NodeId, Offset, Slot, Value};
 

@@ -4,7 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use node::{LogId, Node, Speaks};
+use formats::{LogId, Speaks};
+use node::Node;
 use ops::Op;
 use paxos::PromisedTerm;
 

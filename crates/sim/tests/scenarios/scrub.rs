@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use node::format::record::RecordHeader;
-use node::format::{RECORD_HEADER, digest};
+use formats::record::RecordHeader;
+use formats::{RECORD_HEADER, digest};
 use ops::BLOCK;
 
 use crate::caller::Caller;

@@ -1,7 +1,7 @@
 //! Clients that send single bytes, each on its own, and what the cluster makes of them.
 
-use node::format::RECORD_HEADER;
-use node::format::record::{RecordHeader, RecordKind};
+use formats::RECORD_HEADER;
+use formats::record::{RecordHeader, RecordKind};
 use ops::BLOCK;
 
 use crate::stage::{MS, Stage};
