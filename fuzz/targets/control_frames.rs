@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/control_frames.rs"]
+#[path = "../../crates/formats/tests/fuzzed/control_frames.rs"]
 mod control_frames;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| control_frames::check(bytes));

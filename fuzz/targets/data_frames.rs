@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/data_frames.rs"]
+#[path = "../../crates/formats/tests/fuzzed/data_frames.rs"]
 mod data_frames;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| data_frames::check(bytes));

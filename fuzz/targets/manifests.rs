@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/manifests.rs"]
+#[path = "../../crates/store/tests/fuzzed/manifests.rs"]
 mod manifests;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| manifests::check(bytes));

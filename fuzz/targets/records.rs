@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/records.rs"]
+#[path = "../../crates/store/tests/fuzzed/records.rs"]
 mod records;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| records::check(bytes));

@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/recovery.rs"]
+#[path = "../../crates/store/tests/fuzzed/recovery.rs"]
 mod recovery;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| recovery::check(bytes));

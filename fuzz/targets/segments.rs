@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/segments.rs"]
+#[path = "../../crates/formats/tests/fuzzed/segments.rs"]
 mod segments;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| segments::check(bytes));

@@ -6,9 +6,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use anyhow::Result;
-use node::format::RECORD_HEADER;
-use node::format::record::{RecordHeader, RecordKind};
-use node::op::BLOCK;
+use formats::RECORD_HEADER;
+use formats::record::{RecordHeader, RecordKind};
+use ops::BLOCK;
 
 /// Enough for a mean.
 const RECORDS_MAX: u64 = 50_000;

@@ -34,13 +34,11 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::PathBuf;
 
-use node::buffer::{Buffer, Pool, Slice};
-use node::config::Limits;
-use node::format::{BATCH_BUFFER, DATA_HEADER, RECORD_HEADER};
-use node::op::{BLOCK, Completion, ConnId, Machine, Op, Received, Time, Token};
-
 use follower::Source;
+use formats::{BATCH_BUFFER, DATA_HEADER, RECORD_HEADER};
 use leader::Lane;
+use node::config::Limits;
+use ops::{BLOCK, Buffer, Completion, ConnId, Machine, Op, Pool, Received, Slice, Time, Token};
 
 /// Batches up to here are copied to a small buffer, as in a node.
 pub const SMALL_BATCH: usize = 64 << 10;

@@ -10,16 +10,16 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use hdrhistogram::Histogram;
-use node::buffer::Buffer;
+use ops::Buffer;
 use rustix::fs::{OFlags, fcntl_setfl, fdatasync};
 use rustix::io::{ReadWriteFlags, pwritev2};
 use serde::Serialize;
-
-use super::latency::{quantile_ms, rounded};
 use terminal::{quantity, show};
 use testbed::environment::Machine;
 use testbed::scratch::{Place, Scratch, go_on};
 use testbed::watch::Watch;
+
+use super::latency::{quantile_ms, rounded};
 
 const HELP: &str = "\
 Writes grow a new file, one after the other: `direct` with O_DIRECT and RWF_DSYNC, as nodes write;
@@ -219,7 +219,7 @@ pub(super) fn copied(length: Duration) -> f64 {
 fn checksummed(length: Duration) -> f64 {
     let bytes = vec![1u8; 256 << 10];
     rate_of(length, bytes.len(), || {
-        std::hint::black_box(node::format::digest(std::hint::black_box(&bytes)));
+        std::hint::black_box(formats::digest(std::hint::black_box(&bytes)));
     })
 }
 

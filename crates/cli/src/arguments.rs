@@ -45,7 +45,7 @@ Example: append a file and read it back
 fn version() -> &'static str {
     static TEXT: LazyLock<String> = LazyLock::new(|| {
         let program = env!("CARGO_PKG_VERSION");
-        format!("{program} (speaks version {})", node::Speaks::THIS)
+        format!("{program} (speaks version {})", formats::Speaks::THIS)
     });
     &TEXT
 }

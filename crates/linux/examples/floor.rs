@@ -17,8 +17,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use linux::{Kernel, KernelConfig};
-use node::buffer::Pool;
-use node::op::{Completion, ConnId, FileId, Machine, Op, OpenMode, Time, Token};
+use ops::{Completion, ConnId, FileId, Machine, Op, OpenMode, Pool, Time, Token};
 use rustix::time::{ClockId, clock_gettime};
 
 const SEGMENT_LENGTH: u64 = 256 << 20;

@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use node::buffer::Buffer;
+use ops::Buffer;
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fdatasync, fsync, open};
 use rustix::io::{ReadWriteFlags, pwrite, pwritev2};
 

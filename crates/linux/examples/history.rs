@@ -13,7 +13,7 @@ use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::time::Instant;
 
-use node::buffer::Buffer;
+use ops::Buffer;
 use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use rustix::time::{ClockId, clock_gettime};
 

@@ -1,6 +1,6 @@
 //! Time, as the node is told it.
 
-use node::op::Time;
+use ops::Time;
 use rustix::time::{ClockId, clock_gettime};
 
 /// Microseconds of CLOCK_MONOTONIC: the same for all processes of a machine, never set back.

@@ -7,8 +7,7 @@ use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Received, Time};
+use ops::{Buffer, Completion, ConnId, Received, Slice, Time};
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 

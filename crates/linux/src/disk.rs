@@ -8,8 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use node::landing::Landing;
-use node::op::{COPY_BYTES, DirectoryEntry, Disk};
+use ops::{COPY_BYTES, DirectoryEntry, Disk, Landing};
 use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use node::op::{BLOCK, OpenMode};
+use ops::{BLOCK, OpenMode};
 use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fcntl_setfl, fdatasync, fstat, fstatfs};
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
@@ -266,7 +266,7 @@ fn probe(directory: &Path) -> io::Result<String> {
     if fcntl_setfl(&file, OFlags::DIRECT).is_err() {
         return Ok("buffered: the file system has no O_DIRECT".into());
     }
-    let block = node::buffer::Buffer::new(BLOCK);
+    let block = ops::Buffer::new(BLOCK);
     match rustix::io::pwrite(&file, &block, 0) {
         Ok(_) => Ok("O_DIRECT".into()),
         Err(Errno::INVAL) => Ok(format!(

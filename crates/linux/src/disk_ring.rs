@@ -5,8 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
-use node::buffer::Slice;
-use node::op::{Completion, FileId};
+use ops::{Completion, FileId, Slice};
 use rustix::io::Errno;
 use uring::{Finished, Request, Ring};
 

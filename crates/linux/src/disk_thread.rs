@@ -10,8 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
-use node::buffer::Slice;
-use node::op::{Completion, FileId, Token};
+use ops::{Completion, FileId, Slice, Token};
 use rustix::io::Errno;
 
 use crate::config::{Faults, KernelConfig};
@@ -296,9 +295,10 @@ impl<T> Queue<T> {
 
 #[cfg(test)]
 mod tests {
+    use ops::{BLOCK, OpenMode};
+
     use super::*;
     use crate::disk_file::DiskFile;
-    use node::op::{BLOCK, OpenMode};
 
     fn task(file: &Arc<DiskFile>, id: u64, block: u64, blocks: usize) -> WriteTask<DiskFile> {
         WriteTask {
@@ -308,7 +308,7 @@ mod tests {
             paged: None,
             offset: block * BLOCK as u64,
             slices: vec![
-                node::buffer::Buffer::new(blocks * BLOCK)
+                ops::Buffer::new(blocks * BLOCK)
                     .freeze()
                     .slice(0..blocks * BLOCK),
             ],

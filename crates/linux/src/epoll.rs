@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use node::op::{ConnId, Time};
+use ops::{ConnId, Time};
 pub(crate) use rustix::event::epoll::EventFlags;
 use rustix::event::{Timespec, epoll};
 

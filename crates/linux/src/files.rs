@@ -8,8 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{BLOCK, Completion, Disk, FileId, OpenMode, Token};
+use ops::{BLOCK, Buffer, Completion, Disk, FileId, OpenMode, Slice, Token};
 use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Mutex;
 
-use node::op::{Completion, ConnId, FileId, Token};
+use ops::{Completion, ConnId, FileId, Token};
 use rustix::event::{EventfdFlags, eventfd};
 
 use crate::ink::Opened;

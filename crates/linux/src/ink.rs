@@ -12,7 +12,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use node::op::{Disk, OpenMode};
+use ops::{Disk, OpenMode};
 use rustix::io::Errno;
 
 use crate::directory;

@@ -5,19 +5,18 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::op::{Completion, Disk, Machine, Op, Time};
+use ops::{Completion, Disk, Machine, Op, Time};
 use uring::{Finished, Request, Ring};
 
-use crate::clock;
 use crate::config::KernelConfig;
 use crate::connection::closed_here;
 use crate::epoll::{Epoll, Source};
 use crate::files::Files;
 use crate::inbox::{Inbox, Reply};
-use crate::mover;
 use crate::network::Network;
 use crate::signals::Signals;
 use crate::tag::Tag;
+use crate::{clock, mover};
 
 /// How long the last words of a finished machine may take to reach the kernel's socket buffers.
 const FAREWELL_MICROS: u64 = 1_000_000;

@@ -1,5 +1,5 @@
 //! The splice mover: what is received stands at once in the page cache of the file it belongs into, and
-//! is sent out of it (`node::landing`).
+//! is sent out of it (`ops`).
 //!
 //! ```text
 //! Reserve/view ──▶ Region: a part of a file as memory ──▶ Op::Receive: socket → pipe → file
@@ -17,9 +17,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use node::buffer::{Buffer, Slice};
-use node::landing::{Landing, Place, Reservation};
-use node::op::FileId;
+use ops::{Buffer, FileId, Landing, Place, Reservation, Slice};
 use splice::{Part, Pipe};
 
 pub(crate) use medium::Paged;

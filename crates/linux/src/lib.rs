@@ -1,4 +1,4 @@
-//! Performs the node's [`Op`](node::op::Op)s with the Linux kernel. It knows no terms, slots or
+//! Performs the node's [`Op`](ops::Op)s with the Linux kernel. It knows no terms, slots or
 //! streams.
 //!
 //! ```text
@@ -17,12 +17,12 @@
 //! for the rest. [`Mover`] says what is asked for, [`Kernel::mover`] what this machine allowed, and
 //! [`Ink`] where files are.
 //!
-//! [`Kernel::run`] is the loop of [`node::op::Machine`]; [`Kernel::submit`] and [`Kernel::wait`] are
+//! [`Kernel::run`] is the loop of [`ops::Machine`]; [`Kernel::submit`] and [`Kernel::wait`] are
 //! its pieces:
 //!
 //! ```
 //! use linux::{Kernel, KernelConfig};
-//! use node::op::{Completion, Op, Token};
+//! use ops::{Completion, Op, Token};
 //!
 //! let mut kernel = Kernel::new(KernelConfig { signals: false, ..KernelConfig::default() })?;
 //! kernel.submit(Op::FreeSpace { token: Token(1), path: "/".into() });

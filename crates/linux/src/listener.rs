@@ -5,7 +5,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use node::op::Time;
+use ops::Time;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::net::{

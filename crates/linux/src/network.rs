@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::op::{Completion, ConnId, Time};
+use ops::{Completion, ConnId, Time};
 use rustix::fs::{OFlags, fcntl_setfl};
 use rustix::io::Errno;
 use rustix::net::sockopt;

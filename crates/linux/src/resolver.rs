@@ -12,7 +12,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use node::op::ConnId;
+use ops::ConnId;
 
 use crate::inbox::{Inbox, Reply};
 use crate::network::copy_of;

@@ -1,6 +1,6 @@
 //! Whose a request on the ring is.
 
-use node::op::{ConnId, FileId};
+use ops::{ConnId, FileId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tag {

@@ -9,8 +9,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Harness, pattern, quiet};
 use linux::{Faults, KernelConfig, LinuxDisk, Mover};
-use node::buffer::{Buffer, Slice};
-use node::op::{BLOCK, Completion, Disk, FileId, Op, OpenMode};
+use ops::{BLOCK, Buffer, Completion, Disk, FileId, Op, OpenMode, Slice};
 
 const CREATE: OpenMode = OpenMode::Create { size_hint: 1 << 20 };
 

@@ -10,8 +10,7 @@ use std::time::{Duration, Instant};
 
 use harness::quiet;
 use linux::{Kernel, KernelConfig};
-use node::buffer::Buffer;
-use node::op::{Completion, ConnId, Machine, Op, Time};
+use ops::{Buffer, Completion, ConnId, Machine, Op, Time};
 
 /// Sends back what it receives, and says goodbye to everybody when asked to stop.
 struct Echo {
@@ -73,7 +72,7 @@ impl Machine for Echo {
             }
             Completion::StopRequested if !self.stubborn => {
                 for conn in self.connections.drain(..) {
-                    let slices = vec![node::buffer::Slice::copied_from(b"goodbye")];
+                    let slices = vec![ops::Slice::copied_from(b"goodbye")];
                     self.ops.push_back(Op::Send { conn, slices });
                     self.ops.push_back(Op::Close { conn, flush: true });
                 }

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use harness::Harness;
 use linux::LinuxDisk;
-use node::op::{Disk, Op, OpenMode, Token};
+use ops::{Disk, Op, OpenMode, Token};
 
 const DIRECTORY: &str = "LINUX_TEST_NAMES";
 
@@ -40,7 +40,7 @@ fn traced() {
     });
     done(&mut h, &|token| Op::Open {
         token,
-        file: node::op::FileId(1),
+        file: ops::FileId(1),
         path: segment.clone(),
         mode: OpenMode::Create { size_hint: 8192 },
     });

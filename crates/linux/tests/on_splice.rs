@@ -1,5 +1,5 @@
 //! The same tests where files are written through the page cache, for sockets to fill; and what comes of
-//! that: buffers that are a part of a file (`node::landing`).
+//! that: buffers that are a part of a file (`ops`).
 
 #![allow(
     clippy::duplicate_mod,
@@ -21,9 +21,9 @@ use std::sync::Arc;
 
 use harness::{Harness, pattern};
 use linux::{Ink, Kernel, KernelConfig, Mover};
-use node::buffer::{Buffer, Slice};
-use node::landing::{Place, Reservation};
-use node::op::{BLOCK, Completion, ConnId, FileId, Op, OpenMode, Received};
+use ops::{
+    BLOCK, Buffer, Completion, ConnId, FileId, Op, OpenMode, Place, Received, Reservation, Slice,
+};
 
 const CREATE: OpenMode = OpenMode::Create { size_hint: 1 << 20 };
 const HEADER: usize = 192;

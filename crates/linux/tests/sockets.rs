@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Harness, pattern, quiet};
 use linux::KernelConfig;
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Op, Received};
+use ops::{Buffer, Completion, ConnId, Op, Received, Slice};
 
 #[test]
 fn bytes_go_there_and_back() {

@@ -8,8 +8,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Harness, quiet};
 use linux::KernelConfig;
-use node::buffer::{Buffer, Slice};
-use node::op::{BLOCK, Completion, ConnId, FileId, Op, OpenMode, Token};
+use ops::{BLOCK, Buffer, Completion, ConnId, FileId, Op, OpenMode, Slice, Token};
 
 const PAIRS: usize = 32;
 const FILES: u64 = 4;

@@ -16,12 +16,12 @@
 
 use std::collections::BTreeMap;
 
+use formats::LogId;
+use ops::ConnId;
 use paxos::Time;
 
-use crate::LogId;
 use crate::env::{Env, Purpose};
 use crate::node::Node;
-use crate::op::ConnId;
 use crate::status::StreamList;
 
 /// What an answer still has to say once its last piece is with the kernel.

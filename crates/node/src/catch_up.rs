@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::ops::Range;
 
+use formats::frame::FetchBytes;
+use ops::Buffer;
 use paxos::{Engine, LogState, NodeId, StreamName, StreamPosition, Time};
+use store::{NewRecord, Store, without};
 
-use crate::buffer::Buffer;
 use crate::config::Limits;
 use crate::env::Env;
-use crate::format::frame::FetchBytes;
 use crate::log::Log;
-use crate::store::{NewRecord, Store, without};
 use crate::trim::trimmed_below;
 
 mod pace;
@@ -450,7 +450,7 @@ impl Log {
         self.catch_up.arrived.push((stream, position.0..end));
         self.counts.bytes_fetched += length as u64;
         env.wrote(length);
-        let digest = crate::format::digest(&buffer[crate::format::RECORD_HEADER..][..length]);
+        let digest = formats::digest(&buffer[formats::RECORD_HEADER..][..length]);
         let tag = self.persisted.0;
         self.store.append(
             NewRecord::Bytes {

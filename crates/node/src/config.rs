@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use formats::PAYLOAD_BYTES_MAX;
+use formats::version::Speaks;
 use paxos::{NodeId, Timing};
 
-use crate::format::PAYLOAD_BYTES_MAX;
 pub use crate::membership::standing::{NodeKind, Standing};
-use crate::version::Speaks;
 
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
@@ -205,5 +205,48 @@ impl Default for Limits {
             writes_in_flight_max: 1,
             timing: Timing::default(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use formats::codec::Encode;
+    use formats::frame::BODY_BYTES_MAX;
+    use paxos::{
+        Configuration, LABEL_BYTES_MAX, LogState, Slot, StreamEnd, StreamName, StreamPosition,
+        StreamSequence, StreamState,
+    };
+
+    use super::*;
+
+    /// And whatever else the state holds.
+    #[test]
+    fn a_log_of_as_many_streams_as_it_may_have_fits_into_one_frame() {
+        let name = |counter| StreamName {
+            owner: NodeId(1),
+            sequence: StreamSequence {
+                incarnation: 1,
+                counter,
+            },
+        };
+        let stream = |counter| StreamState {
+            name: name(counter),
+            label: "x".repeat(LABEL_BYTES_MAX),
+            metadata: Vec::new(),
+            continues: Some((name(counter), StreamPosition(1))),
+            continued_by: Some(name(counter)),
+            opened: Slot(u64::from(counter)),
+            length: StreamPosition(1),
+            trimmed: StreamPosition(0),
+            end: StreamEnd::Cut,
+            chain: Some((name(counter), StreamPosition(1))),
+        };
+        let mut state = LogState::new(Configuration::equal([NodeId(1)]).expect("one is enough"));
+        let most = Limits::default().streams_max as u32;
+        state.streams = (0..most).map(stream).collect();
+        let mut bytes = Vec::new();
+        state.put(&mut bytes);
+        let room = (BODY_BYTES_MAX as usize).checked_sub(bytes.len());
+        assert!(room > Some(1 << 20), "{} bytes", bytes.len());
     }
 }

@@ -3,10 +3,9 @@
 //! Nothing here decides anything: it is for people who ask how a node has fared, and for tests that
 //! must know that they met what they are about.
 
+use formats::FrameError;
 use paxos::{Note, StepDownReason};
 use serde::Serialize;
-
-use crate::format::FrameError;
 
 /// Of one log's replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]

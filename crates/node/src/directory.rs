@@ -5,15 +5,15 @@ pub mod wishes;
 
 use std::collections::BTreeMap;
 
+use formats::LogId;
+use formats::version::{self, Speaks};
 use paxos::mutation::{self, Mutation};
 use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
 
-use crate::LogId;
 use crate::membership::registry::{self, Members};
 use crate::membership::standing::NodeKind;
 use crate::retention::Retention;
-use crate::version::{self, Speaks};
 
 use wishes::Touched;
 

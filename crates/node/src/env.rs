@@ -4,21 +4,18 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
+use formats::frame::FetchBytes;
+use formats::version::{self, Speaks};
+use formats::{BATCH_BUFFER, Frame, Identity, LogId};
+use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
+use store::Calendar;
 
 use crate::answers::Answers;
-use crate::buffer::{Buffer, Pool, Slice};
 use crate::config::{Limits, Standing};
-use crate::format::frame::FetchBytes;
-use crate::format::{BATCH_BUFFER, Frame};
-use crate::landing::Landing;
 use crate::line::{Refusal, Request};
 use crate::node::memory::Share;
-use crate::op::{ConnId, Op};
 use crate::read::slots::ReadSlots;
-use crate::retention::Calendar;
-use crate::version::{self, Speaks};
-use crate::{Identity, LogId};
 
 /// What a connection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,7 +308,7 @@ impl Env {
             .key("cluster", self.identity.cluster.to_string())
             .key("from", self.identity.node)
             .key("to", to)
-            .key("disk", crate::line::hex(&self.identity.disk.0))
+            .key("disk", formats::hex(&self.identity.disk.0))
             .key("incarnation", self.incarnation)
             .key("nonce", self.nonce)
             .key("address", &self.advertise)

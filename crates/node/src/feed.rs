@@ -4,17 +4,15 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use formats::frame::{BytesHeader, BytesNotHere, FetchBytes};
+use formats::{DataHeader, Frame, LogId};
+use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, StreamPosition, Time};
+use store::{ReadBytes, ReadFailure};
 
-use crate::LogId;
-use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Purpose};
-use crate::format::frame::{BytesHeader, BytesNotHere, FetchBytes};
-use crate::format::{DataHeader, Frame};
 use crate::log::{Log, Ticket, Wanted};
-use crate::op::{BLOCK, ConnId};
 use crate::replicate::Link;
-use crate::store::{ReadBytes, ReadFailure};
 use crate::welcome::Welcome;
 
 pub struct Feeder {
@@ -49,7 +47,7 @@ impl Feeder {
             request: fetch.request,
             stream: fetch.stream,
             position: fetch.from,
-            digest: crate::format::digest(&asked),
+            digest: formats::digest(&asked),
             payload_length: count as u32,
         });
         fetch.from = StreamPosition(fetch.from.0 + count as u64);

@@ -4,14 +4,13 @@
 //! Units:  one header of `DATA_HEADER` bytes, then as many bytes as it says.
 //! Errors: a malformed header or wrong checksum closes the connection; the peer sends again.
 
+use formats::{DATA_HEADER, DataHeader, FrameError, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Value};
 
-use crate::buffer::Buffer;
 use crate::env::Env;
-use crate::format::{DATA_HEADER, DataHeader, FrameError, PAYLOAD_BYTES_MAX, RECORD_HEADER};
 use crate::log::{Log, batch_for};
-use crate::op::{BLOCK, ConnId, Received};
 
 pub struct Source {
     peer: NodeId,
@@ -124,7 +123,7 @@ impl Log {
                 };
                 let is_content = matches!(proposal.value, Value::Content { .. });
                 if is_content && unchecked {
-                    proposal.digest = crate::format::digest(payload);
+                    proposal.digest = formats::digest(payload);
                 }
                 if is_content && proposal.slots.len() != length as u64 {
                     return self.close_source(

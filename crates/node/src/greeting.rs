@@ -2,18 +2,17 @@
 
 use std::ops::Range;
 
+use formats::{LogId, parse_hex16};
+use held::Look;
+use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{NodeId, Time};
 
-use crate::LogId;
-use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
 use crate::env::{Env, Purpose};
-use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request, parse_hex16};
+use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
 use crate::log::Log;
 use crate::node::{Asked, Node, Request as Pending, Wants, still_joining};
-use crate::op::{BLOCK, ConnId, Received};
 use crate::status::{LogList, StreamList};
-use held::Look;
 
 pub(crate) use held::Held;
 

@@ -15,18 +15,15 @@
 
 mod board;
 mod causes;
-mod histogram;
 mod metrics;
 mod pulse;
 mod shown;
 
+use formats::LogId;
 use paxos::NodeId;
 use serde::Serialize;
 
-use crate::LogId;
-
 pub(crate) use board::Board;
-pub(crate) use histogram::Histogram;
 pub(crate) use pulse::Pulse;
 pub(crate) use shown::Health;
 
@@ -204,25 +201,6 @@ impl Warning {
 
 /// There is one warning for each at a time, from each node.
 type Key = (Code, NodeId, NodeId);
-
-/// As a heartbeat carries it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Whose word it is: the sender's, or of a node that the receiver does not hear.
-    pub by: NodeId,
-    /// [`Code`], perhaps a newer one.
-    pub code: u8,
-    pub about: NodeId,
-    pub with: NodeId,
-    pub log: LogId,
-    pub logs: u32,
-    pub amount: u64,
-    /// It is so now; else it was so not long ago.
-    pub is_active: bool,
-}
-
-/// In one heartbeat.
-pub const TOLD_MAX: usize = 256;
 
 /// What all warnings together come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]

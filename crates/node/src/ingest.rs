@@ -9,15 +9,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
+use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 
-use crate::buffer::Buffer;
 use crate::env::Env;
-use crate::format::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use crate::line::Refusal;
 use crate::log::{Log, SMALL_BATCH, batch_of};
-use crate::op::{ConnId, Received};
 
 /// From here on a batch is worth receiving while the disk is busy with the last one.
 const LARGE_BATCH: usize = 128 << 10;

@@ -1,15 +1,15 @@
 //! What a checker may look at. Nothing here changes anything.
 
+use formats::LogId;
+use formats::version::Speaks;
 use paxos::{
     LogState, NodeId, PermitContent, PromisedTerm, Role, StreamName, StreamPosition, Time,
 };
 
-use crate::LogId;
 use crate::counts::{LogCounts, NodeCounts};
 use crate::health::{Code, State};
 use crate::log::Log;
 use crate::node::Node;
-use crate::version::Speaks;
 
 /// What a node could read, and what it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,16 +2,15 @@
 //!
 //! The directory knows nodes by their disk id, so asking again after a crash gives the same id.
 
+use formats::{ClusterId, hex, parse_hex16};
+use ops::{BLOCK, Buffer, ConnId};
 use paxos::{NodeId, Time};
 use serde::{Deserialize, Serialize};
 
-use crate::ClusterId;
-use crate::buffer::Buffer;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
 use crate::env::{Env, Purpose};
-use crate::line::{Request, hex, parse_hex16};
+use crate::line::Request;
 use crate::node::Node;
-use crate::op::{BLOCK, ConnId};
 
 pub(crate) struct Join {
     servers: Vec<String>,
@@ -39,7 +38,7 @@ struct Answer {
 }
 
 fn first_version() -> u8 {
-    crate::version::FIRST
+    formats::version::FIRST
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]

@@ -13,6 +13,7 @@
 //! Errors: `unknown-node`, and `cannot-lead` for what is no member, votes without bytes, is silent or
 //!         behind, and for the leader itself. Nothing is changed by a refusal.
 
+use ops::ConnId;
 use paxos::{Input, NodeId, Role, Term, Time};
 use serde::Serialize;
 
@@ -20,7 +21,6 @@ use crate::env::Env;
 use crate::ingest::no_quorum;
 use crate::line::{LineError, Refusal, Request};
 use crate::log::Log;
-use crate::op::ConnId;
 
 #[derive(Default)]
 pub(crate) struct Moves {

@@ -6,20 +6,14 @@
 //!                                                                                    └─ read / apply
 //! ```
 //!
-//! A node is a state machine around the engines of its logs: [`op::Completion`]s go in,
-//! [`op::Op`]s come out. It makes no system call, reads no clock and draws no randomness, so that a
+//! A node is a state machine around the engines of its logs: [`ops::Completion`]s go in,
+//! [`ops::Op`]s come out. It makes no system call, reads no clock and draws no randomness, so that a
 //! simulated kernel can stand in for the real one, and many nodes live in one process.
 
 #![forbid(unsafe_code)]
 
-pub mod buffer;
 pub mod config;
 mod env;
-pub mod format;
-mod ids;
-pub mod landing;
-pub mod op;
-pub mod store;
 
 mod answers;
 mod beat;
@@ -43,7 +37,6 @@ mod join;
 mod lead;
 mod membership;
 mod node;
-pub mod past;
 mod peers;
 pub mod rescue;
 pub mod retention;
@@ -51,13 +44,10 @@ mod scrub;
 mod split;
 mod start;
 mod status;
-pub mod version;
 mod welcome;
 
 pub use counts::{LogCounts, NodeCounts};
-pub use ids::*;
 pub use inspect::{LogView, VersionsView};
 pub use node::Node;
 pub use peers::file as peers_file;
 pub use start::StartError;
-pub use version::Speaks;

@@ -197,16 +197,10 @@ fn decode(text: &str) -> Result<String, LineError> {
             continue;
         }
         let (hex, after) = after.split_first_chunk().ok_or_else(bad)?;
-        bytes.push(hex_byte(*hex).ok_or_else(bad)?);
+        bytes.push(formats::hex_byte(*hex).ok_or_else(bad)?);
         rest = after;
     }
     String::from_utf8(bytes).map_err(|_| bad())
-}
-
-/// Two digits and nothing else (`from_str_radix` would take a sign).
-fn hex_byte(digits: [u8; 2]) -> Option<u8> {
-    let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));
-    u8::try_from(high? << 4 | low?).ok()
 }
 
 /// One `error` line: a code, keys, and a sentence that names the remedy.
@@ -282,22 +276,6 @@ pub fn parse_stream(text: &str) -> Option<paxos::StreamName> {
     })
 }
 
-pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut s, b| {
-        let _ = write!(s, "{b:02x}");
-        s
-    })
-}
-
-pub fn parse_hex16(text: &str) -> Option<[u8; 16]> {
-    let mut digits = text.bytes().filter(|byte| *byte != b'-');
-    let mut bytes = [0; 16];
-    for byte in &mut bytes {
-        *byte = hex_byte([digits.next()?, digits.next()?])?;
-    }
-    digits.next().is_none().then_some(bytes)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -347,8 +325,8 @@ mod tests {
         for name in ["+1.2.3", "01.2.3", "1.2", "1.2.3.4", "1..3"] {
             assert_eq!(parse_stream(name), None, "{name}");
         }
-        assert_eq!(parse_hex16(&"0f".repeat(16)), Some([15; 16]));
-        assert_eq!(parse_hex16(&"+f".repeat(16)), None);
+        assert_eq!(formats::parse_hex16(&"0f".repeat(16)), Some([15; 16]));
+        assert_eq!(formats::parse_hex16(&"+f".repeat(16)), None);
     }
 
     #[test]

@@ -15,30 +15,28 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use formats::{LogId, RECORD_HEADER};
+use ops::{Buffer, Completion, ConnId, Shared, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{
     BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, PermitContent,
     Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition,
 };
+use store::{RecordContext, Store};
 
-use crate::LogId;
-use crate::buffer::{Buffer, Shared, Slice};
 use crate::catch_up::CatchUp;
 use crate::counts::LogCounts;
 use crate::env::Env;
 use crate::feed::Feeder;
 use crate::follow::Source;
-use crate::format::RECORD_HEADER;
 use crate::health::Pulse;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
-use crate::op::{Completion, ConnId};
 use crate::read::Readers;
 use crate::replicate::Follower;
 use crate::retention::Keeping;
 use crate::ring::Ring;
 use crate::scrub::{Asker, Scrub};
-use crate::store::{RecordContext, Store};
 use crate::trim::Trims;
 
 mod auxiliary;
@@ -307,7 +305,7 @@ impl Log {
         env.wrote(count);
         let permit = self.engine.permit().expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
-        let digest = crate::format::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
+        let digest = formats::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
         self.at_hand = Some(buffer);
         self.engine.handle(
             env.now,
@@ -445,7 +443,7 @@ pub(crate) fn batch_of(env: &Env, bytes: &[u8]) -> Buffer {
 
 pub(crate) fn batch_for(env: &Env, count: usize) -> Buffer {
     if count <= SMALL_BATCH {
-        Buffer::new((RECORD_HEADER + count).next_multiple_of(crate::op::BLOCK))
+        Buffer::new((RECORD_HEADER + count).next_multiple_of(ops::BLOCK))
     } else {
         env.batches.take()
     }

@@ -6,8 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use commands::{Replica, SessionBounds};
+use formats::{ClusterId, LogId};
+use ops::{Completion, ConnId, Machine, Op, Token};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
+use store::Manifest;
 
 use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
@@ -17,12 +20,9 @@ use crate::env::Env;
 use crate::greeting::{Greeting, Held};
 use crate::health::Board;
 use crate::log::Log;
-use crate::op::{Completion, ConnId, Machine, Op, Token};
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;
-use crate::store::Manifest;
-use crate::{ClusterId, LogId};
 
 mod agenda;
 mod awake;
@@ -158,7 +158,6 @@ const TOKEN_MET: Token = Token(NODE_TOKENS | 5);
 const TOKEN_REFUSED: Token = Token(NODE_TOKENS | 6);
 const TOKEN_ENDS: Token = Token(NODE_TOKENS | 7);
 
-pub(crate) const PEERS_FILE: &str = "peers.json";
 /// Rounds further apart than this mean that the process was kept from running.
 const ROUND_GAP: u64 = 150_000;
 const TICK: u64 = 100_000;
@@ -493,7 +492,7 @@ impl Node {
             }
             self.awake.stay_for_peer(id, again);
             peer.status_wanted.clear();
-            let heartbeat = crate::format::Heartbeat {
+            let heartbeat = formats::Heartbeat {
                 round,
                 answers: peer.answers(),
                 entries,
@@ -506,13 +505,10 @@ impl Node {
                     self.board.to_tell(self.env.now, own, id)
                 }),
             };
-            self.peers.send(
-                &mut self.env,
-                id,
-                &crate::format::Frame::Heartbeat(heartbeat),
-            );
+            self.peers
+                .send(&mut self.env, id, &formats::Frame::Heartbeat(heartbeat));
             for (log, message) in renounced {
-                let frame = crate::format::Frame::Engine { log, message };
+                let frame = formats::Frame::Engine { log, message };
                 self.peers.send(&mut self.env, id, &frame);
             }
         }

@@ -16,26 +16,24 @@ mod places;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use formats::frame::WishTold;
+use formats::version::{self, Speaks};
+use formats::{DiskId, Frame, LogId, parse_hex16};
+use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
+use store::past::Lacks;
+use store::past::met::Seen;
 use thiserror::Error;
 
 pub use self::inbound::Inbound;
 use self::outbound::Outbound;
 pub use self::places::Places;
 use crate::beat::Beat;
-use crate::buffer::{Buffer, Slice};
 use crate::config::{Limits, Standing};
 use crate::env::{Env, Purpose};
-use crate::format::Frame;
-use crate::format::frame::WishTold;
-use crate::line::parse_hex16;
-use crate::op::{BLOCK, ConnId};
-use crate::past::Lacks;
 use crate::replicate::Link;
-use crate::version::{self, Speaks};
 use crate::welcome::Welcome;
-use crate::{DiskId, LogId};
 
 /// Somebody says that this node's directory is an old copy.
 pub struct CalledOld {
@@ -110,14 +108,6 @@ pub struct Peer {
     pub unproven_address: Option<String>,
 }
 
-/// Which start of which disk a peer was when we last met it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
-    pub disk: DiskId,
-    pub incarnation: u32,
-    pub nonce: u64,
-}
-
 /// Why somebody who greets is not taken for the node whose id he says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAdmitted {
@@ -170,26 +160,24 @@ const STARTS_MAX: u32 = 1 << 20;
 /// Of a node that is met first: far enough from the end that it can start as often as it likes.
 const FIRST_INCARNATION_MAX: u32 = 1 << 30;
 
-impl Seen {
-    /// Whether who claims this may be the same node.
-    fn goes_on_as(self, claim: Seen, is_in_use: bool) -> Result<(), NotAdmitted> {
-        if claim.disk != self.disk {
-            return Err(NotAdmitted::OtherDisk);
-        }
-        let anybody = mutation::is(Mutation::OlderStartAdmitted);
-        if claim.incarnation < self.incarnation && !anybody {
-            return Err(NotAdmitted::WentBack);
-        }
-        if claim.incarnation <= self.incarnation {
-            return match claim.nonce == self.nonce || anybody {
-                true => Ok(()),
-                false => Err(NotAdmitted::Copied),
-            };
-        }
-        match is_in_use {
-            true => Err(NotAdmitted::InUse),
-            false => Ok(()),
-        }
+/// Whether who claims this may be the node that was met.
+fn goes_on_as(seen: Seen, claim: Seen, is_in_use: bool) -> Result<(), NotAdmitted> {
+    if claim.disk != seen.disk {
+        return Err(NotAdmitted::OtherDisk);
+    }
+    let anybody = mutation::is(Mutation::OlderStartAdmitted);
+    if claim.incarnation < seen.incarnation && !anybody {
+        return Err(NotAdmitted::WentBack);
+    }
+    if claim.incarnation <= seen.incarnation {
+        return match claim.nonce == seen.nonce || anybody {
+            true => Ok(()),
+            false => Err(NotAdmitted::Copied),
+        };
+    }
+    match is_in_use {
+        true => Err(NotAdmitted::InUse),
+        false => Ok(()),
     }
 }
 
@@ -249,7 +237,7 @@ impl Peer {
         let before = self.seen.filter(|_| !anybody);
         match before {
             Some(before) if before.disk != claim.disk && is_listed => {}
-            Some(before) => before.goes_on_as(claim, is_in_use)?,
+            Some(before) => goes_on_as(before, claim, is_in_use)?,
             None => {}
         }
         let known = before.filter(|before| before.disk == claim.disk);

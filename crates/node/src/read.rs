@@ -10,12 +10,12 @@
 
 use std::collections::BTreeMap;
 
+use ops::ConnId;
 use paxos::{ReadId, Time};
 
 use crate::env::Env;
 use crate::line::Refusal;
 use crate::log::Log;
-use crate::op::ConnId;
 use crate::status::StreamList;
 
 mod barrier;

@@ -7,14 +7,13 @@
 
 use std::ops::Range;
 
+use formats::DataHeader;
+use formats::frame::ProposeHeader;
+use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, Term, Time};
 
-use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Purpose};
-use crate::format::DataHeader;
-use crate::format::frame::ProposeHeader;
 use crate::log::Log;
-use crate::op::{BLOCK, ConnId};
 use crate::welcome::{self, Welcome};
 
 pub struct Follower {

@@ -18,13 +18,12 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use formats::LogId;
+use ops::Disk;
 use paxos::{NodeId, OutputPlace, PromisedTerm, Slot};
 use serde::Serialize;
+use store::{Manifest, ManifestError, ReplayError};
 use thiserror::Error;
-
-use crate::LogId;
-use crate::op::Disk;
-use crate::store::{Manifest, ManifestError, ReplayError};
 
 mod copy;
 mod directory;

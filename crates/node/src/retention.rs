@@ -23,7 +23,6 @@ use thiserror::Error;
 mod ages;
 mod keeping;
 
-pub use ages::Calendar;
 pub(crate) use keeping::Keeping;
 
 /// What a log keeps: everything, unless a bound is set. What exceeds either bound may be trimmed.

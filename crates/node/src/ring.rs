@@ -10,9 +10,8 @@
 
 use std::collections::VecDeque;
 
+use ops::Slice;
 use paxos::{Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value};
-
-use crate::buffer::Slice;
 
 pub struct Entry {
     pub proposal: Proposal,

@@ -19,11 +19,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
 
+use formats::Frame;
+use formats::frame::{AskDigest, Examined, PIECE_BYTES_MAX, TellDigest};
 use paxos::{Digest, NodeId, Slot, StreamName, StreamPosition, Time};
 
 use crate::env::Env;
-use crate::format::Frame;
-use crate::format::frame::{AskDigest, Examined, PIECE_BYTES_MAX, TellDigest};
 use crate::log::Log;
 
 mod examine;

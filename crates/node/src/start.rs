@@ -6,28 +6,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use formats::past;
+use formats::segment::{directory_name, log_of};
+use formats::{ClusterId, DiskId, Identity, LogId};
+use ops::Disk;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use store::past::ends::Lost;
+use store::past::own::{Own, Trouble};
+use store::past::starts::{self, STARTS_FILE};
+use store::{
+    Calendar, LOCK_FILE, Manifest, ManifestError, PEERS_FILE, RecordContext, RecoveryReport,
+    ReplayError, Store, StoreConfig,
+};
 use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
 use crate::env::Env;
-use crate::format::segment::{directory_name, log_of};
 use crate::log::Log;
-use crate::node::Remembering;
-use crate::node::{Node, PEERS_FILE};
-use crate::op::Disk;
-use crate::past;
-use crate::past::ends::Lost;
-use crate::past::own::{Own, Trouble};
-use crate::past::starts::{self, STARTS_FILE};
+use crate::node::{Node, Remembering};
 use crate::peers::file;
-use crate::retention::Calendar;
-use crate::store::{
-    LOCK_FILE, Manifest, ManifestError, RecordContext, RecoveryReport, ReplayError, Store,
-    StoreConfig,
-};
-use crate::{ClusterId, DiskId, Identity, LogId};
 
 /// A manifest that was being written for the first time when the process ended (`Op::WriteFile`).
 const MANIFEST_ASIDE: &str = ".manifest.new";

@@ -12,6 +12,8 @@
 
 use std::collections::BTreeMap;
 
+use formats::version::WISHES;
+use ops::ConnId;
 use paxos::{
     Action, By, LogState, ReadId, Slot, SlotRange, StreamName, StreamPosition, Time, Value,
 };
@@ -22,8 +24,6 @@ use crate::env::Env;
 use crate::ingest::no_quorum;
 use crate::line::{LineError, Refusal, Request};
 use crate::log::Log;
-use crate::op::ConnId;
-use crate::version::WISHES;
 
 #[derive(Default)]
 pub(crate) struct Trims {

@@ -1,7 +1,7 @@
 //! A peer's answer to our first line: `ok version=N`, the version of all frames that follow, or a
 //! refusal. What comes behind the line is none of it.
 
-use crate::version::Speaks;
+use formats::version::Speaks;
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Welcome {

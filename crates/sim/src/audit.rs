@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use node::op::{Completion, ConnId, Machine, Op, Time, Token};
+use ops::{Completion, ConnId, Machine, Op, Time, Token};
 
 /// A machine whose every op must complete exactly once, in order where the contract says so.
 pub struct Audited<M> {

@@ -6,7 +6,7 @@
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 
-use node::op::{Completion, Time};
+use ops::{Completion, Time};
 
 use crate::HostId;
 use crate::net::{ConnectionId, Side};

@@ -9,8 +9,7 @@ use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::landing::Place;
-use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Time};
+use ops::{BLOCK, Completion, FileId, Op, OpenMode, Place, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::landing::SimLanding;

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use node::op::{ConnId, Time};
+use ops::{ConnId, Time};
 
 use crate::clockwork::Event;
 use crate::disk::{DiskCopy, DiskFaults};

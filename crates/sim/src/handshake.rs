@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use node::op::{Completion, ConnId, Time};
+use ops::{Completion, ConnId, Time};
 
 use crate::HostId;
 use crate::clockwork::{Clockwork, Event};

@@ -3,7 +3,7 @@
 use std::any::Any;
 use std::io;
 
-use node::op::{Disk, Machine, Time};
+use ops::{Disk, Machine, Time};
 
 use crate::random::Random;
 

@@ -1,4 +1,4 @@
-//! Buffers that are a part of a simulated file (`node::landing`).
+//! Buffers that are a part of a simulated file (`ops`).
 //!
 //! What is received into one is in the file at once, as it would be in a page cache: a write at that
 //! place writes only what the node changed, and who forgot to give a place up finds his record among
@@ -9,9 +9,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
-use node::buffer::{Buffer, Slice};
-use node::landing::{Landed, Landing, Place, Reservation};
-use node::op::BLOCK;
+use ops::{BLOCK, Buffer, Landed, Landing, Place, Reservation, Slice};
 
 /// Of one process.
 #[derive(Debug, Default)]

@@ -9,12 +9,12 @@
 //!                      Machine: a node, a client, anything
 //! ```
 //!
-//! The machines are the ones that run in production; only what performs their [`node::op::Op`]s is
+//! The machines are the ones that run in production; only what performs their [`ops::Op`]s is
 //! different. Everything that happens is an event in one queue, so the same seed gives the same
 //! run, and [`World::trace_hash`] says so.
 //!
 //! ```
-//! # use node::op::*; use sim::*;
+//! # use ops::*; use sim::*;
 //! # struct Quiet; impl Machine for Quiet {
 //! #     fn handle(&mut self, _: Time, _: Completion) {} fn on_time(&mut self, _: Time) {}
 //! #     fn poll_op(&mut self) -> Option<Op> { None } fn deadline(&self) -> Option<Time> { None }

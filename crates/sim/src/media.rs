@@ -7,9 +7,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use node::buffer::Slice;
-use node::landing::Place;
-use node::op::{BLOCK, DirectoryEntry};
+use ops::{BLOCK, DirectoryEntry, Place, Slice};
 use serde::{Deserialize, Serialize};
 
 use crate::landing;

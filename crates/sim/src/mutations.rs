@@ -119,7 +119,7 @@ impl Sighting {
     /// By an assert of the engine or the node, perhaps one that can be turned off.
     fn is_from_inside(&self) -> bool {
         let place = self.location.replace('\\', "/");
-        ["paxos/src/", "node/src/"]
+        ["paxos/src/", "formats/src/", "store/src/", "node/src/"]
             .iter()
             .any(|part| place.contains(part))
     }

@@ -9,7 +9,7 @@ mod votes;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use node::op::Time;
+use ops::Time;
 
 use crate::clockwork::Event;
 use crate::host::{HostId, Status};

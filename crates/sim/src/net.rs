@@ -7,9 +7,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Received, Time};
-
+use ops::{Buffer, Completion, ConnId, Received, Slice, Time};
 use serde::{Deserialize, Serialize};
 
 use crate::HostId;

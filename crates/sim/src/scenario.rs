@@ -1,7 +1,7 @@
 //! The usual run: nodes, writers and readers, a nemesis, and an end in peace.
 //!
 //! ```no_run
-//! # use sim::*; use node::op::*; use std::io;
+//! # use sim::*; use ops::*; use std::io;
 //! # struct Node; impl Machine for Node {
 //! #     fn handle(&mut self, _: Time, _: Completion) {} fn on_time(&mut self, _: Time) {}
 //! #     fn poll_op(&mut self) -> Option<Op> { None } fn deadline(&self) -> Option<Time> { None }
@@ -29,7 +29,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
 
-use node::op::Time;
+use ops::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{

@@ -4,8 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use node::landing::Landing;
-use node::op::{DirectoryEntry, Disk};
+use ops::{DirectoryEntry, Disk, Landing};
 
 use crate::disk::{self, SimDisk};
 use crate::random::Random;

@@ -8,8 +8,7 @@
 
 use std::collections::VecDeque;
 
-use node::buffer::Slice;
-use node::op::Time;
+use ops::{Slice, Time};
 
 #[derive(Default)]
 pub(crate) struct Stream {

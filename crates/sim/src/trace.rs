@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt;
 
-use node::op::{Completion, Op, Time};
+use ops::{Completion, Op, Time};
 
 /// A rolling hash of every event, op and completion with its bytes: two runs with the same hash
 /// did the same. Lines are only made when somebody asked for them.

@@ -1,12 +1,11 @@
 //! How bytes travel: segments with latency, buffers that fill, paths that are cut and heal.
 
-use node::op::{Completion, Received, Time};
+use ops::{Completion, Received, Time};
 
-use crate::HostId;
 use crate::clockwork::{Clockwork, Event};
-use crate::landing;
 use crate::net::{ConnectionId, Network, Side, State, received};
 use crate::stream::Segment;
+use crate::{HostId, landing};
 
 impl Network {
     /// Moves what can move at the sender: ops to its kernel buffer, the buffer to the wire.

@@ -5,8 +5,8 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use node::Speaks;
-use node::version::FIRST;
+use formats::Speaks;
+use formats::version::FIRST;
 use serde::{Deserialize, Serialize};
 
 use crate::random::Random;

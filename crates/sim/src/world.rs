@@ -4,7 +4,7 @@ use std::any::Any;
 use std::io;
 use std::sync::Arc;
 
-use node::op::{Completion, Disk, Machine, Op, Time};
+use ops::{Completion, Disk, Machine, Op, Time};
 
 use crate::clockwork::{Clockwork, Event};
 use crate::disk::SimDisk;

@@ -29,22 +29,22 @@
 //! long as the cluster is to live, such as the main one.
 
 use std::fs::{self, File};
-use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{io, thread};
 
-use crate::port;
 use anyhow::{Context, Result, bail};
 use client::admin::{LogStatus, Status};
 use client::{Client, Timeouts};
 use linux::LinuxDisk;
-use node::store::Manifest;
 use rustix::process::{Pid, Signal, kill_process};
+use store::Manifest;
+
+use crate::port;
 
 /// How often we look whether something we wait for has happened.
 const POLL: Duration = Duration::from_millis(20);

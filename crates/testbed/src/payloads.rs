@@ -6,9 +6,9 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use node::format::record::{RECORD_HEADER, RecordHeader};
-use node::format::segment::number_of;
-use node::op::BLOCK;
+use formats::record::{RECORD_HEADER, RecordHeader};
+use formats::segment::number_of;
+use ops::BLOCK;
 use paxos::StreamName;
 
 /// A record's payload.

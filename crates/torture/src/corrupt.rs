@@ -15,14 +15,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use client::{Client, ReadError, ReadOptions, StreamName};
+use formats::segment::directory_name;
 use linux::LinuxDisk;
-use node::format::segment::directory_name;
-use node::store::Manifest;
+use store::Manifest;
+use testbed::payloads::{Payload, payloads, segments};
+use testbed::scratch::go_on;
 
 use super::rack::Rack;
 use super::schedule::Chance;
-use testbed::payloads::{Payload, payloads, segments};
-use testbed::scratch::go_on;
 
 /// A flipped byte, and what belongs there.
 pub struct Flipped {

@@ -9,8 +9,8 @@
 //! The kernel reads and writes a request's memory at any time between its submission and its
 //! completion. Safe Rust cannot say so, hence this crate, whose interface is safe by one rule: **a
 //! request moves into the ring with everything the kernel may touch, and comes back with its
-//! completion.** Nobody else can reach a [`Buffer`](node::buffer::Buffer)
-//! meanwhile, and a [`Slice`](node::buffer::Slice) does not change. Cancelling asks for an early completion and frees
+//! completion.** Nobody else can reach a [`Buffer`](ops::Buffer)
+//! meanwhile, and a [`Slice`](ops::Slice) does not change. Cancelling asks for an early completion and frees
 //! nothing. A ring that is dropped waits for what is outstanding; where it cannot, it gives the
 //! memory up for good.
 //!

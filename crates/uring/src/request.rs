@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::buffer::{Buffer, Slice};
+use ops::{Buffer, Slice};
 
 /// An open file that lives as long as anybody uses it.
 pub type File = Arc<dyn AsFd + Send + Sync>;

@@ -8,7 +8,7 @@ use std::ptr;
 use io_uring::squeue::{self, Entry};
 use io_uring::types::{Fd, FsyncFlags, TimeoutFlags, Timespec};
 use io_uring::{IoUring, opcode};
-use node::buffer::Slice;
+use ops::Slice;
 
 use crate::request::Request;
 

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::buffer::{Buffer, Slice};
+use ops::{Buffer, Slice};
 use uring::{Finished, Id, Request, Ring};
 
 const ECANCELED: i32 = 125;

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use client::Client;
-use node::format::segment::file_name;
+use formats::segment::file_name;
+use testbed::scratch::go_on;
 
 use crate::load::{Content, Plan, Writer};
-use testbed::scratch::go_on;
 
 /// Two of the largest segments stay, and two wait to be written again.
 const KEEPS: &str = "256MiB";

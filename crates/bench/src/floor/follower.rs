@@ -4,9 +4,8 @@
 //! Units:  one header of `DATA_HEADER` bytes, then as many bytes as it says; 8 bytes back.
 //! Errors: all end the process.
 
-use node::buffer::Buffer;
-use node::format::{DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
-use node::op::{BLOCK, ConnId, Received, Token};
+use formats::{DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+use ops::{BLOCK, Buffer, ConnId, Received, Token};
 
 use super::segments::Segments;
 use super::{Env, HEADER, LaneId};
@@ -80,7 +79,7 @@ impl Source {
         }
         match std::mem::replace(&mut self.state, State::Held) {
             State::Held => env.fail("bytes nobody asked for"),
-            State::Header => match DataHeader::decode(node::Speaks::THIS, &buffer[..HEADER]) {
+            State::Header => match DataHeader::decode(formats::Speaks::THIS, &buffer[..HEADER]) {
                 Ok(header) if (1..=PAYLOAD_BYTES_MAX).contains(&header.payload_length()) => {
                     self.header = Some(buffer);
                     let length = header.payload_length();

@@ -8,11 +8,9 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
-use node::LogId;
-use node::buffer::{Buffer, Slice};
-use node::format::frame::{ProposeHeader, ProposedValue};
-use node::format::{BATCH_BUFFER, DataHeader, PAYLOAD_BYTES_MAX, RECORD_HEADER};
-use node::op::{BLOCK, ConnId, Received, Token};
+use formats::frame::{ProposeHeader, ProposedValue};
+use formats::{BATCH_BUFFER, DataHeader, LogId, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+use ops::{BLOCK, Buffer, ConnId, Received, Slice, Token};
 use paxos::{Digest, Offset, Slot, SlotRange, StreamName, Term};
 
 use super::segments::Segments;
@@ -155,7 +153,7 @@ impl Lane {
         writer.last_batch = count;
         let position = self.proposed;
         self.proposed += count as u64;
-        let digest = node::format::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
+        let digest = formats::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
         let payload = segments.append(env, buffer, count, position, digest);
         self.ring_bytes += payload.pinned_bytes() as u64 + ENTRY_BYTES;
         self.ring.push_back(Entry {
@@ -222,14 +220,14 @@ impl Lane {
                 && let Some(entry) = self.ring.get((link.cursor - self.ring_base) as usize)
             {
                 let header = entry.header(self.id, self.chosen);
-                slices.push(Slice::copied_from(&header.encode(node::version::FIRST)));
+                slices.push(Slice::copied_from(&header.encode(formats::version::FIRST)));
                 slices.push(entry.payload.clone());
                 bytes += super::HEADER + entry.payload.len();
                 link.cursor += 1;
             }
             if !slices.is_empty() {
                 link.sending = true;
-                env.ops.push_back(node::op::Op::Send { conn, slices });
+                env.ops.push_back(ops::Op::Send { conn, slices });
             }
         }
         let sent_to_all = self

@@ -6,12 +6,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use node::buffer::{Buffer, Pool, Slice};
-use node::format::RECORD_HEADER;
-use node::format::record::{RecordHeader, RecordKind, ValueKind, total_length};
-use node::format::segment::{Birth, Predecessor, SegmentHeader, file_name};
-use node::op::{BLOCK, FileId, Op, OpenMode, Token};
-use node::{Identity, LogId};
+use formats::record::{RecordHeader, RecordKind, ValueKind, total_length};
+use formats::segment::{Birth, Predecessor, SegmentHeader, file_name};
+use formats::{Identity, LogId, RECORD_HEADER};
+use ops::{BLOCK, Buffer, FileId, Op, OpenMode, Pool, Slice, Token};
 use paxos::{Digest, Slot, SlotRange};
 
 use super::{Env, LaneId};
@@ -182,7 +180,7 @@ impl Segments {
         self.end = BLOCK as u64;
         self.ask_for_file(env, self.segment);
         let header = SegmentHeader {
-            version: node::version::FIRST,
+            version: formats::version::FIRST,
             identity: Identity::default(),
             log: LogId(self.lane),
             number: self.segment,
@@ -202,7 +200,7 @@ impl Segments {
     fn push_block(&mut self, env: &mut Env, kind: RecordKind) {
         let buffer = self.blocks.take();
         let payload = &buffer[RECORD_HEADER..RECORD_HEADER + CHECKPOINT_BYTES];
-        let digest = node::format::digest(payload);
+        let digest = formats::digest(payload);
         let header = RecordHeader {
             kind,
             digest,

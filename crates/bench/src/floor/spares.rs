@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::Result;
+use formats::segment::file_name;
 use node::config::Limits;
-use node::format::segment::file_name;
 
 use crate::history::forget_pages;
 

@@ -4,10 +4,10 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use node::buffer::{Buffer, Slice};
+use formats::Speaks;
+use node::Node;
 use node::config::{Limits, NodeConfig, Standing, Start};
-use node::op::{Completion, ConnId, Machine, Op, Time};
-use node::{Node, Speaks};
+use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 use sim::{HostId, Limits as Until, Outcome, World};
 
 const CONN: ConnId = ConnId(2);
@@ -45,7 +45,7 @@ impl Cluster {
                 version: "simulated",
                 speaks: Speaks::THIS,
             };
-            let start = move |disk: &mut dyn node::op::Disk, now| {
+            let start = move |disk: &mut dyn ops::Disk, now| {
                 let node = Node::start(config.clone(), disk, now);
                 let node = node.map_err(std::io::Error::other)?;
                 Ok(Box::new(node) as Box<dyn sim::Process>)
@@ -84,7 +84,7 @@ impl Cluster {
     pub fn append(mut self, batches: u64, batch_bytes: u64) {
         let host = self.world.add_host("client");
         let address = self.addresses[self.leader()].clone();
-        let start = move |_: &mut dyn node::op::Disk, _| {
+        let start = move |_: &mut dyn ops::Disk, _| {
             let writer = Writer::new(address.clone(), batch_bytes as usize);
             Ok(Box::new(writer) as Box<dyn sim::Process>)
         };

@@ -3,14 +3,12 @@
 use std::hint::black_box;
 
 use clap::ValueEnum;
-use node::LogId;
-use node::Speaks;
-use node::format::RECORD_HEADER;
-use node::format::frame::{
+use formats::frame::{
     CONTROL_PREFIX, DataHeader, Frame, ProposeHeader, decode_control_body, decode_control_prefix,
     encode_control,
 };
-use node::format::record::{RecordHeader, RecordKind, ValueKind};
+use formats::record::{RecordHeader, RecordKind, ValueKind};
+use formats::{LogId, RECORD_HEADER, Speaks};
 use paxos::{
     Message, NodeId, Offset, PromisedTerm, Proposal, Slot, SlotRange, StreamName, StreamPosition,
     StreamSequence, Term, Value,
@@ -71,8 +69,8 @@ impl Work {
             Work::Engine => &["*work::counted_engine*"],
             Work::Formats => &["*work::counted_formats*"],
             Work::Start | Work::Nodes => &[
-                "<node::node::Node as node::op::Machine>::handle*",
-                "<node::node::Node as node::op::Machine>::on_time*",
+                "<node::node::Node as ops::Machine>::handle*",
+                "<node::node::Node as ops::Machine>::on_time*",
             ],
         }
     }
@@ -123,7 +121,7 @@ fn one_batch(payload: &[u8], batch: u64) {
             stream,
             offset: Offset(0),
         },
-        digest: node::format::digest(payload),
+        digest: formats::digest(payload),
         chosen_up_to: slots.start,
     };
     // The leader's record, and the bytes of a follower's.

@@ -19,12 +19,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use clap::Args;
+use cleanup::Cleanup;
 use client::{Client, Timeouts};
 use linux::LinuxDisk;
-use node::op::Disk;
-
-use crate::arguments::Global;
-use cleanup::Cleanup;
+use ops::Disk;
 use report::{NodeReport, Report};
 use source::Source;
 use teller::Teller;
@@ -32,6 +30,8 @@ use terminal::exit::{Failure, Kind};
 use terminal::moving::Moving;
 use terminal::{quantity, show};
 use testbed::cluster::{LocalCluster, LocalOptions, log_of};
+
+use crate::arguments::Global;
 
 const NODES: u32 = 3;
 pub(super) const LOG: &str = "main";

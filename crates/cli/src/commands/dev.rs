@@ -1,24 +1,23 @@
 //! `logberg dev`: a cluster on this machine, to work with.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
+use std::{fs, thread};
 
 use anyhow::{Context, Result};
 use clap::Args;
 use linux::LinuxDisk;
-use node::store::Manifest;
 use serde::{Deserialize, Serialize};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
-
-use crate::arguments::Global;
+use store::Manifest;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
+
+use crate::arguments::Global;
 
 const NODES: u32 = 3;
 const PORT: u16 = 7117;

@@ -8,14 +8,15 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use client::{Client, Timeouts};
+use formats::{ClusterId, Speaks};
 use linux::{Ink, Kernel, KernelConfig, Mover};
+use node::Node;
 use node::config::{Limits, NodeConfig, NodeKind, Place, Standing, Start};
-use node::{ClusterId, Node, Speaks};
 use rustix::process::{Signal, getpid, kill_process};
-
-use crate::arguments::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
+
+use crate::arguments::Global;
 
 mod in_memory;
 mod settings;

@@ -7,11 +7,11 @@ use clap::Args;
 use indicatif::ProgressBar;
 use linux::{Kernel, KernelConfig, LinuxDisk};
 use node::rescue::{Rescue, RescueError, RescuedLog};
-use node::store::{Manifest, ManifestError};
-
-use crate::arguments::Global;
+use store::{Manifest, ManifestError};
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
+
+use crate::arguments::Global;
 
 const HELP: &str = "\
 Only for when more than half of the votes are lost for good. While any majority can be brought back, bring

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use linux::LinuxDisk;
-use node::store::{LogReport, Manifest, ManifestError, VerifyError, VerifyReport, ranges, verify};
 use serde::Serialize;
-
-use crate::arguments::Global;
+use store::{LogReport, Manifest, ManifestError, VerifyError, VerifyReport, ranges, verify};
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
+
+use crate::arguments::Global;
 
 /// Check a node's directory while the node is down
 #[derive(Debug, Args)]

@@ -1,20 +1,18 @@
 //! Ids that greet as peers and that no directory lists, and claims to be a node that is one.
 
-use crate::harness;
-
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
-use linux::LinuxDisk;
-use node::format::Frame;
-use node::format::frame::encode_control;
-use node::store::Manifest;
-use node::{LogId, Speaks};
-use paxos::{Era, Message, NodeId, Slot, Term};
-
+use formats::frame::encode_control;
+use formats::{Frame, LogId, Speaks};
 use harness::{Cluster, Content, Node, Raw, ask, own_ip, wait_for};
+use linux::LinuxDisk;
+use paxos::{Era, Message, NodeId, Slot, Term};
+use store::Manifest;
+
+use crate::harness;
 
 const DISK: &str = "00112233445566778899aabbccddeeff";
 
@@ -326,7 +324,7 @@ fn what_answers_at_a_dead_member_s_address_stops_nobody() {
         "error old-copy: your directory is an old copy\n".to_owned(),
         old_copy(DISK),
         // The dead node's own disk is no secret.
-        old_copy(&node::line::hex(&manifest.identity.disk.0)),
+        old_copy(&formats::hex(&manifest.identity.disk.0)),
     ];
     std::thread::spawn(move || {
         let answers = answers.iter().cycle();

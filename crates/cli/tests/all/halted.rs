@@ -6,12 +6,12 @@ use crate::harness;
 use std::fs;
 use std::path::Path;
 
+use formats::record::{RecordHeader, RecordKind, ValueKind};
+use formats::segment::SegmentHeader;
+use formats::version::Speaks;
+use formats::{RECORD_HEADER, digest};
 use harness::{Cluster, Content, wait_for};
-use node::Speaks;
-use node::format::record::{RecordHeader, RecordKind, ValueKind};
-use node::format::segment::SegmentHeader;
-use node::format::{RECORD_HEADER, digest};
-use node::op::BLOCK;
+use ops::BLOCK;
 
 /// Flips a bit of the last command that stands in a segment, and makes all checksums right.
 fn spoil_last_command(segment: &Path) {

@@ -1,15 +1,15 @@
 //! The scrubber on real disks.
 
-use crate::harness;
-
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use formats::record::{RECORD_HEADER, RecordHeader};
 use harness::{Cluster, Content, err, out, wait_for};
-use node::format::record::{RECORD_HEADER, RecordHeader};
-use node::op::BLOCK;
+use ops::BLOCK;
 use serde_json::Value;
+
+use crate::harness;
 
 /// Flips one bit where a file of records is full of content.
 fn flip(segment: &Path) {

@@ -1,15 +1,15 @@
 //! Whatever comes over the wire, a node answers or closes, lives on and serves the others.
 
-use crate::harness;
-
+use formats::frame::encode_control;
+use formats::past::{End, Start, Told};
+use formats::{Frame, Speaks};
 use harness::{Cluster, Content, Raw, ask, wait_for};
 use linux::LinuxDisk;
-use node::Speaks;
-use node::format::Frame;
-use node::format::frame::encode_control;
-use node::past::{End, Start, Told, starts};
-use node::store::Manifest;
 use paxos::{Era, PromisedTerm, Slot, Term};
+use store::Manifest;
+use store::past::starts;
+
+use crate::harness;
 
 /// Random numbers that are the same in every run.
 struct Random(u64);

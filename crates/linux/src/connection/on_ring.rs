@@ -6,7 +6,7 @@
 
 use std::io;
 
-use node::op::Completion;
+use ops::Completion;
 use rustix::io::Errno;
 use uring::{Finished, Id, Request, Ring};
 

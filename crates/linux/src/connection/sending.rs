@@ -5,7 +5,7 @@ use std::io::IoSlice;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 
-use node::buffer::Slice;
+use ops::Slice;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
@@ -102,9 +102,10 @@ pub(super) fn gather<'a, T>(
 
 #[cfg(test)]
 mod tests {
+    use ops::ConnId;
+
     use super::super::{Connection, Phase};
     use super::*;
-    use node::op::ConnId;
 
     fn sends(lengths: &[&[usize]]) -> VecDeque<Sending> {
         lengths

@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 
-use node::op::{Disk, OpenMode};
+use ops::{Disk, OpenMode};
 use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 

@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use node::op::{Disk, OpenMode};
+use ops::{Disk, OpenMode};
 use rustix::io::Errno;
 
 use super::free_memory::free_memory;

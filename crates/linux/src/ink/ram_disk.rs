@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::op::{DirectoryEntry, Disk};
+use ops::{DirectoryEntry, Disk};
 use rustix::io::Errno;
 
 use super::ram::Ram;

@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use node::op::{Disk, OpenMode};
+use ops::{Disk, OpenMode};
 
 use super::{Landings, PagedFile};
 use crate::disk::LinuxDisk;

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use node::op::OpenMode;
+use ops::OpenMode;
 use rustix::fs::{Mode, OFlags, fdatasync, ftruncate};
 use rustix::io::{Errno, pwritev};
 

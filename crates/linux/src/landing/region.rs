@@ -7,8 +7,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use node::landing::{Landed, Place, Reservation};
-use node::op::BLOCK;
+use ops::{BLOCK, Landed, Place, Reservation};
 use rustix::io::Errno;
 use splice::{Part, Pipe, TransferError};
 

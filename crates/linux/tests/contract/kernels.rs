@@ -6,7 +6,7 @@ use std::process::Command;
 use std::rc::Rc;
 
 use linux::{Faults, Ink, Kernel, KernelConfig, Mover};
-use node::op::{Completion, Disk, Machine, Op, Time};
+use ops::{Completion, Disk, Machine, Op, Time};
 use sim::{Outcome, Random, World};
 
 use crate::outcome::letters;

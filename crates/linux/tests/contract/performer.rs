@@ -18,8 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, FileId, Machine, Op, Time, Token};
+use ops::{Buffer, Completion, ConnId, FileId, Machine, Op, Slice, Time, Token};
 
 use crate::outcome::{byte_at, kind, letters};
 use crate::script::{Line, Script};

@@ -4,8 +4,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use linux::{Ink, Kernel, KernelConfig, LinuxDisk};
-use node::buffer::{Buffer, Slice};
-use node::op::{BLOCK, Completion, Disk, FileId, Machine, Op, OpenMode, Time, Token};
+use ops::{BLOCK, Buffer, Completion, Disk, FileId, Machine, Op, OpenMode, Slice, Time, Token};
 use sim::World;
 
 use crate::kernels::look;

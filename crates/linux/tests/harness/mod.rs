@@ -8,8 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use linux::{Kernel, KernelConfig, Mover};
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, FileId, Op, OpenMode, Received, Time, Token};
+use ops::{Buffer, Completion, ConnId, FileId, Op, OpenMode, Received, Slice, Time, Token};
 
 pub struct Harness {
     pub kernel: Kernel,

@@ -10,11 +10,11 @@ use std::fmt::Display;
 use std::ops::Bound::{Excluded, Unbounded};
 
 use commands::{Layout, PIECE_BYTES, StateMachine, Unknown};
+use formats::LogId;
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
-use crate::LogId;
 use crate::membership::registry::Members;
 
 #[derive(Deserialize)]

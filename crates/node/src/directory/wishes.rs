@@ -10,11 +10,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use formats::LogId;
+use formats::version::WISHES;
 use paxos::{NodeId, Wish, WishNumber};
 
 use super::{Command, Directory, FirstWish};
-use crate::LogId;
-use crate::version::WISHES;
 
 /// Of whose wishes a command may change something.
 #[derive(Clone, Copy)]

@@ -2,22 +2,20 @@
 
 use std::ops::Range;
 
+use formats::frame::encode_control;
+use formats::{DiskId, Frame, LogId, hex};
+use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{Input, Message, NodeId, Time};
 
 use super::peer::{CONTROL_BUFFER, Hello};
-use crate::buffer::Buffer;
 use crate::directory::DIRECTORY;
 use crate::env::Purpose;
-use crate::format::Frame;
-use crate::format::frame::encode_control;
-use crate::line::{Refusal, hex};
+use crate::line::{Refusal, Request};
 use crate::node::Node;
-use crate::op::{BLOCK, ConnId, Received};
 use crate::peers::Inbound;
 use crate::peers::guests::{Guest, UNLISTED_DIALLED_MAX};
 use crate::replicate::Link;
 use crate::welcome::{self, Welcome};
-use crate::{DiskId, LogId, line::Request};
 
 impl Node {
     /// Whether an id is one of this cluster's nodes, as far as this node knows.

@@ -8,15 +8,14 @@
 //!
 //! ‡ Else a node that lags says that a log is not there which somebody made, and was told so.
 
+use formats::LogId;
+use ops::ConnId;
 use paxos::Time;
 
-use crate::LogId;
-use crate::directory::DIRECTORY;
-use crate::directory::DIRECTORY_NAME;
+use crate::directory::{DIRECTORY, DIRECTORY_NAME};
 use crate::env::Purpose;
 use crate::line::{Refusal, Request};
 use crate::node::{Asked, Node};
-use crate::op::ConnId;
 
 pub(crate) struct Held {
     conn: ConnId,

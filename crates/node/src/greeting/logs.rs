@@ -1,13 +1,14 @@
 //! Requests about logs as a whole, and about logs that are not here.
 
-use crate::LogId;
+use formats::LogId;
+use ops::ConnId;
+use paxos::NodeId;
+
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
 use crate::env::Purpose;
 use crate::line::{LineError, Refusal, Request, parse_stream};
 use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_log};
-use crate::op::ConnId;
 use crate::retention::{BadRetention, Retention};
-use paxos::NodeId;
 
 impl Node {
     /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`

@@ -1,11 +1,13 @@
 //! Requests about the cluster's nodes: who is a member, and who becomes one.
 
-use crate::line::{Refusal, Request, parse_hex16};
+use formats::parse_hex16;
+use formats::version::Speaks;
+use ops::ConnId;
+
+use crate::line::{Refusal, Request};
 use crate::membership::change::Ask;
 use crate::node::{ChangeMembers, JoinCluster, Node, Wants};
-use crate::op::ConnId;
 use crate::status::LogList;
-use crate::version::Speaks;
 
 impl Node {
     /// `members [local] [after=ID] [limit=N]`

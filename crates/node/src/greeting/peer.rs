@@ -2,20 +2,19 @@
 
 use std::ops::Range;
 
+use formats::version::{self, Speaks};
+use formats::{DiskId, Frame, LogId, hex};
+use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
+use store::past::met::Seen;
 
-use crate::buffer::Buffer;
 use crate::config::Standing;
 use crate::env::Purpose;
-use crate::format::Frame;
-use crate::line::{LineError, Refusal, Request, hex};
+use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
-use crate::op::{ConnId, Received};
-use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Seen};
-use crate::version::{self, Speaks};
+use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY};
 use crate::welcome;
-use crate::{DiskId, LogId};
 
 /// So much of unfinished frames each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;
@@ -67,7 +66,7 @@ impl Node {
             return self.on_guest_greeting(conn, &hello, rest);
         }
         let from = hello.from;
-        let disk = crate::line::parse_hex16(request.require("disk")?)
+        let disk = formats::parse_hex16(request.require("disk")?)
             .ok_or_else(|| bad("disk is 32 hex digits"))?;
         let entry = self.directory.nodes.get(&from);
         let is_listed = entry.is_some_and(|entry| entry.disk == hex(&disk));
@@ -228,7 +227,7 @@ impl Node {
         }
         let withholds_disk = request.flag("guest")?;
         if !withholds_disk {
-            let disk = crate::line::parse_hex16(request.require("disk")?);
+            let disk = formats::parse_hex16(request.require("disk")?);
             disk.ok_or_else(|| bad("disk is 32 hex digits"))?;
             number(request, "incarnation")?;
             let nonce = request.parsed::<u64>("nonce")?;

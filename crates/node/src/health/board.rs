@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use formats::LogId;
+use formats::frame::{TOLD_MAX, Told};
 use paxos::{NodeId, Time};
 
-use super::{Code, Key, State, TOLD_MAX, Told, Warning};
-use crate::LogId;
+use super::{Code, Key, State, Warning};
 
 /// So that somebody who looks a moment later sees it too.
 const HELD: u64 = 10_000_000;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
 use paxos::{Configuration, NodeId, Role, Time};
 
 use super::{Code, Warning};
-use crate::LogId;
 use crate::directory::DIRECTORY;
 use crate::log::Log;
 use crate::node::Node;

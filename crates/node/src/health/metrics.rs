@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use paxos::Role;
 use serde::Serialize;
+use store::{BOUNDS, Histogram};
 
-use super::histogram::BOUNDS;
-use super::{Histogram, State};
+use super::State;
 use crate::counts::{LogCounts, NodeCounts};
 use crate::log::Log;
 use crate::node::Node;

@@ -6,8 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use paxos::{NodeId, Slot, Time};
-
-use super::Histogram;
+use store::Histogram;
 
 /// Timed proposals that some follower has not accepted.
 const MARKS_MAX: usize = 256;

@@ -1,12 +1,12 @@
 //! Warnings as `status` shows them: a sentence, and what helps.
 
 use commands::Halted;
+use formats::LogId;
 use paxos::NodeId;
 use serde::Serialize;
 
 use super::board::Posted;
 use super::{Code, State, Warning};
-use crate::LogId;
 use crate::node::Node;
 
 /// In `status`.

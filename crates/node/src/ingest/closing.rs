@@ -1,12 +1,12 @@
 //! A clean end: closing a stream at a position, as often as it is asked for.
 
+use ops::ConnId;
 use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
 
 use super::{Sink, Writer, cut_off, no_quorum};
 use crate::env::Env;
 use crate::line::Refusal;
 use crate::log::Log;
-use crate::op::ConnId;
 
 /// `close LOG stream=NAME at=POSITION`
 #[derive(Clone, Copy)]

@@ -2,12 +2,12 @@
 
 use std::collections::VecDeque;
 
+use formats::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
 use paxos::StreamName;
 
 use super::Sink;
 use super::opening::{Append, EndOfBytes, Mode};
 use crate::env::Env;
-use crate::format::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
 use crate::log::{Log, batch_of};
 
 #[derive(Default)]

@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
+use formats::RECORD_HEADER;
+use ops::ConnId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 
 use super::{Sink, Writer, no_quorum, superseded};
 use crate::env::{Env, Purpose};
-use crate::format::RECORD_HEADER;
 use crate::line::{Refusal, Request};
 use crate::log::Log;
-use crate::op::ConnId;
 
 /// An append request before its stream is open.
 pub(super) struct Append {

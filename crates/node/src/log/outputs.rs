@@ -1,17 +1,17 @@
 //! What the engine asks for, and what the store has to say.
 
+use formats::codec;
+use ops::Slice;
 use paxos::mutation::{self, Mutation};
 use paxos::{
     ChangeRefused, Input, Note, Outcome, Output, Persist, PromisedTerm, Proposal, RecordNumber,
     Role, Slot, Value,
 };
+use store::{NewRecord, StoreEvent};
 
 use super::{Log, Ticket, payload_of};
-use crate::buffer::Slice;
 use crate::env::{Env, LogEvent};
-use crate::format::codec;
 use crate::ring::Entry;
-use crate::store::{NewRecord, StoreEvent};
 
 impl Log {
     pub(super) fn perform(&mut self, env: &mut Env, output: Output) {
@@ -28,7 +28,7 @@ impl Log {
                 let payload = match &proposal.value {
                     Value::Action(action) => {
                         let encoded = codec::encode(env.version, action.as_ref());
-                        proposal.digest = crate::format::digest(&encoded);
+                        proposal.digest = formats::digest(&encoded);
                         Some(Slice::copied_from(&encoded))
                     }
                     _ => None,

@@ -1,14 +1,14 @@
 //! After a change of leader: proposing again, in our term, the bytes that earlier terms left accepted
 //! and not chosen. They come from our own disk, or from whoever reported them accepted.
 
+use formats::PAYLOAD_BYTES_MAX;
+use ops::Buffer;
 use paxos::{Input, PermitContent, StreamName, StreamPosition, Term};
+use store::{ReadBytes, ReadFailure};
 
 use super::{Ticket, Wanted, batch_of};
-use crate::buffer::Buffer;
 use crate::env::Env;
-use crate::format::PAYLOAD_BYTES_MAX;
 use crate::log::Log;
-use crate::store::{ReadBytes, ReadFailure};
 
 pub(super) struct Rebind {
     pub(super) term: Term,

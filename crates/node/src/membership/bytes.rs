@@ -11,14 +11,14 @@
 //! Who lacks bytes of a log says so to the directory's leader, in every heartbeat. Of a node that is
 //! alive and does not, it is believed that it holds everything; of one that is silent nothing is known,
 //! and it may be the one that alone holds something. What is known here only decides what is said to an
-//! operator at once: no step is made by it (`node::moving` knows better, and waits).
+//! operator at once: no step is made by it (`crate::moving` knows better, and waits).
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
 use paxos::NodeId;
 
 use super::change::{View, listed, names};
-use crate::LogId;
 
 impl View<'_> {
     /// Why a node that leaves, and has no weight any more, is kept.

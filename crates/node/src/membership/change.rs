@@ -3,12 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::LogId;
 use paxos::{Change, Configuration, NodeId, WEIGHT_TOTAL_MAX};
 use serde::Serialize;
 
 use super::plan::{self, Goal, STEPS_MAX};
 use super::registry;
-use crate::LogId;
 use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configuration};
 use crate::line::{Refusal, Request};
 

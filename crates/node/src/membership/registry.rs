@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::LogId;
 use serde::{Deserialize, Serialize};
 
-use crate::LogId;
 use crate::directory::DIRECTORY;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

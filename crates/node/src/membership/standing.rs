@@ -7,10 +7,10 @@
 use std::fmt;
 use std::str::FromStr;
 
+use formats::LogId;
 use serde::{Deserialize, Serialize};
 
 use super::change::check_zone;
-use crate::LogId;
 use crate::directory::{self, Directory, NodeEntry};
 use crate::line::{Refusal, Request};
 

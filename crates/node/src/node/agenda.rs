@@ -5,9 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::LogId;
 use paxos::Time;
-
-use crate::LogId;
 
 #[derive(Default)]
 pub(super) struct Agenda {

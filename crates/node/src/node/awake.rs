@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use paxos::{NodeId, Time};
 
-use crate::LogId;
+use formats::LogId;
 
 /// All logs are looked at so often. Microseconds.
 const SWEEP_EVERY: u64 = 1_000_000;

@@ -9,13 +9,13 @@
 //! it. So nothing is proposed by it before a barrier, begun after the start, has passed; and an answer stands
 //! behind a barrier that was begun after its request.
 
+use formats::version::{BARRIERS, WISHES};
 use paxos::mutation::{self, Mutation};
 use paxos::{ReadId, Role, Time};
 
 use super::Node;
 use crate::directory::DIRECTORY;
 use crate::line::Refusal;
-use crate::version::{BARRIERS, WISHES};
 
 /// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
 #[derive(Clone, Copy, Default)]

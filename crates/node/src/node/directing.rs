@@ -2,14 +2,14 @@
 //! them: nodes that join, logs that are created.
 
 use commands::{Batch, TooLarge};
+use formats::{LogId, parse_hex16};
 use paxos::Outcome;
 
 use super::{Node, Wants};
-use crate::LogId;
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::LogEvent;
-use crate::line::{Refusal, parse_hex16};
+use crate::line::Refusal;
 use crate::log::Log;
 use crate::retention::Retention;
 
@@ -260,7 +260,7 @@ impl Node {
             return;
         }
         let own = self.env.identity.node;
-        let disk = crate::line::hex(&self.env.identity.disk.0);
+        let disk = formats::hex(&self.env.identity.disk.0);
         let entry = self.directory.nodes.get(&own);
         let alone = log.engine.state().configuration.members().len() == 1;
         if alone && entry.is_some_and(|entry| entry.disk != disk) {

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
+use formats::LogId;
+use ops::Op;
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId, Wish};
+use store::{ManifestLog, PEERS_FILE, Store};
 
-use super::{Node, PEERS_FILE, TOKEN_MANIFEST, TOKEN_PEERS};
-use crate::LogId;
+use super::{Node, TOKEN_MANIFEST, TOKEN_PEERS};
 use crate::directory::{self, DIRECTORY};
 use crate::log::Log;
-use crate::op::Op;
 use crate::peers::file;
-use crate::store::{ManifestLog, Store};
 
 pub(crate) struct Creating {
     pub(super) name: String,
@@ -86,7 +86,7 @@ impl Node {
                 self.env.ops.push_back(op);
             }
             while let Some(event) = creating.store.poll_event() {
-                if let crate::store::StoreEvent::Failed(error) = event {
+                if let store::StoreEvent::Failed(error) = event {
                     tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
                 }
             }

@@ -1,9 +1,9 @@
 //! Memory for bytes on their way, divided among the logs that hold much of it.
 
 use super::Node;
-use crate::LogId;
 use crate::config::Limits;
 use crate::log::Log;
+use formats::LogId;
 
 /// What one log may hold now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,8 +70,8 @@ mod tests {
     #[test]
     fn the_least_share_holds_more_than_a_batch() {
         let least = Share::of(&Limits::default(), u64::MAX);
-        assert!(least.ring_bytes > crate::format::BATCH_BUFFER as u64);
-        assert!(least.queue_bytes > crate::format::BATCH_BUFFER as u64);
-        assert!(least.tail_bytes > crate::format::BATCH_BUFFER as u64);
+        assert!(least.ring_bytes > formats::BATCH_BUFFER as u64);
+        assert!(least.queue_bytes > formats::BATCH_BUFFER as u64);
+        assert!(least.tail_bytes > formats::BATCH_BUFFER as u64);
     }
 }

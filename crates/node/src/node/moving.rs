@@ -17,11 +17,11 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, Change, Configuration, Era, Input, NodeId, Role, Slot, Term, Time};
 
 use super::Node;
-use crate::LogId;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::Env;
 use crate::log::Log;

@@ -17,10 +17,10 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
 use paxos::NodeId;
 
 use super::Node;
-use crate::LogId;
 use crate::directory::DIRECTORY;
 use crate::log::Log;
 

@@ -1,4 +1,4 @@
-//! What this node remembers of the others' disks, and tells of its own (`crate::past`).
+//! What this node remembers of the others' disks, and tells of its own (`store::past`).
 //!
 //! ```text
 //!  greeting ─▶ its start is not below the last ─▶ the frame Past ─▶ it goes on from what is known
@@ -10,20 +10,17 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use formats::past::{End, Start, Told};
+use formats::{Frame, LogId, parse_hex16, version};
+use ops::{ConnId, Disk, Op};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use store::past::ends::{ENDS_FILE, Ends};
+use store::past::met::{self, MET_FILE, Met, Seen};
+use store::past::refused::{self, REFUSED_FILE};
 
 use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
-use crate::LogId;
-use crate::format::Frame;
-use crate::line::parse_hex16;
-use crate::op::{ConnId, Disk, Op};
-use crate::past::ends::{ENDS_FILE, Ends};
-use crate::past::met::{self, MET_FILE, Met};
-use crate::past::refused::{self, REFUSED_FILE};
-use crate::past::{End, Start, Told};
-use crate::peers::{CalledOld, Entry, Seen};
-use crate::version;
+use crate::peers::{CalledOld, Entry};
 
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
 const TELL_EVERY: u64 = 1_000_000;

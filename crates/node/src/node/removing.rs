@@ -13,14 +13,14 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use formats::LogId;
+use formats::segment::directory_name;
+use ops::{Completion, ConnId, Op};
 use paxos::mutation::{self, Mutation};
 
 use super::{Node, TOKEN_REMOVED};
-use crate::LogId;
 use crate::env::Purpose;
-use crate::format::segment::directory_name;
 use crate::log::Log;
-use crate::op::{Completion, ConnId, Op};
 
 #[derive(Default)]
 pub(crate) struct Removing {

@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 
+use formats::LogId;
+use ops::ConnId;
 use paxos::Time;
 
-use crate::LogId;
 use crate::env::Purpose;
 use crate::line::{Refusal, Request};
 use crate::node::Node;
-use crate::op::ConnId;
 use crate::scrub::Progress;
 
 #[derive(Default)]

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
 use paxos::{Configuration, NodeId, Role};
 use serde::Serialize;
 
-use crate::LogId;
 use crate::config::NodeKind;
 use crate::directory::DIRECTORY;
 use crate::log::Log;

@@ -6,12 +6,12 @@
 use std::io;
 use std::ops::Bound;
 
+use formats::LogId;
+use formats::segment::directory_name;
+use ops::Op;
 use paxos::Time;
 
 use super::{Node, TOKEN_SPACE};
-use crate::LogId;
-use crate::format::segment::directory_name;
-use crate::op::Op;
 
 /// Others may write to the same disk: where nothing changed by us, it is looked at so often.
 const LOOK_EVERY: u64 = 1_000_000;

@@ -1,9 +1,9 @@
 //! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides).
 
+use formats::LogId;
 use paxos::{Action, Change};
 
 use super::Node;
-use crate::LogId;
 use crate::directory::DIRECTORY;
 use crate::log::Log;
 use crate::split::{Part, Rules, next_step};

@@ -5,14 +5,13 @@
 //!       every node's heartbeats say that its manifest does ─ agree ─▶ logs are written in it
 //! ```
 
-use paxos::NodeId;
-use paxos::Time;
+use formats::version::Speaks;
 use paxos::mutation::{self, Mutation};
+use paxos::{NodeId, Time};
 
 use super::Node;
 use crate::directory::Command;
 use crate::line::Refusal;
-use crate::version::Speaks;
 
 #[derive(Default)]
 pub(super) struct Versioning {

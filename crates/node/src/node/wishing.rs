@@ -12,19 +12,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use formats::frame::WishTold;
+use formats::version::WISHES;
+use formats::{Frame, LogId};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, By, NodeId, Role, Slot, Term, Wish, WishNumber};
 
 use super::Node;
-use crate::LogId;
 use crate::directory::wishes::retention_of;
 use crate::directory::{DIRECTORY, Directory};
-use crate::format::Frame;
-use crate::format::frame::WishTold;
 use crate::line::Refusal;
 use crate::log::Log;
 use crate::retention::Retention;
-use crate::version::WISHES;
 
 #[derive(Default)]
 pub(super) struct Wishing {

@@ -19,9 +19,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ops::ConnId;
 use paxos::{NodeId, Time};
 
-use crate::op::ConnId;
 use crate::replicate::Link;
 
 /// Guests that are heard at once. When another comes, the one that was heard for longest goes.

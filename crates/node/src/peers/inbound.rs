@@ -1,12 +1,11 @@
 //! What a control connection brought: frames, some of them in parts.
 
-use paxos::Time;
-
-use crate::format::Frame;
-use crate::format::frame::{
+use formats::Frame;
+use formats::frame::{
     BODY_BYTES_MAX, CONTROL_PREFIX, FrameError, Part, decode_control_body, decode_control_prefix,
 };
-use crate::version::Speaks;
+use formats::version::Speaks;
+use paxos::Time;
 
 /// ‡ A frame that was begun is whole in time, and what is held until then is bounded: of one connection by
 /// `frame_bytes_max`, of all together by the node.
@@ -155,14 +154,14 @@ fn read(
 mod tests {
     use std::sync::Arc;
 
+    use formats::LogId;
+    use formats::frame::{FetchBytes, encode_control};
+    use formats::version::FIRST;
     use paxos::{Configuration, LogState, Message, NodeId, Slot, StreamName, StreamPosition};
     use proptest::prelude::*;
 
     use super::super::outbound::Outbound;
     use super::*;
-    use crate::LogId;
-    use crate::format::frame::{FetchBytes, encode_control};
-    use crate::version::FIRST;
 
     fn state(log: u32, next: u64) -> Frame {
         let configuration = Configuration::equal((1..=5).map(NodeId)).expect("they are enough");

@@ -4,11 +4,9 @@
 
 use std::collections::VecDeque;
 
+use formats::frame::{Part, encode_control};
+use formats::{Frame, LogId};
 use paxos::Message;
-
-use crate::LogId;
-use crate::format::Frame;
-use crate::format::frame::{Part, encode_control};
 
 /// Dropped when the connection breaks or grows stale, as messages may be.
 #[derive(Default)]

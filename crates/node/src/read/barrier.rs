@@ -9,15 +9,15 @@
 //!   has_failed    it will not pass: leader and follower may be others now. Ask again
 //! ```
 
+use formats::version;
+use ops::ConnId;
 use paxos::{Input, ReadId, Role, Time};
 
 use super::{Barrier, Reader, Readers};
 use crate::env::Env;
 use crate::line::Refusal;
 use crate::log::Log;
-use crate::op::ConnId;
 use crate::status::StreamList;
-use crate::version;
 
 impl Readers {
     pub(crate) fn on_ready(&mut self, up_to: ReadId) {

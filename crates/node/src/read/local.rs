@@ -1,13 +1,13 @@
 //! The reader inside this process: everything chosen, from the beginning, to a state machine.
 
+use ops::Buffer;
 use paxos::{StreamName, Time};
+use store::{ReadBytes, ReadFailure};
 
 use super::RETRY;
 use super::cursor::{Cursor, Target};
-use crate::buffer::Buffer;
 use crate::env::{Env, LogEvent};
 use crate::log::{Log, Ticket, Wanted};
-use crate::store::{ReadBytes, ReadFailure};
 
 /// The state machine inside this process reads everything from the beginning.
 pub(super) struct Local {

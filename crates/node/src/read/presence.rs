@@ -2,12 +2,11 @@
 
 use std::io;
 
+use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::Time;
 
-use crate::buffer::Buffer;
 use crate::env::Env;
 use crate::log::Log;
-use crate::op::{BLOCK, ConnId, Received};
 
 pub(super) const SIGN_OF_LIFE: u64 = 1_000_000;
 

@@ -1,5 +1,6 @@
 //! A request to read: whether it makes sense, and a reader for it.
 
+use ops::ConnId;
 use paxos::Time;
 
 use super::cursor::{Cursor, Target};
@@ -7,7 +8,6 @@ use super::{Barrier, Reader};
 use crate::env::Env;
 use crate::line::{Refusal, Request};
 use crate::log::Log;
-use crate::op::ConnId;
 
 impl Log {
     /// `read LOG …`

@@ -1,16 +1,15 @@
 //! A reader's next chunk, from memory or disk, and the end of its answer.
 
+use ops::{Buffer, ConnId, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{StreamEnd, StreamName, StreamPosition, Time};
+use store::{ReadBytes, ReadFailure};
 
 use super::cursor::Target;
 use super::{Barrier, MISSING_WAIT, RETRY};
-use crate::buffer::{Buffer, Slice};
 use crate::env::{Env, Purpose};
 use crate::line::Refusal;
 use crate::log::{Log, Ticket, Wanted};
-use crate::op::ConnId;
-use crate::store::{ReadBytes, ReadFailure};
 
 impl Log {
     pub(super) fn pump_reader(&mut self, env: &mut Env, conn: ConnId) {

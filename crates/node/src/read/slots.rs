@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::LogId;
+use formats::LogId;
+
 use crate::config::Limits;
 
 /// Each chunk on its way from disk is a buffer in memory, so there are only so many. A log with many

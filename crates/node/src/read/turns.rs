@@ -1,11 +1,11 @@
 //! Readers of a log that wait until they may read from disk.
 
+use ops::ConnId;
 use paxos::Time;
 
 use super::RETRY;
 use crate::env::{Env, LogEvent};
 use crate::log::Log;
-use crate::op::ConnId;
 
 impl Log {
     /// Whether it is this reader's turn to read from disk; if not, it waits.

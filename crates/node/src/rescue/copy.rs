@@ -4,13 +4,14 @@
 
 use std::path::{Path, PathBuf};
 
+use formats::segment::{SegmentHeader, directory_name, number_of};
+use formats::version::Speaks;
+use formats::{ClusterId, DiskId, Identity, LogId};
+use ops::{BLOCK, Disk};
+use store::{Manifest, RecordContext, Store, StoreConfig};
+
 use super::{Old, Rescue, RescueError, RescuedLog, Seal, io_at};
 use crate::directory::DIRECTORY;
-use crate::format::segment::{SegmentHeader, directory_name, number_of};
-use crate::op::{BLOCK, Disk};
-use crate::store::{Manifest, RecordContext, Store, StoreConfig};
-use crate::version::Speaks;
-use crate::{ClusterId, DiskId, Identity, LogId};
 
 /// The new directory, which nobody can start before [`Copied::finish`].
 #[derive(Debug)]
@@ -90,7 +91,7 @@ fn take(disk: &mut dyn Disk, old: &Path, into: &Path, needed: u64) -> Result<(),
     }
     disk.create_directory(into).map_err(io_at(into))?;
     let there = disk.list(into).map_err(io_at(into))?;
-    let ours = [crate::store::LOCK_FILE, "lost+found"];
+    let ours = [store::LOCK_FILE, "lost+found"];
     if there.iter().any(|e| !ours.contains(&e.name.as_str())) {
         return Err(RescueError::NotEmpty(into.to_owned()));
     }

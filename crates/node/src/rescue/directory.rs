@@ -1,9 +1,9 @@
 //! What the cluster's directory says, read from a stopped node.
 
 use commands::{Replica, SessionBounds};
+use formats::LogId;
 use paxos::StreamName;
 
-use crate::LogId;
 use crate::directory::{DIRECTORY, Directory};
 
 /// Takes the output of any log; only log 0's means something to it.

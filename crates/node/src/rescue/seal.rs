@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::op::{Completion, Machine, Op, Time};
-use crate::store::{Store, StoreEvent};
+use ops::{Completion, Machine, Op, Time};
+use store::{Store, StoreEvent};
 
 /// A machine for any kernel; it finishes when all is durable, or a write failed.
 pub struct Seal {

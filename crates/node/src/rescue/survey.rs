@@ -3,11 +3,11 @@
 use std::ops::Range;
 use std::path::Path;
 
+use ops::Disk;
 use paxos::{LogState, OutputPlace, Slot, StreamName, StreamPosition};
+use store::{Manifest, ManifestLog, OfflineError, ReadOffline, Store, StoreConfig};
 
 use super::{Hole, HolesOf, Kept, RescueError, RescuedLog};
-use crate::op::Disk;
-use crate::store::{Manifest, ManifestLog, OfflineError, ReadOffline, Store, StoreConfig};
 
 /// No id above it was ever a member's or an owner's here.
 pub(super) fn greatest_node(state: &LogState) -> u32 {
@@ -24,7 +24,7 @@ pub(super) fn log(
     listed: &ManifestLog,
     hears: &mut dyn FnMut(StreamName, &[u8]),
 ) -> Result<RescuedLog, RescueError> {
-    let path = directory.join(crate::format::segment::directory_name(listed.id));
+    let path = directory.join(formats::segment::directory_name(listed.id));
     let config = StoreConfig::new(path, manifest.identity, listed.id, 0);
     let failed = |error| RescueError::Replay {
         log: listed.id,

@@ -2,16 +2,16 @@
 
 use std::ops::Range;
 
+use formats::Frame;
+use formats::frame::{Examined, TellDigest};
+use formats::record::total_length;
+use ops::Buffer;
 use paxos::{Digest, NodeId, StreamName, StreamPosition};
+use store::{ReadBytes, ReadFailure};
 
 use super::{DAMAGED_MAX, Log};
-use crate::buffer::Buffer;
 use crate::env::Env;
-use crate::format::Frame;
-use crate::format::frame::{Examined, TellDigest};
-use crate::format::record::total_length;
 use crate::log::{Ticket, Wanted};
-use crate::store::{ReadBytes, ReadFailure};
 
 /// Whose question it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
+use formats::LogId;
+use ops::ConnId;
 use paxos::{StreamEnd, StreamName, StreamState};
 use serde::Serialize;
 
 use super::line;
-use crate::LogId;
 use crate::answers::Rest;
 use crate::env::Env;
 use crate::line::{LineError, Refusal, Request, parse_stream};
 use crate::log::Log;
 use crate::node::Node;
-use crate::op::ConnId;
 use crate::retention::Retention;
 
 /// Which streams a list is to name, and how far it has come.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use node::op::{Completion, Machine, Op, Time};
+use ops::{Completion, Machine, Op, Time};
 
 use super::chain::SharedChain;
 use super::content;

@@ -1,7 +1,7 @@
 //! Asks one thing until it is granted: to create a log, mostly. Where there are several ways to ask,
 //! it tries the next one when one is refused for what it says.
 
-use node::op::{Completion, Machine, Op, Time};
+use ops::{Completion, Machine, Op, Time};
 
 use super::conversation::{Conversation, News};
 use super::ledger::{Answer, Attempt, Ledger};

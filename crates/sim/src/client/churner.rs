@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use node::op::{Completion, Machine, Op, Time};
+use ops::{Completion, Machine, Op, Time};
 
 use super::{Asker, Ledger, Visit, VisitorConfig};
 use crate::random::Random;

@@ -2,8 +2,7 @@
 
 use std::collections::VecDeque;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Op};
+use ops::{Buffer, Completion, ConnId, Op, Slice};
 
 const RECEIVE_BYTES: usize = 16 << 10;
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use node::op::Time;
+use ops::Time;
 
 use super::line::Line;
 use super::requester::{Asks, Requester};

@@ -1,7 +1,7 @@
 //! Who asks the cluster one thing after another: a connection to whoever is said to lead, one line out,
 //! one line in, a rest. What there is to ask, and what an answer means, is the `Asks`' business.
 
-use node::op::{Completion, Machine, Op, Time};
+use ops::{Completion, Machine, Op, Time};
 
 use super::conversation::{Conversation, News};
 use super::ledger::{Answer, Attempt, Ledger};

@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 
-use node::op::{Completion, Machine, Op, Time};
+use ops::{Completion, Machine, Op, Time};
 
 use super::content;
 use super::conversation::{Conversation, News};

@@ -3,8 +3,7 @@
 use std::io;
 use std::ops::Range;
 
-use node::buffer::Buffer;
-use node::op::{BLOCK, Completion, Op, Token};
+use ops::{BLOCK, Buffer, Completion, Op, Token};
 
 use crate::media;
 

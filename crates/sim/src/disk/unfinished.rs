@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use node::op::{BLOCK, FileId, Op};
+use ops::{BLOCK, FileId, Op};
 
 use super::{Before, SimDisk, read_at};
 use crate::landing::Arrival;

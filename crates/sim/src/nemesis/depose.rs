@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use node::op::Time;
 use node::{LogView, Node};
+use ops::Time;
 use paxos::{NodeId, Role};
 
 use super::{Nemesis, bring_back, in_war};

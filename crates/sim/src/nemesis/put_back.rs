@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use node::Node;
-use node::op::Time;
+use ops::Time;
 
 use super::{Nemesis, bring_back};
 use crate::disk::DiskCopy;

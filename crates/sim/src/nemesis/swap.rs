@@ -3,8 +3,8 @@
 
 use std::ops::Range;
 
-use node::op::Time;
 use node::{LogView, Node};
+use ops::Time;
 use paxos::Role;
 
 use super::depose::leader;

@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use node::format::RECORD_HEADER;
-use node::op::{BLOCK, Time};
+use formats::RECORD_HEADER;
+use ops::{BLOCK, Time};
 
 use super::{Nemesis, bring_back, depose, in_war};
 use crate::host::HostId;

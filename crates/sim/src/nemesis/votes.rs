@@ -5,8 +5,9 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use node::op::Time;
-use node::{LogId, Node};
+use formats::LogId;
+use node::Node;
+use ops::Time;
 use paxos::{NodeId, PromisedTerm};
 
 use super::{Nemesis, bring_back, in_war};

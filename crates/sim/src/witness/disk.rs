@@ -4,12 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use node::buffer::Slice;
-use node::format::RECORD_HEADER;
-use node::format::codec;
-use node::format::record::{RecordHeader, RecordKind, ValueKind};
-use node::op::{FileId, Op};
-use node::{LogId, Speaks};
+use formats::record::{RecordHeader, RecordKind, ValueKind};
+use formats::{LogId, RECORD_HEADER, Speaks, codec};
+use ops::{FileId, Op, Slice};
 use paxos::{Action, Checkpoint, NodeId, Offset, Slot, Value};
 
 use super::Witness;

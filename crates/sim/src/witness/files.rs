@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use node::op::Op;
+use ops::Op;
 use paxos::{NodeId, StreamName};
 
 use super::Witness;

@@ -13,7 +13,7 @@
 
 use std::collections::BTreeMap;
 
-use node::LogId;
+use formats::LogId;
 use node::directory::DIRECTORY;
 use node::retention::Retention;
 use paxos::{Change, Era, NodeId, Wish};

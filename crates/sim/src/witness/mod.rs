@@ -28,18 +28,18 @@ mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::{LogId, codec};
+use history::{History, Shape};
 use node::directory::DIRECTORY;
-use node::format::codec;
-use node::op::{ConnId, Op};
-use node::{LogId, LogView, Node};
+use node::{LogView, Node};
+use ops::{ConnId, Op};
 use paxos::{Digest, NodeId, Role, Slot, Time};
+use replica::{Replica, Whose};
 
 use crate::client::{Appender, Chain, Ledger, Reader};
 use crate::disk::SimDisk;
 use crate::host::{HostId, Process};
 use crate::world::World;
-use history::{History, Shape};
-use replica::{Replica, Whose};
 
 #[derive(Default)]
 pub(crate) struct Witness {
@@ -312,7 +312,7 @@ impl Witness {
                     history.state
                 );
             }
-            let digest = node::format::digest(&codec::encode(node::version::FIRST, view.state));
+            let digest = formats::digest(&codec::encode(formats::version::FIRST, view.state));
             let first = *self.states.entry((view.id, next)).or_insert(digest);
             assert!(
                 first == digest,

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 
-use node::LogId;
+use formats::LogId;
 
 use super::history::History;
 use super::said::{Point, Said};

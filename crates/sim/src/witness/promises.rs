@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use node::LogId;
+use formats::LogId;
 use paxos::{NodeId, PromisedTerm};
 
 /// Heartbeats that may leave before one lists the promise. The first to each peer does.

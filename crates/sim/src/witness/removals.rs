@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use node::LogId;
-use node::format::segment::log_of;
+use formats::LogId;
+use formats::segment::log_of;
 
 use super::Witness;
 use super::replica::Whose;

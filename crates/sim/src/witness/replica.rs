@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::Path;
 
-use node::LogId;
+use formats::LogId;
 use paxos::{
     AcceptedRun, Checkpoint, Finishing, NodeId, PromisedTerm, Slot, SlotRange, StreamName, Term,
     Value,

@@ -11,16 +11,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use commands::{Replica, SessionBounds};
+use formats::{LogId, Speaks};
 use node::directory::{DIRECTORY, Directory};
 use node::retention::Retention;
-use node::{LogId, Speaks};
 use paxos::{LogState, StreamName, Wish};
 
 /// So many commands of log 0 are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point(pub u64);
 
-const KEPT_FROM_VERSION: u8 = node::version::WISHES;
+const KEPT_FROM_VERSION: u8 = formats::version::WISHES;
 
 pub(super) struct Said {
     replica: Replica<Directory>,

@@ -7,7 +7,7 @@
 //!        └───────┴─────────────┘ must be held     must be held anew by a quorum of e
 //! ```
 
-use node::LogId;
+use formats::LogId;
 use paxos::{Configuration, Era, Member, NodeId, Slot};
 
 use super::Witness;

@@ -5,11 +5,12 @@
 
 use std::collections::BTreeMap;
 
-use node::format::record::RecordKind;
-use node::format::segment::SegmentHeader;
-use node::store::Manifest;
-use node::{Node, Speaks};
+use formats::Speaks;
+use formats::record::RecordKind;
+use formats::segment::SegmentHeader;
+use node::Node;
 use paxos::NodeId;
+use store::Manifest;
 
 use super::Witness;
 use crate::host::HostId;
@@ -59,7 +60,7 @@ impl Witness {
         let log = std::mem::take(&mut self.written.log);
         let own = node.id();
         let checked = self.written.disks_checked.get(&host);
-        if disk > checked.copied().unwrap_or(node::version::FIRST) {
+        if disk > checked.copied().unwrap_or(formats::version::FIRST) {
             let (_, stands) = manifest(world, host).unwrap_or_default();
             assert!(
                 stands >= disk,
@@ -67,7 +68,7 @@ impl Witness {
             );
             self.written.disks_checked.insert(host, disk);
         }
-        if log > self.written.logs_checked.max(node::version::FIRST) {
+        if log > self.written.logs_checked.max(formats::version::FIRST) {
             for other in self.hosts.keys() {
                 let Some((id, stands)) = manifest(world, *other) else {
                     continue;

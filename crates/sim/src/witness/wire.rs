@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use node::buffer::Slice;
-use node::format::Heartbeat;
-use node::format::frame::{
+use formats::frame::{
     CONTROL_PREFIX, DATA_HEADER, DataHeader, Frame, decode_control_body, decode_control_prefix,
 };
-use node::op::ConnId;
-use node::{LogId, Node, Speaks};
+use formats::{Heartbeat, LogId, Speaks};
+use node::Node;
+use ops::{ConnId, Slice};
 use paxos::{Message, NodeId, Proposal, Slot, StreamName, Term, Value};
 
 use super::Witness;

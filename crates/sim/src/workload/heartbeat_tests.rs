@@ -3,10 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use node::Speaks;
-use node::format::Heartbeat;
-use node::format::frame::{CONTROL_PREFIX, Frame, decode_control_body, decode_control_prefix};
-use node::op::{Op, Time};
+use formats::frame::{CONTROL_PREFIX, Frame, decode_control_body, decode_control_prefix};
+use formats::{Heartbeat, Speaks};
+use ops::{Op, Time};
 
 use super::{build, wait_until_whole};
 use crate::disk::SimDisk;

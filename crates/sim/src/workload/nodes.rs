@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
 
+use formats::Speaks;
+use node::Node;
 use node::config::{Limits, NodeConfig, Standing, Start};
-use node::op::{Disk, Time};
-use node::store::{MANIFEST_FILE, ManifestError};
-use node::{Node, Speaks};
+use ops::{Disk, Time};
 use paxos::{NodeId, Role};
+use store::{MANIFEST_FILE, ManifestError};
 
 use super::draw::MORE_LOGS;
 use crate::client::{Asker, Ledger};
@@ -162,7 +163,7 @@ fn start_node(
             Err(io::Error::other(error))
         }
         Err(node::StartError::Recover {
-            error: node::store::ReplayError::Contradiction(what),
+            error: store::ReplayError::Contradiction(what),
             ..
         }) => panic!("start-up: the records contradict each other: {what:?}"),
         Err(error) => Err(io::Error::other(error)),

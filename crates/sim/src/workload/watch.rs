@@ -4,8 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use node::op::Op;
-use node::{LogId, Node, Speaks};
+use formats::{LogId, Speaks};
+use node::Node;
+use ops::Op;
 use paxos::PromisedTerm;
 
 use super::coverage::Coverage;

@@ -2,10 +2,10 @@
 
 use std::io::ErrorKind;
 
-use crate::support::puppet::{Hand, pair, puppet, received, sent};
-use node::buffer::Slice;
-use node::op::{Completion, ConnId, Op, Time};
+use ops::{Completion, ConnId, Op, Slice, Time};
 use sim::{PerMillion, Status, World};
+
+use crate::support::puppet::{Hand, pair, puppet, received, sent};
 
 const SECOND: u64 = 1_000_000;
 

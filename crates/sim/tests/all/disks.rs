@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use crate::support::puppet::{Hand, done, puppet};
-use node::buffer::Buffer;
-use node::op::{BLOCK, Completion, FileId, Op, OpenMode, Token};
+use ops::{BLOCK, Buffer, Completion, FileId, Op, OpenMode, Token};
 use sim::{PerMillion, TornBlocks, World};
+
+use crate::support::puppet::{Hand, done, puppet};
 
 const SECOND: u64 = 1_000_000;
 const F: FileId = FileId(1);

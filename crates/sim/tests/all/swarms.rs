@@ -3,10 +3,11 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use ops::Time;
+use sim::{Audited, HostId, Limits, Outcome, Swarm, World};
+
 use crate::support::echo::{Echo, Shouter};
 use crate::support::logger::Logger;
-use node::op::Time;
-use sim::{Audited, HostId, Limits, Outcome, Swarm, World};
 
 const SECOND: u64 = 1_000_000;
 
@@ -21,9 +22,8 @@ fn limits() -> Limits {
 fn run(seed: u64) -> World {
     let mut world = World::new(seed);
     let server = world.add_host("server");
-    let start = |_: &mut dyn node::op::Disk, _| {
-        Ok(Box::new(Audited::new(Echo::new())) as Box<dyn sim::Process>)
-    };
+    let start =
+        |_: &mut dyn ops::Disk, _| Ok(Box::new(Audited::new(Echo::new())) as Box<dyn sim::Process>);
     world.start(server, start).unwrap();
     let durable = Rc::new(Cell::new(0));
     let logger = world.add_host("logger");
@@ -37,7 +37,7 @@ fn run(seed: u64) -> World {
     let clients: Vec<HostId> = (0..2)
         .map(|number| {
             let host = world.add_host(&format!("client{number}"));
-            let start = move |_: &mut dyn node::op::Disk, _| {
+            let start = move |_: &mut dyn ops::Disk, _| {
                 let shouter = Shouter::new(seed ^ number, 40_000);
                 Ok(Box::new(Audited::new(shouter)) as Box<dyn sim::Process>)
             };

@@ -1,9 +1,9 @@
 //! Nodes that have nothing to do sleep.
 
+use ops::{ConnId, Op};
+use sim::{Scenario, Swarm, workload};
+
 use crate::support::puppet::puppet;
-use node::op::{ConnId, Op};
-use sim::workload;
-use sim::{Scenario, Swarm};
 
 #[test]
 fn a_follower_of_a_log_without_streams_keeps_no_node_awake() {

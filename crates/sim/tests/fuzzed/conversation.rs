@@ -1,9 +1,9 @@
 //! Strangers, clients and peers who say anything at all to a whole node, which goes on serving.
 
-#[path = "../../../node/tests/fuzzed/control_frames.rs"]
+#[path = "../../../formats/tests/fuzzed/control_frames.rs"]
 #[allow(dead_code, reason = "only the sealing is used here")]
 mod control_frames;
-#[path = "../../../node/tests/fuzzed/data_frames.rs"]
+#[path = "../../../formats/tests/fuzzed/data_frames.rs"]
 #[allow(dead_code, reason = "only the sealing is used here")]
 mod data_frames;
 #[path = "../all/support/puppet.rs"]
@@ -14,16 +14,15 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use formats::frame::CONTROL_PREFIX;
+use formats::{DATA_HEADER, Speaks};
+use node::Node;
 use node::config::{NodeConfig, Standing, Start};
-use node::format::DATA_HEADER;
-use node::format::frame::CONTROL_PREFIX;
-use node::op::{Completion, ConnId, Op};
-use node::store::Manifest;
-use node::{Node, Speaks};
+use ops::{Completion, ConnId, Op};
+use puppet::{Hand, puppet};
 use sim::workload::small_limits;
 use sim::{HostId, Status, World};
-
-use puppet::{Hand, puppet};
+use store::Manifest;
 
 const ADDRESS: &str = "node1:7000";
 const RECEIVE_BYTES: usize = 16 << 10;

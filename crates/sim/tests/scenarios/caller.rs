@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Machine, Op, Time};
+use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 use sim::{HostId, World};
 
 const CONN: ConnId = ConnId(2);

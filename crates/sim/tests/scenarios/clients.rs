@@ -1,6 +1,6 @@
 //! Writers and readers, over changes of leader and bad networks.
 
-use node::op::Time;
+use ops::Time;
 use sim::{Act, PerMillion, Swarm};
 
 use crate::caller::Caller;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use node::config::Limits;
 use node::directory::DIRECTORY_NAME;
-use node::op::Time;
+use ops::Time;
 use sim::client::SharedChain;
 use sim::workload::small_limits;
 
@@ -153,11 +153,8 @@ pub fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
         // Where a node stands behind the last step, as one that reads it again does, it knows an earlier era.
         let eras = |stage: &Stage| -> BTreeSet<(&str, u32)> {
             let of = |log: &'static str| {
-                let views = (0..3).filter_map(|index| stage.look().view_of(index, log));
-                views
-                    .map(|view| view.state.era.0)
-                    .max()
-                    .map(|era| (log, era))
+                let era = |index| Some(stage.look().view_of(index, log)?.state.era.0);
+                (0..3).filter_map(era).max().map(|era| (log, era))
             };
             [LOG, DIRECTORY_NAME].into_iter().filter_map(of).collect()
         };

@@ -1,6 +1,6 @@
 //! Reads of nodes that follow.
 
-use node::Speaks;
+use formats::Speaks;
 
 use crate::caller::Caller;
 use crate::stage::{MS, SECOND, Stage};

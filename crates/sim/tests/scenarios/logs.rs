@@ -1,6 +1,6 @@
 //! Logs come and go, and the directory that lists them stays short.
 
-use node::LogId;
+use formats::LogId;
 
 use crate::stage::{LOG, MS, SECOND, Stage, done};
 

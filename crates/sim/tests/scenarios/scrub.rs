@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use node::format::record::RecordHeader;
-use node::format::{RECORD_HEADER, digest};
-use node::op::BLOCK;
+use formats::record::RecordHeader;
+use formats::{RECORD_HEADER, digest};
+use ops::BLOCK;
 
 use crate::caller::Caller;
 use crate::stage::{LOG, MS, SECOND, Stage};

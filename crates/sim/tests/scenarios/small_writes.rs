@@ -1,8 +1,8 @@
 //! Clients that send single bytes, each on its own, and what the cluster makes of them.
 
-use node::format::RECORD_HEADER;
-use node::format::record::{RecordHeader, RecordKind};
-use node::op::BLOCK;
+use formats::RECORD_HEADER;
+use formats::record::{RecordHeader, RecordKind};
+use ops::BLOCK;
 
 use crate::stage::{MS, Stage};
 

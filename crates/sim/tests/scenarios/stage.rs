@@ -6,10 +6,10 @@ use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 
+use formats::{LogId, Speaks, codec};
+use node::Node;
 use node::config::{NodeConfig, Standing, Start};
-use node::format::codec;
-use node::op::{BLOCK, Disk, Time};
-use node::{LogId, Node, Speaks};
+use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
 use sim::workload::small_limits;
@@ -182,7 +182,7 @@ impl Stage {
                 if seen.insert(view.id, view.state.next) == Some(view.state.next) {
                     continue;
                 }
-                let digest = node::format::digest(&codec::encode(node::version::FIRST, view.state));
+                let digest = formats::digest(&codec::encode(formats::version::FIRST, view.state));
                 let first = *known.borrow_mut().entry(at).or_insert(digest);
                 assert!(first == digest, "I1: another history up to {at:?}");
             }

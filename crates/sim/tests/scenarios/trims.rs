@@ -1,6 +1,6 @@
 //! Forgetting, while nodes are away, die, or read.
 
-use node::op::Time;
+use ops::Time;
 use sim::client::{Trimmer, TrimmerConfig};
 
 use crate::caller::Caller;

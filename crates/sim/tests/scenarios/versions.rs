@@ -1,7 +1,7 @@
 //! Programs of two versions side by side, and the way from one to the next. The newer one differs in
 //! its number only: the older truly refuses all that is marked with it.
 
-use node::Speaks;
+use formats::Speaks;
 
 use crate::stage::{MS, SECOND, Stage};
 

@@ -5,13 +5,13 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use formats::segment::directory_name;
 use linux::LinuxDisk;
-use node::format::segment::directory_name;
-use node::store::Manifest;
-
-use super::LOG;
+use store::Manifest;
 use terminal::exit::Failure;
 use testbed::payloads::{payloads, segments};
+
+use super::LOG;
 
 /// Flips a byte of payload, and returns where.
 pub fn flip(node_directory: &Path) -> Result<(PathBuf, u64)> {

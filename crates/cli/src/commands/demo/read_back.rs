@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 use linux::LinuxDisk;
-use node::op::Disk;
-use node::store::{Corruption, Manifest, OfflineError, ReadOffline};
+use ops::Disk;
 use sha2::{Digest, Sha256};
+use store::{Corruption, Manifest, OfflineError, ReadOffline};
 
 use super::LOG;
 use super::source::{Source, fill};

@@ -6,15 +6,15 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use bench::machine::{Writes, write_blocks};
 use linux::LinuxDisk;
 use node::config::Limits;
-use node::op::Disk as _;
+use ops::Disk as _;
 use rustix::fs::statvfs;
-
-use super::Finding;
-use bench::machine::{Writes, write_blocks};
 use terminal::quantity;
 use testbed::watch::Watch;
+
+use super::Finding;
 
 const MEASURED: Duration = Duration::from_secs(1);
 const BLOCK: usize = 4096;

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use linux::LinuxDisk;
-use node::past::own::Own;
-use node::store::{Manifest, ReadOffline};
+use store::past::own::Own;
+use store::{Manifest, ReadOffline};
 
 use super::Finding;
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use linux::LinuxDisk;
-use node::store::Manifest;
+use store::Manifest;
 use terminal::exit::Failure;
 
 /// Stands in the directory of a node that made its cluster in memory.

@@ -1,7 +1,6 @@
 //! The lines on files and names.
 
-use node::buffer::{Buffer, Slice};
-use node::op::{BLOCK, FileId, Op, OpenMode, Token};
+use ops::{BLOCK, Buffer, FileId, Op, OpenMode, Slice, Token};
 
 use super::{FILL_BYTES, Performer};
 use crate::script::Line;

@@ -7,9 +7,9 @@
 //! ```
 
 use commands::{Applied, Halted, Torn};
+use formats::LogId;
 use paxos::{Action, By, NodeId, StreamName, StreamPosition};
 
-use crate::LogId;
 use crate::directory::DIRECTORY;
 use crate::node::Node;
 

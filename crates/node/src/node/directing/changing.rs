@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use formats::LogId;
 use paxos::Configuration;
 
 use super::{Answer, Commands};
-use crate::LogId;
 use crate::line::Refusal;
 use crate::membership::change::{Ask, View, Worked};
 use crate::node::Node;

@@ -1,9 +1,9 @@
 //! `create-log`.
 
+use formats::LogId;
 use paxos::ChangeRefused;
 
 use super::{Answer, Commands};
-use crate::LogId;
 use crate::directory::{self, Command, DIRECTORY};
 use crate::line::Refusal;
 use crate::node::Node;

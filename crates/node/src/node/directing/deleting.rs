@@ -10,12 +10,13 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
+use formats::version::WISHES;
+
 use super::{Answer, Commands};
-use crate::LogId;
 use crate::directory::Command;
 use crate::line::Refusal;
 use crate::node::Node;
-use crate::version::WISHES;
 
 pub(crate) struct DeleteLog {
     pub name: String,

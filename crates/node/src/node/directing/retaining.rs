@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use formats::LogId;
+
 use super::deleting::unknown_log;
 use super::{Answer, Commands};
-use crate::LogId;
 use crate::directory::Command;
 use crate::line::Refusal;
 use crate::node::Node;

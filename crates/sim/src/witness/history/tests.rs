@@ -150,7 +150,7 @@ fn a_state_is_compared_wherever_in_a_run_it_stands() {
     assert_eq!(history.reach.get(&5), Some(&10));
     let whose = Whose {
         node: NodeId(3),
-        log: node::LogId(1),
+        log: formats::LogId(1),
     };
     state.apply(slots(0, 1), &open);
     state.apply(slots(1, 4), &content);

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Machine, Op, Time};
+use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 
 #[derive(Default)]
 pub struct Echo {

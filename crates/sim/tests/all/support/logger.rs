@@ -6,8 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use node::buffer::Buffer;
-use node::op::{BLOCK, Completion, Disk, FileId, Machine, Op, OpenMode, Time, Token};
+use ops::{BLOCK, Buffer, Completion, Disk, FileId, Machine, Op, OpenMode, Time, Token};
 
 pub struct Logger {
     ops: VecDeque<Op>,

@@ -4,8 +4,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Machine, Op, Time};
+use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 use sim::client::{Line, crc32c};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
 
-use node::buffer::{Buffer, Slice};
-use node::op::{Completion, ConnId, Machine, Op, Received, Time};
+use ops::{Buffer, Completion, ConnId, Machine, Op, Received, Slice, Time};
 use sim::{Audited, HostId, World};
 
 #[derive(Default)]

@@ -1,0 +1,270 @@
+//! The kernel boundary: what the node asks for, and what comes back.
+//!
+//! The node never makes a system call. It hands out [`Op`]s and is handed [`Completion`]s; a
+//! kernel (the real one in `linux`, the simulated one in `sim`) performs them. Every op but
+//! [`Op::Close`], [`Op::Reset`] and [`Op::Listen`] completes exactly once, also when its connection is closed first.
+//!
+//! Ops on one connection and direction complete in order; so do writes to one file. Nothing else is
+//! ordered: a read given before a write is done sees any of its blocks. Ops on what was closed, or
+//! never was open, are answered with an error at once. Buffers move into an op and come back with
+//! its completion.
+//!
+//! Scripts of ops and of what must come of them stand in `linux/testdata/contract`; both kernels are
+//! held to them.
+
+use std::io;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::{Buffer, Landing, Slice, Time};
+
+/// Chosen by the node for connections it opens (even) and by the kernel for those it accepts (odd).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnId(pub u64);
+
+/// Chosen by the node, never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u64);
+
+/// The node's own mark on a disk op, returned with its completion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+#[derive(Debug)]
+pub enum Op {
+    /// Accept connections at this address; each arrives as `Completion::Accepted`. The same address
+    /// again changes nothing.
+    Listen { address: String },
+    /// Completes with `Connected`.
+    Connect { conn: ConnId, address: String },
+    /// Receive into `buffer[range]`.
+    ///
+    /// Shape:  socket -> buffer.
+    /// Units:  bytes; completes when at least 1 arrived, or all of `range` when `whole`.
+    /// Errors: end of stream completes with fewer bytes than asked and `end: true`, with the last
+    ///         bytes or behind them. A reset may lose bytes that had arrived.
+    Receive {
+        conn: ConnId,
+        buffer: Buffer,
+        range: Range<usize>,
+        whole: bool,
+    },
+    /// Completes with `Sent` when all bytes are with the kernel. Sends on one connection are queued.
+    Send { conn: ConnId, slices: Vec<Slice> },
+    /// Tell the other side that no more bytes come (after all sends given so far).
+    ShutdownWrite { conn: ConnId },
+    /// Close after the sends given so far are with the kernel (`flush`), or at once: then unread
+    /// bytes reset the connection, as TCP has it. Outstanding ops complete with an error. No
+    /// completion of its own.
+    Close { conn: ConnId, flush: bool },
+    /// As `Close` at once; and the other side hears by a reset that this is not the end of what it was
+    /// sent, of which it may lose a part. No completion of its own.
+    Reset { conn: ConnId },
+
+    /// Open a file for the ops below. Completes with `Done`.
+    Open {
+        token: Token,
+        file: FileId,
+        path: PathBuf,
+        mode: OpenMode,
+    },
+    /// Forget the file; outstanding ops on it complete first. Completes with `Done`.
+    CloseFile { token: Token, file: FileId },
+    /// Write `slices` one after the other at `offset`. Completes with `Done` when durable.
+    ///
+    /// Units:  bytes; offset and total length are multiples of the block (`BLOCK`), and every slice
+    ///         but the last is; each slice starts at a block of its buffer.
+    /// Errors: never retried. After one the file's later writes fail too.
+    Write {
+        token: Token,
+        file: FileId,
+        offset: u64,
+        slices: Vec<Slice>,
+    },
+    /// Read into `buffer[range]`. Completes with `Read`; fewer bytes mean end of file.
+    /// Units: `offset`, `range.start` and the range's length are multiples of the block.
+    Read {
+        token: Token,
+        file: FileId,
+        offset: u64,
+        buffer: Buffer,
+        range: Range<usize>,
+    },
+    /// Make a directory (and its entry in its parent) durable. Completes with `Done`.
+    CreateDirectory { token: Token, path: PathBuf },
+    /// Replace a small file atomically and durably (write aside, to `.NAME.new`, sync, rename, sync
+    /// the directory).
+    WriteFile {
+        token: Token,
+        path: PathBuf,
+        contents: Vec<u8>,
+    },
+    /// Durable rename, also used to quarantine. Completes with `Done`.
+    Rename {
+        token: Token,
+        from: PathBuf,
+        to: PathBuf,
+    },
+    /// A file. Completes with `Done`. Its blocks may be let go bit by bit, so that others get to the disk
+    /// meanwhile; `urgent`: many wait behind it, and space is needed.
+    Remove {
+        token: Token,
+        path: PathBuf,
+        urgent: bool,
+    },
+    /// A directory and all that is in it, durably. One that is not there is removed already.
+    RemoveDirectory { token: Token, path: PathBuf },
+    /// Bytes free to us in the file system of `path`. Completes with `Space`.
+    FreeSpace { token: Token, path: PathBuf },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenMode {
+    /// A new file for durable writes: must not exist. Its directory entry is durable when done.
+    /// `size_hint` is where it will probably end.
+    Create { size_hint: u64 },
+    /// An existing file, for reads and durable writes.
+    ReadWrite,
+    /// An existing file, for reads.
+    Read,
+}
+
+#[derive(Debug)]
+pub enum Completion {
+    /// `peer` is the other side's address, for people.
+    Accepted {
+        conn: ConnId,
+        peer: String,
+    },
+    ListenFailed {
+        address: String,
+        error: io::Error,
+    },
+    Connected {
+        conn: ConnId,
+        result: io::Result<()>,
+    },
+    Received {
+        conn: ConnId,
+        buffer: Buffer,
+        range: Range<usize>,
+        result: io::Result<Received>,
+    },
+    Sent {
+        conn: ConnId,
+        result: io::Result<()>,
+    },
+    Read {
+        token: Token,
+        buffer: Buffer,
+        range: Range<usize>,
+        result: io::Result<usize>,
+    },
+    Done {
+        token: Token,
+        result: io::Result<()>,
+    },
+    Space {
+        token: Token,
+        result: io::Result<u64>,
+    },
+    /// Somebody asked the process to stop (SIGTERM, SIGINT).
+    StopRequested,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Bytes now in the buffer from the start of the range.
+    pub count: usize,
+    /// No more will come.
+    pub end: bool,
+}
+
+/// Records are padded to this: at least the larger of logical and physical block of the devices we
+/// know, and the page.
+pub const BLOCK: usize = 4096;
+
+/// Of a file that is copied, in memory at once on a real disk.
+pub const COPY_BYTES: usize = 1 << 20;
+
+/// Synchronous access to the disk, for start-up and offline checks only.
+pub trait Disk {
+    /// Names (not paths) of a directory's entries, sorted; `NotFound` if it does not exist.
+    fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>>;
+    /// Reads up to `into.len()` bytes; fewer mean end of file.
+    fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize>;
+    /// What can be read of this file, or of this directory's names, is durable afterwards. A process
+    /// that was killed in a write leaves what only the page cache may hold.
+    fn settle(&mut self, path: &Path) -> io::Result<()>;
+    /// As `Op::WriteFile`.
+    fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()>;
+    /// A file with the contents of another, as durable as by `write_file`. `change` sees it from its
+    /// beginning to its end, in pieces of at least a block where there are so many bytes.
+    fn copy_file(
+        &mut self,
+        from: &Path,
+        to: &Path,
+        change: &mut dyn FnMut(u64, &mut [u8]),
+    ) -> io::Result<()> {
+        let mut contents = Vec::new();
+        loop {
+            let start = contents.len();
+            contents.resize(start + COPY_BYTES, 0);
+            let count = self.read_at(from, start as u64, &mut contents[start..])?;
+            contents.truncate(start + count);
+            if count < COPY_BYTES {
+                break;
+            }
+        }
+        change(0, &mut contents);
+        self.write_file(to, &contents)
+    }
+    /// With mode 0700, its parents too; durable.
+    fn create_directory(&mut self, path: &Path) -> io::Result<()>;
+    fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
+    /// An exclusive lock held as long as the process (or simulated node) lives; `WouldBlock` if taken.
+    fn lock(&mut self, path: &Path) -> io::Result<()>;
+    fn free_space(&mut self, path: &Path) -> io::Result<u64>;
+    /// Seconds since the beginning of 1970; `None` if nobody knows. Only ages are reckoned by it, and
+    /// nothing that must be right.
+    fn wall_clock(&mut self) -> Option<u64> {
+        None
+    }
+    /// 16 bytes that nobody can predict.
+    fn random(&mut self) -> io::Result<[u8; 16]>;
+    /// How writes get to the disk ("O_DIRECT", "buffered: <why>", ...), or by which mover or ink; for status.
+    fn write_path(&mut self, directory: &Path) -> String;
+    /// Of the kernel that will run the node, if bytes may be received into files.
+    fn landing(&self) -> Option<Arc<dyn Landing>> {
+        None
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DirectoryEntry {
+    pub name: String,
+    pub is_directory: bool,
+    pub length: u64,
+}
+
+/// What a kernel drives: a node, or anything else that speaks ops.
+///
+/// The loop, for every kernel:
+///
+/// ```text
+/// loop {
+///     while let Some(op) = machine.poll_op() { perform it }
+///     if machine.is_finished() { break }
+///     wait for a completion, at most until machine.deadline()
+///     machine.handle(now, completion) for each; then machine.on_time(now)
+/// }
+/// ```
+pub trait Machine {
+    fn handle(&mut self, now: Time, completion: Completion);
+    /// Called after every round of completions, and when the deadline has passed.
+    fn on_time(&mut self, now: Time);
+    fn poll_op(&mut self) -> Option<Op>;
+    fn deadline(&self) -> Option<Time>;
+    fn is_finished(&self) -> bool;
+}

@@ -1,0 +1,23 @@
+//! What a disk has been through, as its node tells it and as others remember it (D5,
+//! docs/decisions/0029-a-disks-past-is-remembered-by-others.md).
+//!
+//! ```text
+//!  own directory   starts    ⟨incarnation, nonce⟩ of the last starts            told at each connection
+//!                  ends      where each log ended when the node was stopped     compared by the next start
+//!                  refused   a peer said that this is an old copy               no start any more
+//!                  met       of each other node: the last start met, and where   compared with what it tells
+//!                            its logs ended at least
+//! ```
+//!
+//! ‡ Nothing that a node says reaches an engine before its last start stands in `met` durably. So whoever counted
+//! a promise or an acceptance of a start refuses, also after a start of its own, every directory that lacks that
+//! start.
+
+pub mod ends;
+pub mod met;
+pub mod own;
+mod page;
+pub mod refused;
+pub mod starts;
+
+pub use met::{Lacks, Met};

@@ -1,0 +1,362 @@
+//! `met`: what this node remembers of the others' disks.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use formats::past::{End, STARTS_KEPT, Start, Told};
+use formats::{DiskId, LogId, hex, parse_hex16};
+use ops::Disk;
+use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+
+use super::page;
+
+pub const MET_FILE: &str = "met";
+
+/// Which start of which disk a peer was when we last met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    pub disk: DiskId,
+    pub incarnation: u32,
+    pub nonce: u64,
+}
+
+/// What is known of one node's disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Met {
+    /// The last start of it that was admitted.
+    pub seen: Seen,
+    /// The last of those that told which ones came before: an older program's does not, and is in no list.
+    pub listed: Option<Start>,
+    /// Never above what it told to be durable.
+    pub ends: BTreeMap<LogId, End>,
+}
+
+/// What a directory should have and has not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Lacks {
+    #[error(
+        "start {0} of that node is known here, and its directory has another or none of that number: it is an old copy and must not be used"
+    )]
+    Start(u32),
+    #[error(
+        "it told before that it promised {} and accepted all below slot {} in log {log}, and its directory has only {} and {}: it is an old copy, or its disk lost what was durable; it must not be used", .told.promised.0, .told.accepted_up_to.0, .has.promised.0, .has.accepted_up_to.0
+    )]
+    End { log: LogId, told: End, has: End },
+}
+
+impl Met {
+    pub fn new(seen: Seen) -> Met {
+        Met {
+            seen,
+            listed: None,
+            ends: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a start that tells this goes on where this node knows that disk to have been.
+    ///
+    /// ‡ An honest node is never refused. A start that was admitted had written its list before it said anything, so
+    /// every later one lists it, or has listed `STARTS_KEPT` others since. (A start that nobody met may be missing,
+    /// and an older program's is in no list.) What it told of a log was durable, and neither number goes back.
+    pub fn check(&self, told: &Told) -> Result<(), Lacks> {
+        let starts = &told.starts;
+        let seen = Start {
+            incarnation: self.seen.incarnation,
+            nonce: self.seen.nonce,
+        };
+        for known in [Some(seen), self.listed].into_iter().flatten() {
+            let named = starts.iter().find(|s| s.incarnation == known.incarnation);
+            let is_listed = self.listed == Some(known);
+            let forgotten = starts.len() == STARTS_KEPT
+                && starts
+                    .first()
+                    .is_some_and(|s| s.incarnation > known.incarnation);
+            let agrees = match named {
+                Some(named) => *named == known,
+                None => !is_listed || forgotten,
+            };
+            if !agrees {
+                return Err(Lacks::Start(known.incarnation));
+            }
+        }
+        let ends: BTreeMap<LogId, End> = told.ends.iter().copied().collect();
+        for (log, before) in &self.ends {
+            let has = ends.get(log).copied().unwrap_or_default();
+            if !told.has_deleted(*log) && !has.has(*before) {
+                return Err(Lacks::End {
+                    log: *log,
+                    told: *before,
+                    has,
+                });
+            }
+        }
+        Ok(())
+    }
+
+    /// It is admitted as this start, and told this. True if the start is news.
+    pub fn take(&mut self, claim: Seen, told: Option<&Told>, room: usize) -> bool {
+        let before = (self.seen, self.listed);
+        self.seen = claim;
+        if let Some(told) = told {
+            self.listed = Some(Start {
+                incarnation: claim.incarnation,
+                nonce: claim.nonce,
+            });
+            self.ends.retain(|log, _| !told.has_deleted(*log));
+            self.grow(&told.ends, room);
+        }
+        before != (self.seen, self.listed)
+    }
+
+    /// It told more. True if it did. So many logs are kept, and what it tells of others is dropped.
+    pub fn grow(&mut self, ends: &[(LogId, End)], room: usize) -> bool {
+        let mut grew = false;
+        for (log, end) in ends {
+            if self.ends.len() >= room && !self.ends.contains_key(log) {
+                continue;
+            }
+            let known = self.ends.entry(*log).or_default();
+            let more = known.and(*end);
+            grew |= more != *known;
+            *known = more;
+        }
+        grew
+    }
+}
+
+/// ⟨log, era, number, owner, slot⟩
+type PageEnd = (u32, u32, u32, u32, u64);
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageMet {
+    disk: String,
+    incarnation: u32,
+    nonce: u64,
+    listed: Option<(u32, u64)>,
+    ends: Vec<PageEnd>,
+}
+
+pub fn encode<'a>(met: impl Iterator<Item = (NodeId, &'a Met)>) -> Vec<u8> {
+    let of = |(node, met): (NodeId, &Met)| {
+        let end = |(log, end): (&LogId, &End)| {
+            let Term { era, number, owner } = end.promised.0;
+            (log.0, era.0, number, owner.0, end.accepted_up_to.0)
+        };
+        let page = PageMet {
+            disk: hex(&met.seen.disk.0),
+            incarnation: met.seen.incarnation,
+            nonce: met.seen.nonce,
+            listed: met.listed.map(|start| (start.incarnation, start.nonce)),
+            ends: met.ends.iter().map(end).collect(),
+        };
+        (node.0, page)
+    };
+    let all: BTreeMap<u32, PageMet> = met.map(of).collect();
+    page::encode(MET_FILE, &all)
+}
+
+pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
+    let all: BTreeMap<u32, PageMet> = page::parse(MET_FILE, contents)?;
+    let of = |(node, page): (u32, PageMet)| {
+        let disk = parse_hex16(&page.disk).ok_or("a disk's id is wrong")?;
+        let end = |(log, era, number, owner, slot): PageEnd| {
+            let term = Term {
+                era: Era(era),
+                number,
+                owner: NodeId(owner),
+            };
+            let end = End {
+                promised: PromisedTerm(term),
+                accepted_up_to: Slot(slot),
+            };
+            (LogId(log), end)
+        };
+        let met = Met {
+            seen: Seen {
+                disk: DiskId(disk),
+                incarnation: page.incarnation,
+                nonce: page.nonce,
+            },
+            listed: page
+                .listed
+                .map(|(incarnation, nonce)| Start { incarnation, nonce }),
+            ends: page.ends.into_iter().map(end).collect(),
+        };
+        Ok((NodeId(node), met))
+    };
+    all.into_iter().map(of).collect()
+}
+
+/// What the last start of this node left.
+pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<BTreeMap<NodeId, Met>, String> {
+    let contents = page::read(disk, &directory.join(MET_FILE));
+    match contents.map_err(|error| error.to_string())? {
+        None => Ok(BTreeMap::new()),
+        Some(contents) => parse(&contents),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::starts;
+    use super::*;
+
+    fn seen(incarnation: u32, nonce: u64) -> Seen {
+        Seen {
+            disk: DiskId([7; 16]),
+            incarnation,
+            nonce,
+        }
+    }
+
+    fn end(number: u32, slot: u64) -> End {
+        let term = Term {
+            era: Era(1),
+            number,
+            owner: NodeId(2),
+        };
+        End {
+            promised: PromisedTerm(term),
+            accepted_up_to: Slot(slot),
+        }
+    }
+
+    fn told(starts: &[(u32, u64)], ends: &[(u32, End)]) -> Told {
+        let start = |(incarnation, nonce): &(u32, u64)| Start {
+            incarnation: *incarnation,
+            nonce: *nonce,
+        };
+        Told {
+            starts: starts.iter().map(start).collect(),
+            ends: ends.iter().map(|(log, end)| (LogId(*log), *end)).collect(),
+            deleted: vec![(5, 6)],
+        }
+    }
+
+    fn met(starts: &[(u32, u64)], ends: &[(u32, End)]) -> Met {
+        let (incarnation, nonce) = *starts.last().unwrap();
+        let mut met = Met::new(seen(0, 0));
+        met.take(seen(incarnation, nonce), Some(&told(starts, ends)), 100);
+        met
+    }
+
+    #[test]
+    fn of_more_logs_than_there_can_be_nothing_is_kept() {
+        let mut met = met(&[(1, 11)], &[(7, end(1, 1))]);
+        let many: Vec<(LogId, End)> = (0..1000).map(|log| (LogId(log), end(2, 2))).collect();
+        assert!(met.grow(&many, 10));
+        assert_eq!(met.ends.len(), 10);
+        assert_eq!(met.ends[&LogId(7)], end(2, 2));
+        assert!(!met.grow(&many, 10), "there was no more to keep");
+    }
+
+    #[test]
+    fn a_start_that_goes_on_from_the_one_that_was_met_is_admitted() {
+        let met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50))]);
+        let ends = [(1, end(3, 50))];
+        assert_eq!(met.check(&told(&[(1, 11), (2, 12)], &ends)), Ok(()));
+        let next = told(&[(1, 11), (2, 12), (3, 13)], &ends);
+        assert_eq!(met.check(&next), Ok(()));
+        // Starts that nobody met, and one that ended before it had written its list.
+        let later = told(&[(1, 11), (2, 12), (3, 13), (7, 17)], &ends);
+        assert_eq!(met.check(&later), Ok(()));
+    }
+
+    #[test]
+    fn a_start_that_goes_on_from_an_earlier_one_is_refused_however_often_it_starts() {
+        let met = met(&[(1, 11), (2, 12)], &[]);
+        assert_eq!(
+            met.check(&told(&[(1, 11), (2, 99)], &[])),
+            Err(Lacks::Start(2))
+        );
+        let again = told(&[(1, 11), (2, 99), (3, 98)], &[]);
+        assert_eq!(met.check(&again), Err(Lacks::Start(2)));
+        // Copied before its program kept a list.
+        assert_eq!(met.check(&told(&[(5, 15)], &[])), Err(Lacks::Start(2)));
+    }
+
+    #[test]
+    fn so_many_starts_later_only_the_ends_speak() {
+        let met = met(&[(1, 11)], &[(1, end(3, 50))]);
+        let many: Vec<(u32, u64)> = (2..2 + STARTS_KEPT as u32).map(|n| (n, 7)).collect();
+        assert_eq!(met.check(&told(&many, &[(1, end(3, 50))])), Ok(()));
+        assert!(met.check(&told(&many, &[(1, end(3, 49))])).is_err());
+        assert_eq!(met.check(&told(&many[1..], &[])), Err(Lacks::Start(1)));
+    }
+
+    #[test]
+    fn less_than_was_told_is_refused_unless_the_log_was_deleted() {
+        let met = met(
+            &[(1, 11)],
+            &[(1, end(3, 50)), (2, end(1, 0)), (6, end(9, 9))],
+        );
+        let starts = [(1, 11), (2, 12)];
+        let all = [(1, end(4, 50)), (2, end(1, 7))];
+        assert_eq!(met.check(&told(&starts, &all)), Ok(()));
+        for (log, less) in [(1, end(2, 99)), (1, end(9, 49)), (2, end(0, 99))] {
+            let mut ends = all;
+            ends[log as usize - 1].1 = less;
+            let lacks = met.check(&told(&starts, &ends));
+            assert!(
+                matches!(lacks, Err(Lacks::End { log: l, .. }) if l.0 == log),
+                "{lacks:?}"
+            );
+        }
+        assert!(
+            met.check(&told(&starts, &all[..1])).is_err(),
+            "a log is gone"
+        );
+    }
+
+    /// The older program wrote no list, and its number is in none.
+    #[test]
+    fn a_node_that_went_back_to_the_older_program_and_forward_again_is_admitted() {
+        let mut met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50))]);
+        assert!(met.take(seen(3, 13), None, 100));
+        let forward = told(&[(1, 11), (2, 12), (4, 14)], &[(1, end(3, 60))]);
+        assert_eq!(met.check(&forward), Ok(()));
+        // A copy of before the newer program's last start is none of them.
+        let old = told(&[(1, 11), (4, 14)], &[(1, end(3, 60))]);
+        assert_eq!(met.check(&old), Err(Lacks::Start(2)));
+        met.take(seen(4, 14), Some(&forward), 100);
+        assert!(met.check(&told(&[(1, 11), (2, 12), (5, 15)], &[])).is_err());
+    }
+
+    #[test]
+    fn what_is_written_is_read_and_damage_is_told() {
+        let one = met(&[(1, 11), (2, u64::MAX)], &[(1, end(3, 50))]);
+        let mut other = Met::new(seen(9, 9));
+        other.grow(&[(LogId(4), end(1, 1))], 100);
+        let all = BTreeMap::from([(NodeId(2), one), (NodeId(3), other)]);
+        let bytes = encode(all.iter().map(|(node, met)| (*node, met)));
+        assert_eq!(parse(&bytes).unwrap(), all);
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(parse(&damaged).is_err(), "byte {at}");
+        }
+        for kept in 0..bytes.len() {
+            assert!(parse(&bytes[..kept]).is_err());
+        }
+    }
+
+    #[test]
+    fn a_list_of_starts_keeps_the_last() {
+        let start = |incarnation| Start {
+            incarnation,
+            nonce: u64::from(incarnation) << 40,
+        };
+        let mut list = Vec::new();
+        for incarnation in 1..=100 {
+            list = starts::after(list, start(incarnation));
+        }
+        assert_eq!(list.len(), STARTS_KEPT);
+        assert_eq!(starts::parse(&starts::encode(&list)).unwrap(), list);
+        list = starts::after(list, start(90));
+        assert_eq!(list.last(), Some(&start(90)));
+        assert_eq!(list.len(), STARTS_KEPT - 10);
+    }
+}

@@ -1,0 +1,106 @@
+//! What a directory says of its own past: whether a node may start from it, and what it must still hold.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use formats::LogId;
+use ops::Disk;
+use thiserror::Error;
+
+use super::ends::{ENDS_FILE, Ends, Lost};
+use super::starts::STARTS_FILE;
+use formats::past::Start;
+
+use super::{refused, starts};
+use crate::Manifest;
+
+#[derive(Clone, Debug, Default)]
+pub struct Own {
+    /// The starts that it lists.
+    pub starts: Vec<Start>,
+    /// The last start, by the manifest.
+    incarnation: u32,
+    /// How that one ended, if it was asked to.
+    ends: Option<Ends>,
+}
+
+/// Why no node starts from it.
+#[derive(Debug, Error)]
+pub enum Trouble {
+    #[error(
+        "{directory} is an old copy, and no node starts from it ({said}): put the newer directory back, or let this node join again as a new one with an empty directory; docs/first-aid.md says what to do if there is no newer one"
+    )]
+    OldCopy { directory: PathBuf, said: String },
+    #[error(
+        "the manifest of {directory} is of start {manifest} of this node, and its file {file} is of start {other}: the manifest was replaced by an older one; put the newer directory back as a whole, or let this node join again as a new one with an empty directory"
+    )]
+    OldManifest {
+        directory: PathBuf,
+        file: &'static str,
+        manifest: u32,
+        other: u32,
+    },
+    #[error(
+        "{path} is damaged ({reason}): restore it, or let this node join again as a new one with an empty directory"
+    )]
+    Damaged { path: PathBuf, reason: String },
+    #[error("{path} cannot be read: {error}")]
+    Io { path: PathBuf, error: io::Error },
+}
+
+impl Own {
+    pub fn load(
+        disk: &mut dyn Disk,
+        directory: &Path,
+        manifest: &Manifest,
+    ) -> Result<Own, Trouble> {
+        let io = |error| Trouble::Io {
+            path: directory.to_owned(),
+            error,
+        };
+        if let Some(said) = refused::load(disk, directory).map_err(io)? {
+            let directory = directory.to_owned();
+            return Err(Trouble::OldCopy { directory, said });
+        }
+        let damaged = |reason| Trouble::Damaged {
+            path: directory.join(STARTS_FILE),
+            reason,
+        };
+        let starts = starts::load(disk, directory).map_err(damaged)?;
+        // The note only adds to what the logs say of themselves: a start can do without.
+        let ends = Ends::load(disk, directory).unwrap_or_else(|reason| {
+            let path = directory.join(ENDS_FILE);
+            tracing::error!(path = %path.display(), reason, "where the logs ended at the last stop cannot be read, so it is not known whether newer files were cut or removed since");
+            None
+        });
+        let last = starts.last().map_or(0, |start| start.incarnation);
+        let noted = ends.as_ref().map_or(0, |ends| ends.incarnation);
+        for (file, other) in [(STARTS_FILE, last), (ENDS_FILE, noted)] {
+            // The manifest is written before either.
+            if other > manifest.incarnation {
+                return Err(Trouble::OldManifest {
+                    directory: directory.to_owned(),
+                    file,
+                    manifest: manifest.incarnation,
+                    other,
+                });
+            }
+        }
+        Ok(Own {
+            starts,
+            incarnation: manifest.incarnation,
+            ends,
+        })
+    }
+
+    /// Whether it was noted where this log ended, and no start came since.
+    pub fn has_noted(&self, log: LogId) -> bool {
+        self.lost(log, 0).is_some()
+    }
+
+    /// What is gone of a log since the node was stopped, if no start came between.
+    pub fn lost(&self, log: LogId, last_record: u64) -> Option<Lost> {
+        let ends = self.ends.as_ref()?;
+        ends.lost(self.incarnation, log, last_record)
+    }
+}

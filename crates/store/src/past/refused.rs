@@ -1,0 +1,26 @@
+//! `refused`: a peer said that this directory is an old copy. Where it is, the node does not start: it may have
+//! forgotten what others count on, and not every peer may know it.
+
+use std::io;
+use std::path::Path;
+
+use ops::Disk;
+
+use super::page;
+
+pub const REFUSED_FILE: &str = "refused";
+
+/// What the peer said, if the directory was refused.
+pub fn load(disk: &mut dyn Disk, directory: &Path) -> io::Result<Option<String>> {
+    let contents = page::read(disk, &directory.join(REFUSED_FILE))?;
+    Ok(
+        contents.map(|contents| match page::parse(REFUSED_FILE, &contents) {
+            Ok(said) => said,
+            Err(_) => "what it said cannot be read any more".to_owned(),
+        }),
+    )
+}
+
+pub fn encode(said: &str) -> Vec<u8> {
+    page::encode(REFUSED_FILE, &said)
+}

@@ -1,0 +1,83 @@
+//! The questions that the decision asks of a log's files.
+
+use formats::record::{RecordError, RecordHeader};
+use formats::segment::{SegmentError, SegmentHeader};
+
+/// A log's segment files, oldest first; `at` counts them from 0. Offsets are those of blocks.
+///
+/// A record that stands in a file of another log, or is of no log, is [`Said::Nothing`].
+pub trait Blocks {
+    /// What keeps a block from being asked at all: no fact about it.
+    type Error;
+
+    /// What the file's first block says.
+    fn first(&mut self, at: usize) -> Result<First, Self::Error>;
+
+    /// What the block says; `None` behind the file's end.
+    fn block(&mut self, at: usize, offset: u64) -> Result<Option<Said>, Self::Error>;
+
+    /// Whether the record whose header stands there has its payload.
+    fn is_whole(
+        &mut self,
+        at: usize,
+        offset: u64,
+        header: &RecordHeader,
+    ) -> Result<bool, Self::Error>;
+
+    /// A whole record of the segment, in order. `counts` if the engine is to know it too: it stands in the
+    /// segment of the newest whole checkpoint, or behind. `chosen` if all below its first unchosen
+    /// slot is what was accepted here before.
+    fn take(
+        &mut self,
+        at: usize,
+        offset: u64,
+        header: &RecordHeader,
+        taken: Taken,
+    ) -> Result<(), Self::Error>;
+
+    /// Records that were durable cannot be read, and acceptances may have been among them.
+    fn take_gap(&mut self, at: usize);
+
+    /// A whole index of the segment `of`, which its successor holds. Whether it could be understood. If it
+    /// `vouches`, the segment is not read; else all of it was.
+    fn take_index(
+        &mut self,
+        of: usize,
+        offset: u64,
+        header: &RecordHeader,
+        vouches: bool,
+    ) -> Result<bool, Self::Error>;
+}
+
+/// What is to be done with a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Taken {
+    pub counts: bool,
+    pub chosen: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum First {
+    /// This segment's.
+    Own(SegmentHeader),
+    /// A segment's of this log and disk, of another number and salt.
+    OtherNumber { number: u64, salt: u64 },
+    /// Another directory's, or a later program's.
+    Foreign(SegmentError),
+    /// None that can be read.
+    Lost,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Said {
+    /// A record of this log begins here, by its header: its use of the file, and its checksum.
+    Record {
+        header: RecordHeader,
+        checksum: u32,
+        salt: u64,
+    },
+    /// No record begins here.
+    Nothing { why: RecordError, is_written: bool },
+    /// The device does not give it.
+    Unreadable,
+}

@@ -1,0 +1,63 @@
+//! When nothing else is written: what the next start should know.
+
+use formats::record::RecordHeader;
+use paxos::Time;
+use paxos::mutation::{self, Mutation};
+
+use super::super::{RecordContext, Store};
+
+/// After so long without writes an empty record carries the watermark.
+const IDLE_AFTER: u64 = 5_000;
+
+impl Store {
+    /// Lets the next start tell a torn tail from corruption.
+    pub(crate) fn append_idle(&mut self) {
+        let writer = &self.writer;
+        let left_out = mutation::is(Mutation::IdleWatermarkLeftOut);
+        if writer.failed || writer.is_busy() || writer.open.is_none() || !writer.lags() || left_out
+        {
+            return;
+        }
+        let buffer = self.blocks.take();
+        let context = self.writer.context;
+        self.push(RecordHeader::default(), buffer, 0, context, None);
+    }
+
+    /// What is known by now, to be written when nothing else is, if a trim waits for it.
+    pub fn bear_out(&mut self, context: RecordContext) {
+        if !self.lacks_word() {
+            return;
+        }
+        let before = &mut self.writer.context;
+        if context.first_unchosen > before.first_unchosen && context.promised >= before.promised {
+            *before = context;
+            self.writer.context_is_news = true;
+        }
+    }
+
+    /// When [`Store::on_time`] has something to do, or [`Store::poll_op`] a write.
+    pub fn deadline(&self) -> Option<Time> {
+        let file = self.writer.file_due().filter(|_| !self.writer.failed);
+        let dues = [file, self.idle_deadline()];
+        dues.into_iter().flatten().min()
+    }
+
+    fn idle_deadline(&self) -> Option<Time> {
+        let writer = &self.writer;
+        let due = !writer.failed && !writer.is_busy() && writer.open.is_some() && writer.lags();
+        let due = due && !mutation::is(Mutation::IdleWatermarkLeftOut);
+        due.then_some(Time(writer.quiet_since.0 + IDLE_AFTER))
+    }
+
+    /// What the time is, so that the next write is known to begin now.
+    pub fn set_time(&mut self, now: Time) {
+        self.now = self.now.max(now);
+    }
+
+    pub fn on_time(&mut self, now: Time) {
+        self.set_time(now);
+        if self.idle_deadline().is_some_and(|due| due <= now) {
+            self.append_idle();
+        }
+    }
+}

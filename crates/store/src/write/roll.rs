@@ -1,0 +1,316 @@
+//! From one segment to the next.
+
+use std::io;
+
+use formats::codec;
+use formats::record::{RecordHeader, RecordKind, total_length};
+use formats::segment::{Birth, Predecessor, SegmentHeader};
+use ops::{BLOCK, Buffer, FileId, Op, OpenMode};
+use paxos::mutation::{self, Mutation};
+use paxos::{Checkpoint, Time};
+
+use super::super::extents::Extents;
+use super::super::index::{RecordPlace, SegmentIndex};
+use super::super::read::is_want_of_descriptors;
+use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
+use super::{NewFile, Open, Writing};
+
+/// Before a file is asked for again. Microseconds.
+const AGAIN: u64 = 100_000;
+
+impl Store {
+    /// The open segment has reached its size, or there is none yet: roll at the next quiet point.
+    pub fn wants_roll(&self) -> bool {
+        match &self.writer.open {
+            None => !self.writer.failed,
+            Some(open) => {
+                let is_full = self.segments[&open.segment].end >= open.size_target;
+                is_full || open.version < self.config.version
+            }
+        }
+    }
+
+    /// From the next segment on, which then begins soon.
+    pub fn write_in(&mut self, version: u8) {
+        self.config.version = self.config.version.max(version);
+    }
+
+    pub(super) fn open_version(&self) -> u8 {
+        let open = self.writer.open.as_ref();
+        open.expect("recovery is followed by a roll").version
+    }
+
+    /// Starts a new segment. `checkpoint` must contain the effect of every record appended so far.
+    ///
+    /// Its first block is written only after every earlier write completed: a segment that can be
+    /// read proves that the one before is complete.
+    pub fn roll(&mut self, checkpoint: &Checkpoint, context: RecordContext) {
+        let previous = self.segments.last_key_value().map(|(number, _)| *number);
+        let number = previous.unwrap_or(0) + 1;
+        let salt = salt(self.config.salt_seed, number);
+        let predecessor = Predecessor {
+            last_record: self.writer.last_number,
+            end: previous.map_or(0, |previous| self.segments[&previous].end),
+            checksum: self.writer.last_checksum,
+        };
+        self.ask_for_file(number);
+        let new = self.writer.new_files.get(&number);
+        let birth = Birth {
+            in_used_file: new.is_some_and(|new| new.spare.is_some()),
+            second: self.config.calendar.second(self.now).unwrap_or(0),
+            first_unchosen: context.first_unchosen,
+        };
+        let version = self.config.version;
+        let header = SegmentHeader {
+            version,
+            identity: self.config.identity,
+            log: self.config.log,
+            number,
+            salt,
+            predecessor,
+            birth,
+        };
+        let index = previous.map(|previous| self.whole_index(previous));
+        self.segments.insert(
+            number,
+            Segment {
+                salt: Some(salt),
+                end: BLOCK as u64,
+                extents: Extents::default(),
+                index: Some(SegmentIndex::default()),
+                index_stands: None,
+                unsearchable: false,
+                last_used: 0,
+            },
+        );
+        self.writer.open = Some(Open {
+            segment: number,
+            version,
+            salt,
+            size_target: self.size_target(number),
+        });
+        let block = Buffer::holding(&header.encode());
+        self.queue(block.freeze().slice(0..BLOCK), number, 0, None);
+
+        let accepted = checkpoint.accepted.iter().map(|run| run.slots.end).max();
+        self.writer.accepted_up_to = self.writer.accepted_up_to.max(accepted.unwrap_or_default());
+        let record = RecordHeader {
+            kind: RecordKind::Checkpoint,
+            ..RecordHeader::default()
+        };
+        let encoded = match mutation::is(Mutation::CheckpointWithoutAcceptances) {
+            false => codec::encode(version, checkpoint),
+            true => codec::encode(
+                version,
+                &Checkpoint {
+                    accepted: Vec::new(),
+                    ..checkpoint.clone()
+                },
+            ),
+        };
+        self.push_encoded(record, &encoded, context, None);
+        if let (Some(previous), Some(index)) = (previous, index) {
+            let encoded = index.encode(version);
+            let place = RecordPlace::new(
+                self.segments[&number].end,
+                total_length(encoded.len()) as u64,
+            );
+            let record = RecordHeader {
+                kind: RecordKind::Index,
+                ..RecordHeader::default()
+            };
+            self.push_encoded(record, &encoded, context, None);
+            let number = self.writer.last_number;
+            let sealed = self.segments.get_mut(&previous).expect("it was just read");
+            sealed.index_stands = Some(IndexStands { number, place });
+        }
+        for (stream, bytes) in std::mem::take(&mut self.writer.lost_early) {
+            self.append_lost(stream, bytes);
+        }
+        // Else those of a log that nobody reads would pile up.
+        self.drop_indexes();
+    }
+
+    /// The segment's index with what is still on its way to the disk.
+    fn whole_index(&self, segment: u64) -> SegmentIndex {
+        let loaded = self.segments[&segment].index.clone();
+        let mut index = loaded.expect("the index of a segment without successor stays in memory");
+        for fact in &self.writer.undurable {
+            if fact.segment == segment {
+                index.apply(fact.stream, fact.bytes.clone(), fact.place);
+            }
+        }
+        index
+    }
+
+    /// Off the hot path: when a segment is half full the file of the next one is made.
+    pub(super) fn ask_for_file(&mut self, segment: u64) {
+        if self.writer.new_files.contains_key(&segment)
+            || self
+                .writer
+                .writing
+                .as_ref()
+                .is_some_and(|writing| writing.segment == segment)
+        {
+            return;
+        }
+        let file = self.file();
+        let spare = self.take_spare();
+        self.writer.new_files.insert(
+            segment,
+            NewFile {
+                file,
+                spare,
+                exists: false,
+                asked: false,
+                ready: false,
+                again_at: None,
+                told: false,
+            },
+        );
+    }
+
+    pub(super) fn make_file(&mut self) {
+        // One after the other: a crash must not leave a segment without the one before.
+        let next = self
+            .writer
+            .new_files
+            .iter_mut()
+            .find(|(_, file)| !file.ready);
+        let Some((&segment, new)) = next else { return };
+        if new.again_at.is_some_and(|at| self.now < at) || new.asked {
+            return;
+        }
+        new.asked = true;
+        new.again_at = None;
+        let (file, spare, exists) = (new.file, new.spare, new.exists);
+        let path = self.path(segment);
+        if let Some(spare) = spare
+            && !exists
+        {
+            let token = self.token(Awaiting::SpareTaken { segment });
+            let from = self.spare_path(spare.number);
+            self.ops.push_back(Op::Rename {
+                token,
+                from,
+                to: path,
+            });
+            return;
+        }
+        let size_hint = self.size_target(segment);
+        let token = self.token(Awaiting::FileForWriting { segment, file });
+        self.ops.push_back(Op::Open {
+            token,
+            file,
+            path,
+            mode: match exists {
+                true => OpenMode::ReadWrite,
+                false => OpenMode::Create { size_hint },
+            },
+        });
+    }
+
+    /// Nothing was done, and nothing is wrong with the disk: the process has too many open files, for now.
+    fn asks_again(&mut self, segment: u64, error: &io::Error) -> bool {
+        if !is_want_of_descriptors(error) {
+            return false;
+        }
+        let Some(new) = self.writer.new_files.get_mut(&segment) else {
+            return false;
+        };
+        if !std::mem::replace(&mut new.told, true) {
+            let log = self.config.log.0;
+            tracing::warn!(log, %error, "a new segment waits; raise the limit of open files (ulimit -n)");
+        }
+        new.asked = false;
+        new.again_at = Some(Time(self.now.0 + AGAIN));
+        true
+    }
+
+    pub(crate) fn on_file_for_writing(
+        &mut self,
+        segment: u64,
+        file: FileId,
+        result: io::Result<()>,
+    ) {
+        if let Err(error) = result {
+            if self.asks_again(segment, &error) {
+                return;
+            }
+            self.writer.new_files.remove(&segment);
+            let path = self.path(segment);
+            let sentence = format!("{} cannot be made: {error}", path.display());
+            self.fail(io::Error::new(error.kind(), sentence));
+        } else if let Some(new) = self.writer.new_files.get_mut(&segment) {
+            new.ready = true;
+        } else {
+            self.close_file(file); // The store was closed meanwhile.
+        }
+    }
+
+    /// The spare has the segment's name by now, durably. It is written from its beginning, and never
+    /// cut: what stands behind the records of this use has the salt of another.
+    pub(crate) fn on_spare_taken(&mut self, segment: u64, result: io::Result<()>) {
+        let Some(new) = self.writer.new_files.get(&segment) else {
+            return;
+        };
+        let file = new.file;
+        if let Err(error) = result {
+            if !self.asks_again(segment, &error) {
+                self.writer.new_files.remove(&segment);
+                self.fail(error);
+            }
+            return;
+        }
+        // If it cannot be opened now, it is not renamed again.
+        if let Some(new) = self.writer.new_files.get_mut(&segment) {
+            new.exists = true;
+        }
+        let token = self.token(Awaiting::FileForWriting { segment, file });
+        self.ops.push_back(Op::Open {
+            token,
+            file,
+            path: self.path(segment),
+            mode: OpenMode::ReadWrite,
+        });
+    }
+
+    /// Where a segment ends, about.
+    pub(crate) fn size_target(&self, segment: u64) -> u64 {
+        let doublings = (segment - 1).min(30) as u32;
+        let size = self.config.segment_bytes_first << doublings;
+        size.min(self.config.segment_bytes_max)
+    }
+
+    /// Whether writes may go to that segment now: its file is there, and every write to the one
+    /// before is durable.
+    pub(super) fn begin_segment(&mut self, segment: u64) -> bool {
+        let writer = &mut self.writer;
+        if !writer.in_flight.is_empty() || !writer.new_files.get(&segment).is_some_and(|f| f.ready)
+        {
+            return false;
+        }
+        let Some(new) = writer.new_files.remove(&segment) else {
+            return false;
+        };
+        let before = writer.writing.replace(Writing {
+            segment,
+            file: new.file,
+            offset: 0,
+            #[cfg(feature = "mutations")]
+            tail: None,
+        });
+        if let Some(before) = before {
+            self.close_file(before.file);
+        }
+        true
+    }
+}
+
+/// Another one for each use of a file (splitmix64).
+fn salt(seed: u64, segment: u64) -> u64 {
+    let mut z = seed.wrapping_add(segment.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
+}
