@@ -5,6 +5,7 @@ mod control_frames;
 mod data_frames;
 mod directory_commands;
 mod manifests;
+mod pasts;
 mod peers_files;
 mod records;
 mod recovery;
@@ -39,6 +40,11 @@ fn segment_headers_of_the_corpus() {
 #[test]
 fn manifests_of_the_corpus() {
     replay("manifests", manifests::check);
+}
+
+#[test]
+fn pasts_of_the_corpus() {
+    replay("pasts", pasts::check);
 }
 
 #[test]
