@@ -487,16 +487,21 @@ impl Log {
     pub(crate) fn end_clients(&mut self, env: &mut Env) {
         let sentence = format!("the log {} was deleted", self.name);
         let ended = Refusal::new("unknown-log", &sentence);
-        let again = Refusal::new(
-            "not-leader",
-            "the log that had this name has ended; ask again",
-        );
+        let again = Log::ended();
         self.drop_writer(env, Some(ended.clone()));
         self.end_readers(env, &ended, &again);
         self.fail_barriers(env);
         self.refuse_writers(env, &again);
         self.refuse_trims(env, &again);
         self.refuse_moves(env, &again);
+    }
+
+    /// To who was told nothing yet.
+    pub(crate) fn ended() -> Refusal {
+        Refusal::new(
+            "not-leader",
+            "the log that had this name has ended; ask again",
+        )
     }
 
     pub(crate) fn stop_clients(&mut self, env: &mut Env, code: &'static str, sentence: &str) {

@@ -97,7 +97,11 @@ impl Log {
         let ready: Vec<(ConnId, StreamList)> =
             ready.map(|(conn, (_, list))| (conn, list)).collect();
         for (conn, list) in ready {
-            self.begin_streams(env, conn, list);
+            // ‡ As with readers.
+            match self.engine.state().is_sealed() {
+                true => env.refuse(conn, Log::ended()),
+                false => self.begin_streams(env, conn, list),
+            }
         }
     }
 

@@ -24,6 +24,10 @@ impl Log {
             self.readers.waiting.remove(&place);
         }
         if !reader.began {
+            // ‡ The end was chosen behind the barrier, and nobody was told yet: the name may be another log's.
+            if state.is_sealed() && !reader.stale {
+                return self.end_reader(env, conn, Err(Log::ended()));
+            }
             let Some(length) = reader.cursor.length(state) else {
                 let refusal = match reader.cursor.target {
                     Target::Chain(first) if state.is_forgotten(first) => forgotten(first),
