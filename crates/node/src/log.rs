@@ -129,7 +129,10 @@ impl Log {
         let learn_past = store.learn_past();
         let learn_past = learn_past.filter(|_| !mutation::is(Mutation::ForgetfulReplicaPromises));
         let forgot_below = learn_past.unwrap_or_default();
-        let engine = Engine::with_gaps(config, checkpoint, forgot_below, env.now);
+        let engine = match env.settling {
+            true => Engine::resting(config, checkpoint, forgot_below, env.now),
+            false => Engine::with_gaps(config, checkpoint, forgot_below, env.now),
+        };
         let mut log = Log {
             id,
             name,
@@ -335,7 +338,7 @@ impl Log {
         proposal: Proposal,
         bytes: Option<Buffer>,
     ) {
-        if self.stopped.is_some() {
+        if self.stopped.is_some() || env.settling {
             return;
         }
         if self.declines(env, &proposal) {
@@ -357,6 +360,9 @@ impl Log {
     pub(crate) fn on_message(&mut self, env: &mut Env, from: NodeId, message: Message) {
         if matches!(message, Message::Propose(_)) {
             return; // Proposals travel with their bytes only.
+        }
+        if env.settling {
+            return; // As if it had been lost.
         }
         let succeeds = |term: &paxos::Term| term.owner == env.identity.node;
         if env.stopping && matches!(&message, Message::Prepare { term } if succeeds(term)) {

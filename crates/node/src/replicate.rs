@@ -267,7 +267,7 @@ impl Log {
             return;
         }
         match follower.link.answer(env, &buffer, &got) {
-            Welcome::Taken { version } => {
+            Welcome::Taken { version, .. } => {
                 follower.link = Link::Up(conn, version);
                 follower.cursor = first;
                 follower.sending = false;

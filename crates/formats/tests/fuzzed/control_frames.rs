@@ -4,7 +4,7 @@ use formats::DecodeError;
 use formats::frame::{
     CONTROL_PREFIX, Frame, FrameError, decode_control_body, decode_control_prefix, encode_control,
 };
-use formats::version::{self, Speaks};
+use formats::version::Speaks;
 
 const VERSION_AT: usize = 4;
 

@@ -329,7 +329,7 @@ impl Node {
             return self.env.close(conn);
         };
         match guest.link.answer(&self.env, &buffer, &got) {
-            Welcome::Taken { version } => {
+            Welcome::Taken { version, .. } => {
                 guest.link = Link::Up(conn, version);
                 self.env.receive(conn, buffer, 0..BLOCK, false);
             }
@@ -352,7 +352,7 @@ impl Node {
 impl crate::env::Env {
     /// The first line of a connection to somebody of whom nothing is known but what it says itself.
     fn hello_as_guest(&self, to: NodeId) -> Vec<u8> {
-        Request::new("peer")
+        let hello = Request::new("peer")
             .key("kind", "control")
             .key("log", DIRECTORY)
             .key("cluster", self.identity.cluster.to_string())
@@ -360,7 +360,7 @@ impl crate::env::Env {
             .key("to", to)
             .key("guest", 1)
             .key("address", &self.advertise)
-            .key("speaks", self.speaks)
-            .encode()
+            .key("speaks", self.speaks);
+        self.with_evidence(hello, to).encode()
     }
 }

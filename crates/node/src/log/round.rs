@@ -14,7 +14,7 @@ impl Log {
         if self.stopped.is_some() {
             return;
         }
-        if self.engine.deadline().is_some_and(|d| d <= env.now) {
+        if self.engine_deadline(env).is_some_and(|d| d <= env.now) {
             self.input(env, Input::Timer);
         }
         self.store.on_time(env.now);
@@ -74,7 +74,7 @@ impl Log {
             return None;
         }
         [
-            self.engine.deadline(),
+            self.engine_deadline(env),
             self.store.deadline(),
             self.readers.deadline(),
             self.busy_deadline(env),
@@ -87,6 +87,11 @@ impl Log {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// ‡ No engine acts before peers said what they remember of this disk (`node::settling`).
+    fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        self.engine.deadline().filter(|_| !env.settling)
     }
 
     /// When a leader whose disk does nothing gives up leading, if somebody else could.
