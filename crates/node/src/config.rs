@@ -8,7 +8,7 @@ use formats::PAYLOAD_BYTES_MAX;
 use formats::version::Speaks;
 use paxos::{NodeId, Timing};
 
-pub use crate::membership::standing::{NodeKind, Standing};
+use wire::Standing;
 
 #[derive(Clone, Debug)]
 pub struct NodeConfig {

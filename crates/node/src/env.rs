@@ -10,10 +10,10 @@ use formats::{BATCH_BUFFER, Frame, Identity, LogId};
 use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 use store::Calendar;
+use wire::{Refusal, Request, Standing};
 
 use crate::answers::Answers;
-use crate::config::{Limits, Standing};
-use crate::line::{Refusal, Request};
+use crate::config::Limits;
 use crate::node::memory::Share;
 use crate::read::slots::ReadSlots;
 

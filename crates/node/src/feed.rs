@@ -9,11 +9,11 @@ use formats::{DataHeader, Frame, LogId};
 use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, StreamPosition, Time};
 use store::{ReadBytes, ReadFailure};
+use wire::welcome::Welcome;
 
 use crate::env::{Env, Purpose};
 use crate::log::{Log, Ticket, Wanted};
 use crate::replicate::Link;
-use crate::welcome::Welcome;
 
 pub struct Feeder {
     pub link: Link,

@@ -28,7 +28,7 @@ enum State {
 
 impl Log {
     pub(crate) fn add_source(&mut self, env: &mut Env, conn: ConnId, peer: NodeId, version: u8) {
-        env.send_bytes(conn, &crate::welcome::line(version));
+        env.send_bytes(conn, &wire::welcome::line(version));
         let source = Source {
             peer,
             state: State::Held,

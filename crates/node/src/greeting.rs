@@ -6,10 +6,10 @@ use formats::{LogId, parse_hex16};
 use held::Look;
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{NodeId, Time};
+use wire::{LINE_BYTES_MAX, LineError, Refusal, Request};
 
 use crate::directory::DIRECTORY;
 use crate::env::{Env, Purpose};
-use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
 use crate::log::Log;
 use crate::node::{Asked, Node, Request as Pending, Wants, still_joining};
 use crate::status::{LogList, StreamList};

@@ -13,9 +13,9 @@ use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
+use wire::Refusal;
 
 use crate::env::Env;
-use crate::line::Refusal;
 use crate::log::{Log, SMALL_BATCH, batch_of};
 
 /// From here on a batch is worth receiving while the disk is busy with the last one.

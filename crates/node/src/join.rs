@@ -6,10 +6,10 @@ use formats::{ClusterId, hex, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId};
 use paxos::{NodeId, Time};
 use serde::{Deserialize, Serialize};
+use wire::Request;
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
 use crate::env::{Env, Purpose};
-use crate::line::Request;
 use crate::node::Node;
 
 pub(crate) struct Join {

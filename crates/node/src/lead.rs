@@ -16,10 +16,10 @@
 use ops::ConnId;
 use paxos::{Input, NodeId, Role, Term, Time};
 use serde::Serialize;
+use wire::{LineError, Refusal, Request};
 
 use crate::env::Env;
 use crate::ingest::no_quorum;
-use crate::line::{LineError, Refusal, Request};
 use crate::log::Log;
 
 #[derive(Default)]

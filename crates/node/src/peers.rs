@@ -25,15 +25,16 @@ use paxos::{NodeId, PromisedTerm, Time};
 use store::past::Lacks;
 use store::past::met::Seen;
 use thiserror::Error;
+use wire::Standing;
+use wire::welcome::Welcome;
 
 pub use self::inbound::Inbound;
 use self::outbound::Outbound;
 pub use self::places::Places;
 use crate::beat::Beat;
-use crate::config::{Limits, Standing};
+use crate::config::Limits;
 use crate::env::{Env, Purpose};
 use crate::replicate::Link;
-use crate::welcome::Welcome;
 
 /// Somebody says that this node's directory is an old copy.
 pub struct CalledOld {

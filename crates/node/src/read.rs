@@ -12,9 +12,9 @@ use std::collections::BTreeMap;
 
 use ops::ConnId;
 use paxos::{ReadId, Time};
+use wire::Refusal;
 
 use crate::env::Env;
-use crate::line::Refusal;
 use crate::log::Log;
 use crate::status::StreamList;
 

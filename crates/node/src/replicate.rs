@@ -11,10 +11,10 @@ use formats::DataHeader;
 use formats::frame::ProposeHeader;
 use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, Term, Time};
+use wire::welcome::{self, Welcome};
 
 use crate::env::{Env, Purpose};
 use crate::log::Log;
-use crate::welcome::{self, Welcome};
 
 pub struct Follower {
     link: Link,

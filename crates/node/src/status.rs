@@ -87,13 +87,6 @@ struct PeerStatus {
     level: bool,
 }
 
-pub(crate) fn line(value: &impl Serialize) -> String {
-    match serde_json::to_string(value) {
-        Ok(json) => format!("ok {json}\n"),
-        Err(e) => format!("error bad-request: {e}\n"),
-    }
-}
-
 impl Node {
     pub(crate) fn status_line(&self) -> String {
         let now = self.env.now.0;
@@ -122,7 +115,7 @@ impl Node {
             });
         }
         nodes.sort_by_key(|n| n.id);
-        line(&Status {
+        wire::ok(&Status {
             cluster: self.env.identity.cluster.to_string(),
             understands: &["cluster"],
             node: self.env.identity.node.0,

@@ -18,11 +18,11 @@ use paxos::{
     Action, By, LogState, ReadId, Slot, SlotRange, StreamName, StreamPosition, Time, Value,
 };
 use serde::Serialize;
+use wire::{LineError, Refusal, Request};
 
 use crate::directory::DIRECTORY;
 use crate::env::Env;
 use crate::ingest::no_quorum;
-use crate::line::{LineError, Refusal, Request};
 use crate::log::Log;
 
 #[derive(Default)]
@@ -129,7 +129,7 @@ impl Before {
             Some((name, position)) => (name, position.parse().ok()?),
             None => (text, 0),
         };
-        let name = crate::line::parse_stream(name)?;
+        let name = wire::parse_stream(name)?;
         Some(Before::Stream(name, StreamPosition(position)))
     }
 

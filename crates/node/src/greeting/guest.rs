@@ -6,16 +6,16 @@ use formats::frame::encode_control;
 use formats::{DiskId, Frame, LogId, hex};
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{Input, Message, NodeId, Time};
+use wire::welcome::{self, Welcome};
+use wire::{Refusal, Request};
 
 use super::peer::{CONTROL_BUFFER, Hello};
 use crate::directory::DIRECTORY;
 use crate::env::Purpose;
-use crate::line::{Refusal, Request};
 use crate::node::Node;
 use crate::peers::Inbound;
 use crate::peers::guests::{Guest, UNLISTED_DIALLED_MAX};
 use crate::replicate::Link;
-use crate::welcome::{self, Welcome};
 
 impl Node {
     /// Whether an id is one of this cluster's nodes, as far as this node knows.

@@ -11,10 +11,10 @@
 use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
+use wire::{Refusal, Request};
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
 use crate::env::Purpose;
-use crate::line::{Refusal, Request};
 use crate::node::{Asked, Node};
 
 pub(crate) struct Held {

@@ -8,13 +8,11 @@ use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
 use store::past::met::Seen;
+use wire::{LineError, Refusal, Request, Standing, welcome};
 
-use crate::config::Standing;
 use crate::env::Purpose;
-use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
 use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY};
-use crate::welcome;
 
 /// So much of unfinished frames each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;

@@ -96,7 +96,7 @@ impl Node {
                 accepted,
             }
         });
-        crate::status::line(&Metrics {
+        wire::ok(&Metrics {
             node: self.env.identity.node.0,
             version: self.config.version,
             uptime_us: now.saturating_sub(self.started_at.0),

@@ -2,10 +2,10 @@
 
 use ops::ConnId;
 use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
+use wire::Refusal;
 
 use super::{Sink, Writer, cut_off, no_quorum};
 use crate::env::Env;
-use crate::line::Refusal;
 use crate::log::Log;
 
 /// `close LOG stream=NAME at=POSITION`

@@ -6,10 +6,10 @@ use formats::RECORD_HEADER;
 use ops::ConnId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
+use wire::{Refusal, Request};
 
 use super::{Sink, Writer, no_quorum, superseded};
 use crate::env::{Env, Purpose};
-use crate::line::{Refusal, Request};
 use crate::log::Log;
 
 /// An append request before its stream is open.
@@ -60,7 +60,7 @@ pub(super) fn parse_append(
             let (name, at) = text
                 .split_once('@')
                 .ok_or_else(|| bad("continues is written NAME@POSITION"))?;
-            let name = crate::line::parse_stream(name)
+            let name = wire::parse_stream(name)
                 .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?;
             let at = at
                 .parse()

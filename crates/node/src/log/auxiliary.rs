@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use paxos::{Era, NodeId, Proposal, Slot, StreamName, StreamPosition, Time, Value};
+use wire::Refusal;
 
 use crate::env::Env;
-use crate::line::Refusal;
 use crate::log::Log;
 
 #[derive(Default)]

@@ -12,10 +12,10 @@
 use formats::version::{BARRIERS, WISHES};
 use paxos::mutation::{self, Mutation};
 use paxos::{ReadId, Role, Time};
+use wire::Refusal;
 
 use super::Node;
 use crate::directory::DIRECTORY;
-use crate::line::Refusal;
 
 /// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
 #[derive(Clone, Copy, Default)]

@@ -4,14 +4,13 @@
 use commands::Batch;
 use formats::{LogId, parse_hex16};
 use paxos::Outcome;
+use wire::{Refusal, Retention};
 
 use super::{Node, Wants};
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 use crate::env::LogEvent;
-use crate::line::Refusal;
 use crate::log::Log;
-use crate::retention::Retention;
 
 mod applying;
 mod changing;
@@ -317,7 +316,7 @@ impl Node {
         let peers = peers.filter_map(|(node, peer)| Some((node, peer.standing.as_ref()?)));
         let news = [own].into_iter().chain(peers).filter(|(node, standing)| {
             let entry = self.directory.nodes.get(node);
-            entry.is_some_and(|entry| standing.is_news_to(entry))
+            entry.is_some_and(|entry| entry.is_news(standing))
         });
         let commands: Vec<Command> = news
             .map(|(node, standing)| Command::DescribeNode {

@@ -5,9 +5,9 @@ use std::collections::VecDeque;
 use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
+use wire::{Refusal, Request};
 
 use crate::env::Purpose;
-use crate::line::{Refusal, Request};
 use crate::node::Node;
 use crate::scrub::Progress;
 

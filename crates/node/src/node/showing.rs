@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use formats::LogId;
 use paxos::{Configuration, NodeId, Role};
 use serde::Serialize;
+use wire::NodeKind;
 
-use crate::config::NodeKind;
 use crate::directory::DIRECTORY;
 use crate::log::Log;
 use crate::membership::change::{names, sentences};
@@ -81,7 +81,7 @@ impl Node {
             leaving: members.leaving.contains(&node.0),
             newest_version: entry.newest,
         });
-        crate::status::line(&Shown {
+        wire::ok(&Shown {
             node: own.0,
             version: members.version,
             cluster_version: self.directory.versions.agreed,

@@ -8,10 +8,10 @@
 use formats::version::Speaks;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use wire::Refusal;
 
 use super::Node;
 use crate::directory::Command;
-use crate::line::Refusal;
 
 #[derive(Default)]
 pub(super) struct Versioning {

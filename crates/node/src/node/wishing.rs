@@ -17,13 +17,12 @@ use formats::version::WISHES;
 use formats::{Frame, LogId};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, By, NodeId, Role, Slot, Term, Wish, WishNumber};
+use wire::{Refusal, Retention};
 
 use super::Node;
 use crate::directory::wishes::retention_of;
 use crate::directory::{DIRECTORY, Directory};
-use crate::line::Refusal;
 use crate::log::Log;
-use crate::retention::Retention;
 
 #[derive(Default)]
 pub(super) struct Wishing {

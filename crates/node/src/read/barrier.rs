@@ -12,10 +12,10 @@
 use formats::version;
 use ops::ConnId;
 use paxos::{Input, ReadId, Role, Time};
+use wire::Refusal;
 
 use super::{Barrier, Reader, Readers};
 use crate::env::Env;
-use crate::line::Refusal;
 use crate::log::Log;
 use crate::status::StreamList;
 

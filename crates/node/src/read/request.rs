@@ -2,11 +2,11 @@
 
 use ops::ConnId;
 use paxos::Time;
+use wire::{Refusal, Request};
 
 use super::cursor::{Cursor, Target};
 use super::{Barrier, Reader};
 use crate::env::Env;
-use crate::line::{Refusal, Request};
 use crate::log::Log;
 
 impl Log {
@@ -42,7 +42,7 @@ impl Log {
         let target = match request.get("stream") {
             None => Target::Everything,
             Some(name) => Target::Chain(
-                crate::line::parse_stream(name)
+                wire::parse_stream(name)
                     .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?,
             ),
         };

@@ -4,11 +4,11 @@ use ops::{Buffer, ConnId, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{StreamEnd, StreamName, StreamPosition, Time};
 use store::{ReadBytes, ReadFailure};
+use wire::Refusal;
 
 use super::cursor::Target;
 use super::{Barrier, MISSING_WAIT, RETRY};
 use crate::env::{Env, Purpose};
-use crate::line::Refusal;
 use crate::log::{Log, Ticket, Wanted};
 
 impl Log {

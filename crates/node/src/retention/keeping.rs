@@ -1,8 +1,8 @@
 //! What a log's leader does about its retention, now and then.
 
 use paxos::{Action, By, LogState, Slot, StreamPosition, Time};
+use wire::Retention;
 
-use super::Retention;
 use super::ages::Ages;
 use crate::env::Env;
 use crate::log::Log;

@@ -130,7 +130,7 @@ impl Log {
                 .map(|(node, digest)| (node.0, format!("{:08x}", digest.0)))
                 .collect(),
         });
-        crate::status::line(&Shown {
+        wire::ok(&Shown {
             log: &self.name,
             node: self.engine.node().0,
             leads: self.is_leading(),

@@ -7,14 +7,12 @@ use formats::LogId;
 use ops::ConnId;
 use paxos::{StreamEnd, StreamName, StreamState};
 use serde::Serialize;
+use wire::{LineError, Refusal, Request, Retention, parse_stream};
 
-use super::line;
 use crate::answers::Rest;
 use crate::env::Env;
-use crate::line::{LineError, Refusal, Request, parse_stream};
 use crate::log::Log;
 use crate::node::Node;
-use crate::retention::Retention;
 
 /// Which streams a list is to name, and how far it has come.
 #[derive(Clone, Debug)]
@@ -120,7 +118,7 @@ impl Node {
             }
         });
         let logs: Vec<Entry> = entries.collect();
-        line(&logs)
+        wire::ok(&logs)
     }
 }
 

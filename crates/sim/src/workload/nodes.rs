@@ -6,10 +6,11 @@ use std::path::PathBuf;
 
 use formats::Speaks;
 use node::Node;
-use node::config::{Limits, NodeConfig, Standing, Start};
+use node::config::{Limits, NodeConfig, Start};
 use ops::{Disk, Time};
 use paxos::{NodeId, Role};
 use store::{MANIFEST_FILE, ManifestError};
+use wire::Standing;
 
 use super::draw::MORE_LOGS;
 use crate::client::{Asker, Ledger};

@@ -8,12 +8,13 @@ use std::rc::Rc;
 
 use formats::{LogId, Speaks, codec};
 use node::Node;
-use node::config::{NodeConfig, Standing, Start};
+use node::config::{NodeConfig, Start};
 use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
 use sim::workload::small_limits;
 use sim::{HostId, Limits, Outcome, Process, World};
+use wire::Standing;
 
 use crate::caller::Caller;
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use formats::LogId;
 use paxos::Configuration;
+use wire::Refusal;
 
 use super::{Answer, Commands};
-use crate::line::Refusal;
 use crate::membership::change::{Ask, View, Worked};
 use crate::node::Node;
 
@@ -109,7 +109,7 @@ impl Node {
 }
 
 fn answer(worked: &Worked) -> Vec<u8> {
-    crate::status::line(worked).into_bytes()
+    wire::ok(worked).into_bytes()
 }
 
 fn overtaken() -> Vec<u8> {

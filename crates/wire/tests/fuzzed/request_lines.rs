@@ -1,7 +1,7 @@
 //! Request lines: a line is read as it would be written, and a refusal is one short line.
 
 use formats::{ClusterId, parse_hex16};
-use node::line::{LINE_BYTES_MAX, Refusal, Request, parse_stream};
+use wire::{LINE_BYTES_MAX, Refusal, Request, parse_stream};
 
 /// `bytes`: a line, up to its line feed.
 pub fn check(bytes: &[u8]) {
