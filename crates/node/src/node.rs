@@ -10,21 +10,21 @@ use formats::{ClusterId, LogId};
 use ops::{Completion, ConnId, Machine, Op, Token};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
+use replica::{Env, Log};
 use store::Manifest;
 
 use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
-use crate::env::Env;
 use crate::greeting::{Greeting, Held};
 use crate::health::Board;
-use crate::log::Log;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;
 
 mod agenda;
+mod answering;
 mod confirming;
 mod directing;
 mod hosting;
@@ -298,12 +298,12 @@ impl Node {
                 log.abdicate(&mut self.env); // perhaps nobody could succeed before
                 self.dirty.insert(*id);
             }
-            let leaves = |log: &Log| log.may_hand_over() || log.moves.hold_writers();
+            let leaves = |log: &Log| log.may_hand_over() || log.holds_writers();
             let leading = self.logs.values().any(leaves);
             let queued = self
                 .logs
                 .values()
-                .any(|l| l.stopped.is_none() && l.store.queued_bytes() > 0);
+                .any(|l| !l.is_stopped() && l.store().queued_bytes() > 0);
             let waited = self.env.now.0 - since.0;
             self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
             if (!leading || waited > 1_000_000) && (!queued || waited > 5_000_000) {
@@ -323,7 +323,7 @@ impl Node {
         let mut open = Vec::new();
         for log in self.logs.values_mut() {
             if !log.is_closed(&mut self.env) {
-                open.push(log.name.as_str());
+                open.push(log.name());
             }
         }
         let late = |since: Time| self.env.now.0 > since.0 + 1_000_000;
@@ -360,8 +360,8 @@ impl Node {
         let leaderless: Vec<&str> = self
             .logs
             .values()
-            .filter(|l| l.stopped.is_none() && l.engine.leader().is_none())
-            .map(|l| l.name.as_str())
+            .filter(|l| !l.is_stopped() && l.engine().leader().is_none())
+            .map(|l| l.name())
             .collect();
         if leaderless.is_empty() {
             return Vec::new();
@@ -406,14 +406,14 @@ impl Node {
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
         let parted = self.parted();
         let directory = self.logs.get(&DIRECTORY);
-        let directs = directory.and_then(|log| Some(log.engine.leader()?.0));
+        let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
         let tells = self.board.is_time_to_tell(self.env.now);
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
             let peer = self.peers.get_or_add(id);
             for (log_id, log) in &self.logs {
-                if log.stopped.is_some() {
+                if log.is_stopped() {
                     renounced.extend(log.renounces().map(|message| (*log_id, message)));
                     continue;
                 }
@@ -425,23 +425,23 @@ impl Node {
                 }
                 if log.is_leading() {
                     if hosts
-                        && !log.engine.is_level(id)
-                        && let Some(status) = log.engine.leader_status()
+                        && !log.engine().is_level(id)
+                        && let Some(status) = log.engine().leader_status()
                     {
                         entries.push((*log_id, status));
                     }
                     if lacks {
-                        entries.push((*log_id, log.engine.follower_status()));
+                        entries.push((*log_id, log.engine().follower_status()));
                     }
                     continue;
                 }
                 // Only what is durable is told, and is news once it is durable.
-                let promised = log.engine.durable_promised();
+                let promised = log.engine().durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 let news = peer.promise_told.get(log_id) != Some(&promised);
                 if wanted || lacks || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
                     peer.promise_told.insert(*log_id, promised);
-                    entries.push((*log_id, log.engine.follower_status()));
+                    entries.push((*log_id, log.engine().follower_status()));
                 }
             }
             peer.status_wanted.clear();
@@ -544,7 +544,7 @@ impl Node {
             "this process did not run for a while"
         );
         for (id, log) in &mut self.logs {
-            if log.is_leading() && log.engine.state().configuration.members().len() > 1 {
+            if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
                 self.dirty.insert(*id);
                 log.input(&mut self.env, Input::StepDown);
             }
@@ -625,7 +625,7 @@ impl Node {
     fn fail(&mut self, why: String) {
         self.failure.get_or_insert(why);
         for log in self.logs.values_mut() {
-            log.stopped.get_or_insert("this node is stopping".into());
+            log.end("this node is stopping");
         }
         self.finished = true;
     }

@@ -6,12 +6,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use formats::past;
 use formats::segment::{directory_name, log_of};
-use formats::{ClusterId, DiskId, Identity, LogId};
+use formats::{ClusterId, DiskId, Identity, LogId, past};
 use ops::Disk;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use replica::{Env, Log};
 use store::past::ends::Lost;
 use store::past::own::{Own, Trouble};
 use store::past::starts::{self, STARTS_FILE};
@@ -22,8 +22,6 @@ use store::{
 use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
-use crate::env::Env;
-use crate::log::Log;
 use crate::node::{Node, Remembering};
 use crate::peers::file;
 
@@ -255,9 +253,7 @@ fn recover_log(
     store.set_time(env.now);
     store.roll(&checkpoint, context);
     let mut log = Log::new(env, id, name.to_string(), store, checkpoint);
-    log.counts.torn_tails = u64::from(report.torn.is_some());
-    log.counts.corrupt_records = report.corruptions.len() as u64;
-    log.counts.segments_put_aside = report.quarantined.len() as u64;
+    log.count_found(&report);
     Ok(log)
 }
 

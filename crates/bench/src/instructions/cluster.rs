@@ -6,8 +6,9 @@ use std::path::PathBuf;
 
 use formats::Speaks;
 use node::Node;
-use node::config::{Limits, NodeConfig, Start};
+use node::config::{NodeConfig, Start};
 use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
+use replica::Limits;
 use sim::{HostId, Limits as Until, Outcome, World};
 use wire::Standing;
 

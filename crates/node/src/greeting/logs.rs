@@ -3,10 +3,10 @@
 use formats::LogId;
 use ops::ConnId;
 use paxos::NodeId;
+use replica::Purpose;
 use wire::{BadRetention, LineError, Refusal, Request, Retention, parse_stream};
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
-use crate::env::Purpose;
 use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_log};
 
 impl Node {

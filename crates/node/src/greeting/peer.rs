@@ -7,10 +7,10 @@ use formats::{DiskId, Frame, LogId, hex};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
+use replica::Purpose;
 use store::past::met::Seen;
 use wire::{LineError, Refusal, Request, Standing, welcome};
 
-use crate::env::Purpose;
 use crate::node::Node;
 use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY};
 
@@ -160,7 +160,7 @@ impl Node {
             _ => {
                 let id = LogId(number(request, "log")?);
                 let hears = self.hears(from, id);
-                let log = self.logs.get_mut(&id).filter(|l| l.stopped.is_none());
+                let log = self.logs.get_mut(&id).filter(|l| !l.is_stopped());
                 let log = log.ok_or_else(|| {
                     Refusal::new(
                         "unknown-log",
@@ -431,11 +431,11 @@ impl Node {
     /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
     /// hand over, and waits.
     fn answer_status(&mut self, peer: NodeId, id: LogId) {
-        let Some(log) = self.logs.get(&id).filter(|log| log.stopped.is_none()) else {
+        let Some(log) = self.logs.get(&id).filter(|log| !log.is_stopped()) else {
             return;
         };
         if matches!(log.role(), Role::Follower { leader, .. } if leader == peer) {
-            let status = log.engine.follower_status();
+            let status = log.engine().follower_status();
             self.env.send_message(peer, id, status);
         }
     }

@@ -92,7 +92,7 @@ impl Node {
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return false;
         };
-        let old = match log.engine.role() {
+        let old = match log.engine().role() {
             Role::Follower { leader, .. } if self.env.version < WISHES => {
                 let link = self.env.links.get(&leader);
                 link.is_some_and(|version| *version < BARRIERS)

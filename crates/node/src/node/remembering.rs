@@ -203,7 +203,7 @@ impl Node {
     /// On a connection that is up: before anything else.
     pub(crate) fn tell_past(&mut self, peer: NodeId) {
         let logs = self.logs.iter();
-        let ends = logs.map(|(id, log)| (*id, log.store.durable_end()));
+        let ends = logs.map(|(id, log)| (*id, log.store().durable_end()));
         let told = Told {
             starts: self.past.starts.clone(),
             ends: ends.collect(),
@@ -220,7 +220,7 @@ impl Node {
         self.past.told_at = self.env.now;
         let mut ends = Vec::new();
         for (id, log) in &self.logs {
-            let end = log.store.durable_end();
+            let end = log.store().durable_end();
             if self.past.told.insert(*id, end) != Some(end) {
                 ends.push((*id, end));
             }
@@ -270,8 +270,7 @@ impl Node {
                 "this node's directory is an old copy; ask another node",
             );
             log.end_replication(&mut self.env);
-            log.stopped
-                .get_or_insert("its directory is an old copy".into());
+            log.end("its directory is an old copy");
         }
         self.env.ops.push_back(Op::WriteFile {
             token: TOKEN_REFUSED,
@@ -298,8 +297,8 @@ impl Node {
         let sound = self
             .logs
             .iter()
-            .filter(|(_, log)| log.store.is_all_durable());
-        let records = sound.map(|(id, log)| (*id, log.store.last_number()));
+            .filter(|(_, log)| log.store().is_all_durable());
+        let records = sound.map(|(id, log)| (*id, log.store().last_number()));
         let ends = Ends::new(self.env.incarnation, records);
         self.past.noted = Some(false);
         self.env.ops.push_back(Op::WriteFile {

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use linux::{Ink, Mover};
-use node::config::Limits;
+use replica::Limits;
 use serde::{Deserialize, Serialize};
 use wire::NodeKind;
 
