@@ -5,15 +5,29 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::ops::Bound::{Excluded, Unbounded};
 
-use commands::{Applied, Batch, Frame, Once, Replica, SessionBounds, StateMachine, Unknown};
+use commands::{
+    Applied, Batch, Frame, Halted, Once, PIECE_BYTES, Replica, SessionBounds, StateMachine, Unknown,
+};
 
 #[derive(Default)]
 pub struct Bank {
     balances: BTreeMap<String, u64>,
 }
 
+/// Lines, and one that is not whole yet.
+#[derive(Clone, Debug, Default)]
+pub struct Restoring {
+    balances: BTreeMap<String, u64>,
+    line: Vec<u8>,
+}
+
 impl StateMachine for Bank {
+    /// The last account that is in the snapshot.
+    type Place = Option<String>;
+    type Restoring = Restoring;
+
     /// `deposit NAME AMOUNT` or `transfer FROM TO AMOUNT`; the answer is what is left, or why not.
     fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown> {
         let text = String::from_utf8_lossy(command);
@@ -38,41 +52,69 @@ impl StateMachine for Bank {
         Ok(left.to_string().into_bytes())
     }
 
-    fn snapshot(&self) -> Vec<u8> {
-        let lines = self
-            .balances
-            .iter()
-            .map(|(name, of)| format!("{name} {of}\n"));
-        lines.collect::<String>().into_bytes()
+    fn snapshot(&self, last: &mut Option<String>, into: &mut Vec<u8>) -> bool {
+        let after = last.as_deref().map_or(Unbounded, Excluded);
+        let mut left = self.balances.range::<str, _>((after, Unbounded));
+        let end = into.len() + PIECE_BYTES;
+        while into.len() < end {
+            let Some((name, of)) = left.next() else {
+                return false;
+            };
+            into.extend(format!("{name} {of}\n").bytes());
+            *last = Some(name.clone());
+        }
+        true
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), Unknown> {
-        let text = String::from_utf8_lossy(snapshot);
-        let lines = text.lines().map(|line| {
-            let (name, of) = line.split_once(' ')?;
-            Some((name.to_string(), of.parse().ok()?))
-        });
-        let balances: Option<BTreeMap<String, u64>> = lines.collect();
-        self.balances = balances.ok_or_else(|| Unknown("no snapshot of a bank".into()))?;
+    fn restore(into: &mut Restoring, bytes: &[u8]) -> Result<(), Unknown> {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            into.line.extend(line);
+            if line.ends_with(b"\n") {
+                let line = String::from_utf8_lossy(&into.line);
+                let account = line.trim_end().split_once(' ');
+                let account = account.and_then(|(name, of)| Some((name, of.parse().ok()?)));
+                let (name, of) = account.ok_or_else(no_snapshot)?;
+                into.balances.insert(name.to_owned(), of);
+                into.line.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn restored(&mut self, snapshot: Restoring) -> Result<(), Unknown> {
+        match snapshot.line.is_empty() {
+            true => self.balances = snapshot.balances,
+            false => return Err(no_snapshot()),
+        }
         Ok(())
     }
 }
 
-pub fn main() {
+fn no_snapshot() -> Unknown {
+    Unknown("no snapshot of a bank".into())
+}
+
+pub fn main() -> Result<(), Halted> {
     let mut bank = Replica::new(Bank::default(), SessionBounds::default());
     let mut batch = Batch::default();
-    batch.command(b"deposit ada 100");
-    batch.push(&Frame::OpenSession { time: 0 });
     let transfer = Frame::Session {
         client: 1,
         sequence: 1,
         time: 1,
-        command: b"transfer ada bob 30".to_vec(),
+        command: b"transfer ada bob 30",
     };
-    batch.push(&transfer);
-    batch.push(&transfer); // The answer was lost, and the client asks again.
+    for frame in [
+        Frame::Command(b"deposit ada 100"),
+        Frame::OpenSession { time: 0 },
+        transfer,
+        transfer, // The answer was lost, and the client asks again.
+    ] {
+        if let Err(refused) = batch.push(&frame) {
+            println!("{refused}");
+        }
+    }
     bank.push(&batch.take());
-    while let Some(applied) = bank.apply_next() {
+    while let Some(applied) = bank.apply_next()? {
         match applied {
             Applied::Once {
                 outcome: Once::Answered(left),
@@ -84,10 +126,15 @@ pub fn main() {
         }
     }
     assert_eq!(bank.balances["ada"], 70);
-    // A new replica begins with the snapshot.
+    // A new replica begins with the snapshot, part by part.
     let mut new = Replica::new(Bank::default(), SessionBounds::default());
     new.skip();
-    new.push(&bank.snapshot().expect("it has halted at nothing"));
-    assert!(matches!(new.apply_next(), Some(Applied::Snapshot { .. })));
+    let mut applied = None;
+    for part in bank.snapshot().expect("it has halted at nothing") {
+        new.push(&part);
+        applied = new.apply_next()?;
+    }
+    assert!(matches!(applied, Some(Applied::Snapshot { .. })));
     assert_eq!(new.balances, bank.balances);
+    Ok(())
 }

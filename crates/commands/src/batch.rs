@@ -1,6 +1,6 @@
 //! Many frames, one proposal, one durable write.
 
-use crate::Frame;
+use crate::{Frame, TooLarge};
 
 /// Frames that go to the log together.
 #[derive(Clone, Debug, Default)]
@@ -9,12 +9,13 @@ pub struct Batch {
 }
 
 impl Batch {
-    pub fn push(&mut self, frame: &Frame) {
-        self.bytes.extend(frame.encode());
+    /// A command that is too large is not in the batch; the others are.
+    pub fn push(&mut self, frame: &Frame<'_>) -> Result<(), TooLarge> {
+        frame.append_to(&mut self.bytes)
     }
 
-    pub fn command(&mut self, command: &[u8]) {
-        self.bytes.extend(crate::encode(command));
+    pub fn command(&mut self, command: &[u8]) -> Result<(), TooLarge> {
+        self.push(&Frame::Command(command))
     }
 
     pub fn is_empty(&self) -> bool {

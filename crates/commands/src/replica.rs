@@ -4,22 +4,31 @@ use std::ops::Deref;
 
 use thiserror::Error;
 
+use crate::decoder::{Broken, Torn};
 use crate::sessions::{Once, SessionBounds, Sessions};
-use crate::snapshot::{Parts, Snapshot};
-use crate::{Decoder, Frame, StateMachine, Unknown, snapshot};
+use crate::snapshot::{Mark, Misplaced, Parts, Snapshot, Source, Took};
+use crate::{Decoder, Frame, StateMachine, Unknown};
 
 /// One replica of a state machine. What it is in is read through it, as through a reference.
 #[derive(Clone, Debug)]
-pub struct Replica<M> {
-    machine: M,
+pub struct Replica<M: StateMachine> {
     decoder: Decoder,
+    core: Core<M>,
+    halted: Option<Halted>,
+}
+
+/// All but what is on its way there.
+#[derive(Clone, Debug)]
+struct Core<M: StateMachine> {
+    machine: M,
     sessions: Sessions,
-    parts: Parts,
+    parts: Parts<M>,
+    /// This replica's own place in the snapshot that is read, as long as they are the same.
+    same: Option<Mark<M::Place>>,
     /// Frames so far, snapshots not among them.
     applied: u64,
     /// What was before was trimmed: nothing can be applied before a snapshot.
     skipped: bool,
-    halted: Option<Halted>,
 }
 
 /// What a frame came to.
@@ -56,17 +65,24 @@ pub enum Halted {
     Snapshot(Unknown),
     #[error("what came first was trimmed, and what is left does not begin with a snapshot")]
     Headless,
+    #[error("what the log holds is damaged: {0}")]
+    Broken(#[from] Broken),
+    #[error("what the log holds is damaged: {0}")]
+    Misplaced(#[from] Misplaced),
 }
 
 impl<M: StateMachine> Replica<M> {
     pub fn new(machine: M, bounds: SessionBounds) -> Replica<M> {
         Replica {
-            machine,
             decoder: Decoder::default(),
-            sessions: Sessions::new(bounds),
-            parts: Parts::default(),
-            applied: 0,
-            skipped: false,
+            core: Core {
+                machine,
+                sessions: Sessions::new(bounds),
+                parts: Parts::default(),
+                same: None,
+                applied: 0,
+                skipped: false,
+            },
             halted: None,
         }
     }
@@ -78,29 +94,45 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
-    /// The next bytes are another stream's: what is left of a frame, or of a snapshot, is dropped.
-    pub fn end_of_stream(&mut self) {
-        self.decoder.end_of_stream();
-        self.parts.clear();
+    /// The next bytes are another stream's: what is left of a frame, or of a snapshot, is dropped. All
+    /// that was whole is to be applied before.
+    #[must_use = "a torn frame was dropped"]
+    pub fn end_of_stream(&mut self) -> Option<Torn> {
+        self.core.parts.clear();
+        self.core.same = None;
+        self.decoder.end_of_stream()
     }
 
     /// The next bytes are those of the first stream that is left; what came before was trimmed.
     pub fn skip(&mut self) {
-        self.end_of_stream();
-        self.skipped = true;
+        // Whether that ended within a frame matters to nobody any more.
+        let _ = self.end_of_stream();
+        self.core.skipped = true;
     }
 
-    /// Applies the next frame that is whole. `None` when there is none, or the replica has halted.
-    pub fn apply_next(&mut self) -> Option<Applied> {
-        while self.halted.is_none() {
-            let frame = self.decoder.next_frame()?;
-            match self.apply(frame) {
-                Ok(None) => {}
-                Ok(applied) => return applied,
-                Err(halted) => self.halted = Some(halted),
+    /// Applies the next frame that is whole. `None` when there is none. An error stays: nothing is ever
+    /// applied after it, and whoever runs this replica has to say so.
+    pub fn apply_next(&mut self) -> Result<Option<Applied>, Halted> {
+        if let Some(halted) = &self.halted {
+            return Err(halted.clone());
+        }
+        let applied = self.try_next();
+        if let Err(halted) = &applied {
+            self.halted = Some(halted.clone());
+            self.core.parts.clear();
+            self.core.same = None;
+        }
+        applied
+    }
+
+    fn try_next(&mut self) -> Result<Option<Applied>, Halted> {
+        while let Some(frame) = self.decoder.next_frame()? {
+            let applied = self.core.apply(frame)?;
+            if applied.is_some() {
+                return Ok(applied);
             }
         }
-        None
+        Ok(None)
     }
 
     pub fn halted(&self) -> Option<&Halted> {
@@ -109,36 +141,40 @@ impl<M: StateMachine> Replica<M> {
 
     /// Frames that stand for all that was applied, to be the first in a new stream. `None` while this
     /// replica cannot speak for the others.
-    pub fn snapshot(&self) -> Option<Vec<u8>> {
-        if self.halted.is_some() || self.skipped {
-            return None;
-        }
-        Some(snapshot::frames(&self.encoded()))
+    pub fn snapshot(&self) -> Option<Snapshot<'_, M>> {
+        let speaks = self.halted.is_none() && !self.core.skipped;
+        speaks.then(|| Snapshot::begin(self.core.source()))
     }
 
-    fn encoded(&self) -> Vec<u8> {
-        let snapshot = Snapshot {
+    /// The rest of a snapshot. `None` if something was applied since it was begun: another is begun.
+    pub fn resume(&self, mark: Mark<M::Place>) -> Option<Snapshot<'_, M>> {
+        let speaks = self.halted.is_none() && !self.core.skipped;
+        let is_same = speaks && mark.applied == self.core.applied;
+        is_same.then(|| Snapshot::resume(self.core.source(), mark))
+    }
+}
+
+impl<M: StateMachine> Core<M> {
+    fn source(&self) -> Source<'_, M> {
+        Source {
+            machine: &self.machine,
+            sessions: &self.sessions,
             applied: self.applied,
-            sessions: self.sessions.clone(),
-            state: self.machine.snapshot(),
-        };
-        snapshot.encode()
+        }
     }
 
-    fn apply(&mut self, frame: Frame) -> Result<Option<Applied>, Halted> {
+    fn apply(&mut self, frame: Frame<'_>) -> Result<Option<Applied>, Halted> {
         if let Frame::SnapshotPart { part, parts, bytes } = frame {
-            let Some(whole) = self.parts.push(part, parts, &bytes) else {
-                return Ok(None);
-            };
-            return self.restore(&whole).map(Some);
+            return self.take_part(part, parts, bytes);
         }
+        self.parts.interrupt()?;
         if self.skipped {
             return Err(Halted::Headless);
         }
         self.applied += 1;
         Ok(Some(match frame {
             Frame::Command(command) => Applied::Command {
-                answer: self.machine.apply(&command).map_err(Halted::Command)?,
+                answer: self.machine.apply(command).map_err(Halted::Command)?,
             },
             Frame::OpenSession { time } => Applied::SessionOpened {
                 client: self.sessions.open(time),
@@ -152,7 +188,7 @@ impl<M: StateMachine> Replica<M> {
                 let outcome = match self.sessions.find(client, sequence, time) {
                     Some(known) => known,
                     None => {
-                        let answer = self.machine.apply(&command).map_err(Halted::Command)?;
+                        let answer = self.machine.apply(command).map_err(Halted::Command)?;
                         self.sessions.applied(client, sequence, &answer);
                         Once::Answered(answer)
                     }
@@ -170,24 +206,48 @@ impl<M: StateMachine> Replica<M> {
 
     /// Every replica takes the snapshot's state, also one that has it: so they are alike from here on,
     /// whatever version wrote it.
-    fn restore(&mut self, whole: &[u8]) -> Result<Applied, Halted> {
-        let was_equal = !self.skipped && self.encoded() == whole;
-        let snapshot = Snapshot::decode(whole, self.sessions.bounds).map_err(Halted::Snapshot)?;
+    fn take_part(
+        &mut self,
+        part: u32,
+        parts: u32,
+        bytes: &[u8],
+    ) -> Result<Option<Applied>, Halted> {
+        let took = self.parts.take(part, parts, bytes, self.sessions.bounds)?;
+        if !matches!(took, Took::Again) {
+            self.compare(part, parts, bytes);
+        }
+        let Took::Whole(whole) = took else {
+            return Ok(None);
+        };
+        let was_equal = self.same.take().is_some();
         self.machine
-            .restore(&snapshot.state)
+            .restored(whole.state)
             .map_err(Halted::Snapshot)?;
-        self.sessions = snapshot.sessions;
-        self.applied = snapshot.applied;
+        self.sessions = whole.sessions;
+        self.applied = whole.applied;
         self.skipped = false;
-        let bytes = whole.len() as u64;
-        Ok(Applied::Snapshot { was_equal, bytes })
+        let bytes = whole.bytes;
+        Ok(Some(Applied::Snapshot { was_equal, bytes }))
+    }
+
+    /// Whether this replica's own snapshot has the same part.
+    fn compare(&mut self, part: u32, parts: u32, bytes: &[u8]) {
+        let own = match (part, self.same.take()) {
+            _ if self.skipped => return,
+            (0, _) => Snapshot::begin(self.source()),
+            (_, Some(mark)) => Snapshot::resume(self.source(), mark),
+            (_, None) => return,
+        };
+        let mut own = own;
+        let is_same = own.parts() == parts && own.next_bytes().as_deref() == Some(bytes);
+        self.same = is_same.then(|| own.mark());
     }
 }
 
-impl<M> Deref for Replica<M> {
+impl<M: StateMachine> Deref for Replica<M> {
     type Target = M;
 
     fn deref(&self) -> &M {
-        &self.machine
+        &self.core.machine
     }
 }

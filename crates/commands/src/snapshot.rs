@@ -1,149 +1,51 @@
-//! A replica as bytes, and these bytes as frames.
+//! A replica as bytes, and these bytes as parts: frames of at most 1 MiB, one at a time.
 //!
 //! ```text
-//! snapshot = version u8 | applied u64 | time u64 | last client u64
+//! snapshot = version u8 | crc32c u32, of all that follows (version 2 only)
+//!          | applied u64 | time u64 | last client u64
 //!          | sessions u64 | each: client, sequence, used u64, answer
 //!          | state                                        bytes = length u64 | bytes
+//!
+//! part     = part u32 | of so many u32 | bytes            a frame, with a checksum of its own
+//!
+//!   writing   the state, measured piece by piece ─▶ then piece by piece ─▶ part 0, 1, 2 …
+//!   reading   part 0, 1, 2 … ─▶ sessions, one by one ─▶ the state's bytes, as they come
 //! ```
+//!
+//! Neither side ever holds more of it than one part and one piece; what a length claims takes no memory.
 
-use crate::sessions::{Session, SessionBounds, Sessions};
-use crate::{Frame, Unknown};
+mod reading;
+mod writing;
 
-const VERSION: u8 = 1;
+use thiserror::Error;
+
+pub(crate) use reading::{Parts, Took};
+pub(crate) use writing::Source;
+pub use writing::{Mark, Snapshot};
+
 /// Small enough to be proposed and sent among other frames.
-const PART_BYTES: usize = 1 << 20;
+pub(crate) const PART_BYTES: usize = 1 << 20;
+/// A state machine gives its state in pieces of about this size.
+pub const PIECE_BYTES: usize = 64 << 10;
 
-pub(crate) struct Snapshot {
-    /// Frames before it, snapshots not among them.
-    pub applied: u64,
-    pub sessions: Sessions,
-    pub state: Vec<u8>,
+/// How a snapshot is written. Both are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Version 1. Each part has a checksum, and the whole has none.
+    Plain,
+    /// Version 2. The whole has a checksum too.
+    Checked,
 }
 
-impl Snapshot {
-    pub fn encode(&self) -> Vec<u8> {
-        let mut bytes = vec![VERSION];
-        let sessions = &self.sessions;
-        let count = sessions.iter().count() as u64;
-        for number in [self.applied, sessions.time, sessions.last_client, count] {
-            bytes.extend_from_slice(&number.to_le_bytes());
-        }
-        for (client, session) in sessions.iter() {
-            for number in [*client, session.sequence, session.used] {
-                bytes.extend_from_slice(&number.to_le_bytes());
-            }
-            put_bytes(&mut bytes, &session.answer);
-        }
-        put_bytes(&mut bytes, &self.state);
-        bytes
-    }
-
-    pub fn decode(bytes: &[u8], bounds: SessionBounds) -> Result<Snapshot, Unknown> {
-        let mut reader = Reader { left: bytes };
-        match reader.take(1)? {
-            [VERSION] => {}
-            [version] => {
-                return Err(Unknown(format!(
-                    "a snapshot of version {version}, and this program knows only {VERSION}"
-                )));
-            }
-            _ => return Err(short()),
-        }
-        let applied = reader.number()?;
-        let mut sessions = Sessions::new(bounds);
-        sessions.time = reader.number()?;
-        sessions.last_client = reader.number()?;
-        for _ in 0..reader.number()? {
-            let client = reader.number()?;
-            let session = Session {
-                sequence: reader.number()?,
-                used: reader.number()?,
-                answer: reader.bytes()?,
-            };
-            sessions.insert(client, session);
-        }
-        let state = reader.bytes()?;
-        match reader.left.is_empty() {
-            true => Ok(Snapshot {
-                applied,
-                sessions,
-                state,
-            }),
-            false => Err(Unknown("a snapshot with more behind its end".into())),
-        }
-    }
-}
-
-fn put_bytes(into: &mut Vec<u8>, bytes: &[u8]) {
-    into.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-    into.extend_from_slice(bytes);
-}
-
-fn short() -> Unknown {
-    Unknown("a snapshot that ends too early".into())
-}
-
-struct Reader<'a> {
-    left: &'a [u8],
-}
-
-impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], Unknown> {
-        let (taken, left) = self.left.split_at_checked(count).ok_or_else(short)?;
-        self.left = left;
-        Ok(taken)
-    }
-
-    fn number(&mut self) -> Result<u64, Unknown> {
-        let bytes = self.take(8)?.try_into().map_err(|_| short())?;
-        Ok(u64::from_le_bytes(bytes))
-    }
-
-    fn bytes(&mut self) -> Result<Vec<u8>, Unknown> {
-        let length = self.number()?;
-        Ok(self.take(length as usize)?.to_vec())
-    }
-}
-
-/// The frames that carry these bytes.
-pub(crate) fn frames(bytes: &[u8]) -> Vec<u8> {
-    let parts = bytes.chunks(PART_BYTES);
-    let count = parts.len() as u32;
-    let frames = (0..).zip(parts).map(|(part, bytes)| Frame::SnapshotPart {
-        part,
-        parts: count,
-        bytes: bytes.to_vec(),
-    });
-    frames.flat_map(|frame| frame.encode()).collect()
-}
-
-/// Puts the parts of a snapshot together again.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Parts {
-    next: u32,
-    bytes: Vec<u8>,
-}
-
-impl Parts {
-    /// The whole, with its last part. Parts that do not follow each other are none.
-    pub fn push(&mut self, part: u32, parts: u32, bytes: &[u8]) -> Option<Vec<u8>> {
-        if part == 0 {
-            self.clear();
-        }
-        if part != self.next {
-            self.clear();
-            return None;
-        }
-        self.next += 1;
-        self.bytes.extend_from_slice(bytes);
-        if self.next != parts {
-            return None;
-        }
-        self.next = 0;
-        Some(std::mem::take(&mut self.bytes))
-    }
-
-    pub fn clear(&mut self) {
-        *self = Parts::default();
-    }
+/// Parts that are not a snapshot's next one. One that is the same as the part before it is passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum Misplaced {
+    #[error("part {found} of a snapshot stands where part {expected} belongs")]
+    Order { expected: u32, found: u32 },
+    #[error("a part of a snapshot of {found} parts stands among those of a snapshot of {expected}")]
+    Foreign { expected: u32, found: u32 },
+    #[error("a part claims to be number {part}, from 0, of {parts}")]
+    Number { part: u32, parts: u32 },
+    #[error("a command stands among the parts of a snapshot, before part {expected}")]
+    Interrupted { expected: u32 },
 }

@@ -14,6 +14,8 @@ use wire::{NodeKind, Retention};
 
 use crate::membership::registry::{self, Members};
 
+use wishes::Touched;
+
 pub const DIRECTORY: LogId = LogId(0);
 pub const DIRECTORY_NAME: &str = "directory";
 
@@ -181,9 +183,21 @@ pub struct LogEntry {
     /// The count in the number of what is wanted of it now; 0 while the cluster speaks no wishes.
     #[serde(skip_serializing_if = "is_none")]
     pub wish: u64,
+    /// What it began with, if that is all that was wanted of it then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_wish: Option<FirstWish>,
     /// It is to end, and keeps its name until it has.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sealing: bool,
+}
+
+/// What was wanted of a log when it was created, besides its first configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstWish {
+    /// The count in its number.
+    pub count: u64,
+    #[serde(default)]
+    pub retention: Retention,
 }
 
 fn is_none(count: &u64) -> bool {
@@ -237,6 +251,9 @@ impl Directory {
         let rescues = self.rescues;
         self.act(command);
         self.number_wishes(&touched, &before, rescues);
+        if let (Command::CreateLog { .. }, Touched::One(log)) = (command, touched) {
+            self.begin_with_wish(log);
+        }
     }
 
     fn act(&mut self, command: &Command) {
@@ -390,6 +407,7 @@ impl Directory {
                     log.members = vec![(*id, 1)];
                     log.auxiliary.clear();
                     log.hosts.clear();
+                    log.first_wish = None;
                 }
                 self.rescues += 1;
             }

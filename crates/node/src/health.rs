@@ -59,10 +59,12 @@ pub enum Code {
     BytesLost = 24,
     /// The directory has agreed on it, and the log has not chosen it.
     NotInForce = 25,
+    /// A replica of a state machine found in its log what it cannot apply.
+    CommandsHalted = 26,
 }
 
 impl Code {
-    pub const ALL: [Code; 25] = [
+    pub const ALL: [Code; 26] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -88,6 +90,7 @@ impl Code {
         Code::ReplicasDiffer,
         Code::BytesLost,
         Code::NotInForce,
+        Code::CommandsHalted,
     ];
 
     /// Of a newer node there may be one that is not known here: it is passed over.
@@ -123,6 +126,7 @@ impl Code {
             Code::ReplicasDiffer => "replicas-differ",
             Code::BytesLost => "bytes-lost",
             Code::NotInForce => "not-in-force",
+            Code::CommandsHalted => "commands-halted",
         }
     }
 }

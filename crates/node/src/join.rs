@@ -197,7 +197,7 @@ impl Node {
     /// The manifest knows our id: host the directory, and through it everything else.
     pub(crate) fn on_joined_durably(&mut self) {
         if let Some(answer) = self.join.take().and_then(|j| j.answer) {
-            self.create_log(DIRECTORY, DIRECTORY_NAME, &answer.members, &[]);
+            self.create_log(DIRECTORY, DIRECTORY_NAME, &answer.members, &[], None);
         }
     }
 }

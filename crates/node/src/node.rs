@@ -25,6 +25,7 @@ use crate::status::LogList;
 
 mod agenda;
 mod answering;
+mod awake;
 mod confirming;
 mod directing;
 mod hosting;
@@ -44,6 +45,7 @@ mod versions;
 mod wishing;
 
 use agenda::Agenda;
+use awake::{Awake, Look};
 use confirming::Confirming;
 pub(crate) use directing::{
     ChangeMembers, CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log,
@@ -91,6 +93,9 @@ pub struct Node {
     /// Logs that something happened to in this round.
     pub(crate) dirty: BTreeSet<LogId>,
     agenda: Agenda,
+    awake: Awake,
+    /// Who led log 0 at the last heartbeat.
+    told_director: Option<NodeId>,
     scrubbing: Scrubbing,
     pub(crate) write_path: String,
     last_round: Time,
@@ -204,6 +209,8 @@ impl Node {
             join: None,
             dirty: BTreeSet::new(),
             agenda: Agenda::default(),
+            awake: Awake::default(),
+            told_director: None,
             scrubbing: Scrubbing::default(),
             write_path,
             last_round: now,
@@ -242,6 +249,7 @@ impl Node {
                 directory::DIRECTORY_NAME,
                 &directory_members(),
                 &[],
+                None,
             );
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
@@ -267,25 +275,21 @@ impl Node {
         }
         self.lead_directory();
         self.answer_requests();
-        self.propose_wishes();
-        self.move_members();
-        self.split();
-        self.keep_to_retention();
+        let Look { logs, is_sweep } = self.awake.for_tick(self.env.now, self.logs.keys());
+        self.propose_wishes(&logs);
+        self.move_members(&logs);
+        self.split(&logs);
+        self.keep_to_retention(&logs);
         self.advance_creating();
         self.advance_removing();
         self.save_stale_files();
         self.keep_met();
-        self.begin_scrubs();
-        let many = self.env.conns.len() > self.env.limits.connections_max / 2;
-        for (id, log) in &mut self.logs {
-            if log.break_late_links(&mut self.env) {
-                self.dirty.insert(*id);
-            }
-            if many {
-                log.close_idle_links(&mut self.env);
-            }
+        self.tend_links(&logs);
+        if is_sweep {
+            self.begin_scrubs();
         }
-        self.share_memory();
+        self.share_memory(&logs);
+        self.keep_awake(&logs);
         self.env.expire_answers();
         self.expire_greetings();
         self.expire_frames();
@@ -308,6 +312,32 @@ impl Node {
             self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
             if (!leading || waited > 1_000_000) && (!queued || waited > 5_000_000) {
                 self.close_logs();
+            }
+        }
+    }
+
+    fn tend_links(&mut self, logs: &[LogId]) {
+        let many = self.env.conns.len() > self.env.limits.connections_max / 2;
+        for id in logs {
+            let Some(log) = self.logs.get_mut(id) else {
+                continue;
+            };
+            if log.break_late_links(&mut self.env) {
+                self.dirty.insert(*id);
+            }
+            if many {
+                log.close_idle_links(&mut self.env);
+            }
+        }
+    }
+
+    /// Those of which something is to come that may not settle them.
+    fn keep_awake(&mut self, logs: &[LogId]) {
+        for id in logs {
+            let log = self.logs.get(id);
+            let is_busy = log.is_some_and(|log| log.is_busy() || log.store().queued_bytes() > 0);
+            if is_busy || self.moves.contains_key(id) {
+                self.awake.stays(*id);
             }
         }
     }
@@ -407,14 +437,28 @@ impl Node {
         let parted = self.parted();
         let directory = self.logs.get(&DIRECTORY);
         let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
+        if std::mem::replace(&mut self.told_director, directs) != directs {
+            self.awake.wake_all_for_peers();
+        }
         let tells = self.board.is_time_to_tell(self.env.now);
+        self.awake.on_beat(self.env.now, &ids, self.logs.keys());
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
             let peer = self.peers.get_or_add(id);
-            for (log_id, log) in &self.logs {
+            let mut looked_at = self.awake.for_peer(id);
+            looked_at.extend(&peer.status_wanted);
+            // Where this peer is to be told again with the next heartbeat.
+            let mut again = BTreeSet::new();
+            for log_id in &looked_at {
+                let Some(log) = self.logs.get(log_id) else {
+                    continue;
+                };
                 if log.is_stopped() {
-                    renounced.extend(log.renounces().map(|message| (*log_id, message)));
+                    if let Some(message) = log.renounces() {
+                        renounced.push((*log_id, message));
+                        again.insert(*log_id);
+                    }
                     continue;
                 }
                 // Before somebody is dismissed it must be known who holds what.
@@ -423,12 +467,14 @@ impl Node {
                 if !lacks && !hosts {
                     continue;
                 }
+                if lacks {
+                    again.insert(*log_id);
+                }
                 if log.is_leading() {
-                    if hosts
-                        && !log.engine().is_level(id)
-                        && let Some(status) = log.engine().leader_status()
-                    {
-                        entries.push((*log_id, status));
+                    if hosts && !log.engine().is_level(id) {
+                        again.insert(*log_id);
+                        let status = log.engine().leader_status();
+                        entries.extend(status.map(|status| (*log_id, status)));
                     }
                     if lacks {
                         entries.push((*log_id, log.engine().follower_status()));
@@ -444,6 +490,7 @@ impl Node {
                     entries.push((*log_id, log.engine().follower_status()));
                 }
             }
+            self.awake.stay_for_peer(id, again);
             peer.status_wanted.clear();
             let heartbeat = formats::Heartbeat {
                 round,
@@ -476,6 +523,7 @@ impl Node {
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.settle(&mut self.env);
                     self.agenda.set(id, log.deadline(&self.env));
+                    self.awake.wake(id);
                 }
             }
             while let Some(event) = self.env.events.pop_front() {

@@ -18,6 +18,7 @@ mod disks;
 mod doctor;
 mod first_aid;
 mod guests;
+mod halted;
 mod health;
 mod hosts;
 mod in_force;

@@ -1,8 +1,15 @@
 //! The directory as a state machine: commands and snapshots are JSON, for people to read.
+//!
+//! ```text
+//! snapshot = {"voters":…,"last_log":…,"nodes":{ │ "1":{…},"2":{…} │ },"logs":{ │ … │ },"members":…}
+//!              pieces                             some nodes each                some logs each
+//! ```
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
+use std::ops::Bound::{Excluded, Unbounded};
 
-use commands::{StateMachine, Unknown};
+use commands::{Layout, PIECE_BYTES, StateMachine, Unknown};
 use formats::LogId;
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
@@ -10,7 +17,8 @@ use serde::{Deserialize, Serialize};
 use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
 use crate::membership::registry::Members;
 
-#[derive(Serialize, Deserialize)]
+#[derive(Deserialize)]
+#[cfg_attr(test, derive(Serialize))]
 struct Page {
     voters: u32,
     last_log: u32,
@@ -26,11 +34,40 @@ struct Page {
     wishes: u64,
 }
 
+/// What stands behind the logs, in one piece: some 100 bytes a log.
+#[derive(Serialize)]
+struct Rest<'a> {
+    members: &'a Members,
+    versions: Versions,
+    #[serde(skip_serializing_if = "is_zero")]
+    rescues: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    wishes: u64,
+}
+
+/// What comes next in a snapshot.
+#[derive(Clone, Debug, Default)]
+pub enum Place {
+    #[default]
+    Head,
+    /// Those after this one.
+    Nodes(Option<NodeId>),
+    Logs(Option<LogId>),
+    Rest,
+}
+
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
 
 impl StateMachine for Directory {
+    type Place = Place;
+    /// The page, as far as it came.
+    type Restoring = Vec<u8>;
+
+    /// Older programs read no other.
+    const LAYOUT: Layout = Layout::Plain;
+
     /// There are no answers: who asked for something looks whether it is there.
     fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown> {
         #[derive(Deserialize)]
@@ -46,24 +83,50 @@ impl StateMachine for Directory {
         Ok(Vec::new())
     }
 
-    fn snapshot(&self) -> Vec<u8> {
-        let nodes = self.nodes.iter().map(|(id, entry)| (id.0, entry.clone()));
-        let logs = self.logs.iter().map(|(id, entry)| (id.0, entry.clone()));
-        let page = Page {
-            voters: self.voters,
-            last_log: self.last_log.0,
-            nodes: nodes.collect(),
-            logs: logs.collect(),
-            members: self.members.clone(),
-            versions: self.versions,
-            rescues: u64::from(self.rescues),
-            wishes: self.wishes,
+    fn snapshot(&self, at: &mut Place, into: &mut Vec<u8>) -> bool {
+        *at = match at {
+            Place::Head => {
+                let (voters, last_log) = (self.voters, self.last_log);
+                let head = format!(r#"{{"voters":{voters},"last_log":{last_log},"nodes":{{"#);
+                into.extend_from_slice(head.as_bytes());
+                Place::Nodes(None)
+            }
+            Place::Nodes(after) => match some_entries(&self.nodes, *after, into) {
+                Some(last) => Place::Nodes(Some(last)),
+                None => {
+                    into.extend_from_slice(br#"},"logs":{"#);
+                    Place::Logs(None)
+                }
+            },
+            Place::Logs(after) => match some_entries(&self.logs, *after, into) {
+                Some(last) => Place::Logs(Some(last)),
+                None => {
+                    into.extend_from_slice(b"},");
+                    Place::Rest
+                }
+            },
+            Place::Rest => {
+                let rest = Rest {
+                    members: &self.members,
+                    versions: self.versions,
+                    rescues: u64::from(self.rescues),
+                    wishes: self.wishes,
+                };
+                let rest = serde_json::to_vec(&rest).expect(ALWAYS_JSON);
+                into.extend_from_slice(&rest[b"{".len()..]);
+                return false;
+            }
         };
-        serde_json::to_vec(&page).expect("numbers and text are always JSON")
+        true
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), Unknown> {
-        let page: Page = serde_json::from_slice(snapshot).map_err(unknown)?;
+    fn restore(into: &mut Vec<u8>, bytes: &[u8]) -> Result<(), Unknown> {
+        into.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn restored(&mut self, snapshot: Vec<u8>) -> Result<(), Unknown> {
+        let page: Page = serde_json::from_slice(&snapshot).map_err(unknown)?;
         self.check(page.versions.agreed)?;
         let nodes = page
             .nodes
@@ -92,6 +155,30 @@ impl Directory {
     }
 }
 
+const ALWAYS_JSON: &str = "numbers and text are always JSON";
+
+/// Appends some that follow, and gives the last one; `None` if there are no more.
+fn some_entries<K: Copy + Ord + Display, V: Serialize>(
+    entries: &BTreeMap<K, V>,
+    after: Option<K>,
+    into: &mut Vec<u8>,
+) -> Option<K> {
+    let begin = into.len();
+    let mut last = None;
+    for (key, entry) in entries.range((after.map_or(Unbounded, Excluded), Unbounded)) {
+        if into.len() - begin >= PIECE_BYTES {
+            break;
+        }
+        if after.or(last).is_some() {
+            into.push(b',');
+        }
+        into.extend_from_slice(format!(r#""{key}":"#).as_bytes());
+        serde_json::to_writer(&mut *into, entry).expect(ALWAYS_JSON);
+        last = Some(*key);
+    }
+    last
+}
+
 fn unknown(error: serde_json::Error) -> Unknown {
     Unknown(error.to_string())
 }
@@ -99,6 +186,71 @@ fn unknown(error: serde_json::Error) -> Unknown {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The page, as one piece.
+    fn page(directory: &Directory) -> Vec<u8> {
+        let nodes = directory.nodes.iter().map(|(id, e)| (id.0, e.clone()));
+        let logs = directory.logs.iter().map(|(id, e)| (id.0, e.clone()));
+        let page = Page {
+            voters: directory.voters,
+            last_log: directory.last_log.0,
+            nodes: nodes.collect(),
+            logs: logs.collect(),
+            members: directory.members.clone(),
+            versions: directory.versions,
+            rescues: u64::from(directory.rescues),
+            wishes: directory.wishes,
+        };
+        serde_json::to_vec(&page).unwrap()
+    }
+
+    fn snapshot(directory: &Directory) -> Vec<u8> {
+        let (mut at, mut pieces, mut more) = (Place::default(), Vec::new(), true);
+        while more {
+            let mut piece = Vec::new();
+            more = directory.snapshot(&mut at, &mut piece);
+            assert!(piece.len() < 2 * PIECE_BYTES, "{} bytes", piece.len());
+            pieces.push(piece);
+        }
+        pieces.concat()
+    }
+
+    #[test]
+    fn pieces_are_the_page_of_json() {
+        let mut directory = Directory::default();
+        assert_eq!(snapshot(&directory), page(&directory));
+        for id in 1..=700 {
+            for command in [
+                format!(
+                    r#"{{"command":"add-node","id":{id},"address":"\"ä\":{id}","disk":"d{id}"}}"#
+                ),
+                format!(r#"{{"command":"create-log","name":"log-{id}","members":[[1,1]]}}"#),
+            ] {
+                StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
+                if id < 3 {
+                    assert_eq!(snapshot(&directory), page(&directory));
+                }
+            }
+        }
+        assert_eq!(snapshot(&directory), page(&directory));
+        (directory.rescues, directory.wishes) = (1, 2);
+        assert_eq!(snapshot(&directory), page(&directory));
+    }
+
+    #[test]
+    fn a_snapshot_has_these_bytes() {
+        let mut directory = Directory::default();
+        for command in [
+            r#"{"command":"set-voters","voters":3}"#,
+            r#"{"command":"add-node","id":1,"address":"a:1","disk":"d1"}"#,
+            r#"{"command":"create-log","name":"a","members":[[1,1]]}"#,
+        ] {
+            StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
+        }
+        let text = String::from_utf8(snapshot(&directory)).unwrap();
+        let golden = r#"{"voters":3,"last_log":1,"nodes":{"1":{"address":"a:1","disk":"d1","kind":"full","said_zone":"","newest":1}},"logs":{"1":{"name":"a","kind":"bytes","members":[[1,1]],"auxiliary":[],"hosts":[],"retention":{}}},"members":{"version":1,"wanted":{"0":{"weights":{"1":1},"by_hand":false},"1":{"weights":{"1":1},"by_hand":false}},"zones":{},"leaving":[],"removed":[]},"versions":{"agreed":1,"prepared":1}}"#;
+        assert_eq!(text, golden);
+    }
 
     #[test]
     fn a_restored_directory_is_the_same() {
@@ -118,7 +270,7 @@ mod tests {
             StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
         }
         let mut restored = Directory::default();
-        restored.restore(&directory.snapshot()).unwrap();
+        restored.restored(snapshot(&directory)).unwrap();
         assert_eq!(restored, directory);
         assert!(restored.is_deleted(LogId(1)));
     }
@@ -147,7 +299,7 @@ mod tests {
     fn what_is_no_command_or_snapshot_is_refused_and_changes_nothing() {
         let mut directory = Directory::default();
         assert!(StateMachine::apply(&mut directory, b"{\"command\":\"paint\"}").is_err());
-        assert!(directory.restore(b"{}").is_err());
+        assert!(directory.restored(b"{}".to_vec()).is_err());
         assert_eq!(directory, Directory::default());
     }
 }

@@ -1,18 +1,23 @@
 //! What the directory wants of each log, and how that is numbered.
 //!
+//! A log is born with its first wish, as it is with its first configuration: both are what log 0 said when it was
+//! created, so every replica begins with the same, and the log need not choose it.
+//!
 //! A log's number rises with each command that changes what is wanted of it, so of two prefixes of log 0
 //! the longer one never has the lower number, and equal numbers mean equal wishes. A rescue raises the first
 //! part: the survivor may not have known the last wishes of the cluster that is lost.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use formats::LogId;
 use formats::version::WISHES;
 use paxos::{NodeId, Wish, WishNumber};
 
-use super::{Command, Directory};
+use super::{Command, Directory, FirstWish};
 
 /// Of whose wishes a command may change something.
+#[derive(Clone, Copy)]
 pub(super) enum Touched {
     Nobody,
     One(LogId),
@@ -56,6 +61,44 @@ impl Directory {
             weights: weights.map(|(node, w)| (NodeId(*node), *w)).collect(),
             auxiliaries,
             sealed: entry.is_some_and(|entry| entry.sealing),
+        }
+    }
+
+    /// What this log's replicas begin with. A log that has none chooses its first wish like every later one.
+    pub fn first_wish(&self, log: LogId) -> Option<Wish> {
+        let entry = self.logs.get(&log)?;
+        let first = entry.first_wish?;
+        let members = entry.members.iter().filter(|(_, weight)| *weight > 0);
+        let weights: BTreeMap<NodeId, u32> = members.map(|(n, w)| (NodeId(*n), *w)).collect();
+        let auxiliaries: BTreeSet<NodeId> = entry.auxiliary.iter().map(|n| NodeId(*n)).collect();
+        Some(Wish {
+            number: WishNumber {
+                rescues: self.rescues,
+                count: first.count,
+            },
+            max_bytes: first.retention.max_bytes,
+            max_age_s: first.retention.max_age_s,
+            weights: weights.into_iter().collect(),
+            auxiliaries: auxiliaries.into_iter().collect(),
+            sealed: false,
+        })
+    }
+
+    /// Right after the log was created. Where more is wanted than its first configuration, as of a log whose
+    /// members are too few, it begins with no wish and chooses one.
+    pub(super) fn begin_with_wish(&mut self, log: LogId) {
+        let wish = self.wish_of(log);
+        let Some(entry) = self.logs.get_mut(&log) else {
+            return;
+        };
+        entry.first_wish = wish.as_ref().map(|wish| FirstWish {
+            count: wish.number.count,
+            retention: entry.retention,
+        });
+        if self.first_wish(log) != wish
+            && let Some(entry) = self.logs.get_mut(&log)
+        {
+            entry.first_wish = None;
         }
     }
 
@@ -205,6 +248,48 @@ mod tests {
         directory.apply(&Command::AgreeOnVersion { version: WISHES });
         let wish = directory.wish_of(LogId(1)).unwrap();
         assert_eq!((wish.number.count, wish.max_bytes), (1, Some(1_000_000)));
+    }
+
+    #[test]
+    fn a_log_begins_with_what_was_wanted_when_it_was_created_whatever_is_wanted_since() {
+        let mut directory = agreed();
+        let born = directory.first_wish(LogId(1)).unwrap();
+        assert_eq!(Some(born.clone()), directory.wish_of(LogId(1)));
+        directory.apply(&retain("a", "1MB"));
+        directory.apply(&add(2));
+        assert_eq!(directory.first_wish(LogId(1)), Some(born));
+        assert_ne!(directory.first_wish(LogId(1)), directory.wish_of(LogId(1)));
+        directory.apply(&Command::CreateLog {
+            name: "a".into(),
+            members: vec![(2, 1)],
+            auxiliary: Vec::new(),
+            hosts: Vec::new(),
+            retention: Default::default(),
+        });
+        assert_eq!(
+            directory.last_log,
+            LogId(2),
+            "the name is taken: the first log stays as it was"
+        );
+        assert_eq!(directory.first_wish(LogId(1)).unwrap().weights.len(), 1);
+        directory.apply(&create("c"));
+        assert_eq!(
+            directory.first_wish(LogId(3)),
+            None,
+            "it gets a second voter, which it has to choose"
+        );
+        assert_eq!(directory.wish_of(LogId(3)).unwrap().weights.len(), 2);
+        directory.apply(&Command::GoOnAlone {
+            id: 1,
+            address: "b:1".into(),
+            disk: "new".into(),
+            logs: vec![1, 2],
+        });
+        assert_eq!(
+            directory.first_wish(LogId(1)),
+            None,
+            "the survivor says what it begins with"
+        );
     }
 
     #[test]

@@ -48,6 +48,11 @@ impl Node {
             self.copies_causes(&mut causes);
             self.change_causes(&mut causes);
             self.wish_causes(&mut causes);
+            if self.directory.halted().is_some() {
+                let own = self.env.identity.node;
+                let halted = Warning::new(Code::CommandsHalted).about(own);
+                causes.push(halted.of(DIRECTORY));
+            }
         }
         let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
         if self.counts.gaps > gaps {

@@ -1,5 +1,6 @@
 //! Warnings as `status` shows them: a sentence, and what helps.
 
+use commands::Halted;
 use formats::LogId;
 use paxos::NodeId;
 use serde::Serialize;
@@ -112,6 +113,12 @@ impl Node {
         logs.find_map(|log| log.stopped())
     }
 
+    /// Why this node follows the directory no more, if it is the one that is meant.
+    fn halted_at(&self, node: NodeId) -> Option<&Halted> {
+        let own = node == self.env.identity.node;
+        self.directory.halted().filter(|_| own)
+    }
+
     fn sentence(&self, by: NodeId, warning: &Warning) -> String {
         let about = self.node_at(warning.about);
         let logs = self.logs_of(warning);
@@ -204,6 +211,12 @@ impl Node {
             Code::NotInForce => format!(
                 "what was agreed for {logs} is not in force there: no leader of it has heard of it"
             ),
+            Code::CommandsHalted => match self.halted_at(warning.about) {
+                Some(why) => format!("{about} applies what {logs} says no more: {why}"),
+                None => format!(
+                    "{about} applies what {logs} says no more; `logberg status` there says why"
+                ),
+            },
             Code::BytesLost => format!(
                 "{amount} bytes of {logs} that were chosen are lost: {about} lacks them, and all the other members said that they do too"
             ),
@@ -260,6 +273,9 @@ impl Node {
             }
             Code::NotInForce => {
                 "start or reconnect that log's nodes: it hears by itself; a log that is to be deleted and cannot come back: logberg log delete NAME --abandon"
+            }
+            Code::CommandsHalted => {
+                "start that node as the newest program; if it says the same: keep all directories, and see docs/operations.md: commands-halted"
             }
             Code::BytesLost => {
                 "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"

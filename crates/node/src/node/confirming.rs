@@ -75,6 +75,7 @@ impl Node {
 
     /// Somebody else leads log 0: what this node knows of it is confirmed anew.
     pub(super) fn doubt_directory(&mut self) {
+        self.awake.wake_all();
         self.confirming = Confirming::default();
     }
 
@@ -86,6 +87,9 @@ impl Node {
         self.confirming.confirmed = self.has_passed(&mut asked);
         self.confirming.asked = asked;
         self.confirming.confirmed |= self.follows_an_old_leader();
+        if self.confirming.confirmed {
+            self.awake.wake_all();
+        }
     }
 
     fn follows_an_old_leader(&mut self) -> bool {

@@ -1,7 +1,7 @@
 //! The node's part in the cluster's directory: applying its commands, and, where it leads, making
 //! them: nodes that join, logs that are created.
 
-use commands::Batch;
+use commands::{Batch, TooLarge};
 use formats::{LogId, parse_hex16};
 use paxos::Outcome;
 use replica::{Log, LogEvent};
@@ -84,7 +84,7 @@ impl Node {
                 stream,
                 bytes,
             } => self.on_directory_bytes(stream, &bytes),
-            LogEvent::StreamEnded { log: DIRECTORY } => self.directory.end_of_stream(),
+            LogEvent::StreamEnded { log: DIRECTORY } => self.on_directory_stream_ended(),
             LogEvent::Skipped { log: DIRECTORY } => self.directory.skip(),
             _ => {}
         }
@@ -140,11 +140,13 @@ impl Node {
         self.propose_commands(std::slice::from_ref(command))
     }
 
-    /// In one batch: one record, one durable write.
+    /// In one batch: one record, one durable write. A command that is too large is told and left out.
     pub(super) fn propose_commands(&mut self, commands: &[Command]) -> bool {
         let mut batch = Batch::default();
         for command in commands {
-            batch.command(&command.encode(self.env.version));
+            if let Err(refused) = batch.command(&command.encode(self.env.version)) {
+                tracing::error!(%refused, "a command of the directory was not proposed");
+            }
         }
         let Some(log) = self.logs.get_mut(&DIRECTORY) else {
             return false;
@@ -168,10 +170,17 @@ impl Node {
                 continue;
             }
             let current = self.has_passed(&mut request.asked);
+            let before = commands.len();
             let answer = match current && self.is_listed() {
                 true => self.answer_to(&mut request.wants, &mut commands),
                 false => Answer::Wait,
             };
+            if let Err(refused) = self.check_sizes(&commands[before..]) {
+                commands.truncate(before);
+                let refusal = Refusal::new("bad-request", refused.to_string());
+                self.env.refuse(request.conn, refusal);
+                continue;
+            }
             let waited = self.env.now.0.saturating_sub(request.since.0);
             let late = waited > self.env.limits.directory_wait;
             match answer {
@@ -184,6 +193,13 @@ impl Node {
         }
         self.requests.append(&mut kept);
         self.propose_commands(&commands);
+    }
+
+    /// What no replica would take is refused, and not proposed.
+    fn check_sizes(&self, commands: &[Command]) -> Result<(), TooLarge> {
+        let mut batch = Batch::default();
+        let encoded = commands.iter().map(|c| c.encode(self.env.version));
+        encoded.into_iter().try_for_each(|c| batch.command(&c))
     }
 
     /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.

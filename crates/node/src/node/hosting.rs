@@ -1,9 +1,11 @@
 //! Which logs and peers this node knows, and in what order that becomes durable.
 
+use std::sync::Arc;
+
 use formats::LogId;
 use ops::Op;
 use paxos::mutation::{self, Mutation};
-use paxos::{Checkpoint, LogState, NodeId};
+use paxos::{Checkpoint, LogState, NodeId, Wish};
 use replica::Log;
 use store::{ManifestLog, PEERS_FILE, Store};
 
@@ -42,6 +44,7 @@ impl Node {
         name: &str,
         members: &[(u32, u32)],
         auxiliary: &[u32],
+        first_wish: Option<Wish>,
     ) {
         if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
             return;
@@ -56,7 +59,10 @@ impl Node {
         let checkpoint = Checkpoint {
             promised: Default::default(),
             finishing: None,
-            state: LogState::new(configuration),
+            state: LogState {
+                wish: first_wish.map(Arc::new),
+                ..LogState::new(configuration)
+            },
             accepted: Vec::new(),
         };
         tracing::info!(log = id.0, name, "creating this node's replica");

@@ -45,12 +45,11 @@ const ABDICATE_AGAIN: u64 = 2_000_000;
 pub(crate) const REMOVED: &str = "this node was removed from the cluster; ask another";
 
 impl Node {
-    pub(super) fn move_members(&mut self) {
+    pub(super) fn move_members(&mut self, logs: &[LogId]) {
         self.welcome();
-        let ids: Vec<LogId> = self.logs.keys().copied().collect();
         let silent = self.silent();
-        for id in ids {
-            self.move_log(id, &silent);
+        for id in logs {
+            self.move_log(*id, &silent);
         }
         self.dismiss();
         self.forget_removed();

@@ -202,6 +202,7 @@ impl Node {
 
     /// On a connection that is up: before anything else.
     pub(crate) fn tell_past(&mut self, peer: NodeId) {
+        self.awake.wake_all_for_peers();
         let logs = self.logs.iter();
         let ends = logs.map(|(id, log)| (*id, log.store().durable_end()));
         let told = Told {

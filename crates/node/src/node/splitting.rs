@@ -5,13 +5,13 @@ use paxos::{Action, Change};
 use replica::Log;
 
 use super::Node;
+use crate::directory::DIRECTORY;
 use crate::split::{Part, Rules, next_step};
 
 impl Node {
-    pub(super) fn split(&mut self) {
+    pub(super) fn split(&mut self, logs: &[LogId]) {
         let now = self.env.now;
-        let ids: Vec<LogId> = self.directory.logs.keys().copied().collect();
-        for id in &ids {
+        for id in logs.iter().filter(|id| **id != DIRECTORY) {
             let can_propose = self.logs.get(id).is_some_and(Log::can_propose);
             let Some(basis) = can_propose.then(|| self.basis_of(*id)).flatten() else {
                 continue;

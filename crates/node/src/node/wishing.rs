@@ -93,11 +93,14 @@ impl Node {
     }
 
     /// Where this node leads, newer wishes of the directory are proposed.
-    pub(super) fn propose_wishes(&mut self) {
+    pub(super) fn propose_wishes(&mut self, logs: &[LogId]) {
         if self.env.version < WISHES || !self.is_confirmed() {
             return;
         }
-        for (id, log) in &mut self.logs {
+        for id in logs {
+            let Some(log) = self.logs.get_mut(id) else {
+                continue;
+            };
             let now = self.directory.wish_number(*id);
             if now <= log.engine().state().wish_number() || !log.can_propose() {
                 continue;

@@ -28,10 +28,12 @@ impl Listener {
             return;
         };
         if self.stream.replace(stream).is_some_and(|s| s != stream) {
-            replica.end_of_stream();
+            // A torn command was never chosen whole.
+            let _ = replica.end_of_stream();
         }
         replica.push(bytes);
-        while replica.apply_next().is_some() {}
+        // An error stays, and `finish` tells it.
+        while matches!(replica.apply_next(), Ok(Some(_))) {}
     }
 
     pub fn finish(self) -> Option<Result<Directory, String>> {
@@ -40,5 +42,43 @@ impl Listener {
             Some(halted) => Err(halted.to_string()),
             None => Ok((*replica).clone()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::directory::Command;
+    use paxos::{NodeId, StreamSequence};
+
+    #[test]
+    fn a_damaged_directory_is_told_and_not_passed_over() {
+        let stream = |counter| StreamName {
+            owner: NodeId(1),
+            sequence: StreamSequence {
+                incarnation: 1,
+                counter,
+            },
+        };
+        let voters = |voters| {
+            let command = Command::SetVoters { voters };
+            commands::encode(&command.encode(1)).unwrap()
+        };
+        let mut sound = Listener::new(DIRECTORY);
+        sound.push(stream(1), &[voters(3), voters(5)[..9].to_vec()].concat());
+        sound.push(stream(2), &voters(7));
+        assert_eq!(sound.finish().unwrap().unwrap().voters, 7);
+        let mut damaged = Listener::new(DIRECTORY);
+        let mut frame = voters(5);
+        frame[20] ^= 1;
+        damaged.push(stream(1), &[voters(3), frame].concat());
+        damaged.push(stream(2), &voters(7));
+        let position = voters(3).len();
+        assert_eq!(
+            damaged.finish().unwrap().unwrap_err(),
+            format!(
+                "what the log holds is damaged: the stream is broken at byte {position}: the checksum of the frame there is wrong"
+            )
+        );
     }
 }

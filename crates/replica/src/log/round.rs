@@ -108,7 +108,7 @@ impl Log {
     }
 
     /// Something is under way that nobody else would wake us for.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.stopped.is_none()
             && (self.rebind.is_some()
                 || self.catch_up.is_busy()

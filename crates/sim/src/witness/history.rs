@@ -44,6 +44,8 @@ pub(super) struct History {
     /// Its name is free for another.
     pub is_freed: bool,
     wanted: wanted::Wanted,
+    /// What all its replicas begin with.
+    first_wish: Option<Arc<Wish>>,
 }
 
 /// Took effect, and cannot be undone.
@@ -151,6 +153,9 @@ impl History {
                 self.configurations
                     .insert(state.era, state.configuration.clone());
                 self.era_starts.insert(0, state.era);
+                self.first_wish = state.wish.clone();
+                self.wanted.begin(state.wish_number());
+                self.acts.extend(state.wish.clone().map(Act::Wished));
                 self.state = Some(state.clone());
             }
             Some(_) if state.next == Slot(0) => {
@@ -158,6 +163,12 @@ impl History {
                 assert!(
                     *first == state.configuration,
                     "I7: the log began with {first:?}, and elsewhere with {state:?}"
+                );
+                assert!(
+                    self.first_wish == state.wish,
+                    "intent: the log began with {:?}, and elsewhere with {:?}",
+                    self.first_wish,
+                    state.wish
                 );
             }
             Some(_) => {}

@@ -6,7 +6,7 @@
 //!             ▲ once the snapshot is chosen, all before is trimmed
 //! ```
 
-use commands::Applied;
+use commands::{Applied, Halted, Torn};
 use formats::LogId;
 use paxos::{Action, By, NodeId, StreamName, StreamPosition};
 
@@ -31,7 +31,12 @@ pub(in crate::node) struct Directing {
 impl Node {
     pub(super) fn on_directory_bytes(&mut self, stream: StreamName, bytes: &[u8]) {
         self.directory.push(bytes);
-        while let Some(applied) = self.directory.apply_next() {
+        loop {
+            let applied = match self.directory.apply_next() {
+                Ok(Some(applied)) => applied,
+                Ok(None) => return,
+                Err(halted) => return self.tell_halt(stream, &halted),
+            };
             self.directing.has_news = true;
             self.directing.has_wishes = true;
             if let Applied::Snapshot { was_equal, bytes } = applied {
@@ -40,10 +45,23 @@ impl Node {
                 self.directing.snapshot_bytes = bytes;
             }
         }
-        if let Some(halted) = self.directory.halted()
-            && !std::mem::replace(&mut self.directing.halt_told, true)
-        {
-            tracing::error!(%halted, "this node follows the directory no more");
+    }
+
+    pub(super) fn on_directory_stream_ended(&mut self) {
+        if let Some(torn) = self.directory.end_of_stream() {
+            let Torn { position, bytes } = torn;
+            tracing::info!(
+                position,
+                bytes,
+                "a stream of the directory ended within a command: it was never chosen whole"
+            );
+        }
+    }
+
+    /// Once: health goes on saying it (`commands-halted`).
+    fn tell_halt(&mut self, stream: StreamName, halted: &Halted) {
+        if !std::mem::replace(&mut self.directing.halt_told, true) {
+            tracing::error!(%stream, %halted, "this node follows the directory no more");
         }
     }
 
@@ -57,7 +75,8 @@ impl Node {
         self.confirm_directory();
         if self.directing.has_wishes && self.is_confirmed() {
             self.directing.has_wishes = false;
-            self.propose_wishes();
+            let all: Vec<LogId> = self.logs.keys().copied().collect();
+            self.propose_wishes(&all);
         }
         if !self.requests.is_empty() {
             self.answer_requests();
@@ -77,8 +96,9 @@ impl Node {
         if !log.local_begins() {
             return;
         }
-        let snapshot = self.directory.snapshot().filter(|_| grown);
-        log.begin_local(&mut self.env, &snapshot.unwrap_or_default());
+        let parts = grown.then(|| self.directory.snapshot()).flatten();
+        let snapshot: Vec<u8> = parts.into_iter().flatten().flatten().collect();
+        log.begin_local(&mut self.env, &snapshot);
         self.dirty.insert(DIRECTORY);
     }
 
@@ -115,6 +135,7 @@ impl Node {
 
     /// Addresses are learned, logs of this node's made, and deleted ones removed.
     pub(in crate::node) fn keep_to_directory(&mut self) {
+        self.awake.wake_all();
         let rescues = self.directory.rescues;
         if std::mem::replace(&mut self.directing.rescues, rescues) != rescues {
             let known = &self.directory.nodes;
@@ -136,7 +157,8 @@ impl Node {
         });
         let missing: Vec<_> = missing.map(|(id, entry)| (*id, entry.clone())).collect();
         for (id, entry) in missing {
-            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary);
+            let wish = self.directory.first_wish(id);
+            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary, wish);
         }
         let deleted = self
             .logs

@@ -47,18 +47,17 @@ impl Node {
     }
 
     /// Each log's leader forgets what its retention says.
-    pub(crate) fn keep_to_retention(&mut self) {
-        let ids: Vec<LogId> = self.logs.keys().copied().collect();
-        for id in ids {
-            let Some(basis) = self.basis_of(id) else {
+    pub(crate) fn keep_to_retention(&mut self, logs: &[LogId]) {
+        for id in logs {
+            let Some(basis) = self.basis_of(*id) else {
                 continue;
             };
-            let retention = self.wanted_retention(id, &basis);
-            let log = self.logs.get_mut(&id).filter(|_| !retention.is_forever());
+            let retention = self.wanted_retention(*id, &basis);
+            let log = self.logs.get_mut(id).filter(|_| !retention.is_forever());
             if let Some(log) = log
                 && log.keep_to(&mut self.env, retention, basis.by())
             {
-                self.dirty.insert(id);
+                self.dirty.insert(*id);
             }
         }
     }

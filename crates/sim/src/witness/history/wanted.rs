@@ -12,6 +12,11 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
+    /// What the log was created with.
+    pub fn begin(&mut self, first: Option<WishNumber>) {
+        self.last = first;
+    }
+
     /// The value was chosen for these slots, and this came of it.
     pub fn check(
         &mut self,

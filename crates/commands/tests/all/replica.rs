@@ -1,10 +1,9 @@
 //! Replicas that were given the same log in different ways are alike.
 
-#[path = "../examples/bank.rs"]
-mod bank;
-
-use bank::Bank;
-use commands::{Applied, Batch, Frame, Halted, Once, Replica, SessionBounds, StateMachine};
+use crate::bank::{self, Bank};
+use commands::{
+    Applied, Batch, Frame, Halted, NoFrame, Once, Replica, SessionBounds, StateMachine, Torn,
+};
 use proptest::prelude::*;
 
 const BOUNDS: SessionBounds = SessionBounds {
@@ -18,7 +17,22 @@ fn replica() -> Replica<Bank> {
 
 fn apply(replica: &mut Replica<Bank>, bytes: &[u8]) -> Vec<Applied> {
     replica.push(bytes);
-    std::iter::from_fn(|| replica.apply_next()).collect()
+    std::iter::from_fn(|| replica.apply_next().ok().flatten()).collect()
+}
+
+fn encode(command: &str) -> Vec<u8> {
+    commands::encode(command.as_bytes()).unwrap()
+}
+
+/// All parts.
+fn snapshot(replica: &Replica<Bank>) -> Option<Vec<u8>> {
+    Some(replica.snapshot()?.flatten().collect())
+}
+
+fn state(bank: &Bank) -> Vec<u8> {
+    let (mut at, mut state) = (None, Vec::new());
+    while bank.snapshot(&mut at, &mut state) {}
+    state
 }
 
 fn restored(was_equal: bool, frames: &[u8]) -> Applied {
@@ -28,22 +42,21 @@ fn restored(was_equal: bool, frames: &[u8]) -> Applied {
 }
 
 fn session(client: u64, sequence: u64, time: u64, command: &str) -> Vec<u8> {
-    let command = command.as_bytes().to_vec();
     let frame = Frame::Session {
         client,
         sequence,
         time,
-        command,
+        command: command.as_bytes(),
     };
-    frame.encode()
+    frame.encode().unwrap()
 }
 
 #[test]
 fn a_transfer_asked_for_twice_happens_once_also_after_a_snapshot() {
     let mut bank = replica();
     let mut batch = Batch::default();
-    batch.command(b"deposit ada 100");
-    batch.push(&Frame::OpenSession { time: 1 });
+    batch.command(b"deposit ada 100").unwrap();
+    batch.push(&Frame::OpenSession { time: 1 }).unwrap();
     apply(&mut bank, &batch.take());
     assert!(batch.is_empty());
     let transfer = session(1, 1, 2, "transfer ada bob 30");
@@ -51,7 +64,7 @@ fn a_transfer_asked_for_twice_happens_once_also_after_a_snapshot() {
     assert_eq!(first, apply(&mut bank, &transfer));
     let mut restored = replica();
     restored.skip();
-    apply(&mut restored, &bank.snapshot().unwrap());
+    apply(&mut restored, &snapshot(&bank).unwrap());
     assert_eq!(first, apply(&mut restored, &transfer));
     assert_eq!(
         first,
@@ -67,22 +80,22 @@ fn a_transfer_asked_for_twice_happens_once_also_after_a_snapshot() {
 fn what_is_left_of_a_trimmed_log_begins_with_a_snapshot() {
     let mut bank = replica();
     bank.skip();
-    assert_eq!(bank.snapshot(), None);
-    assert_eq!(apply(&mut bank, &commands::encode(b"deposit ada 1")), []);
+    assert_eq!(snapshot(&bank), None);
+    assert_eq!(apply(&mut bank, &encode("deposit ada 1")), []);
     assert_eq!(bank.halted(), Some(&Halted::Headless));
 }
 
 #[test]
 fn an_unknown_command_or_frame_halts_a_replica_for_good() {
     for bytes in [
-        commands::encode(b"rob the bank"),
-        Frame::Unknown { kind: 9 }.encode(),
+        encode("rob the bank"),
+        Frame::Unknown { kind: 9 }.encode().unwrap(),
     ] {
         let mut bank = replica();
         assert_eq!(apply(&mut bank, &bytes), []);
         assert!(bank.halted().is_some());
-        assert_eq!(apply(&mut bank, &commands::encode(b"deposit ada 1")), []);
-        assert_eq!(bank.snapshot(), None);
+        assert_eq!(apply(&mut bank, &encode("deposit ada 1")), []);
+        assert_eq!(snapshot(&bank), None);
     }
 }
 
@@ -91,30 +104,66 @@ fn a_snapshot_torn_by_the_end_of_its_stream_is_none() {
     let mut bank = replica();
     // More than one part.
     let name = "x".repeat(2 << 20);
-    apply(
-        &mut bank,
-        &commands::encode(format!("deposit {name} 1").as_bytes()),
-    );
-    let snapshot = bank.snapshot().unwrap();
+    apply(&mut bank, &encode(&format!("deposit {name} 1")));
+    let all = snapshot(&bank).unwrap();
     let mut other = replica();
     other.skip();
-    assert_eq!(apply(&mut other, &snapshot[..snapshot.len() - 1]), []);
-    other.end_of_stream();
-    assert_eq!(apply(&mut other, &snapshot), [restored(false, &snapshot)]);
-    assert_eq!(other.snapshot(), Some(snapshot));
+    assert_eq!(apply(&mut other, &all[..all.len() - 1]), []);
+    assert!(other.end_of_stream().is_some());
+    assert_eq!(apply(&mut other, &all), [restored(false, &all)]);
+    assert_eq!(snapshot(&other), Some(all));
+}
+
+#[test]
+fn damage_halts_a_replica_for_good_and_says_where() {
+    let mut bank = replica();
+    let first = encode("deposit ada 1");
+    let mut second = encode("deposit bob 2");
+    second[12] ^= 1;
+    assert_eq!(apply(&mut bank, &[first.clone(), second].concat()).len(), 1);
+    let halted = bank.apply_next().unwrap_err();
+    assert!(matches!(
+        halted,
+        Halted::Broken(broken) if broken.position == first.len() as u64 && broken.why == NoFrame::Checksum
+    ));
+    assert_eq!(
+        halted.to_string(),
+        "what the log holds is damaged: the stream is broken at byte 21: the checksum of the frame there is wrong"
+    );
+    assert_eq!(bank.halted(), Some(&halted));
+    assert!(snapshot(&bank).is_none());
+    let before = state(&bank);
+    assert_eq!(bank.end_of_stream(), None);
+    bank.skip();
+    assert_eq!(apply(&mut bank, &first), []);
+    assert_eq!(bank.apply_next(), Err(halted));
+    assert_eq!(state(&bank), before);
+}
+
+#[test]
+fn a_frame_torn_by_the_end_of_its_stream_is_told_and_halts_nothing() {
+    let mut bank = replica();
+    let frame = encode("deposit ada 1");
+    apply(&mut bank, &[&frame[..], &frame[..9]].concat());
+    let torn = Torn {
+        position: frame.len() as u64,
+        bytes: 9,
+    };
+    assert_eq!(bank.end_of_stream(), Some(torn));
+    assert_eq!(apply(&mut bank, &frame).len(), 1);
+    assert_eq!(bank.halted(), None);
 }
 
 #[test]
 fn the_example_runs() {
-    bank::main();
+    bank::main().unwrap();
 }
 
 fn steps() -> impl Strategy<Value = Vec<Vec<u8>>> {
     let name = || prop_oneof![Just("ada"), Just("bob"), Just("eve")];
     let step = prop_oneof![
-        (name(), 0u64..9)
-            .prop_map(|(to, n)| commands::encode(format!("deposit {to} {n}").as_bytes())),
-        (0u64..99).prop_map(|time| Frame::OpenSession { time }.encode()),
+        (name(), 0u64..9).prop_map(|(to, n)| encode(&format!("deposit {to} {n}"))),
+        (0u64..99).prop_map(|time| Frame::OpenSession { time }.encode().unwrap()),
         (1u64..6, 0u64..6, 0u64..99, name(), name(), 0u64..9).prop_map(
             |(client, sequence, time, from, to, n)| {
                 session(client, sequence, time, &format!("transfer {from} {to} {n}"))
@@ -134,11 +183,11 @@ proptest! {
             if n == at.min(steps.len() - 1) {
                 // A leader died in the middle of a frame, and its successor begins with a snapshot.
                 prop_assert_eq!(apply(&mut whole, &step[..torn.min(step.len() - 1)]), []);
-                whole.end_of_stream();
-                let snapshot = whole.snapshot().unwrap();
-                prop_assert_eq!(apply(&mut whole, &snapshot), [restored(true, &snapshot)]);
+                prop_assert_eq!(whole.end_of_stream().is_some(), torn.min(step.len() - 1) > 0);
+                let all = snapshot(&whole).unwrap();
+                prop_assert_eq!(apply(&mut whole, &all), [restored(true, &all)]);
                 late.skip();
-                prop_assert_eq!(apply(&mut late, &snapshot), [restored(false, &snapshot)]);
+                prop_assert_eq!(apply(&mut late, &all), [restored(false, &all)]);
                 answers.clear();
             }
             answers.extend(apply(&mut whole, step));
@@ -148,8 +197,8 @@ proptest! {
         }
         prop_assert!(whole.halted().is_none());
         if !steps.is_empty() {
-            prop_assert_eq!(whole.snapshot(), late.snapshot());
-            prop_assert_eq!(StateMachine::snapshot(&*whole), StateMachine::snapshot(&*late));
+            prop_assert_eq!(snapshot(&whole), snapshot(&late));
+            prop_assert_eq!(state(&whole), state(&late));
         }
     }
 
