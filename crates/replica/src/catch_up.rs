@@ -12,14 +12,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::ops::Range;
 
-use formats::frame::FetchBytes;
+use formats::frame::{BytesHeader, FetchBytes};
 use ops::Buffer;
-use paxos::{Engine, LogState, NodeId, StreamName, StreamPosition, Time};
+use paxos::{Engine, Input, LogState, NodeId, StreamName, StreamPosition, Time};
 use store::{NewRecord, Store, without};
 
 use crate::env::Env;
+use crate::lent::Core;
 use crate::limits::Limits;
-use crate::log::Log;
 use crate::trim::trimmed_below;
 
 mod pace;
@@ -251,29 +251,32 @@ impl CatchUp {
     }
 }
 
-impl Log {
-    pub fn missing_bytes(&self) -> u64 {
-        self.catch_up.missing_bytes()
+impl CatchUp {
+    /// As `recount`; and the engine hears of it.
+    pub fn recount_and_tell(&mut self, core: &mut Core, env: &Env) {
+        self.recount(&core.engine, &core.store);
+        let missing = Input::MissingBytes(self.missing_bytes());
+        core.engine.handle(env.now, missing);
     }
 
     /// Others may be needed to fill it. (An auxiliary is not to be filled.)
-    pub fn lacks_bytes(&self) -> bool {
-        self.missing_bytes() > 0 && !self.engine.is_auxiliary()
+    pub fn lacks_bytes(&self, core: &Core) -> bool {
+        self.missing_bytes() > 0 && !core.engine.is_auxiliary()
     }
 
     /// Asks for the next missing bytes, if there are any and the rate allows.
-    pub(crate) fn pump_catch_up(&mut self, env: &mut Env) {
-        if !self.catch_up.is_busy() {
+    pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
+        if !self.is_busy() {
             return;
         }
-        if self.store.queued_bytes() == 0 {
-            self.catch_up.arrived.clear();
-            if self.catch_up.recheck && self.catch_up.requests.is_empty() {
-                self.recount_missing(env);
+        if core.store.queued_bytes() == 0 {
+            self.arrived.clear();
+            if self.recheck && self.requests.is_empty() {
+                self.recount_and_tell(core, env);
             }
         }
-        self.forget_what_came();
-        let catch_up = &mut self.catch_up;
+        self.forget_what_came(core);
+        let catch_up = &mut *self;
         let patience = env.limits.fetch_timeout << catch_up.lapses.min(LAPSES_MAX);
         let late = |r: &Request| env.now.0 > r.progress_at.0 + patience;
         if catch_up.requests.iter().any(late) {
@@ -283,14 +286,14 @@ impl Log {
                 catch_up.give_up(index);
             }
         }
-        while self.request_bytes(env) {}
+        while self.request_bytes(core, env) {}
     }
 
     /// Whether there may be more to ask for.
-    fn request_bytes(&mut self, env: &mut Env) -> bool {
-        let catch_up = &mut self.catch_up;
+    fn request_bytes(&mut self, core: &Core, env: &mut Env) -> bool {
+        let catch_up = &mut *self;
         if catch_up.requests.len() >= REQUESTS_MAX
-            || self.store.queued_bytes() > env.share.queue_bytes / 2
+            || core.store.queued_bytes() > env.share.queue_bytes / 2
             || env.now < catch_up.not_before
         {
             return false;
@@ -309,10 +312,10 @@ impl Log {
         if !wanted && env.is_full() {
             return false;
         }
-        let mut peers: Vec<NodeId> = self.alive.iter().copied().collect();
+        let mut peers: Vec<NodeId> = core.alive.iter().copied().collect();
         if wanted {
             peers.retain(|p| holders.contains(p));
-        } else if let Some((leader, _)) = self.engine.leader() {
+        } else if let Some((leader, _)) = core.engine.leader() {
             // The leader has enough to do: ask it last.
             peers.sort_by_key(|p| *p == leader);
             let others = peers.iter().filter(|p| **p != leader).count();
@@ -355,7 +358,7 @@ impl Log {
         env.send_fetch(
             peer,
             FetchBytes {
-                log: self.id,
+                log: core.id,
                 request: request.id,
                 stream,
                 from: StreamPosition(request.next),
@@ -367,7 +370,7 @@ impl Log {
             catch_up.told_at = env.now;
             let (missing, received) = (catch_up.missing_bytes(), catch_up.received);
             tracing::info!(
-                log = self.id.0,
+                log = core.id.0,
                 missing,
                 received,
                 peer = peer.0,
@@ -378,59 +381,58 @@ impl Log {
     }
 
     /// Drops what is held by now from the list of what is missing.
-    fn forget_what_came(&mut self) {
-        let holdings = self.store.holdings();
-        self.catch_up.arrived.retain(|(stream, range)| {
+    fn forget_what_came(&mut self, core: &Core) {
+        let holdings = core.store.holdings();
+        self.arrived.retain(|(stream, range)| {
             !holdings.holds(
                 *stream,
                 StreamPosition(range.start)..StreamPosition(range.end),
             )
         });
-        let before = self.catch_up.missing.is_empty();
-        while let Some((stream, range)) = self.catch_up.missing.front().cloned() {
+        let before = self.missing.is_empty();
+        while let Some((stream, range)) = self.missing.front().cloned() {
             let asked = StreamPosition(range.start)..StreamPosition(range.end);
-            let gap = self.store.holdings().missing(stream, asked).next();
+            let gap = core.store.holdings().missing(stream, asked).next();
             match gap {
                 None => {
-                    self.catch_up.missing.pop_front();
+                    self.missing.pop_front();
                 }
                 Some(gap) => {
-                    if let Some(front) = self.catch_up.missing.front_mut() {
+                    if let Some(front) = self.missing.front_mut() {
                         front.1.start = gap.start.0;
                     }
                     break;
                 }
             }
         }
-        if let Some(wanted) = &self.catch_up.wanted {
+        if let Some(wanted) = &self.wanted {
             let range = StreamPosition(wanted.range.start)..StreamPosition(wanted.range.end);
-            if self.store.holdings().holds(wanted.stream, range) {
-                self.catch_up.wanted = None;
+            if core.store.holdings().holds(wanted.stream, range) {
+                self.wanted = None;
             }
         }
-        if !before && self.catch_up.missing.is_empty() {
-            self.catch_up.recheck = true;
+        if !before && self.missing.is_empty() {
+            self.recheck = true;
         }
     }
 
     /// Bytes we asked for, checked against their digest.
-    #[allow(clippy::too_many_arguments, reason = "the fields of one header")]
-    pub(crate) fn on_fetched(
+    pub fn on_fetched(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         peer: NodeId,
-        request: u64,
-        stream: StreamName,
-        position: StreamPosition,
+        header: &BytesHeader,
         buffer: Buffer,
-        length: usize,
     ) {
-        let context = self.context();
+        let (stream, position) = (header.stream, header.position);
+        let length = header.payload_length as usize;
+        let context = core.context();
         let end = position.0 + length as u64;
-        let mut requests = self.catch_up.requests.iter_mut();
-        let Some(current) = requests
-            .find(|r| (r.id, r.peer, r.stream) == (request, peer, stream) && r.next == position.0)
-        else {
+        let mut requests = self.requests.iter_mut();
+        let Some(current) = requests.find(|r| {
+            (r.id, r.peer, r.stream) == (header.request, peer, stream) && r.next == position.0
+        }) else {
             return;
         };
         if end > current.to {
@@ -438,21 +440,21 @@ impl Log {
         }
         current.next = end;
         if env.now.0 <= current.progress_at.0 + env.limits.fetch_timeout {
-            self.catch_up.lapses = 0;
+            self.lapses = 0;
         }
         // A peer answers in order: those behind have waited for this one.
-        for waiting in &mut self.catch_up.requests {
+        for waiting in &mut self.requests {
             if waiting.peer == peer {
                 waiting.progress_at = env.now;
             }
         }
-        self.catch_up.received += length as u64;
-        self.catch_up.arrived.push((stream, position.0..end));
-        self.counts.bytes_fetched += length as u64;
+        self.received += length as u64;
+        self.arrived.push((stream, position.0..end));
+        core.counts.bytes_fetched += length as u64;
         env.wrote(length);
         let digest = formats::digest(&buffer[formats::RECORD_HEADER..][..length]);
-        let tag = self.persisted.0;
-        self.store.append(
+        let tag = core.persisted.0;
+        core.store.append(
             NewRecord::Bytes {
                 stream,
                 position,
@@ -464,15 +466,14 @@ impl Log {
             tag,
         );
         // On its way to disk. A recount at the end finds what was lost.
-        let catch_up = &mut self.catch_up;
+        let catch_up = &mut *self;
         catch_up.requests.retain(|r| r.next < r.to);
         catch_up.recheck |= catch_up.requests.is_empty() && catch_up.missing.is_empty();
-        self.drain(env);
     }
 
-    pub fn on_bytes_not_here(&mut self, env: &mut Env, peer: NodeId, request: u64) {
+    pub fn on_bytes_not_here(&mut self, core: &Core, env: &mut Env, peer: NodeId, request: u64) {
         let asked = |r: &Request| r.id == request && r.peer == peer;
-        let catch_up = &mut self.catch_up;
+        let catch_up = &mut *self;
         let Some(index) = catch_up.requests.iter().position(asked) else {
             return;
         };
@@ -489,23 +490,23 @@ impl Log {
         let said = catch_up.nowhere.entry(place).or_default();
         said.insert(peer);
         // What nobody holds must not keep the rest waiting, and is asked for again behind it.
-        if self.alive.is_subset(&self.catch_up.nowhere[&place]) {
-            self.catch_up.missing.rotate_left(1);
+        if core.alive.is_subset(&self.nowhere[&place]) {
+            self.missing.rotate_left(1);
         }
     }
 
     /// Bytes that are chosen and not trimmed, and that no member holds: each of them said so. While one of
     /// them is silent, nothing is.
-    pub fn lost_bytes(&self) -> Vec<(StreamName, Range<u64>)> {
-        if !self.lacks_bytes() {
+    pub fn lost_bytes(&self, core: &Core) -> Vec<(StreamName, Range<u64>)> {
+        if !self.lacks_bytes(core) {
             return Vec::new();
         }
-        let configuration = &self.engine.state().configuration;
-        let own = self.engine.node();
+        let configuration = &core.engine.state().configuration;
+        let own = core.engine.node();
         let members = configuration.members().iter().map(|member| member.node);
         let mut others: BTreeSet<NodeId> = members.filter(|node| *node != own).collect();
-        others.extend(&self.alive);
-        self.catch_up.lost(&others)
+        others.extend(&core.alive);
+        self.lost(&others)
     }
 }
 

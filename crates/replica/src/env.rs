@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use formats::frame::FetchBytes;
 use formats::version::{self, Speaks};
-use formats::{BATCH_BUFFER, Frame, Identity, LogId};
+use formats::{BATCH_BUFFER, Frame, Identity, LogId, RECORD_HEADER};
 use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
 use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
 use store::Calendar;
@@ -317,4 +317,23 @@ impl Env {
             .key("parts", 1);
         self.standing.write(hello).encode()
     }
+
+    /// A batch buffer with these bytes where a record's payload stands; a small one for few bytes, so
+    /// that waiting small batches do not pin large buffers.
+    pub(crate) fn batch_of(&self, bytes: &[u8]) -> Buffer {
+        let mut batch = self.batch_for(bytes.len());
+        batch[RECORD_HEADER..RECORD_HEADER + bytes.len()].copy_from_slice(bytes);
+        batch
+    }
+
+    pub(crate) fn batch_for(&self, count: usize) -> Buffer {
+        if count <= SMALL_BATCH {
+            Buffer::new((RECORD_HEADER + count).next_multiple_of(ops::BLOCK))
+        } else {
+            self.batches.take()
+        }
+    }
 }
+
+/// Fewer bytes get a buffer of their own length.
+pub(crate) const SMALL_BATCH: usize = 64 << 10;

@@ -1,7 +1,7 @@
 //! Serves bytes to a peer that catches up: from disk, one chunk at a time, over a connection of its
 //! own, so that it never stands in the way of proposals.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
 use formats::frame::{BytesHeader, BytesNotHere, FetchBytes};
@@ -12,10 +12,11 @@ use store::{ReadBytes, ReadFailure};
 use wire::welcome::Welcome;
 
 use crate::env::{Env, Purpose};
-use crate::log::{Log, Ticket, Wanted};
+use crate::lent::Core;
+use crate::lent::{Ticket, Wanted};
 use crate::replicate::Link;
 
-pub struct Feeder {
+struct Feeder {
     pub link: Link,
     requests: VecDeque<FetchBytes>,
     /// The chunk on its way from disk.
@@ -67,12 +68,18 @@ impl Feeder {
     }
 }
 
-impl Log {
-    pub fn on_fetch_request(&mut self, env: &mut Env, peer: NodeId, fetch: FetchBytes) {
-        if fetch.from >= fetch.to || self.stopped.is_some() {
+/// What each peer asked for, and the connection that it goes by.
+#[derive(Default)]
+pub(crate) struct Feeders {
+    by_node: BTreeMap<NodeId, Feeder>,
+}
+
+impl Feeders {
+    pub fn on_request(&mut self, core: &mut Core, env: &mut Env, peer: NodeId, fetch: FetchBytes) {
+        if fetch.from >= fetch.to || core.stopped.is_some() {
             return;
         }
-        let feeder = self.feeders.entry(peer).or_insert_with(|| Feeder {
+        let feeder = self.by_node.entry(peer).or_insert_with(|| Feeder {
             link: Link::Down { retry_at: Time(0) },
             requests: VecDeque::new(),
             reading: None,
@@ -84,13 +91,13 @@ impl Log {
             feeder.requests.pop_front();
         }
         feeder.requests.push_back(fetch);
-        self.pump_feeders(env);
+        self.pump(core, env);
     }
 
-    pub(crate) fn pump_feeders(&mut self, env: &mut Env) {
-        let peers: Vec<NodeId> = self.feeders.keys().copied().collect();
+    pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
+        let peers: Vec<NodeId> = self.by_node.keys().copied().collect();
         for peer in peers {
-            let Some(feeder) = self.feeders.get_mut(&peer) else {
+            let Some(feeder) = self.by_node.get_mut(&peer) else {
                 continue;
             };
             let is_old = |rest: &Rest| env.now.0 > rest.since.0 + env.limits.ring_idle;
@@ -101,7 +108,7 @@ impl Log {
             match feeder.link {
                 Link::Down { retry_at } if retry_at <= env.now => {
                     if let Some(address) = env.addresses.get(&peer).cloned() {
-                        let conn = env.connect(address, Purpose::FeedOut(self.id, peer));
+                        let conn = env.connect(address, Purpose::FeedOut(core.id, peer));
                         feeder.link = Link::Connecting(conn, env.now);
                     }
                 }
@@ -111,28 +118,28 @@ impl Log {
                     let wanted = Wanted::new(stream, position);
                     let rest = feeder.rest.take().filter(|rest| rest.begins == wanted);
                     if let Some(rest) = rest {
-                        feeder.send(env, self.id, conn, version, rest.payload);
+                        feeder.send(env, core.id, conn, version, rest.payload);
                         continue;
                     }
                     feeder.reading = Some(wanted);
                     let buffer = env.batches.take();
-                    self.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
-                    self.drain(env);
+                    core.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
                 }
                 _ => {}
             }
         }
     }
 
-    pub(crate) fn on_feeder_bytes(
+    pub fn on_bytes(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         peer: NodeId,
         wanted: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
-        let Some(feeder) = self.feeders.get_mut(&peer) else {
+        let Some(feeder) = self.by_node.get_mut(&peer) else {
             return;
         };
         if feeder.reading != Some(wanted) {
@@ -144,7 +151,7 @@ impl Log {
         };
         let asked = feeder.requests.front_mut();
         let Some(fetch) = asked.filter(|f| wanted == Wanted::new(f.stream, f.from.0)) else {
-            return self.pump_feeders(env); // Newer requests replaced that one.
+            return self.pump(core, env); // Newer requests replaced that one.
         };
         let Ok(bytes) = result else {
             let (request, stream, from) = (fetch.request, fetch.stream, fetch.from);
@@ -152,37 +159,45 @@ impl Log {
             env.outbox.push_back((
                 peer,
                 Frame::BytesNotHere(BytesNotHere {
-                    log: self.id,
+                    log: core.id,
                     request,
                     stream,
                     from,
                 }),
             ));
-            return self.pump_feeders(env);
+            return self.pump(core, env);
         };
         let payload = buffer.freeze().slice(bytes.payload);
-        feeder.send(env, self.id, conn, version, payload);
+        feeder.send(env, core.id, conn, version, payload);
     }
 
-    pub fn on_feed_connected(&mut self, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
+    pub fn on_connected(
+        &mut self,
+        core: &Core,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        ok: bool,
+    ) {
         let Some(feeder) = self
-            .feeders
+            .by_node
             .get_mut(&peer)
             .filter(|f| f.link.conn() == Some(conn))
         else {
             return env.close(conn);
         };
         if !ok {
-            return self.on_feed_broken(env, peer, conn);
+            return self.on_broken(env, peer, conn);
         }
         feeder.link = Link::Greeting(conn, env.now);
-        let hello = env.hello(peer, "data", self.id);
+        let hello = env.hello(peer, "data", core.id);
         env.send_bytes(conn, &hello);
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
-    pub fn on_feed_received(
+    pub fn on_received(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         peer: NodeId,
         conn: ConnId,
@@ -190,7 +205,7 @@ impl Log {
         got: Range<usize>,
     ) {
         let Some(feeder) = self
-            .feeders
+            .by_node
             .get_mut(&peer)
             .filter(|f| f.link.conn() == Some(conn))
         else {
@@ -201,39 +216,59 @@ impl Log {
                 feeder.link = Link::Up(conn, version);
                 feeder.sending = false;
                 env.receive(conn, buffer, 0..BLOCK, false);
-                self.pump_feeders(env);
+                self.pump(core, env);
             }
             Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
-            _ => self.on_feed_broken(env, peer, conn),
+            _ => self.on_broken(env, peer, conn),
         }
     }
 
-    pub fn on_feed_sent(&mut self, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
+    pub fn on_sent(
+        &mut self,
+        core: &mut Core,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        ok: bool,
+    ) {
         let Some(feeder) = self
-            .feeders
+            .by_node
             .get_mut(&peer)
             .filter(|f| f.link.conn() == Some(conn))
         else {
             return;
         };
         if !ok {
-            return self.on_feed_broken(env, peer, conn);
+            return self.on_broken(env, peer, conn);
         }
         if feeder.link.is_up() {
             feeder.sending = false;
-            self.pump_feeders(env);
+            self.pump(core, env);
         }
     }
 
     /// The peer asks again for what it still lacks.
-    pub(crate) fn on_feed_broken(&mut self, env: &mut Env, peer: NodeId, conn: ConnId) {
+    pub fn on_broken(&mut self, env: &mut Env, peer: NodeId, conn: ConnId) {
         env.close(conn);
         if self
-            .feeders
+            .by_node
             .get(&peer)
             .is_some_and(|f| f.link.conn() == Some(conn))
         {
-            self.feeders.remove(&peer);
+            self.by_node.remove(&peer);
         }
+    }
+
+    /// Our connection to this peer, if there is one.
+    pub fn link_to(&self, peer: NodeId) -> Option<ConnId> {
+        self.by_node.get(&peer)?.link.conn()
+    }
+
+    /// Those whose peers take too long to answer.
+    pub fn late(&self, env: &Env) -> Vec<(NodeId, ConnId)> {
+        let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
+        let links = self.by_node.iter();
+        let links = links.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
+        links.collect()
     }
 }

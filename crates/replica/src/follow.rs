@@ -4,15 +4,18 @@
 //! Units:  one header of `DATA_HEADER` bytes, then as many bytes as it says.
 //! Errors: a malformed header or wrong checksum closes the connection; the peer sends again.
 
+use std::collections::BTreeMap;
+
+use formats::frame::BytesHeader;
 use formats::{DATA_HEADER, DataHeader, FrameError, PAYLOAD_BYTES_MAX, RECORD_HEADER};
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Value};
+use paxos::{NodeId, Proposal, Value};
 
 use crate::env::Env;
-use crate::log::{Log, batch_for};
+use crate::lent::Core;
 
-pub struct Source {
+struct Source {
     peer: NodeId,
     state: State,
     /// Reused for every header.
@@ -26,24 +29,36 @@ enum State {
     Payload(DataHeader),
 }
 
-impl Log {
-    pub fn add_source(&mut self, env: &mut Env, conn: ConnId, peer: NodeId, version: u8) {
+/// What came over a data connection, whole and as its checksum says.
+pub(crate) enum Arrived {
+    Proposal(NodeId, Proposal, Option<Buffer>),
+    Bytes(NodeId, BytesHeader, Buffer),
+}
+
+/// The connections that peers send proposals and bytes by.
+#[derive(Default)]
+pub(crate) struct Sources {
+    by_conn: BTreeMap<ConnId, Source>,
+}
+
+impl Sources {
+    pub fn add(&mut self, core: &Core, env: &mut Env, conn: ConnId, peer: NodeId, version: u8) {
         env.send_bytes(conn, &wire::welcome::line(version));
         let source = Source {
             peer,
             state: State::Held,
             header: Some(Buffer::new(BLOCK)),
         };
-        self.sources.insert(conn, source);
-        self.pump_sources(env);
+        self.by_conn.insert(conn, source);
+        self.pump(core, env);
     }
 
     /// Receives from everybody again once our disk has kept up.
-    pub(crate) fn pump_sources(&mut self, env: &mut Env) {
-        if self.store.queued_bytes() > env.share.queue_bytes {
+    pub fn pump(&mut self, core: &Core, env: &mut Env) {
+        if core.store.queued_bytes() > env.share.queue_bytes {
             return;
         }
-        for (conn, source) in &mut self.sources {
+        for (conn, source) in &mut self.by_conn {
             if matches!(source.state, State::Held)
                 && let Some(header) = source.header.take()
             {
@@ -53,122 +68,71 @@ impl Log {
         }
     }
 
-    pub fn on_source_received(
+    /// A header or its bytes came. What is whole is for the log; then it pumps again.
+    pub fn on_received(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         conn: ConnId,
         buffer: Buffer,
         result: std::io::Result<Received>,
-    ) {
-        let Some(source) = self.sources.get_mut(&conn) else {
-            return;
-        };
+    ) -> Option<Arrived> {
+        let source = self.by_conn.get_mut(&conn)?;
         let whole = match &source.state {
             State::Payload(header) => header.payload_length(),
             _ => DATA_HEADER,
         };
         if !matches!(result, Ok(received) if received.count == whole) {
-            return self.close_source(env, conn, None);
+            self.close(core, env, conn, None);
+            return None;
         }
-        match std::mem::replace(&mut source.state, State::Held) {
-            State::Held => self.close_source(env, conn, Some("bytes nobody asked for")),
-            State::Header => {
-                let header = match DataHeader::decode(env.speaks, &buffer[..DATA_HEADER]) {
-                    Ok(header) if header.log() == self.id => header,
-                    Ok(_) => return self.close_source(env, conn, Some("a header of another log")),
-                    Err(e) => return self.refuse_frame(env, conn, &e),
-                };
-                source.header = Some(buffer);
-                let length = header.payload_length();
-                if length > PAYLOAD_BYTES_MAX {
-                    return self.close_source(env, conn, Some("a payload longer than allowed"));
-                }
-                if length == 0 {
-                    self.on_data(env, conn, header, None);
-                } else {
-                    let landed = match length < env.limits.landing_bytes_min {
-                        true => None,
-                        false => self.store.land(length),
-                    };
-                    let batch = landed.unwrap_or_else(|| batch_for(env, length));
-                    env.receive(conn, batch, RECORD_HEADER..RECORD_HEADER + length, true);
-                    if let Some(source) = self.sources.get_mut(&conn) {
+        let arrived = match std::mem::replace(&mut source.state, State::Held) {
+            State::Held => Err("bytes nobody asked for".to_owned()),
+            State::Header => match DataHeader::decode(env.speaks, &buffer[..DATA_HEADER]) {
+                Ok(header) if header.log() == core.id => {
+                    source.header = Some(buffer);
+                    let length = header.payload_length();
+                    if length > PAYLOAD_BYTES_MAX {
+                        Err("a payload longer than allowed".to_owned())
+                    } else if length == 0 {
+                        arrive(core, env, source.peer, header, None)
+                    } else {
+                        let landed = match length < env.limits.landing_bytes_min {
+                            true => None,
+                            false => core.store.land(length),
+                        };
+                        let batch = landed.unwrap_or_else(|| env.batch_for(length));
+                        env.receive(conn, batch, RECORD_HEADER..RECORD_HEADER + length, true);
                         source.state = State::Payload(header);
+                        return None;
                     }
-                    return;
                 }
-            }
-            State::Payload(header) => self.on_data(env, conn, header, Some(buffer)),
-        }
-        self.pump_sources(env);
-    }
-
-    fn on_data(&mut self, env: &mut Env, conn: ConnId, header: DataHeader, bytes: Option<Buffer>) {
-        let Some(peer) = self.sources.get(&conn).map(|s| s.peer) else {
-            return;
+                Ok(_) => Err("a header of another log".to_owned()),
+                Err(e) => Err(refused(core, &e)),
+            },
+            State::Payload(header) => arrive(core, env, source.peer, header, Some(buffer)),
         };
-        let length = header.payload_length();
-        let payload = bytes
-            .as_ref()
-            .map_or(&[][..], |b| &b[RECORD_HEADER..RECORD_HEADER + length]);
-        let unchecked = mutation::is(Mutation::CrcNotCompared);
-        if !header.payload_is_right(payload) && !unchecked {
-            return self.close_source(env, conn, Some("bytes that do not match their checksum"));
-        }
-        match header {
-            DataHeader::Propose(header) => {
-                let mut proposal = match header.proposal(env.speaks, payload) {
-                    Ok(proposal) => proposal,
-                    Err(e) => return self.refuse_frame(env, conn, &e),
-                };
-                let is_content = matches!(proposal.value, Value::Content { .. });
-                if is_content && unchecked {
-                    proposal.digest = formats::digest(payload);
-                }
-                if is_content && proposal.slots.len() != length as u64 {
-                    return self.close_source(
-                        env,
-                        conn,
-                        Some("a proposal of another length than its bytes"),
-                    );
-                }
-                if is_content {
-                    env.appended_at = env.now;
-                }
-                self.on_proposal(env, peer, proposal, bytes.filter(|_| is_content));
-            }
-            DataHeader::Bytes(header) => {
-                if let Some(buffer) = bytes {
-                    self.on_fetched(
-                        env,
-                        peer,
-                        header.request,
-                        header.stream,
-                        header.position,
-                        buffer,
-                        length,
-                    );
-                }
+        match arrived {
+            Ok(arrived) => arrived,
+            Err(why) => {
+                self.close(core, env, conn, Some(&why));
+                self.pump(core, env);
+                None
             }
         }
     }
 
-    fn refuse_frame(&mut self, env: &mut Env, conn: ConnId, why: &FrameError) {
-        self.counts.frames_unspoken += u64::from(why.is_of_version());
-        self.close_source(env, conn, Some(&why.to_string()));
-    }
-
-    pub(crate) fn sources_of(&self, peer: NodeId) -> Vec<ConnId> {
-        let of_peer = self.sources.iter().filter(|(_, s)| s.peer == peer);
+    pub fn of_peer(&self, peer: NodeId) -> Vec<ConnId> {
+        let of_peer = self.by_conn.iter().filter(|(_, s)| s.peer == peer);
         of_peer.map(|(conn, _)| *conn).collect()
     }
 
-    pub(crate) fn close_source(&mut self, env: &mut Env, conn: ConnId, why: Option<&str>) {
-        if let Some(source) = self.sources.remove(&conn)
+    pub fn close(&mut self, core: &Core, env: &mut Env, conn: ConnId, why: Option<&str>) {
+        if let Some(source) = self.by_conn.remove(&conn)
             && let Some(why) = why
         {
             tracing::warn!(
-                log = self.id.0,
+                log = core.id.0,
                 peer = source.peer.0,
                 why,
                 "a peer's data connection is closed"
@@ -176,4 +140,46 @@ impl Log {
         }
         env.close(conn);
     }
+}
+
+/// What a header and its bytes come to, or why the connection is closed.
+fn arrive(
+    core: &mut Core,
+    env: &mut Env,
+    peer: NodeId,
+    header: DataHeader,
+    bytes: Option<Buffer>,
+) -> Result<Option<Arrived>, String> {
+    let length = header.payload_length();
+    let payload = bytes
+        .as_ref()
+        .map_or(&[][..], |b| &b[RECORD_HEADER..RECORD_HEADER + length]);
+    let unchecked = mutation::is(Mutation::CrcNotCompared);
+    if !header.payload_is_right(payload) && !unchecked {
+        return Err("bytes that do not match their checksum".to_owned());
+    }
+    match header {
+        DataHeader::Propose(header) => {
+            let proposal = header.proposal(env.speaks, payload);
+            let mut proposal = proposal.map_err(|e| refused(core, &e))?;
+            let is_content = matches!(proposal.value, Value::Content { .. });
+            if is_content && unchecked {
+                proposal.digest = formats::digest(payload);
+            }
+            if is_content && proposal.slots.len() != length as u64 {
+                return Err("a proposal of another length than its bytes".to_owned());
+            }
+            if is_content {
+                env.appended_at = env.now;
+            }
+            let bytes = bytes.filter(|_| is_content);
+            Ok(Some(Arrived::Proposal(peer, proposal, bytes)))
+        }
+        DataHeader::Bytes(header) => Ok(bytes.map(|buffer| Arrived::Bytes(peer, header, buffer))),
+    }
+}
+
+fn refused(core: &mut Core, why: &FrameError) -> String {
+    core.counts.frames_unspoken += u64::from(why.is_of_version());
+    why.to_string()
 }

@@ -15,8 +15,8 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 use wire::Refusal;
 
-use crate::env::Env;
-use crate::log::{Log, SMALL_BATCH, batch_of};
+use crate::env::{Env, SMALL_BATCH};
+use crate::log::Log;
 
 /// From here on a batch is worth receiving while the disk is busy with the last one.
 const LARGE_BATCH: usize = 128 << 10;
@@ -94,68 +94,20 @@ impl Ingest {
 }
 
 impl Log {
-    /// Whether clients are in the right place.
-    pub fn check_leading(&self, env: &Env) -> Result<(), Refusal> {
-        self.check_running(env)?;
-        if self.is_leading() {
-            return Ok(());
-        }
-        Err(self.not_leader(env))
-    }
-
-    /// Whether this replica can serve anybody.
-    pub(crate) fn check_running(&self, env: &Env) -> Result<(), Refusal> {
-        if let Some(why) = &self.stopped {
-            return Err(Refusal::new(
-                "shutting-down",
-                format!("this node's replica of {} stopped: {why}", self.name),
-            ));
-        }
-        if env.stopping {
-            return Err(Refusal::new(
-                "shutting-down",
-                "this node is stopping; ask another",
-            ));
-        }
-        Ok(())
-    }
-
-    pub fn not_leader(&self, env: &Env) -> Refusal {
-        let leader = self
-            .engine
-            .leader()
-            .map(|(node, _)| node)
-            .filter(|n| *n != env.identity.node);
-        match leader.and_then(|n| env.addresses.get(&n)) {
-            Some(address) => Refusal::new(
-                "not-leader",
-                format!("the leader of {} is at {address}; ask there", self.name),
-            )
-            .key("leader", address),
-            None => Refusal::new(
-                "not-leader",
-                format!(
-                    "{} has no leader that this node knows of; ask again in a moment",
-                    self.name
-                ),
-            ),
-        }
-    }
-
     /// Opens what can be opened, proposes what was received, receives what there is room for.
     pub(crate) fn ingest(&mut self, env: &mut Env) {
-        if !self.is_leading() {
+        if !self.core.is_leading() {
             return;
         }
         self.settle_outcomes(env);
         self.open_next(env);
         self.try_early_closes(env);
         self.write_local(env);
-        if self.is_full(env)
+        if self.core.is_full(env)
             && let Some(writer) = &self.ingest.writer
             && writer.sink != Sink::Local
         {
-            let refusal = self.disk_full(env);
+            let refusal = self.core.disk_full(env);
             self.drop_writer(env, Some(refusal));
         }
         self.propose_received(env);
@@ -175,18 +127,18 @@ impl Log {
             }
             let ready = writer.filled >= batch_bytes_max(env)
                 || writer.ended
-                || self.store.queued_bytes() == 0;
-            let Some(permit) = self.engine.permit() else {
+                || self.core.store.queued_bytes() == 0;
+            let Some(permit) = self.core.engine.permit() else {
                 return;
             };
             let room = permit.limit.0 - permit.next.0;
             if !ready
                 || writer.receiving
-                || !self.can_propose()
+                || !self.core.can_propose()
                 || room < writer.filled as u64
-                || self.ring.bytes() > env.share.ring_bytes
+                || self.core.ring.bytes() > env.share.ring_bytes
                 // Followers alone may choose: what waits for our own disk needs a bound of its own.
-                || self.store.queued_bytes() > env.share.queue_bytes
+                || self.core.store.queued_bytes() > env.share.queue_bytes
             {
                 let (filled, receiving) = (writer.filled, writer.receiving);
                 if ready && !receiving {
@@ -201,7 +153,7 @@ impl Log {
                 return;
             };
             if count <= SMALL_BATCH && !buffer.is_landed() {
-                let small = batch_of(env, &buffer[RECORD_HEADER..RECORD_HEADER + count]);
+                let small = env.batch_of(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
                 writer.fill = Some(std::mem::replace(&mut buffer, small));
             }
             writer.proposed += count as u64;
@@ -218,7 +170,8 @@ impl Log {
                         stream: writer.stream,
                         at: StreamPosition(writer.proposed),
                     };
-                    if self.can_propose() && self.engine.propose(env.now, action).is_ok() {
+                    if self.core.can_propose() && self.core.engine.propose(env.now, action).is_ok()
+                    {
                         let writer = self.ingest.writer.as_mut().expect("it is there");
                         writer.close_proposed = true;
                         let stream = writer.stream;
@@ -233,10 +186,10 @@ impl Log {
 
     /// Received bytes wait: for whom?
     fn count_held(&mut self, env: &Env, by_quorum: bool) {
-        let queued = self.store.queued_bytes();
-        let counts = &mut self.counts;
+        let queued = self.core.store.queued_bytes();
+        let counts = &mut self.core.counts;
         counts.held_by_quorum += u64::from(by_quorum);
-        counts.held_by_followers += u64::from(self.ring.bytes() > env.share.ring_bytes);
+        counts.held_by_followers += u64::from(self.core.ring.bytes() > env.share.ring_bytes);
         counts.held_by_disk += u64::from(queued > env.share.queue_bytes);
     }
 
@@ -260,7 +213,7 @@ impl Log {
     }
 
     fn receive_more(&mut self, env: &mut Env) {
-        let disk_busy = self.store.queued_bytes() > 0;
+        let disk_busy = self.core.store.queued_bytes() > 0;
         let Some(writer) = &mut self.ingest.writer else {
             return;
         };
@@ -286,7 +239,7 @@ impl Log {
         let landed = match &kept {
             Some(kept) if kept.is_landed() => None,
             _ if writer.last_batch < env.limits.landing_bytes_min => None,
-            _ => self.store.land(batch_bytes_max(env)),
+            _ => self.core.store.land(batch_bytes_max(env)),
         };
         let buffer = landed.or(kept).unwrap_or_else(|| env.batches.take());
         writer.receiving = true;
@@ -332,7 +285,7 @@ impl Log {
         let Some(writer) = &mut self.ingest.writer else {
             return;
         };
-        let state = self.engine.state();
+        let state = self.core.engine.state();
         let Some(stream) = state.stream(writer.stream) else {
             return;
         };
@@ -356,7 +309,7 @@ impl Log {
         let Some(writer) = &mut self.ingest.writer else {
             return;
         };
-        let stream = self.engine.state().stream(writer.stream);
+        let stream = self.core.engine.state().stream(writer.stream);
         writer.acknowledged = stream.map_or(0, |s| s.length.0).max(writer.acknowledged);
         self.part_with_cut_writer(env);
         if let Some(writer) = &mut self.ingest.writer
@@ -431,7 +384,9 @@ impl Log {
     /// outcome will never have one. (Phase 1 without the holders of bytes that cannot be had frees
     /// slots, and a state of a peer's tells no outcomes.)
     fn settle_outcomes(&mut self, env: &mut Env) {
-        if !self.can_propose() || self.engine.first_unchosen() < self.engine.proposed_up_to() {
+        if !self.core.can_propose()
+            || self.core.engine.first_unchosen() < self.core.engine.proposed_up_to()
+        {
             return;
         }
         for (_, append) in std::mem::take(&mut self.ingest.opening) {
@@ -441,7 +396,7 @@ impl Log {
             self.ingest.early_closes.extend(closes);
         }
         self.trims.propose_again();
-        let state = self.engine.state();
+        let state = self.core.engine.state();
         let lost = self.ingest.writer.as_ref().is_some_and(|writer| {
             let length = state.stream(writer.stream).map_or(0, |s| s.length.0);
             length < writer.proposed || writer.close_proposed
@@ -452,9 +407,9 @@ impl Log {
     }
 
     pub(crate) fn refuse_writers_not_leading(&mut self, env: &mut Env) {
-        let refusal = match env.stopping && self.engine.leader().is_none() {
+        let refusal = match env.stopping && self.core.engine.leader().is_none() {
             true => Refusal::new("shutting-down", "this node is stopping; ask another"),
-            false => self.not_leader(env),
+            false => self.core.not_leader(env),
         };
         self.refuse_writers(env, &refusal);
     }
@@ -485,26 +440,26 @@ impl Log {
     /// ‡ The log has ended. Who has begun to write or to read here hears that this log was deleted. Who was about to
     /// begin asks for its name again, which may be another log's by now.
     pub fn end_clients(&mut self, env: &mut Env) {
-        let sentence = format!("the log {} was deleted", self.name);
+        let sentence = format!("the log {} was deleted", self.core.name);
         let ended = Refusal::new("unknown-log", &sentence);
         let again = Refusal::new(
             "not-leader",
             "the log that had this name has ended; ask again",
         );
         self.drop_writer(env, Some(ended.clone()));
-        self.end_readers(env, &ended, &again);
+        self.readers.end(&self.core, env, &ended, &again);
         self.fail_barriers(env);
         self.refuse_writers(env, &again);
-        self.refuse_trims(env, &again);
-        self.refuse_moves(env, &again);
+        self.trims.refuse(env, &again);
+        self.moves.refuse(env, &again);
     }
 
     pub fn stop_clients(&mut self, env: &mut Env, code: &'static str, sentence: &str) {
         let refusal = Refusal::new(code, sentence);
         self.refuse_writers(env, &refusal);
-        self.refuse_trims(env, &refusal);
-        self.refuse_moves(env, &refusal);
-        self.stop_readers(env, code, sentence);
+        self.trims.refuse(env, &refusal);
+        self.moves.refuse(env, &refusal);
+        self.readers.stop(&self.core, env, code, sentence);
     }
 }
 
@@ -525,11 +480,4 @@ fn cut_off() -> Refusal {
 
 fn batch_bytes_max(env: &Env) -> usize {
     PAYLOAD_MAX.min(env.limits.unchosen_bytes_max as usize)
-}
-
-pub(crate) fn no_quorum() -> Refusal {
-    Refusal::new(
-        "no-quorum",
-        "too few nodes answer to agree on anything; start or reconnect the others",
-    )
 }

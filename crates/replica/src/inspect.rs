@@ -32,7 +32,7 @@ impl LogView<'_> {
         }
         for stream in &self.state.streams {
             let range = stream.trimmed..stream.length;
-            let gaps = self.log.store.holdings().missing(stream.name, range);
+            let gaps = self.log.core.store.holdings().missing(stream.name, range);
             missing.extend(gaps.into_iter().map(|gap| (stream.name, gap)));
         }
         missing
@@ -40,7 +40,7 @@ impl LogView<'_> {
 
     /// When the engine wants to be woken.
     pub fn deadline(&self) -> Option<Time> {
-        self.log.engine.deadline()
+        self.log.core.engine.deadline()
     }
 
     /// Who holds the bytes that this leader must propose again, while it lacks them itself.
@@ -49,12 +49,12 @@ impl LogView<'_> {
             stream,
             position,
             holders,
-        }) = self.log.engine.permit().map(|permit| &permit.content)
+        }) = self.log.core.engine.permit().map(|permit| &permit.content)
         else {
             return Vec::new();
         };
         let next = *position..StreamPosition(position.0 + 1);
-        match self.log.store.holdings().holds(*stream, next) {
+        match self.log.core.store.holdings().holds(*stream, next) {
             true => Vec::new(),
             false => holders.clone(),
         }
@@ -62,76 +62,76 @@ impl LogView<'_> {
 
     /// Who is asked to promise, while this leader's casting vote runs.
     pub fn asked_at_a_casting_vote(&self) -> Option<&[NodeId]> {
-        self.log.engine.asked_at_a_casting_vote()
+        self.log.core.engine.asked_at_a_casting_vote()
     }
 
     /// Its casting vote runs, and all that the promise for it left open is proposed.
     pub fn waits_for_its_casting_vote(&self) -> bool {
-        let permit = self.log.engine.permit();
+        let permit = self.log.core.engine.permit();
         permit.is_some_and(|permit| permit.next == permit.limit)
             && self.asked_at_a_casting_vote().is_some()
     }
 
     pub fn is_auxiliary(&self) -> bool {
-        self.log.engine.is_auxiliary()
+        self.log.core.engine.is_auxiliary()
     }
 
     /// Leading, with auxiliaries that get its proposals.
     pub fn is_engaged(&self) -> bool {
-        self.log.engine.is_engaged()
+        self.log.core.engine.is_engaged()
     }
 
     /// Whether all of these bytes are durable here.
     pub fn holds(&self, stream: StreamName, bytes: std::ops::Range<u64>) -> bool {
         let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
-        self.log.store.holdings().holds(stream, range)
+        self.log.core.store.holdings().holds(stream, range)
     }
 
     /// Bytes of streams that are durable here.
     pub fn held_bytes(&self) -> u64 {
-        self.log.store.holdings().bytes()
+        self.log.core.store.holdings().bytes()
     }
 
     /// Bytes that the files take: records, and trimmed files kept for the next ones.
     pub fn disk_bytes(&self) -> u64 {
-        self.log.store.disk_bytes()
+        self.log.core.store.disk_bytes()
     }
 
     /// The promise that peers may have been told of.
     pub fn durable_promise(&self) -> PromisedTerm {
-        self.log.engine.durable_promised()
+        self.log.core.engine.durable_promised()
     }
 }
 
 impl Log {
     pub fn view(&self) -> LogView<'_> {
         LogView {
-            id: self.id,
-            name: &self.name,
-            role: self.engine.role(),
-            promised: self.engine.promised(),
-            state: self.engine.state(),
+            id: self.core.id,
+            name: &self.core.name,
+            role: self.core.engine.role(),
+            promised: self.core.engine.promised(),
+            state: self.core.engine.state(),
             counts: self.counts(),
-            stopped: self.stopped.as_deref(),
+            stopped: self.core.stopped.as_deref(),
             log: self,
         }
     }
 
     /// How often what is rare happened to it.
     pub fn counts(&self) -> LogCounts {
-        let (landed, places_given_up) = self.store.landed();
+        let (landed, places_given_up) = self.core.store.landed();
         LogCounts {
-            files_reused: self.store.files_reused(),
+            files_reused: self.core.store.files_reused(),
             landed,
             places_given_up,
-            ..self.counts
+            ..self.core.counts
         }
     }
 
     /// Panics if its parts contradict each other.
     pub fn check_invariants(&self, unchosen_bytes_max: u64) {
-        let first_unchosen = self.engine.first_unchosen();
-        if let Some(permit) = self.engine.permit() {
+        let first_unchosen = self.core.engine.first_unchosen();
+        if let Some(permit) = self.core.engine.permit() {
             paxos::invariant!(
                 first_unchosen <= permit.next && permit.next <= permit.limit,
                 "I8: {first_unchosen} unchosen, {permit:?}"
@@ -140,12 +140,12 @@ impl Log {
                 permit.limit.0 <= permit.next.0.max(first_unchosen.0 + unchosen_bytes_max),
                 "more than W unchosen: {first_unchosen}, {permit:?}"
             );
-            paxos::invariant!(self.is_leading(), "a permit is a leader's: {permit:?}");
+            paxos::invariant!(self.core.is_leading(), "a permit is a leader's: {permit:?}");
             if let PermitContent::Bound { holders, .. } = &permit.content {
                 paxos::invariant!(!holders.is_empty(), "somebody accepted what is bound");
             }
         }
-        self.check_replication();
+        self.followers.check(&self.core);
         self.ingest.check_invariants();
     }
 }

@@ -19,8 +19,7 @@ use serde::Serialize;
 use wire::{LineError, Refusal, Request};
 
 use crate::env::Env;
-use crate::ingest::no_quorum;
-use crate::log::Log;
+use crate::lent::{Core, no_quorum};
 
 #[derive(Default)]
 pub(crate) struct Moves {
@@ -67,87 +66,97 @@ impl Moves {
     }
 }
 
-impl Log {
+impl Moves {
     /// `lead LOG [to=ID]`
-    pub fn on_lead_request(&mut self, env: &mut Env, conn: ConnId, request: &Request) {
+    pub fn on_request(&mut self, core: &mut Core, env: &mut Env, conn: ConnId, request: &Request) {
         let to = request.allow(1, &["to"]).and_then(|()| parse_node(request));
         let to = match to {
             Ok(to) => to,
             Err(error) => return env.refuse(conn, error.into()),
         };
-        if let Err(refusal) = self.check_leading(env) {
+        if let Err(refusal) = core.check_leading(env) {
             return env.refuse(conn, refusal);
         }
-        self.moves.asked.push(Asked {
+        self.asked.push(Asked {
             conn,
             to,
             since: env.now,
             began: None,
         });
-        self.pump_moves(env);
+        self.pump(core, env);
     }
 
     /// Begins, or answers, what can be by now; one move at a time.
-    pub(crate) fn pump_moves(&mut self, env: &mut Env) {
-        for asked in std::mem::take(&mut self.moves.asked) {
+    pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
+        for asked in std::mem::take(&mut self.asked) {
             if env.is_open(asked.conn) {
-                self.pump_move(env, asked);
+                self.pump_move(core, env, asked);
             }
-        }
-        let held = self.moves.writers_held_until;
-        if held.is_some_and(|until| until <= env.now) {
-            self.release_writers(env);
         }
     }
 
-    fn pump_move(&mut self, env: &mut Env, mut asked: Asked) {
+    fn pump_move(&mut self, core: &mut Core, env: &mut Env, mut asked: Asked) {
         let late = |since: Time| env.now.0 > since.0 + env.limits.leader_wait;
-        match (self.role(), asked.began) {
+        match (core.role(), asked.began) {
             (Role::Leader { term }, Some(began)) if term != began.term => {
                 let to = asked.to;
-                env.refuse(asked.conn, self.came_to_nothing(to, "gave no sign of life"));
+                env.refuse(
+                    asked.conn,
+                    self.came_to_nothing(core, to, "gave no sign of life"),
+                );
             }
-            (Role::Leader { .. }, Some(_)) if !self.engine.is_abdicating() => {
+            (Role::Leader { .. }, Some(_)) if !core.engine.is_abdicating() => {
                 let to = asked.to;
-                env.refuse(asked.conn, self.came_to_nothing(to, "did not catch up"));
+                env.refuse(
+                    asked.conn,
+                    self.came_to_nothing(core, to, "did not catch up"),
+                );
             }
-            (Role::Leader { term }, None) if !self.engine.is_abdicating() => {
-                if let Err(refusal) = self.check_successor(env, asked.to) {
+            (Role::Leader { term }, None) if !core.engine.is_abdicating() => {
+                if let Err(refusal) = self.check_successor(core, env, asked.to) {
                     return env.refuse(asked.conn, refusal);
                 }
                 let near = |lag| lag <= env.limits.unchosen_bytes_max / 4;
-                let lag = self.lag_of_successor(env, asked.to);
+                let lag = self.lag_of_successor(core, env, asked.to);
                 match (lag, late(asked.since)) {
-                    (Some(lag), _) if near(lag) && self.can_propose() => {
+                    (Some(lag), _) if near(lag) && core.can_propose() => {
                         let at = env.now;
                         asked.began = Some(Began { at, term });
-                        self.input(env, Input::Abdicate { to: asked.to });
+                        core.input(env, Input::Abdicate { to: asked.to });
                     }
                     (Some(lag), true) if !near(lag) => {
-                        return env.refuse(asked.conn, self.behind(asked.to, lag));
+                        return env.refuse(asked.conn, self.behind(core, asked.to, lag));
                     }
                     (_, true) => return env.refuse(asked.conn, no_quorum()),
                     (_, false) => {}
                 }
-                self.moves.asked.push(asked);
+                self.asked.push(asked);
             }
             (Role::Follower { leader, term }, Some(began)) => {
-                self.answer_move(env, &asked, began, leader, term);
+                self.answer_move(core, env, &asked, began, leader, term);
             }
-            (Role::Leader { .. }, _) => self.moves.asked.push(asked),
-            (Role::Candidate, Some(began)) if !late(began.at) => self.moves.asked.push(asked),
+            (Role::Leader { .. }, _) => self.asked.push(asked),
+            (Role::Candidate, Some(began)) if !late(began.at) => self.asked.push(asked),
             (Role::Candidate, Some(_)) => env.refuse(asked.conn, no_quorum()),
-            (_, None) => env.refuse(asked.conn, self.not_leader(env)),
+            (_, None) => env.refuse(asked.conn, core.not_leader(env)),
         }
     }
 
-    fn answer_move(&self, env: &mut Env, asked: &Asked, began: Began, leader: NodeId, term: Term) {
+    fn answer_move(
+        &self,
+        core: &Core,
+        env: &mut Env,
+        asked: &Asked,
+        began: Began,
+        leader: NodeId,
+        term: Term,
+    ) {
         if asked.to.is_some_and(|to| to != leader) {
-            let sentence = format!("node {leader} was elected to lead {} instead", self.name);
+            let sentence = format!("node {leader} was elected to lead {} instead", core.name);
             return env.refuse(asked.conn, Refusal::new("cannot-lead", sentence));
         }
         let moved = Moved {
-            log: &self.name,
+            log: &core.name,
             from: env.identity.node.0,
             to: leader.0,
             term: term.to_string(),
@@ -157,36 +166,36 @@ impl Log {
         env.part(asked.conn, format!("ok {json}\n").as_bytes());
     }
 
-    fn came_to_nothing(&self, to: Option<NodeId>, what: &str) -> Refusal {
+    fn came_to_nothing(&self, core: &Core, to: Option<NodeId>, what: &str) -> Refusal {
         let who = to.map_or("no other node".to_string(), |to| format!("node {to}"));
         let what = match to {
             Some(_) => what,
             None => "could take over in time",
         };
-        let name = &self.name;
+        let name = &core.name;
         let sentence = format!("{who} {what}, and this node leads {name} on; try again later");
         Refusal::new("cannot-lead", sentence)
     }
 
     /// Whether that node, or any, might lead once it holds everything.
-    fn check_successor(&self, env: &Env, to: Option<NodeId>) -> Result<(), Refusal> {
+    fn check_successor(&self, core: &Core, env: &Env, to: Option<NodeId>) -> Result<(), Refusal> {
         match to {
-            Some(node) => self.may_lead(env, node),
+            Some(node) => self.may_lead(core, env, node),
             None => {
                 let mut others = env.addresses.keys();
-                if others.any(|node| self.may_lead(env, *node).is_ok()) {
+                if others.any(|node| self.may_lead(core, env, *node).is_ok()) {
                     return Ok(());
                 }
-                let sentence = format!("no other node could lead {} now", self.name);
+                let sentence = format!("no other node could lead {} now", core.name);
                 Err(Refusal::new("cannot-lead", sentence))
             }
         }
     }
 
-    fn may_lead(&self, env: &Env, node: NodeId) -> Result<(), Refusal> {
-        let name = &self.name;
+    fn may_lead(&self, core: &Core, env: &Env, node: NodeId) -> Result<(), Refusal> {
+        let name = &core.name;
         let cannot = |why: String| Err(Refusal::new("cannot-lead", why));
-        let member = self.engine.state().configuration.member(node);
+        let member = core.engine.state().configuration.member(node);
         if node == env.identity.node {
             return cannot(format!("node {node} leads {name} already"));
         }
@@ -202,7 +211,7 @@ impl Log {
             }
             Some(_) => {}
         }
-        if !self.engine.is_peer_alive(node) {
+        if !core.engine.is_peer_alive(node) {
             return cannot(format!("node {node} is silent; start or reconnect it"));
         }
         Ok(())
@@ -210,47 +219,50 @@ impl Log {
 
     /// How many bytes the successor, or the best there is, lacks yet; none if nobody has said so.
     /// An abdication stops all appends until it is over, so one that would take long is not begun.
-    fn lag_of_successor(&self, env: &Env, to: Option<NodeId>) -> Option<u64> {
+    fn lag_of_successor(&self, core: &Core, env: &Env, to: Option<NodeId>) -> Option<u64> {
         let may = |node: &&NodeId| to.is_none_or(|to| to == **node);
-        let may = |node: &&NodeId| may(node) && self.may_lead(env, **node).is_ok();
+        let may = |node: &&NodeId| may(node) && self.may_lead(core, env, **node).is_ok();
         let lags = env.addresses.keys().filter(may).filter_map(|node| {
-            let accepted = self.engine.peer_accepted_up_to(*node)?;
-            let lag = self.engine.proposed_up_to().0.saturating_sub(accepted.0);
-            Some(lag.max(self.engine.peer_missing_bytes(*node)?))
+            let accepted = core.engine.peer_accepted_up_to(*node)?;
+            let lag = core.engine.proposed_up_to().0.saturating_sub(accepted.0);
+            Some(lag.max(core.engine.peer_missing_bytes(*node)?))
         });
         lags.min()
     }
 
-    fn behind(&self, to: Option<NodeId>, lag: u64) -> Refusal {
+    fn behind(&self, core: &Core, to: Option<NodeId>, lag: u64) -> Refusal {
         let who = to.map_or("every other node".to_string(), |to| format!("node {to}"));
-        let name = &self.name;
+        let name = &core.name;
         let sentence =
             format!("{who} is {lag} bytes behind in {name}; wait until it has caught up");
         Refusal::new("cannot-lead", sentence)
     }
 
-    /// We led, and lead no more. While a successor takes over, writers stay: they hear of it here.
-    pub(crate) fn part_with_writers(&mut self, env: &mut Env) {
-        match self.engine.has_handed_over() {
-            true => {
-                let patience = 2 * env.limits.timing.abdication;
-                self.moves.writers_held_until = Some(Time(env.now.0 + patience));
-            }
-            false => self.refuse_writers_not_leading(env),
+    /// We led, and lead no more. While a successor takes over, writers stay: they hear of it here. False if
+    /// they go at once.
+    pub fn hold_writers_if_handed_over(&mut self, core: &Core, env: &Env) -> bool {
+        let holds = core.engine.has_handed_over();
+        if holds {
+            let patience = 2 * env.limits.timing.abdication;
+            self.writers_held_until = Some(Time(env.now.0 + patience));
         }
+        holds
     }
 
-    /// It is known who leads now, or has been unknown for too long.
-    pub(crate) fn release_writers(&mut self, env: &mut Env) {
-        if self.moves.writers_held_until.take().is_some() {
-            self.refuse_writers_not_leading(env);
-        }
+    /// It is known who leads now, or has been unknown for too long. True if writers were held.
+    pub fn release_writers(&mut self) -> bool {
+        self.writers_held_until.take().is_some()
     }
 
-    pub(crate) fn refuse_moves(&mut self, env: &mut Env, refusal: &Refusal) {
-        for asked in std::mem::take(&mut self.moves.asked) {
+    pub fn refuse(&mut self, env: &mut Env, refusal: &Refusal) {
+        for asked in std::mem::take(&mut self.asked) {
             env.refuse(asked.conn, refusal.clone());
         }
+    }
+
+    /// Writers have waited long enough for a successor's first word.
+    pub fn are_writers_due(&self, now: Time) -> bool {
+        self.writers_held_until.is_some_and(|until| until <= now)
     }
 }
 

@@ -20,6 +20,7 @@ mod follow;
 mod ingest;
 mod inspect;
 mod lead;
+mod lent;
 mod limits;
 mod log;
 mod pulse;

@@ -16,47 +16,48 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use formats::{LogId, RECORD_HEADER};
-use ops::{Buffer, Completion, ConnId, Shared, Slice};
+use ops::{Buffer, Completion, Shared, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{
-    BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, PermitContent,
-    Proposal, RecordNumber, Role, Slot, StreamName, StreamPosition,
+    BytesWritten, Checkpoint, Engine, EngineConfig, Input, Message, NodeId, Proposal, RecordNumber,
+    Slot, StreamName, StreamPosition,
 };
 use store::{RecordContext, Store};
 
 use crate::catch_up::CatchUp;
 use crate::counts::LogCounts;
 use crate::env::Env;
-use crate::feed::Feeder;
-use crate::follow::Source;
+use crate::feed::Feeders;
+use crate::follow::Sources;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
+use crate::lent::Core;
 use crate::pulse::Pulse;
 use crate::read::Readers;
-use crate::replicate::Follower;
+use crate::replicate::Followers;
 use crate::retention::Keeping;
 use crate::ring::Ring;
-use crate::scrub::{Asker, Scrub};
+use crate::scrub::Scrub;
 use crate::trim::Trims;
 
 mod auxiliary;
+mod links;
 mod outputs;
 mod rebind;
 mod round;
 mod seen;
+mod serving;
+mod trimming;
+mod upkeep;
 
 use auxiliary::Auxiliary;
 use rebind::Rebind;
 
 pub struct Log {
-    pub(crate) id: LogId,
-    pub(crate) name: String,
-    pub(crate) engine: Engine,
-    pub(crate) store: Store,
-    pub(crate) ring: Ring,
-    pub(crate) followers: BTreeMap<NodeId, Follower>,
-    pub(crate) sources: BTreeMap<ConnId, Source>,
-    pub(crate) feeders: BTreeMap<NodeId, Feeder>,
+    pub(crate) core: Core,
+    pub(crate) followers: Followers,
+    pub(crate) sources: Sources,
+    pub(crate) feeders: Feeders,
     pub(crate) ingest: Ingest,
     pub(crate) readers: Readers,
     pub(crate) catch_up: CatchUp,
@@ -64,54 +65,19 @@ pub struct Log {
     pub(crate) trims: Trims,
     pub(crate) moves: Moves,
     pub(crate) keeping: Keeping,
-    pub(crate) alive: BTreeSet<NodeId>,
-    own: NodeId,
-    role: Role,
+    pub(crate) pulse: Pulse,
     /// The bytes of the batch that the engine is being told of, until it asks to persist them.
     at_hand: Option<Buffer>,
     /// Messages that wait for a record, in the order of the records.
     awaiting_durable: VecDeque<(RecordNumber, NodeId, Message)>,
     durable: RecordNumber,
-    pub(crate) persisted: RecordNumber,
-    /// What was known when every record asked for had been appended.
-    borne_out: RecordContext,
-    /// Reads that the store has not answered, by the number each was given.
-    reads: BTreeMap<u64, (Ticket, Wanted)>,
-    last_read: u64,
     /// A bound run's bytes on their way from our own disk.
     rebind: Option<Rebind>,
     auxiliary: Auxiliary,
-    pub(crate) stopped: Option<String>,
     /// It stopped since another replica contradicts what is chosen here.
-    pub(crate) is_contradicted: bool,
+    is_contradicted: bool,
     /// It led when it stopped.
     stopped_leading: bool,
-    pub(crate) counts: LogCounts,
-    pub(crate) pulse: Pulse,
-    pub(crate) last_chosen_at: paxos::Time,
-}
-
-/// Who asked the store to read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ticket {
-    Rebind,
-    Reader(ConnId),
-    Feeder(NodeId),
-    Local,
-    Examine(Asker),
-}
-
-/// What was asked for: whoever asked may want something else by the time it comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted {
-    pub stream: StreamName,
-    pub position: u64,
-}
-
-impl Wanted {
-    pub fn new(stream: StreamName, position: u64) -> Wanted {
-        Wanted { stream, position }
-    }
 }
 
 impl Log {
@@ -131,17 +97,31 @@ impl Log {
         let learn_past = learn_past.filter(|_| !mutation::is(Mutation::ForgetfulReplicaPromises));
         let forgot_below = learn_past.unwrap_or_default();
         let engine = Engine::with_gaps(config, checkpoint, forgot_below, env.now);
-        let mut log = Log {
+        let core = Core {
             id,
             name,
             own: env.identity.node,
             role: engine.role(),
+            stopped: None,
             engine,
             store,
             ring: Ring::default(),
-            followers: BTreeMap::new(),
-            sources: BTreeMap::new(),
-            feeders: BTreeMap::new(),
+            alive: BTreeSet::new(),
+            counts: LogCounts {
+                starts_with_gaps: u64::from(forgot_below > Slot(0)),
+                ..LogCounts::default()
+            },
+            borne_out,
+            reads: BTreeMap::new(),
+            last_read: 0,
+            persisted: RecordNumber(0),
+            last_chosen_at: env.now,
+        };
+        let mut log = Log {
+            core,
+            followers: Followers::default(),
+            sources: Sources::default(),
+            feeders: Feeders::default(),
             ingest: Ingest::default(),
             readers: Readers::default(),
             catch_up: CatchUp::default(),
@@ -149,111 +129,67 @@ impl Log {
             trims: Trims::default(),
             moves: Moves::default(),
             keeping: Keeping::default(),
-            alive: BTreeSet::new(),
+            pulse: Pulse::default(),
             at_hand: None,
             awaiting_durable: VecDeque::new(),
             durable: RecordNumber(0),
-            persisted: RecordNumber(0),
-            borne_out,
-            reads: BTreeMap::new(),
-            last_read: 0,
             rebind: None,
             auxiliary: Auxiliary::default(),
-            stopped: None,
             is_contradicted: false,
             stopped_leading: false,
-            counts: LogCounts {
-                starts_with_gaps: u64::from(forgot_below > Slot(0)),
-                ..LogCounts::default()
-            },
-            pulse: Pulse::default(),
-            last_chosen_at: env.now,
         };
-        log.learn_ages();
+        log.keeping.learn(&log.core);
         // What was trimmed and was still there when the process ended.
         log.trim_store();
-        log.catch_up.recount(&log.engine, &log.store);
-        log.engine
-            .handle(env.now, Input::MissingBytes(log.catch_up.missing_bytes()));
+        log.catch_up.recount_and_tell(&mut log.core, env);
         log
-    }
-
-    pub fn is_leading(&self) -> bool {
-        matches!(self.role, Role::Leader { .. }) && self.stopped.is_none()
-    }
-
-    pub fn role(&self) -> Role {
-        self.role
-    }
-
-    /// Leading, and free to propose something new.
-    pub fn can_propose(&self) -> bool {
-        self.is_leading()
-            && self
-                .engine
-                .permit()
-                .is_some_and(|p| p.content == PermitContent::Free && p.next < p.limit)
-    }
-
-    /// What the next record may say besides its own fact: what the records before it bear out. The
-    /// engine may know more while it still has records to put out.
-    pub(crate) fn context(&mut self) -> RecordContext {
-        if self.engine.all_records_are_out() {
-            self.borne_out = RecordContext {
-                promised: self.engine.promised(),
-                first_unchosen: self.engine.first_unchosen(),
-            };
-        }
-        self.borne_out
     }
 
     /// Hands the engine one input and performs all that follows.
     pub fn input(&mut self, env: &mut Env, input: Input) {
-        if self.stopped.is_some() {
+        if self.core.stopped.is_some() {
             return;
         }
-        self.engine.handle(env.now, input);
+        self.core.engine.handle(env.now, input);
         self.drain(env);
     }
 
     pub fn drain(&mut self, env: &mut Env) {
-        self.store.set_time(env.now);
+        self.core.store.set_time(env.now);
         loop {
-            while let Some(output) = self.engine.poll_output() {
+            while let Some(output) = self.core.engine.poll_output() {
                 self.perform(env, output);
             }
-            while let Some(op) = self.store.poll_op() {
+            while let Some(op) = self.core.store.poll_op() {
                 env.ops.push_back(op);
             }
-            match self.store.poll_event() {
+            match self.core.store.poll_event() {
                 Some(event) => self.on_store_event(env, event),
                 // Before anybody hears of the new state, so that nobody takes us for whole.
-                None if self.catch_up.take_state_jumped() => self.recount_missing(env),
+                None if self.catch_up.take_state_jumped() => {
+                    self.catch_up.recount_and_tell(&mut self.core, env)
+                }
                 None => break,
             }
         }
-        let wants_roll = self.take_wants_roll() || self.store.wants_roll();
-        if wants_roll && self.stopped.is_none() {
-            let context = self.context();
-            self.store.roll(&self.engine.checkpoint(), context);
-            while let Some(op) = self.store.poll_op() {
+        let wants_roll = self.take_wants_roll() || self.core.store.wants_roll();
+        if wants_roll && self.core.stopped.is_none() {
+            let context = self.core.context();
+            self.core
+                .store
+                .roll(&self.core.engine.checkpoint(), context);
+            while let Some(op) = self.core.store.poll_op() {
                 env.ops.push_back(op);
             }
         }
-    }
-
-    pub(crate) fn recount_missing(&mut self, env: &mut Env) {
-        self.catch_up.recount(&self.engine, &self.store);
-        self.engine
-            .handle(env.now, Input::MissingBytes(self.catch_up.missing_bytes()));
     }
 
     /// After a disk error this replica takes no part until an operator restarts it.
     fn stop(&mut self, env: &mut Env, why: String) {
-        if self.stopped.is_some() {
+        if self.core.stopped.is_some() {
             return;
         }
-        self.counts.disk_failures += 1;
+        self.core.counts.disk_failures += 1;
         self.stop_over(
             env,
             why,
@@ -263,14 +199,14 @@ impl Log {
 
     /// This replica takes no part from here on.
     fn stop_over(&mut self, env: &mut Env, why: String, sentence: &str) {
-        if self.stopped.is_some() {
+        if self.core.stopped.is_some() {
             return;
         }
-        tracing::error!(log = self.id.0, why, "this log's replica stops");
-        self.stopped_leading = self.is_leading();
+        tracing::error!(log = self.core.id.0, why, "this log's replica stops");
+        self.stopped_leading = self.core.is_leading();
         self.end_replication(env);
         self.stop_clients(env, "shutting-down", sentence);
-        self.stopped = Some(why);
+        self.core.stopped = Some(why);
     }
 
     /// What is written now would go with the file that it is in.
@@ -285,9 +221,9 @@ impl Log {
     /// votes. Its node's heartbeats go on, so its followers would wait for it for ever. It answers
     /// no offer, and says that it lacks bytes, so that nobody lets it stand first.
     pub fn renounces(&self) -> Option<Message> {
-        (self.stopped.is_some() && self.stopped_leading).then(|| Message::SeekVotes {
-            first_unchosen: self.engine.first_unchosen(),
-            promised: self.engine.durable_promised(),
+        (self.core.stopped.is_some() && self.stopped_leading).then(|| Message::SeekVotes {
+            first_unchosen: self.core.engine.first_unchosen(),
+            promised: self.core.engine.durable_promised(),
             missing_bytes: true,
         })
     }
@@ -304,11 +240,15 @@ impl Log {
     ) {
         env.appended_at = env.now;
         env.wrote(count);
-        let permit = self.engine.permit().expect("only under an open permit");
+        let permit = self
+            .core
+            .engine
+            .permit()
+            .expect("only under an open permit");
         let (term, first_slot) = (permit.term, permit.next);
         let digest = formats::digest(&buffer[RECORD_HEADER..RECORD_HEADER + count]);
         self.at_hand = Some(buffer);
-        self.engine.handle(
+        self.core.engine.handle(
             env.now,
             Input::BytesWritten(BytesWritten {
                 term,
@@ -320,7 +260,7 @@ impl Log {
             }),
         );
         self.pulse
-            .on_proposed(env.now, self.engine.proposed_up_to());
+            .on_proposed(env.now, self.core.engine.proposed_up_to());
         self.drain(env);
         paxos::invariant!(
             self.at_hand.is_none(),
@@ -336,7 +276,7 @@ impl Log {
         proposal: Proposal,
         bytes: Option<Buffer>,
     ) {
-        if self.stopped.is_some() {
+        if self.core.stopped.is_some() {
             return;
         }
         if self.declines(env, &proposal) {
@@ -344,7 +284,7 @@ impl Log {
         }
         env.wrote(bytes.as_ref().map_or(0, |_| proposal.slots.len() as usize));
         self.at_hand = bytes;
-        self.engine.handle(
+        self.core.engine.handle(
             env.now,
             Input::Message {
                 from,
@@ -367,64 +307,41 @@ impl Log {
     }
 
     pub fn on_disk(&mut self, env: &mut Env, completion: Completion) {
-        self.store.on_completion(env.now, completion);
+        self.core.store.on_completion(env.now, completion);
         self.drain(env);
     }
 
     pub fn set_alive(&mut self, env: &mut Env, peer: NodeId, alive: bool) {
         if alive {
-            self.alive.insert(peer);
+            self.core.alive.insert(peer);
             self.resend_to(peer);
             self.input(env, Input::PeerAlive(peer));
         } else {
-            self.alive.remove(&peer);
+            self.core.alive.remove(&peer);
             self.input(env, Input::PeerSilent(peer));
         }
-    }
-
-    /// Whether it pays to wait for somebody else to lead.
-    pub fn may_hand_over(&self) -> bool {
-        let members = self.engine.state().configuration.members();
-        let others = members
-            .iter()
-            .any(|member| self.alive.contains(&member.node));
-        self.is_leading() && others
     }
 
     /// Before the process ends: nothing is taken or said any more.
     pub fn close(&mut self, env: &mut Env) {
         self.stop_clients(env, "shutting-down", "this node is stopping; ask another");
         self.end_replication(env);
-        self.stopped.get_or_insert("this node is stopping".into());
-        self.store.close();
+        self.core
+            .stopped
+            .get_or_insert("this node is stopping".into());
+        self.core.store.close();
         self.drain(env);
     }
 
     pub fn is_closed(&mut self, env: &mut Env) -> bool {
-        let closed = self.store.is_closed();
+        let closed = self.core.store.is_closed();
         self.drain(env);
         closed
     }
 
-    pub(crate) fn read_from_store(
-        &mut self,
-        ticket: Ticket,
-        stream: StreamName,
-        position: u64,
-        buffer: Buffer,
-    ) {
-        self.last_read += 1;
-        let number = self.last_read;
-        let to_send = matches!(ticket, Ticket::Reader(_) | Ticket::Feeder(_));
-        self.reads
-            .insert(number, (ticket, Wanted::new(stream, position)));
-        let position = StreamPosition(position);
-        self.store.read(number, stream, position, buffer, to_send);
-    }
-
     /// Hands over if we lead and can, so that a stopping node costs its clients no timeout.
     pub fn abdicate(&mut self, env: &mut Env) {
-        if self.is_leading() && !self.engine.is_abdicating() {
+        if self.core.is_leading() && !self.core.engine.is_abdicating() {
             self.input(env, Input::Abdicate { to: None });
         }
     }
@@ -433,21 +350,3 @@ impl Log {
 fn payload_of(frozen: &Shared, count: usize) -> Slice {
     frozen.slice(RECORD_HEADER..RECORD_HEADER + count)
 }
-
-/// A batch buffer with these bytes where a record's payload stands; a small one for few bytes, so
-/// that waiting small batches do not pin large buffers.
-pub(crate) fn batch_of(env: &Env, bytes: &[u8]) -> Buffer {
-    let mut batch = batch_for(env, bytes.len());
-    batch[RECORD_HEADER..RECORD_HEADER + bytes.len()].copy_from_slice(bytes);
-    batch
-}
-
-pub(crate) fn batch_for(env: &Env, count: usize) -> Buffer {
-    if count <= SMALL_BATCH {
-        Buffer::new((RECORD_HEADER + count).next_multiple_of(ops::BLOCK))
-    } else {
-        env.batches.take()
-    }
-}
-
-pub(crate) const SMALL_BATCH: usize = 64 << 10;

@@ -15,7 +15,7 @@ use paxos::{ReadId, Time};
 use wire::Refusal;
 
 use crate::env::Env;
-use crate::log::Log;
+use crate::lent::Core;
 use crate::streams::StreamList;
 
 mod barrier;
@@ -112,55 +112,54 @@ impl Readers {
     }
 }
 
-impl Log {
-    pub(crate) fn stop_readers(&mut self, env: &mut Env, code: &'static str, sentence: &str) {
-        for (conn, _) in std::mem::take(&mut self.readers.tables) {
+impl Readers {
+    pub fn stop(&mut self, core: &Core, env: &mut Env, code: &'static str, sentence: &str) {
+        for (conn, _) in std::mem::take(&mut self.tables) {
             env.refuse(conn, Refusal::new(code, sentence));
         }
-        let conns: Vec<ConnId> = self.readers.readers.keys().copied().collect();
+        let conns: Vec<ConnId> = self.readers.keys().copied().collect();
         for conn in conns {
-            self.end_reader(env, conn, Err(Refusal::new(code, sentence)));
+            self.end_reader(core, env, conn, Err(Refusal::new(code, sentence)));
         }
     }
 
     /// As [`Log::stop_readers`], but who was told nothing yet hears something else.
-    pub(crate) fn end_readers(&mut self, env: &mut Env, begun: &Refusal, others: &Refusal) {
-        for (conn, _) in std::mem::take(&mut self.readers.tables) {
+    pub fn end(&mut self, core: &Core, env: &mut Env, begun: &Refusal, others: &Refusal) {
+        for (conn, _) in std::mem::take(&mut self.tables) {
             env.refuse(conn, others.clone());
         }
-        let readers = self.readers.readers.iter();
+        let readers = self.readers.iter();
         let readers: Vec<(ConnId, bool)> = readers.map(|(conn, r)| (*conn, r.began)).collect();
         for (conn, began) in readers {
             let why = if began { begun } else { others };
-            self.end_reader(env, conn, Err(why.clone()));
+            self.end_reader(core, env, conn, Err(why.clone()));
         }
     }
 
-    pub(crate) fn pump_readers(&mut self, env: &mut Env) {
-        self.send_tables(env);
-        self.part_if_leaderless(env);
+    pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
+        self.send_tables(core, env);
+        self.part_if_leaderless(core, env);
         let conns: Vec<ConnId> = self
-            .readers
             .readers
             .iter()
             .filter(|(_, r)| !r.busy)
             .map(|(c, _)| *c)
             .collect();
         for conn in conns {
-            self.pump_reader(env, conn);
+            self.pump_reader(core, env, conn);
         }
-        self.pump_waiting(env);
+        self.pump_waiting(core, env);
         self.look_at_silent(env);
-        self.pump_local(env);
+        self.pump_local(core, env);
     }
 
-    fn remove_reader(&mut self, env: &mut Env, conn: ConnId) -> Option<Reader> {
-        let reader = self.readers.readers.remove(&conn)?;
+    fn remove_reader(&mut self, core: &Core, env: &mut Env, conn: ConnId) -> Option<Reader> {
+        let reader = self.readers.remove(&conn)?;
         if let Some(place) = reader.place {
-            self.readers.waiting.remove(&place);
+            self.waiting.remove(&place);
         }
-        if self.readers.waiting.is_empty() {
-            env.reads.leave(self.id);
+        if self.waiting.is_empty() {
+            env.reads.leave(core.id);
         }
         Some(reader)
     }

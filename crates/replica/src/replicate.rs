@@ -5,6 +5,7 @@
 //! Errors: a broken connection is dialled again and everything unchosen is sent once more. A
 //!         follower slower than the ring skips what is chosen and catches up by itself.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use formats::DataHeader;
@@ -14,9 +15,9 @@ use paxos::{NodeId, Term, Time};
 use wire::welcome::{self, Welcome};
 
 use crate::env::{Env, Purpose};
-use crate::log::Log;
+use crate::lent::Core;
 
-pub struct Follower {
+struct Follower {
     link: Link,
     /// The next entry of the ring to send.
     cursor: u64,
@@ -95,30 +96,36 @@ impl Follower {
     }
 }
 
-impl Log {
+/// Each peer's place in this leader's proposals, and the connection that they go by.
+#[derive(Default)]
+pub(crate) struct Followers {
+    by_node: BTreeMap<NodeId, Follower>,
+}
+
+impl Followers {
     /// After becoming leader of a term, or again in a later one.
-    pub(crate) fn begin_replication(&mut self, env: &mut Env, term: Term) {
-        let before = self.ring.term();
-        if self
+    pub fn begin(&mut self, core: &mut Core, env: &mut Env, term: Term) {
+        let before = core.ring.term();
+        if core
             .engine
             .took_over_from()
             .is_some_and(|f| f.term == before)
         {
             // By a casting vote: each follower goes on where it stands.
-            return self.ring.go_on(term);
+            return core.ring.go_on(term);
         }
-        self.ring.begin(term);
-        let first = self.ring.first_beyond(self.engine.first_unchosen());
-        for follower in self.followers.values_mut() {
+        core.ring.begin(term);
+        let first = core.ring.first_beyond(core.engine.first_unchosen());
+        for follower in self.by_node.values_mut() {
             follower.cursor = first;
             follower.accepted_up_to = 0;
             follower.progress_at = env.now;
         }
     }
 
-    pub fn end_replication(&mut self, env: &mut Env) {
-        self.ring.clear();
-        for (_, follower) in std::mem::take(&mut self.followers) {
+    pub fn end(&mut self, core: &mut Core, env: &mut Env) {
+        core.ring.clear();
+        for (_, follower) in std::mem::take(&mut self.by_node) {
             if let Some(conn) = follower.link.conn() {
                 env.close(conn);
             }
@@ -126,60 +133,60 @@ impl Log {
     }
 
     /// Sends each follower what is next for it, as far as its connection takes it.
-    pub(crate) fn replicate(&mut self, env: &mut Env) {
-        if !self.is_leading() {
+    pub fn replicate(&mut self, core: &mut Core, env: &mut Env) {
+        if !core.is_leading() {
             return;
         }
-        let first_unchosen = self.engine.first_unchosen();
+        let first_unchosen = core.engine.first_unchosen();
         let peers: Vec<NodeId> = env.addresses.keys().copied().collect();
         for peer in peers {
-            let first = self.ring.first_beyond(first_unchosen);
+            let first = core.ring.first_beyond(first_unchosen);
             let follower = self
-                .followers
+                .by_node
                 .entry(peer)
                 .or_insert_with(|| Follower::new(first, env.now));
-            if !self.engine.wants_proposals(peer) {
+            if !core.engine.wants_proposals(peer) {
                 follower.rests = true;
                 continue;
             }
             if std::mem::take(&mut follower.rests) {
                 follower.cursor = first; // all that is not chosen
                 follower.progress_at = env.now;
-                self.counts.engaged += 1;
+                core.counts.engaged += 1;
             }
-            let accepted = self.engine.peer_accepted_up_to(peer).map_or(0, |s| s.0);
-            if accepted > follower.accepted_up_to || follower.cursor < self.ring.end() {
+            let accepted = core.engine.peer_accepted_up_to(peer).map_or(0, |s| s.0);
+            if accepted > follower.accepted_up_to || follower.cursor < core.ring.end() {
                 follower.accepted_up_to = accepted;
                 follower.progress_at = env.now;
-            } else if accepted < self.engine.proposed_up_to().0
-                && first < self.ring.end()
+            } else if accepted < core.engine.proposed_up_to().0
+                && first < core.ring.end()
                 && env.now.0 > follower.progress_at.0 + RESEND_AFTER
             {
                 follower.cursor = first;
                 follower.progress_at = env.now;
             }
             match follower.link {
-                Link::Down { retry_at } if follower.cursor < self.ring.end() => {
-                    if self.alive.contains(&peer)
+                Link::Down { retry_at } if follower.cursor < core.ring.end() => {
+                    if core.alive.contains(&peer)
                         && retry_at <= env.now
                         && let Some(address) = env.addresses.get(&peer).cloned()
                     {
-                        let conn = env.connect(address, Purpose::DataOut(self.id, peer));
+                        let conn = env.connect(address, Purpose::DataOut(core.id, peer));
                         follower.link = Link::Connecting(conn, env.now);
                     }
                 }
                 Link::Up(conn, version) if !follower.sending => {
                     let mut slices: Vec<Slice> = Vec::new();
                     let mut bytes = 0;
-                    follower.cursor = follower.cursor.max(self.ring.base());
+                    follower.cursor = follower.cursor.max(core.ring.base());
                     while bytes < env.limits.send_bytes_max
-                        && let Some(entry) = self.ring.get(follower.cursor)
+                        && let Some(entry) = core.ring.get(follower.cursor)
                     {
                         let mut proposal = entry.proposal.clone();
                         proposal.chosen_up_to = first_unchosen;
                         let payload_length = entry.payload.as_ref().map_or(0, |p| p.len());
                         let header = DataHeader::Propose(ProposeHeader::new(
-                            self.id,
+                            core.id,
                             &proposal,
                             payload_length,
                         ));
@@ -190,7 +197,7 @@ impl Log {
                     }
                     if !slices.is_empty() {
                         follower.sending = true;
-                        self.counts.proposal_bytes_sent += bytes as u64;
+                        core.counts.proposal_bytes_sent += bytes as u64;
                         env.send(conn, slices);
                     }
                 }
@@ -201,19 +208,19 @@ impl Log {
 
     /// Before new proposals are refused for want of memory: a share may have become smaller while nothing
     /// happened here, and then nothing else would come to make room.
-    pub(crate) fn make_room(&mut self, env: &Env) {
-        if !self.is_leading() {
+    pub fn make_room(&mut self, core: &mut Core, env: &Env) {
+        if !core.is_leading() {
             return;
         }
         let sent_to_all = self
-            .followers
+            .by_node
             .iter()
-            .filter(|(peer, f)| self.alive.contains(peer) && !f.rests)
+            .filter(|(peer, f)| core.alive.contains(peer) && !f.rests)
             .map(|(_, f)| f.cursor)
             .min()
             .unwrap_or(u64::MAX);
-        self.ring.evict(
-            self.engine.first_unchosen(),
+        core.ring.evict(
+            core.engine.first_unchosen(),
             env.share.ring_bytes,
             sent_to_all,
             env.share.tail_bytes,
@@ -221,40 +228,48 @@ impl Log {
     }
 
     /// Everything unchosen goes to this peer again: it, or its way to us, came back.
-    pub fn resend_to(&mut self, peer: NodeId) {
-        let first = self.ring.first_beyond(self.engine.first_unchosen());
-        if let Some(follower) = self.followers.get_mut(&peer) {
+    pub fn resend_to(&mut self, core: &Core, peer: NodeId) {
+        let first = core.ring.first_beyond(core.engine.first_unchosen());
+        if let Some(follower) = self.by_node.get_mut(&peer) {
             follower.cursor = first;
         }
     }
 
-    pub fn on_data_out_connected(&mut self, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
-        let Some(follower) = self.followers.get_mut(&peer) else {
+    pub fn on_connected(
+        &mut self,
+        core: &Core,
+        env: &mut Env,
+        peer: NodeId,
+        conn: ConnId,
+        ok: bool,
+    ) {
+        let Some(follower) = self.by_node.get_mut(&peer) else {
             return env.close(conn);
         };
         if follower.link.conn() != Some(conn) {
             return env.close(conn);
         }
         if !ok {
-            return self.on_data_out_broken(env, peer, conn);
+            return self.on_broken(core, env, peer, conn);
         }
         follower.link = Link::Greeting(conn, env.now);
-        let hello = env.hello(peer, "data", self.id);
+        let hello = env.hello(peer, "data", core.id);
         env.send_bytes(conn, &hello);
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
     /// The peer's answer to our first line; later, anything at all means the end.
-    pub fn on_data_out_received(
+    pub fn on_received(
         &mut self,
+        core: &Core,
         env: &mut Env,
         peer: NodeId,
         conn: ConnId,
         buffer: Buffer,
         got: Range<usize>,
     ) {
-        let first = self.ring.first_beyond(self.engine.first_unchosen());
-        let Some(follower) = self.followers.get_mut(&peer) else {
+        let first = core.ring.first_beyond(core.engine.first_unchosen());
+        let Some(follower) = self.by_node.get_mut(&peer) else {
             return env.close(conn);
         };
         if follower.link.conn() != Some(conn) {
@@ -268,29 +283,29 @@ impl Log {
                 env.receive(conn, buffer, 0..BLOCK, false);
             }
             Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
-            _ => self.on_data_out_broken(env, peer, conn),
+            _ => self.on_broken(core, env, peer, conn),
         }
     }
 
-    pub fn on_data_out_sent(&mut self, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
-        let Some(follower) = self.followers.get_mut(&peer) else {
+    pub fn on_sent(&mut self, core: &Core, env: &mut Env, peer: NodeId, conn: ConnId, ok: bool) {
+        let Some(follower) = self.by_node.get_mut(&peer) else {
             return;
         };
         if follower.link.conn() != Some(conn) {
             return;
         }
         if !ok {
-            return self.on_data_out_broken(env, peer, conn);
+            return self.on_broken(core, env, peer, conn);
         }
         if follower.link.is_up() {
             follower.sending = false;
         }
     }
 
-    pub(crate) fn on_data_out_broken(&mut self, env: &mut Env, peer: NodeId, conn: ConnId) {
+    pub fn on_broken(&mut self, core: &Core, env: &mut Env, peer: NodeId, conn: ConnId) {
         env.close(conn);
-        let first = self.ring.first_beyond(self.engine.first_unchosen());
-        if let Some(follower) = self.followers.get_mut(&peer)
+        let first = core.ring.first_beyond(core.engine.first_unchosen());
+        if let Some(follower) = self.by_node.get_mut(&peer)
             && follower.link.conn() == Some(conn)
         {
             follower.link = Link::Down {
@@ -301,31 +316,16 @@ impl Log {
         }
     }
 
-    /// Closes what leads to this peer: it is silent, so nobody may ever tell us that it is gone.
-    pub fn break_links(&mut self, env: &mut Env, peer: NodeId) {
-        let follower = self.followers.get(&peer).and_then(|f| f.link.conn());
-        if let Some(conn) = follower {
-            self.on_data_out_broken(env, peer, conn);
-        }
-        let feeder = self.feeders.get(&peer).and_then(|f| f.link.conn());
-        if let Some(conn) = feeder {
-            self.on_feed_broken(env, peer, conn);
-        }
-        for conn in self.sources_of(peer) {
-            self.close_source(env, conn, None);
-        }
-    }
-
     /// Of a log that rests: its next proposal makes new ones.
-    pub fn close_idle_links(&mut self, env: &mut Env) {
-        let rests = self.engine.first_unchosen() == self.engine.proposed_up_to();
-        if !rests || env.now.0 < self.last_chosen_at.0 + LINK_IDLE {
+    pub fn close_idle(&mut self, core: &Core, env: &mut Env) {
+        let rests = core.engine.first_unchosen() == core.engine.proposed_up_to();
+        if !rests || env.now.0 < core.last_chosen_at.0 + LINK_IDLE {
             return;
         }
-        for follower in self.followers.values_mut() {
+        for follower in self.by_node.values_mut() {
             if let Link::Up(conn, _) = follower.link
                 && !follower.sending
-                && (follower.rests || follower.cursor == self.ring.end())
+                && (follower.rests || follower.cursor == core.ring.end())
             {
                 env.close(conn);
                 follower.link = Link::Down { retry_at: env.now };
@@ -333,41 +333,40 @@ impl Log {
         }
     }
 
-    /// As `break_links`, where a peer takes too long to answer. True if there was one.
-    pub fn break_late_links(&mut self, env: &mut Env) -> bool {
-        let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
-        let followers = self.followers.iter();
-        let followers = followers.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
-        let followers: Vec<_> = followers.collect();
-        let feeders = self.feeders.iter();
-        let feeders = feeders.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
-        let feeders: Vec<_> = feeders.collect();
-        let any = !followers.is_empty() || !feeders.is_empty();
-        for (peer, conn) in followers {
-            self.on_data_out_broken(env, peer, conn);
-        }
-        for (peer, conn) in feeders {
-            self.on_feed_broken(env, peer, conn);
-        }
-        any
-    }
-
-    pub(crate) fn check_replication(&self) {
-        let (base, end) = (self.ring.base(), self.ring.end());
-        for (peer, follower) in &self.followers {
+    pub fn check(&self, core: &Core) {
+        let (base, end) = (core.ring.base(), core.ring.end());
+        for (peer, follower) in &self.by_node {
             paxos::invariant!(
                 follower.cursor <= end,
                 "node {peer} is sent entry {} of {base}..{end}",
                 follower.cursor
             );
         }
-        let (first, proposed) = (self.engine.first_unchosen(), self.engine.proposed_up_to());
-        if self.is_leading() && first < proposed {
-            let covered = self.ring.covers();
+        let (first, proposed) = (core.engine.first_unchosen(), core.engine.proposed_up_to());
+        if core.is_leading() && first < proposed {
+            let covered = core.ring.covers();
             paxos::invariant!(
                 covered.start <= first && covered.end == proposed,
                 "a leader can send all that it proposed: {first} to {proposed} of {covered}"
             );
         }
+    }
+
+    /// That node is no peer any more.
+    pub fn forget(&mut self, peer: NodeId) {
+        self.by_node.remove(&peer);
+    }
+
+    /// Our connection to this peer, if there is one.
+    pub fn link_to(&self, peer: NodeId) -> Option<ConnId> {
+        self.by_node.get(&peer)?.link.conn()
+    }
+
+    /// Those whose peers take too long to answer.
+    pub fn late(&self, env: &Env) -> Vec<(NodeId, ConnId)> {
+        let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
+        let links = self.by_node.iter();
+        let links = links.filter_map(|(peer, f)| Some((*peer, late(&f.link)?)));
+        links.collect()
     }
 }

@@ -23,14 +23,14 @@ use formats::Frame;
 use formats::frame::{AskDigest, Examined, PIECE_BYTES_MAX, TellDigest};
 use paxos::{Digest, NodeId, Slot, StreamName, StreamPosition, Time};
 
+use crate::catch_up::CatchUp;
 use crate::env::Env;
-use crate::log::Log;
+use crate::lent::{Asker, Core};
 
 mod examine;
 mod pass;
 mod report;
 
-pub(crate) use examine::Asker;
 use examine::Examination;
 use pass::Pass;
 pub(crate) use report::{Difference, Report};
@@ -87,47 +87,47 @@ struct Piece {
     again: Option<usize>,
 }
 
-impl Log {
+impl Scrub {
     /// A pass over all that is chosen by now begins, at so many bytes a second. One that somebody asked for
     /// goes on; one that runs by itself makes way.
-    pub fn begin_pass(&mut self, env: &Env, rate: u64, asked: bool) {
+    pub fn begin(&mut self, core: &Core, env: &Env, rate: u64, asked: bool) {
         let goes_on = |pass: &Pass| pass.report.asked || !asked;
-        if self.scrub.pass.as_ref().is_some_and(goes_on) {
+        if self.pass.as_ref().is_some_and(goes_on) {
             return;
         }
-        self.scrub.passes += 1;
-        let state = self.engine.state();
-        self.scrub.pass = Some(Pass::new(self.scrub.passes, state, rate, asked, env.now));
-        tracing::debug!(log = self.id.0, rate, asked, "a scrub begins");
+        self.passes += 1;
+        let state = core.engine.state();
+        self.pass = Some(Pass::new(self.passes, state, rate, asked, env.now));
+        tracing::debug!(log = core.id.0, rate, asked, "a scrub begins");
     }
 
     /// Whether a pass is to begin by itself. Who does not lead has none.
-    pub fn is_scrub_due(&mut self, env: &Env) -> bool {
-        if !self.is_leading() || env.stopping {
-            self.scrub.pass = None;
-            self.scrub.due = None;
+    pub fn is_due(&mut self, core: &Core, env: &Env) -> bool {
+        if !core.is_leading() || env.stopping {
+            self.pass = None;
+            self.due = None;
             return false;
         }
         let first = env.now.0 + env.limits.scrub_interval / 24;
-        let due = *self.scrub.due.get_or_insert(Time(first));
-        env.limits.scrub_rate > 0 && self.scrub.pass.is_none() && due <= env.now
+        let due = *self.due.get_or_insert(Time(first));
+        env.limits.scrub_rate > 0 && self.pass.is_none() && due <= env.now
     }
 
-    /// Goes on with the pass. What was read since must be paid for first: see [`Log::take_scrub_debt`].
-    pub fn scrub_on(&mut self, env: &mut Env) -> Progress {
-        let Some(pass) = &mut self.scrub.pass else {
+    /// Goes on with the pass. What was read since must be paid for first: see [`Scrub::take_debt`].
+    pub fn go_on(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) -> Progress {
+        let Some(pass) = &mut self.pass else {
             return Progress::Over;
         };
         if pass.piece.is_some() {
             return Progress::Busy;
         }
-        let state = self.engine.state();
+        let state = core.engine.state();
         if env.now < pass.rest_until {
             return Progress::Waits;
         }
         if let Some((stream, bytes, again)) = pass.next(state) {
-            self.scrub.last_request += 1;
-            let request = self.scrub.last_request;
+            self.last_request += 1;
+            let request = self.last_request;
             pass.piece = Some(Piece {
                 stream,
                 bytes: bytes.clone(),
@@ -136,33 +136,38 @@ impl Log {
                 answers: BTreeMap::new(),
                 again,
             });
-            self.examine(env, Asker::Own, Examination::new(request, stream, bytes));
-            self.drain(env);
+            self.examine(
+                core,
+                catch_up,
+                env,
+                Asker::Own,
+                Examination::new(request, stream, bytes),
+            );
             return Progress::Busy;
         }
         // Those that were damaged get their time.
         if pass.begin_second(env.now) {
             return Progress::Waits;
         }
-        self.end_pass(env);
+        self.end_pass(core, env);
         Progress::Over
     }
 
     /// So long nobody scrubs on this node, for what was read of this log.
-    pub fn take_scrub_debt(&mut self) -> u64 {
-        std::mem::take(&mut self.scrub.owed_us)
+    pub fn take_debt(&mut self) -> u64 {
+        std::mem::take(&mut self.owed_us)
     }
 
-    fn end_pass(&mut self, env: &Env) {
-        let Some(pass) = self.scrub.pass.take() else {
+    fn end_pass(&mut self, core: &mut Core, env: &Env) {
+        let Some(pass) = self.pass.take() else {
             return;
         };
         let report = pass.report.ended(env.now);
-        self.scrub.due = Some(Time(env.now.0 + env.limits.scrub_interval));
-        self.counts.scrub_passes += 1;
+        self.due = Some(Time(env.now.0 + env.limits.scrub_interval));
+        core.counts.scrub_passes += 1;
         tracing::info!(
-            log = self.id.0,
-            name = self.name,
+            log = core.id.0,
+            name = core.name,
             bytes = report.bytes,
             compared = report.compared_bytes,
             damaged = report.damaged,
@@ -171,14 +176,20 @@ impl Log {
             unchecked = report.unchecked_bytes,
             "a scrub is over"
         );
-        self.scrub.last = Some(report);
+        self.last = Some(report);
     }
 
     /// Everybody is asked what was read here, now that it is known how much that was.
-    fn on_own_examined(&mut self, env: &mut Env, examination: &Examination) {
-        let own = self.engine.node();
-        let configuration = &self.engine.state().configuration;
-        let Some(pass) = &mut self.scrub.pass else {
+    fn on_own_examined(
+        &mut self,
+        core: &mut Core,
+        catch_up: &CatchUp,
+        env: &mut Env,
+        examination: &Examination,
+    ) {
+        let own = core.engine.node();
+        let configuration = &core.engine.state().configuration;
+        let Some(pass) = &mut self.pass else {
             return;
         };
         let rate = pass.report.rate.max(1);
@@ -189,15 +200,15 @@ impl Log {
         else {
             return;
         };
-        self.scrub.owed_us = examination.read_bytes.saturating_mul(1_000_000) / rate;
+        self.owed_us = examination.read_bytes.saturating_mul(1_000_000) / rate;
         piece.bytes.end = examination.next;
         piece.answers.insert(own, Some(examination.outcome()));
         piece.asked_at = Some(env.now);
-        let peers = self.alive.iter().filter(|peer| env.compares.contains(peer));
+        let peers = core.alive.iter().filter(|peer| env.compares.contains(peer));
         for &peer in peers.filter(|peer| !configuration.is_auxiliary(**peer)) {
             piece.answers.insert(peer, None);
             let ask = Frame::AskDigest(AskDigest {
-                log: self.id,
+                log: core.id,
                 request: piece.request,
                 stream: piece.stream,
                 from: StreamPosition(piece.bytes.start),
@@ -205,76 +216,81 @@ impl Log {
             });
             env.outbox.push_back((peer, ask));
         }
-        self.compare(env);
+        self.compare(core, catch_up, env);
     }
 
     /// A leader's pass wants to know.
-    pub fn on_ask_digest(&mut self, env: &mut Env, peer: NodeId, ask: &AskDigest) {
-        if self.stopped.is_none() {
+    pub fn on_ask_digest(
+        &mut self,
+        core: &mut Core,
+        catch_up: &CatchUp,
+        env: &mut Env,
+        peer: NodeId,
+        ask: &AskDigest,
+    ) {
+        if core.stopped.is_none() {
             let bytes = ask.from.0..ask.to.0;
             let examination = Examination::new(ask.request, ask.stream, bytes);
-            self.examine(env, Asker::Peer(peer), examination);
-            self.drain(env);
+            self.examine(core, catch_up, env, Asker::Peer(peer), examination);
         }
     }
 
-    pub fn on_tell_digest(&mut self, env: &mut Env, peer: NodeId, told: &TellDigest) {
-        let piece = self
-            .scrub
-            .pass
-            .as_mut()
-            .and_then(|pass| pass.piece.as_mut());
+    pub fn on_tell_digest(
+        &mut self,
+        core: &mut Core,
+        catch_up: &CatchUp,
+        env: &mut Env,
+        peer: NodeId,
+        told: &TellDigest,
+    ) {
+        let piece = self.pass.as_mut().and_then(|pass| pass.piece.as_mut());
         let Some(piece) = piece.filter(|piece| piece.request == told.request) else {
             return;
         };
         if let Some(answer) = piece.answers.get_mut(&peer) {
             *answer = Some(told.found);
-            self.compare(env);
+            self.compare(core, catch_up, env);
         }
     }
 
-    pub(crate) fn scrub_deadline(&self, env: &Env) -> Option<Time> {
-        let piece = self.scrub.pass.as_ref()?.piece.as_ref()?;
+    pub fn deadline(&self, env: &Env) -> Option<Time> {
+        let piece = self.pass.as_ref()?.piece.as_ref()?;
         Some(Time(piece.asked_at?.0 + env.limits.fetch_timeout))
     }
 
     /// Whose answers are late are not waited for; what was damaged may be whole again.
-    pub(crate) fn settle_scrub(&mut self, env: &mut Env) {
-        if self.scrub_deadline(env).is_some_and(|due| due <= env.now) {
-            self.judge(env);
+    pub fn settle(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) {
+        if self.deadline(env).is_some_and(|due| due <= env.now) {
+            self.judge(core, catch_up, env);
         }
-        let holdings = self.store.holdings();
-        let before = self.scrub.damaged.len();
-        self.scrub.damaged.retain(|(stream, position)| {
+        let holdings = core.store.holdings();
+        let before = self.damaged.len();
+        self.damaged.retain(|(stream, position)| {
             let byte = StreamPosition(*position)..StreamPosition(position + 1);
             !holdings.holds(*stream, byte)
         });
-        let repaired = before - self.scrub.damaged.len();
+        let repaired = before - self.damaged.len();
         if repaired > 0 {
-            self.counts.scrub_repaired += repaired as u64;
+            core.counts.scrub_repaired += repaired as u64;
             tracing::info!(
-                log = self.id.0,
+                log = core.id.0,
                 repaired,
                 "what a scrub found damaged here is whole again"
             );
         }
     }
 
-    fn compare(&mut self, env: &mut Env) {
-        let piece = self
-            .scrub
-            .pass
-            .as_ref()
-            .and_then(|pass| pass.piece.as_ref());
+    fn compare(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) {
+        let piece = self.pass.as_ref().and_then(|pass| pass.piece.as_ref());
         if piece.is_some_and(|piece| piece.answers.values().all(Option::is_some)) {
-            self.judge(env);
+            self.judge(core, catch_up, env);
         }
     }
 
     /// What the answers come to.
-    fn judge(&mut self, env: &mut Env) {
-        let lost = self.lost_bytes();
-        let Some(pass) = &mut self.scrub.pass else {
+    fn judge(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) {
+        let lost = catch_up.lost_bytes(core);
+        let Some(pass) = &mut self.pass else {
             return;
         };
         let Some(piece) = pass.piece.take() else {
@@ -295,11 +311,11 @@ impl Log {
         if piece.again.is_none() {
             pass.position = piece.bytes.end;
             report.bytes += length;
-            self.counts.scrub_bytes += length;
+            core.counts.scrub_bytes += length;
             report.damaged += found.damaged.len() as u64;
             if !found.damaged.is_empty() {
                 tracing::error!(
-                    log = self.id.0,
+                    log = core.id.0,
                     stream = %piece.stream,
                     from = piece.bytes.start,
                     to = piece.bytes.end,
@@ -310,27 +326,29 @@ impl Log {
         }
         let at = (piece.stream, piece.bytes.clone());
         if found.is_good() {
-            self.scrub
-                .differences
+            self.differences
                 .retain(|d| (d.stream, d.bytes.start) != (at.0, at.1.start));
             report.compared_bytes += if found.digests.len() > 1 { length } else { 0 };
             report.repaired += piece.again.unwrap_or(0) as u64;
         } else if found.differs() && piece.again.is_some() {
             report.different += 1;
-            self.counts.scrub_differences += 1;
+            core.counts.scrub_differences += 1;
             let (stream, bytes) = at;
             let digests = found.digests;
-            self.tell_difference(Difference {
-                stream,
-                bytes,
-                digests,
-            });
+            self.tell_difference(
+                core,
+                Difference {
+                    stream,
+                    bytes,
+                    digests,
+                },
+            );
         } else if piece.again.is_none() {
             pass.look_again(at.0, at.1, found.damaged.len());
         } else if lost > 0 && found.digests.is_empty() {
             report.lost_bytes += lost;
             tracing::error!(
-                log = self.id.0,
+                log = core.id.0,
                 stream = %piece.stream,
                 from = piece.bytes.start,
                 to = piece.bytes.end,
@@ -346,10 +364,10 @@ impl Log {
     }
 
     /// ‡ Told, and nothing else.
-    fn tell_difference(&mut self, difference: Difference) {
+    fn tell_difference(&mut self, core: &Core, difference: Difference) {
         tracing::error!(
-            log = self.id.0,
-            name = self.name,
+            log = core.id.0,
+            name = core.name,
             "nodes hold different bytes: {difference}; nothing is changed, since the checksums are right on \
              all of them: read that range with `logberg read --from-node` at each, and replace the node whose bytes are \
              wrong by an empty one (logberg members replace)"
@@ -357,7 +375,7 @@ impl Log {
         let known = |d: &Difference| {
             (d.stream, d.bytes.start) == (difference.stream, difference.bytes.start)
         };
-        let differences = &mut self.scrub.differences;
+        let differences = &mut self.differences;
         match differences.iter().position(known) {
             Some(at) => differences[at] = difference,
             None if differences.len() < DIFFERENCES_MAX => differences.push(difference),

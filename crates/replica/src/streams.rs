@@ -8,7 +8,7 @@ use wire::{LineError, Refusal, Request, parse_stream};
 
 use crate::answers::Rest;
 use crate::env::Env;
-use crate::log::Log;
+use crate::lent::Core;
 
 /// Which streams a list is to name, and how far it has come.
 #[derive(Clone, Debug)]
@@ -65,59 +65,59 @@ impl StreamList {
     }
 }
 
-impl Log {
+impl StreamList {
     /// What the list waited for has come: from here on it is answered.
-    pub(crate) fn begin_streams(&mut self, env: &mut Env, conn: ConnId, mut list: StreamList) {
-        let state = self.engine.state();
-        if let Some(after) = list.after {
+    pub(crate) fn begin(mut self, core: &Core, env: &mut Env, conn: ConnId) {
+        let state = core.engine.state();
+        if let Some(after) = self.after {
             let Some(at) = state.streams.iter().position(|s| s.name == after) else {
                 let sentence = format!(
                     "{} has no stream {after}, or it was trimmed; begin without after",
-                    self.name
+                    core.name
                 );
                 return env.refuse(conn, Refusal::new("unknown-stream", sentence));
             };
-            list.next = state.streams_trimmed.count + at as u64 + 1;
+            self.next = state.streams_trimmed.count + at as u64 + 1;
         }
         let mut piece = b"ok [".to_vec();
-        match self.name_streams(env, &mut list, &mut piece) {
+        match self.name(core, env, &mut piece) {
             // Most are short.
             true => env.part(conn, &piece),
-            false => env.send_piece(conn, &piece, Rest::Streams(self.id, list)),
+            false => env.send_piece(conn, &piece, Rest::Streams(core.id, self)),
         }
     }
 
     /// The next piece.
-    pub fn send_streams(&mut self, env: &mut Env, conn: ConnId, mut list: StreamList) {
+    pub(crate) fn send(mut self, core: &Core, env: &mut Env, conn: ConnId) {
         let mut piece = Vec::new();
-        let rest = match self.name_streams(env, &mut list, &mut piece) {
+        let rest = match self.name(core, env, &mut piece) {
             true => Rest::Nothing,
-            false => Rest::Streams(self.id, list),
+            false => Rest::Streams(core.id, self),
         };
         env.send_piece(conn, &piece, rest);
     }
 
     /// Adds as many entries as make a piece. True if it was all, and the line is at its end.
-    fn name_streams(&self, env: &Env, list: &mut StreamList, piece: &mut Vec<u8>) -> bool {
-        let state = self.engine.state();
+    fn name(&mut self, core: &Core, env: &Env, piece: &mut Vec<u8>) -> bool {
+        let state = core.engine.state();
         let gone = state.streams_trimmed.count;
-        list.next = list.next.max(gone);
-        let from = usize::try_from(list.next - gone).unwrap_or(usize::MAX);
+        self.next = self.next.max(gone);
+        let from = usize::try_from(self.next - gone).unwrap_or(usize::MAX);
         let rest = state.streams.get(from..).unwrap_or_default();
         for stream in rest {
-            if list.left == 0 {
+            if self.left == 0 {
                 break;
             }
             if piece.len() >= env.limits.answer_piece_bytes {
                 return false;
             }
-            if std::mem::replace(&mut list.named, true) {
+            if std::mem::replace(&mut self.named, true) {
                 piece.push(b',');
             }
             // Numbers and text are always JSON, and a Vec takes all of it.
             let _ = serde_json::to_writer(&mut *piece, &StreamStatus::of(stream));
-            list.next += 1;
-            list.left -= 1;
+            self.next += 1;
+            self.left -= 1;
         }
         piece.extend_from_slice(b"]\n");
         true

@@ -10,8 +10,6 @@
 //!         `unknown-stream`; a position beyond its end `past-end`. A trim of what is gone already is
 //!         none: it may be asked for again when its answer was lost.
 
-use std::collections::BTreeMap;
-
 use formats::version::WISHES;
 use ops::ConnId;
 use paxos::{
@@ -21,8 +19,7 @@ use serde::Serialize;
 use wire::{LineError, Refusal, Request};
 
 use crate::env::Env;
-use crate::ingest::no_quorum;
-use crate::log::Log;
+use crate::lent::{Core, no_quorum};
 
 #[derive(Default)]
 pub(crate) struct Trims {
@@ -30,7 +27,7 @@ pub(crate) struct Trims {
 }
 
 /// `trim LOG before=SLOT|NAME|NAME@POSITION [plan=1]`
-struct Asked {
+pub(crate) struct Asked {
     conn: ConnId,
     before: Before,
     plan: bool,
@@ -47,7 +44,7 @@ struct Proposed {
 }
 
 #[derive(Clone, Copy)]
-enum Before {
+pub(crate) enum Before {
     Slot(Slot),
     Stream(StreamName, StreamPosition),
 }
@@ -119,6 +116,24 @@ pub(crate) fn trimmed_below(state: &LogState, stream: StreamName) -> StreamPosit
     }
 }
 
+impl Asked {
+    pub fn new(
+        conn: ConnId,
+        (before, plan): (Before, bool),
+        since: Time,
+        barrier: ReadId,
+    ) -> Asked {
+        Asked {
+            conn,
+            before,
+            plan,
+            since,
+            barrier,
+            proposed: None,
+        }
+    }
+}
+
 impl Before {
     fn parse(text: &str) -> Option<Before> {
         if let Ok(slot) = text.parse() {
@@ -156,29 +171,13 @@ impl Trims {
     }
 }
 
-impl Log {
-    /// `trim LOG …`
-    pub fn on_trim_request(&mut self, env: &mut Env, conn: ConnId, request: &Request) {
-        let (before, plan) = match self.parse_trim(env, request) {
-            Ok(parsed) => parsed,
-            Err(refusal) => return env.refuse(conn, refusal),
-        };
-        let barrier = match self.ask_barrier(env) {
-            Ok(barrier) => barrier,
-            Err(refusal) => return env.refuse(conn, refusal),
-        };
-        self.trims.asked.push(Asked {
-            conn,
-            before,
-            plan,
-            since: env.now,
-            barrier,
-            proposed: None,
-        });
-        self.pump_trims(env);
+impl Trims {
+    /// `trim LOG …`; it waits for this barrier.
+    pub fn on_request(&mut self, asked: Asked) {
+        self.asked.push(asked);
     }
 
-    fn parse_trim(&self, env: &Env, request: &Request) -> Result<(Before, bool), Refusal> {
+    pub fn parse(core: &Core, env: &Env, request: &Request) -> Result<(Before, bool), Refusal> {
         request.allow(1, &["before", "plan"])?;
         let text = request.require("before")?;
         let before = Before::parse(text).ok_or_else(|| LineError::BadValue {
@@ -186,28 +185,29 @@ impl Log {
             value: text.to_string(),
         })?;
         let plan = request.flag("plan")?;
-        self.check_leading(env)?;
+        core.check_leading(env)?;
         Ok((before, plan))
     }
 
     /// Proposes, or answers, what can be by now.
-    pub(crate) fn pump_trims(&mut self, env: &mut Env) {
-        for mut asked in std::mem::take(&mut self.trims.asked) {
+    /// Barriers up to `passed` have passed.
+    pub fn pump(&mut self, core: &mut Core, env: &mut Env, passed: Option<ReadId>) {
+        for mut asked in std::mem::take(&mut self.asked) {
             if !env.is_open(asked.conn) {
                 continue;
             }
             if asked.proposed.is_some() {
-                self.trims.asked.push(asked);
+                self.asked.push(asked);
                 continue;
             }
             let late = env.now.0 > asked.since.0 + env.limits.leader_wait;
-            let state = self.engine.state();
-            let settled = self.has_passed(asked.barrier);
+            let state = core.engine.state();
+            let settled = passed.is_some_and(|passed| asked.barrier <= passed);
             let Some(before) = asked.before.slot(state) else {
                 match (settled, late) {
-                    (true, _) => env.refuse(asked.conn, self.no_such_place(asked.before)),
+                    (true, _) => env.refuse(asked.conn, self.no_such_place(core, asked.before)),
                     (false, true) => env.refuse(asked.conn, no_quorum()),
-                    (false, false) => self.trims.asked.push(asked),
+                    (false, false) => self.asked.push(asked),
                 }
                 continue;
             };
@@ -223,119 +223,71 @@ impl Log {
             let slot = match asked.plan {
                 true => None,
                 false => {
-                    let by = self.by_hand(env);
+                    let by = self.by_hand(core, env);
                     let trim = Action::Trim { before, by };
-                    self.engine.propose(env.now, trim).ok()
+                    core.engine.propose(env.now, trim).ok()
                 }
             };
             match slot {
                 None if late => env.refuse(asked.conn, no_quorum()),
                 slot => {
                     asked.proposed = slot.map(|slot| Proposed { slot, forgotten });
-                    self.trims.asked.push(asked);
-                    self.drain(env);
+                    self.asked.push(asked);
                 }
             }
         }
     }
 
-    fn no_such_place(&self, before: Before) -> Refusal {
+    fn no_such_place(&self, core: &Core, before: Before) -> Refusal {
         let Before::Stream(name, position) = before else {
             return Refusal::new("bad-request", "there is no such slot");
         };
-        match self.engine.state().stream(name) {
+        match core.engine.state().stream(name) {
             Some(stream) => {
                 let length = stream.length;
                 let sentence = format!("{name} is {length} bytes long, shorter than {position}");
                 Refusal::new("past-end", sentence).key("length", length)
             }
             None => {
-                let sentence = format!("{} has no stream {name}", self.name);
+                let sentence = format!("{} has no stream {name}", core.name);
                 Refusal::new("unknown-stream", sentence)
             }
         }
     }
 
     /// A trim was chosen, by whoever asked for it.
-    pub(crate) fn on_trimmed(&mut self, env: &mut Env, slot: Slot) {
-        self.trim_store();
-        self.catch_up.recount_soon();
-        self.counts.trims += 1;
+    pub fn on_trimmed(&mut self, core: &Core, env: &mut Env, slot: Slot) {
         let is_ours = |asked: &Asked| asked.proposed.as_ref().is_some_and(|p| p.slot == slot);
-        let Some(at) = self.trims.asked.iter().position(is_ours) else {
+        let Some(at) = self.asked.iter().position(is_ours) else {
             return;
         };
-        let asked = self.trims.asked.remove(at);
+        let asked = self.asked.remove(at);
         if let Some(proposed) = asked.proposed {
-            let answer = Trimmed::since(proposed.forgotten, self.engine.state());
+            let answer = Trimmed::since(proposed.forgotten, core.engine.state());
             env.part(asked.conn, &answer.line());
         }
     }
 
     /// Proposed before this log had a wish of the directory's: it is proposed anew, as an operator's.
-    pub(crate) fn on_not_trimmed(&mut self, slot: Slot) {
+    pub fn on_not_trimmed(&mut self, slot: Slot) {
         let is_ours = |asked: &&mut Asked| asked.proposed.as_ref().is_some_and(|p| p.slot == slot);
-        if let Some(asked) = self.trims.asked.iter_mut().find(is_ours) {
+        if let Some(asked) = self.asked.iter_mut().find(is_ours) {
             asked.proposed = None;
         }
     }
 
     /// An operator asks for it. Programs that know no wishes do not say so.
-    fn by_hand(&self, env: &Env) -> By {
-        match env.version >= WISHES || self.engine.state().wish.is_some() {
+    fn by_hand(&self, core: &Core, env: &Env) -> By {
+        match env.version >= WISHES || core.engine.state().wish.is_some() {
             true => By::Hand,
             false => By::Unsaid,
         }
     }
 
     /// We lead no more: whether these were chosen is for the next leader to say.
-    pub(crate) fn refuse_trims(&mut self, env: &mut Env, refusal: &Refusal) {
-        for asked in std::mem::take(&mut self.trims.asked) {
+    pub fn refuse(&mut self, env: &mut Env, refusal: &Refusal) {
+        for asked in std::mem::take(&mut self.asked) {
             env.refuse(asked.conn, refusal.clone());
         }
-    }
-
-    /// Something was trimmed and could not leave the store at once.
-    pub(crate) fn trim_what_was_held_back(&mut self) {
-        if self.store.is_trim_held_back() {
-            let context = self.context();
-            self.store.bear_out(context);
-            if self.store.may_trim() {
-                self.trim_store();
-            }
-        }
-    }
-
-    /// What the state says is trimmed leaves the store, and what an auxiliary is released from.
-    /// Acceptances that are not known chosen keep
-    /// their bytes, whatever became of their stream: a later leader may have to propose them again.
-    pub(crate) fn trim_store(&mut self) {
-        let state = self.engine.state();
-        let released = self.released();
-        if state.trimmed == Slot(0) && released.is_empty() {
-            return;
-        }
-        let mut unchosen: BTreeMap<StreamName, u64> = BTreeMap::new();
-        for run in self.engine.accepted() {
-            if let Value::Content { stream, offset } = &run.value {
-                let position = run.slots.start.0.saturating_sub(offset.0);
-                let lowest = unchosen.entry(*stream).or_insert(position);
-                *lowest = position.min(*lowest);
-            }
-        }
-        let table: BTreeMap<_, _> = state.streams.iter().map(|s| (s.name, s.trimmed)).collect();
-        let some_left_it = state.streams_trimmed.count > 0;
-        self.store.trim(state.next, &|stream| {
-            let below = match table.get(&stream) {
-                Some(trimmed) => *trimmed,
-                None if some_left_it && !state.is_new(stream) => StreamPosition(u64::MAX),
-                None => StreamPosition(0),
-            };
-            let below = below.max(released.get(&stream).copied().unwrap_or_default());
-            match unchosen.get(&stream) {
-                Some(position) => below.min(StreamPosition(*position)),
-                None => below,
-            }
-        });
     }
 }

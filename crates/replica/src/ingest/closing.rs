@@ -4,8 +4,9 @@ use ops::ConnId;
 use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
 use wire::Refusal;
 
-use super::{Sink, Writer, cut_off, no_quorum};
+use super::{Sink, Writer, cut_off};
 use crate::env::Env;
+use crate::lent::no_quorum;
 use crate::log::Log;
 
 /// `close LOG stream=NAME at=POSITION`
@@ -23,7 +24,7 @@ pub(super) struct Close {
 impl Log {
     /// `close LOG stream=NAME at=POSITION`
     pub fn on_close_request(&mut self, env: &mut Env, conn: ConnId, stream: StreamName, at: u64) {
-        if let Err(refusal) = self.check_leading(env) {
+        if let Err(refusal) = self.core.check_leading(env) {
             return env.refuse(conn, refusal);
         }
         let since = env.now;
@@ -50,11 +51,11 @@ impl Log {
                 continue;
             }
             let late = env.now.0 > since.0 + env.limits.leader_wait;
-            let Some(stream) = self.engine.state().stream(name) else {
+            let Some(stream) = self.core.engine.state().stream(name) else {
                 if agreed {
-                    let sentence = format!("{} has no stream {name}", self.name);
+                    let sentence = format!("{} has no stream {name}", self.core.name);
                     env.refuse(conn, Refusal::new("unknown-stream", sentence));
-                } else if late && !self.can_propose() {
+                } else if late && !self.core.can_propose() {
                     env.refuse(conn, no_quorum());
                 } else {
                     self.propose_close(env, close);
@@ -90,7 +91,7 @@ impl Log {
                     );
                     env.refuse(conn, refusal);
                 }
-                StreamEnd::Open if length == at && self.can_propose() => {
+                StreamEnd::Open if length == at && self.core.can_propose() => {
                     self.propose_close(env, close);
                 }
                 StreamEnd::Open if length > at => {
@@ -101,7 +102,9 @@ impl Log {
                     let sentence = format!("{name} is only {length} bytes long");
                     env.refuse(conn, other_length(sentence));
                 }
-                StreamEnd::Open if late && self.can_propose() => self.propose_close(env, close),
+                StreamEnd::Open if late && self.core.can_propose() => {
+                    self.propose_close(env, close)
+                }
                 StreamEnd::Open if late => env.refuse(conn, no_quorum()),
                 StreamEnd::Open => self.ingest.early_closes.push(close),
             }
@@ -114,7 +117,7 @@ impl Log {
             stream: close.stream,
             at: StreamPosition(close.at),
         };
-        if self.can_propose() && self.engine.propose(env.now, action).is_ok() {
+        if self.core.can_propose() && self.core.engine.propose(env.now, action).is_ok() {
             let closing = self.ingest.closing.entry(close.stream);
             closing.or_default().push(close);
             self.drain(env);
@@ -138,7 +141,7 @@ impl Log {
                 ..close
             });
             self.ingest.early_closes.extend(agreed);
-            let state = self.engine.state().stream(stream);
+            let state = self.core.engine.state().stream(stream);
             // Otherwise it was somebody else's close, and the writer's own is still to come.
             let is_over = state.is_none_or(|s| s.end != StreamEnd::Open);
             let writer = self.ingest.writer.as_ref();

@@ -8,7 +8,7 @@ use paxos::StreamName;
 use super::Sink;
 use super::opening::{Append, EndOfBytes, Mode};
 use crate::env::Env;
-use crate::log::{Log, batch_of};
+use crate::log::Log;
 
 #[derive(Default)]
 pub(super) struct Local {
@@ -25,7 +25,7 @@ impl Log {
     /// Appends bytes of the state machine inside this process, to a stream of its own. They are lost
     /// if leadership is: who waits for them hears of the change of role.
     pub fn append_local(&mut self, env: &mut Env, bytes: &[u8]) -> bool {
-        if !self.is_leading() {
+        if !self.core.is_leading() {
             return false;
         }
         self.ingest.local.pending.extend(bytes);
@@ -51,7 +51,7 @@ impl Log {
             .filter(|writer| writer.sink == Sink::Local)
             .is_some_and(|writer| {
                 self.ingest.local.begun != Some(writer.stream)
-                    && self.local_has_reached(writer.stream)
+                    && self.readers.local_has_reached(writer.stream)
             })
     }
 
@@ -77,7 +77,7 @@ impl Log {
 
     /// Opens another stream after the one that is written now. Only while nothing is on its way.
     pub fn reopen_local(&mut self, env: &mut Env) {
-        if self.is_leading() && self.local_is_idle() {
+        if self.core.is_leading() && self.local_is_idle() {
             self.open_local(env);
         }
     }
@@ -107,8 +107,12 @@ impl Log {
                     return;
                 }
                 let (stream, position) = (writer.stream, writer.proposed);
-                let room = self.engine.permit().map_or(0, |p| p.limit.0 - p.next.0) as usize;
-                if !self.can_propose() || room == 0 {
+                let room = self
+                    .core
+                    .engine
+                    .permit()
+                    .map_or(0, |p| p.limit.0 - p.next.0) as usize;
+                if !self.core.can_propose() || room == 0 {
                     return;
                 }
                 let count = self.ingest.local.pending.len().min(PAYLOAD_MAX).min(room);
@@ -116,7 +120,7 @@ impl Log {
                 if let Some(writer) = &mut self.ingest.writer {
                     writer.proposed += count as u64;
                 }
-                let batch = batch_of(env, &bytes);
+                let batch = env.batch_of(&bytes);
                 self.propose_bytes(env, stream, position, batch, count);
             }
             _ => self.open_local(env),

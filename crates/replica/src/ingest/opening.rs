@@ -8,8 +8,9 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 use wire::{Refusal, Request};
 
-use super::{Sink, Writer, no_quorum, superseded};
+use super::{Sink, Writer, superseded};
 use crate::env::{Env, Purpose};
+use crate::lent::no_quorum;
 use crate::log::Log;
 
 /// An append request before its stream is open.
@@ -107,7 +108,7 @@ impl Log {
             Ok(append) => append,
             Err(refusal) => return env.refuse(conn, refusal),
         };
-        if let Err(refusal) = self.check_leading(env) {
+        if let Err(refusal) = self.core.check_leading(env) {
             return env.refuse(conn, refusal);
         }
         self.ingest.queue.push_back(append);
@@ -116,25 +117,25 @@ impl Log {
 
     pub(super) fn open_next(&mut self, env: &mut Env) {
         let mut kept = VecDeque::new();
-        let full = self.is_full(env);
+        let full = self.core.is_full(env);
         while let Some(mut append) = self.ingest.queue.pop_front() {
             let waited = env.now.0.saturating_sub(append.since.0);
             if let Sink::Client(conn) = append.from
-                && env.conns.get(&conn) != Some(&Purpose::Writer(self.id))
+                && env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id))
             {
                 continue;
             }
             if let Sink::Client(conn) = append.from
                 && full
             {
-                let refusal = self.disk_full(env);
+                let refusal = self.core.disk_full(env);
                 env.refuse(conn, refusal);
                 continue;
             }
             // What cannot be continued any more is known before who else writes matters: the answer
             // to an earlier attempt of this very client may have been lost.
             if let (Sink::Client(conn), Some((name, at))) = (append.from, append.continues)
-                && let Some(stream) = self.engine.state().stream(name)
+                && let Some(stream) = self.core.engine.state().stream(name)
                 && (stream.continued_by.is_some() && !mutation::is(Mutation::ContinuedTwice)
                     || stream.length.0 != at && mutation::is(Mutation::ResumeByOneNodesView))
             {
@@ -146,7 +147,7 @@ impl Log {
                 continue;
             }
             if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
-                && let Some(reason) = self.engine.state().continuation_of_forgotten(name)
+                && let Some(reason) = self.core.engine.state().continuation_of_forgotten(name)
             {
                 self.refuse_continuing(env, conn, name, reason);
                 continue;
@@ -164,7 +165,7 @@ impl Log {
                             "busy",
                             format!(
                                 "{} has an active writer; wait for it (--wait) or take over (--takeover)",
-                                self.name
+                                self.core.name
                             ),
                         );
                         env.refuse(conn, busy.key("stream", stream));
@@ -183,14 +184,14 @@ impl Log {
                     }
                 }
             }
-            let streams = self.engine.state().streams.len() + self.ingest.opening.len();
+            let streams = self.core.engine.state().streams.len() + self.ingest.opening.len();
             if let Sink::Client(conn) = append.from
                 && streams >= env.limits.streams_max
             {
-                env.refuse(conn, too_many_streams(&self.name, streams));
+                env.refuse(conn, too_many_streams(&self.core.name, streams));
                 continue;
             }
-            if !self.can_propose() {
+            if !self.core.can_propose() {
                 if let Sink::Client(conn) = append.from
                     && waited > env.limits.leader_wait
                     && append.mode != Mode::Wait
@@ -217,7 +218,7 @@ impl Log {
                 metadata: Vec::new(),
                 continues: append.continues.map(|(s, p)| (s, StreamPosition(p))),
             });
-            match self.engine.propose(env.now, action) {
+            match self.core.engine.propose(env.now, action) {
                 Ok(_) => {
                     self.ingest.opening.insert(stream, append);
                 }
@@ -233,7 +234,7 @@ impl Log {
         // Whoever wrote before is over, whether the new stream is ours or not.
         let old = self.ingest.writer.as_ref().map(|w| w.stream);
         if old.is_some_and(|old| old != stream) {
-            self.counts.writers_superseded += 1;
+            self.core.counts.writers_superseded += 1;
             if mutation::is(Mutation::AckToASupersededWriter) {
                 self.acknowledge_proposed(env);
             }
@@ -256,7 +257,7 @@ impl Log {
             ..
         } = append;
         if let Sink::Client(conn) = from {
-            if env.conns.get(&conn) != Some(&Purpose::Writer(self.id)) {
+            if env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id)) {
                 return;
             }
             let base = self.chain_base(stream);
@@ -310,7 +311,7 @@ impl Log {
     fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
         let active = |w: &&Writer| !w.ended || w.end == EndOfBytes::Fin;
         if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
-            let state = self.engine.state().stream(writer.stream);
+            let state = self.core.engine.state().stream(writer.stream);
             let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
             return Some((writer.stream, continued));
         }
@@ -347,7 +348,7 @@ impl Log {
                     None => refusal,
                 }
             }
-            NotOpened::UnknownStream if self.engine.state().is_forgotten(continued) => {
+            NotOpened::UnknownStream if self.core.engine.state().is_forgotten(continued) => {
                 Refusal::new(
                     "unknown-stream",
                     "the stream to continue was trimmed: begin another",
@@ -369,7 +370,7 @@ impl Log {
 
     /// Where in its chain of continued streams this one begins.
     pub(crate) fn chain_base(&self, stream: StreamName) -> u64 {
-        let chain = self.engine.state().chain_of(stream);
+        let chain = self.core.engine.state().chain_of(stream);
         chain.map_or(0, |(_, begins)| begins.0)
     }
 }

@@ -3,8 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use paxos::{Era, NodeId, Proposal, Slot, StreamName, StreamPosition, Time, Value};
-use wire::Refusal;
+use paxos::{Era, Proposal, Slot, StreamName, StreamPosition, Time, Value};
 
 use crate::env::Env;
 use crate::log::Log;
@@ -25,8 +24,8 @@ const WARN_EVERY: u64 = 10_000_000;
 
 impl Log {
     pub(super) fn on_release(&mut self, env: &Env, below: Slot) {
-        self.auxiliary.released = Some((self.engine.state().era, below));
-        self.counts.releases += 1;
+        self.auxiliary.released = Some((self.core.engine.state().era, below));
+        self.core.counts.releases += 1;
         self.drop_released(env);
     }
 
@@ -48,8 +47,8 @@ impl Log {
         }
         self.trim_store();
         let released = |stream| bytes.get(&stream).copied().unwrap_or_default();
-        self.auxiliary.wants_roll |= self.store.is_open_segment_trimmed(&released);
-        if self.store.segments() > 1 || self.auxiliary.wants_roll {
+        self.auxiliary.wants_roll |= self.core.store.is_open_segment_trimmed(&released);
+        if self.core.store.segments() > 1 || self.auxiliary.wants_roll {
             self.auxiliary.retry_at = Some(Time(env.now.0 + RETRY));
         }
     }
@@ -57,10 +56,11 @@ impl Log {
     /// Of each stream, below which position its bytes are the active members' to keep. ‡ Only while
     /// its era is the release's, and it is auxiliary there.
     pub(crate) fn released(&self) -> BTreeMap<StreamName, StreamPosition> {
-        let holds = |era: Era| era == self.engine.state().era && self.engine.is_auxiliary();
+        let holds =
+            |era: Era| era == self.core.engine.state().era && self.core.engine.is_auxiliary();
         match self.auxiliary.released {
             Some((era, below)) if holds(era) => {
-                self.engine.bytes_below(below).into_iter().collect()
+                self.core.engine.bytes_below(below).into_iter().collect()
             }
             _ => BTreeMap::new(),
         }
@@ -73,7 +73,7 @@ impl Log {
     /// An auxiliary keeps its reserve: promises, states and other logs need it.
     pub(super) fn declines(&mut self, env: &Env, proposal: &Proposal) -> bool {
         let content = matches!(proposal.value, Value::Content { .. });
-        if !content || !self.engine.is_auxiliary() || !env.is_full() {
+        if !content || !self.core.engine.is_auxiliary() || !env.is_full() {
             return false;
         }
         if self.auxiliary.warned_at == Time(0)
@@ -81,54 +81,14 @@ impl Log {
         {
             self.auxiliary.warned_at = env.now;
             tracing::warn!(
-                log = self.id.0,
-                name = self.name,
+                log = self.core.id.0,
+                name = self.core.name,
                 free_bytes = env.free_bytes,
                 reserve = env.limits.disk_reserve_bytes,
                 "this auxiliary's disk is almost full: it takes no bytes until there is space; bring the active nodes back or free space"
             );
         }
-        self.counts.proposals_declined += 1;
+        self.core.counts.proposals_declined += 1;
         true
-    }
-
-    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost
-    /// full. An auxiliary's is none of them while enough active members are alive.
-    pub fn is_full(&self, env: &Env) -> bool {
-        let configuration = &self.engine.state().configuration;
-        let own = env.identity.node;
-        let active = |node: NodeId| {
-            let here = node == own || self.alive.contains(&node);
-            here && !configuration.is_auxiliary(node)
-        };
-        let spared =
-            |node: NodeId| configuration.is_auxiliary(node) && configuration.is_quorum(active);
-        env.is_full() || env.full_peers.iter().any(|peer| !spared(*peer))
-    }
-
-    /// What an appender is told then: whose disk it is, which need not be this node's.
-    pub(crate) fn disk_full(&self, env: &Env) -> Refusal {
-        let own = env.is_full().then_some(env.identity.node);
-        let full: Vec<NodeId> = own
-            .into_iter()
-            .chain(env.full_peers.iter().copied())
-            .collect();
-        let address = |node: NodeId| match node == env.identity.node {
-            true => Some(&env.advertise),
-            false => env.addresses.get(&node),
-        };
-        let named = |node: &NodeId| match address(*node) {
-            Some(address) => format!("node {node} at {address}"),
-            None => format!("node {node}"),
-        };
-        let named: Vec<String> = full.iter().map(named).collect();
-        let refusal = Refusal::new(
-            "full",
-            format!(
-                "the disk of {} has reached its reserve; free space there, or trim, and append again",
-                named.join(" and of ")
-            ),
-        );
-        refusal.key("disks", named.join(", "))
     }
 }

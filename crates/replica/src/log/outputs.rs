@@ -9,8 +9,9 @@ use paxos::{
 };
 use store::{NewRecord, StoreEvent};
 
-use super::{Log, Ticket, payload_of};
+use super::{Log, payload_of};
 use crate::env::{Env, LogEvent};
+use crate::lent::Ticket;
 use crate::ring::Entry;
 
 impl Log {
@@ -19,7 +20,7 @@ impl Log {
             Output::Persist { record, what } => self.persist(record, what),
             Output::Send { to, message, after } => {
                 if after <= self.durable {
-                    env.send_message(to, self.id, message);
+                    env.send_message(to, self.core.id, message);
                 } else {
                     self.awaiting_durable.push_back((after, to, message));
                 }
@@ -33,29 +34,29 @@ impl Log {
                     }
                     _ => None,
                 };
-                self.ring.push(Entry { proposal, payload });
+                self.core.ring.push(Entry { proposal, payload });
             }
             Output::Permit(Some(_)) => {}
-            Output::Permit(None) => self.counts.permits_lapsed += 1,
+            Output::Permit(None) => self.core.counts.permits_lapsed += 1,
             Output::Applied { slot, outcome } => self.on_applied(env, slot, outcome),
             Output::Chosen { .. } => {
-                self.last_chosen_at = env.now;
-                self.catch_up.on_chosen(self.engine.state());
+                self.core.last_chosen_at = env.now;
+                self.catch_up.on_chosen(self.core.engine.state());
             }
             Output::Release { below } => self.on_release(env, below),
             Output::StateInstalled => {
                 tracing::info!(
-                    log = self.id.0,
-                    slot = self.engine.first_unchosen().0,
+                    log = self.core.id.0,
+                    slot = self.core.engine.first_unchosen().0,
                     "caught up by state"
                 );
                 self.trim_store();
                 self.catch_up.recount_soon();
-                self.counts.states_installed += 1;
+                self.core.counts.states_installed += 1;
             }
             Output::Contradicted { by, what } => {
-                let name = &self.name;
-                self.is_contradicted = self.stopped.is_none();
+                let name = &self.core.name;
+                self.is_contradicted = self.core.stopped.is_none();
                 self.stop_over(
                     env,
                     format!(
@@ -72,30 +73,31 @@ impl Log {
     }
 
     fn persist(&mut self, record: RecordNumber, what: Persist) {
-        let borne_out = self.borne_out;
-        let mut context = self.context();
+        let borne_out = self.core.borne_out;
+        let mut context = self.core.context();
         if let Persist::Promise {
             term: PromisedTerm(term),
         }
         | Persist::Accept { term, .. } = what
         {
-            self.borne_out.promised = context.promised.max(PromisedTerm(term));
-            context = self.borne_out;
+            self.core.borne_out.promised = context.promised.max(PromisedTerm(term));
+            context = self.core.borne_out;
         }
-        self.persisted = record;
+        self.core.persisted = record;
         match what {
             Persist::Promise { .. } => {
-                let mut checkpoint = self.engine.checkpoint();
+                let mut checkpoint = self.core.engine.checkpoint();
                 if mutation::is(Mutation::PromiseWithoutState) {
                     checkpoint.state.next = Slot(0); // so that a recovery does not take it
                     context.first_unchosen = borne_out.first_unchosen;
                 }
-                self.store
+                self.core
+                    .store
                     .append(NewRecord::Promise(checkpoint), context, record.0);
             }
             Persist::State => {
-                self.store.append(
-                    NewRecord::State(self.engine.checkpoint()),
+                self.core.store.append(
+                    NewRecord::State(self.core.engine.checkpoint()),
                     context,
                     record.0,
                 );
@@ -116,7 +118,7 @@ impl Log {
                 } else {
                     None
                 };
-                let frozen = self.store.append(
+                let frozen = self.core.store.append(
                     NewRecord::Accept {
                         term,
                         slots,
@@ -127,10 +129,10 @@ impl Log {
                     context,
                     record.0,
                 );
-                if let (true, Some(frozen)) = (is_content && term.owner == self.own, frozen) {
+                if let (true, Some(frozen)) = (is_content && term.owner == self.core.own, frozen) {
                     let payload = payload_of(&frozen, slots.len() as usize);
-                    let chosen_up_to = self.engine.first_unchosen();
-                    self.ring.push(Entry {
+                    let chosen_up_to = self.core.engine.first_unchosen();
+                    self.core.ring.push(Entry {
                         proposal: Proposal {
                             term,
                             slots,
@@ -149,11 +151,11 @@ impl Log {
         match event {
             StoreEvent::Durable { tag } => {
                 let up_to = RecordNumber(tag);
-                if up_to <= self.durable || self.stopped.is_some() {
+                if up_to <= self.durable || self.core.stopped.is_some() {
                     return;
                 }
                 self.durable = up_to;
-                self.engine.handle(env.now, Input::Durable { up_to });
+                self.core.engine.handle(env.now, Input::Durable { up_to });
                 while self
                     .awaiting_durable
                     .front()
@@ -161,70 +163,78 @@ impl Log {
                 {
                     let (_, to, message) =
                         self.awaiting_durable.pop_front().expect("there is a front");
-                    env.send_message(to, self.id, message);
+                    env.send_message(to, self.core.id, message);
                 }
             }
             StoreEvent::Read {
                 ticket,
                 buffer,
                 result,
-            } => match self.reads.remove(&ticket) {
+            } => match self.core.reads.remove(&ticket) {
                 Some((Ticket::Rebind, wanted)) => self.on_rebind_read(env, wanted, buffer, result),
                 Some((Ticket::Reader(conn), wanted)) => {
-                    self.on_reader_bytes(env, conn, wanted, buffer, result);
+                    self.readers
+                        .on_bytes(&self.core, env, conn, wanted, buffer, result);
                 }
                 Some((Ticket::Feeder(peer), wanted)) => {
-                    self.on_feeder_bytes(env, peer, wanted, buffer, result);
+                    self.feeders
+                        .on_bytes(&mut self.core, env, peer, wanted, buffer, result);
                 }
-                Some((Ticket::Local, wanted)) => self.on_local_bytes(env, wanted, buffer, result),
+                Some((Ticket::Local, wanted)) => {
+                    self.readers
+                        .on_local_bytes(&mut self.core, env, wanted, buffer, result)
+                }
                 Some((Ticket::Examine(asker), wanted)) => {
-                    self.on_examined(env, asker, wanted, &buffer, result);
+                    let content = result.map(|bytes| &buffer[bytes.payload]);
+                    let (core, catch_up) = (&mut self.core, &self.catch_up);
+                    self.scrub
+                        .on_examined(core, catch_up, env, asker, wanted, content);
                 }
                 None => {}
             },
             StoreEvent::Lost { stream, range } => {
                 tracing::error!(
-                    log = self.id.0,
+                    log = self.core.id.0,
                     %stream,
                     from = range.start.0,
                     to = range.end.0,
                     "a record on disk is corrupt; its bytes are fetched from a peer"
                 );
-                self.counts.ranges_lost += 1;
+                self.core.counts.ranges_lost += 1;
                 self.catch_up
-                    .on_lost(stream, range.end, self.engine.state());
-                self.recount_missing(env);
+                    .on_lost(stream, range.end, self.core.engine.state());
+                self.catch_up.recount_and_tell(&mut self.core, env);
             }
             // Who is alone waits for the device.
-            StoreEvent::Unreadable { .. } if self.alive.is_empty() => {}
+            StoreEvent::Unreadable { .. } if self.core.alive.is_empty() => {}
             StoreEvent::Unreadable { stream, range } => {
                 tracing::error!(
-                    log = self.id.0,
+                    log = self.core.id.0,
                     %stream,
                     from = range.start.0,
                     to = range.end.0,
                     "a record on disk cannot be read; it will be fetched from a peer"
                 );
-                self.counts.ranges_lost += 1;
+                self.core.counts.ranges_lost += 1;
                 self.catch_up
-                    .on_lost(stream, range.end, self.engine.state());
-                self.store.distrust(stream, range);
-                self.recount_missing(env);
+                    .on_lost(stream, range.end, self.core.engine.state());
+                self.core.store.distrust(stream, range);
+                self.catch_up.recount_and_tell(&mut self.core, env);
             }
             StoreEvent::Failed(error) => self.stop(env, format!("the disk failed: {error}")),
         }
     }
 
     fn on_role(&mut self, env: &mut Env, role: Role) {
-        let led = matches!(self.role, Role::Leader { .. });
-        self.role = role;
-        tracing::info!(log = self.id.0, name = self.name, ?role, "role");
+        let led = matches!(self.core.role, Role::Leader { .. });
+        self.core.role = role;
+        tracing::info!(log = self.core.id.0, name = self.core.name, ?role, "role");
         self.release_writers(env);
-        self.on_role_of_readers(env, role);
+        self.readers.on_role(env, role);
         match role {
             Role::Leader { term } => {
-                self.counts.elections_won += u64::from(!led);
-                self.begin_replication(env, term);
+                self.core.counts.elections_won += u64::from(!led);
+                self.followers.begin(&mut self.core, env, term);
             }
             Role::Follower { .. } | Role::Candidate => {
                 if led {
@@ -234,11 +244,11 @@ impl Log {
                     self.part_with_writers(env);
                     // Who follows what is chosen goes on at the next leader.
                     self.fail_barriers(env);
-                    self.part_with_followers(env);
+                    self.readers.part_with_followers(&self.core, env);
                 }
             }
         }
-        env.events.push_back(LogEvent::Role { log: self.id });
+        env.events.push_back(LogEvent::Role { log: self.core.id });
     }
 
     fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
@@ -254,7 +264,7 @@ impl Log {
             Outcome::NotOpened { stream, reason } => self.on_not_opened(env, *stream, *reason),
             Outcome::Closed { stream, at } => self.on_closed(env, *stream, Some(*at)),
             Outcome::NotClosed { stream } => self.on_closed(env, *stream, None),
-            Outcome::NotTrimmed => self.on_not_trimmed(slot),
+            Outcome::NotTrimmed => self.trims.on_not_trimmed(slot),
             Outcome::NodeId(_)
             | Outcome::Reconfigured { .. }
             | Outcome::NotReconfigured(_)
@@ -262,7 +272,7 @@ impl Log {
             | Outcome::Wished { .. }
             | Outcome::NotWished { .. } => {
                 env.events.push_back(LogEvent::Applied {
-                    log: self.id,
+                    log: self.core.id,
                     slot,
                     outcome,
                 });
@@ -272,11 +282,11 @@ impl Log {
 
     /// What clients asked for is their leader's to count.
     fn count(&mut self, outcome: &Outcome) {
-        let leading = u64::from(self.is_leading());
-        let counts = &mut self.counts;
+        let leading = u64::from(self.core.is_leading());
+        let counts = &mut self.core.counts;
         match outcome {
             Outcome::Opened(name) => {
-                let stream = self.engine.state().stream(*name);
+                let stream = self.core.engine.state().stream(*name);
                 let continues = stream.is_some_and(|stream| stream.continues.is_some());
                 counts.streams_opened += leading;
                 counts.streams_continued += u64::from(continues) * leading;
@@ -293,21 +303,26 @@ impl Log {
     }
 
     fn note(&mut self, note: Note) {
-        self.counts.note(&note);
+        self.core.counts.note(&note);
         match note {
             Note::Refused { by, term } => {
-                tracing::debug!(log = self.id.0, by = by.0, %term, "refused");
+                tracing::debug!(log = self.core.id.0, by = by.0, %term, "refused");
             }
             Note::Ignored { from, reason } => {
-                tracing::debug!(log = self.id.0, from = from.0, ?reason, "message ignored");
+                tracing::debug!(
+                    log = self.core.id.0,
+                    from = from.0,
+                    ?reason,
+                    "message ignored"
+                );
             }
             Note::DigestMismatch { by, slots } => tracing::error!(
-                log = self.id.0,
+                log = self.core.id.0,
                 by = by.0,
                 %slots,
                 "a follower accepted other bytes than were sent; its acceptance does not count"
             ),
-            note => tracing::info!(log = self.id.0, name = self.name, ?note, "engine"),
+            note => tracing::info!(log = self.core.id.0, name = self.core.name, ?note, "engine"),
         }
     }
 }

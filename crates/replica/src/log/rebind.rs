@@ -6,8 +6,8 @@ use ops::Buffer;
 use paxos::{Input, PermitContent, StreamName, StreamPosition, Term};
 use store::{ReadBytes, ReadFailure};
 
-use super::{Ticket, Wanted, batch_of};
 use crate::env::Env;
+use crate::lent::{Ticket, Wanted};
 use crate::log::Log;
 
 pub(super) struct Rebind {
@@ -22,7 +22,7 @@ pub(super) struct Rebind {
 impl Log {
     /// Proposes again, in our term, the bytes that earlier terms left accepted but not chosen.
     pub(super) fn rebind(&mut self, env: &mut Env) {
-        let Some(permit) = self.engine.permit() else {
+        let Some(permit) = self.core.engine.permit() else {
             self.catch_up.want_nothing();
             return;
         };
@@ -62,23 +62,25 @@ impl Log {
         }
         let end = StreamPosition(position.0 + count);
         if self
+            .core
             .store
             .holdings()
             .holds(stream, position..StreamPosition(position.0 + 1))
         {
             rebind.reading = true;
-            self.read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
+            self.core
+                .read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
             self.drain(env);
             return;
         }
         let own = holders.contains(&env.identity.node);
-        if own && self.store.queued_bytes() > 0 {
+        if own && self.core.store.queued_bytes() > 0 {
             return; // Still on its way to our own disk.
         }
         if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
-            tracing::warn!(log = self.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
+            tracing::warn!(log = self.core.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
             rebind.since = env.now;
-            self.counts.bytes_unavailable += 1;
+            self.core.counts.bytes_unavailable += 1;
             self.input(env, Input::BytesUnavailable { term, holders });
             return;
         }
@@ -103,7 +105,7 @@ impl Log {
         let Ok(ReadBytes { payload, .. }) = result else {
             return;
         };
-        let fits = self.engine.permit().is_some_and(|p| {
+        let fits = self.core.engine.permit().is_some_and(|p| {
             p.term == term
                 && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)
         });
@@ -112,8 +114,8 @@ impl Log {
         }
         let count = payload.len().min(rebind.count as usize);
         self.rebind = None;
-        self.counts.bound_batches += 1;
-        let batch = batch_of(env, &buffer[payload.start..payload.start + count]);
+        self.core.counts.bound_batches += 1;
+        let batch = env.batch_of(&buffer[payload.start..payload.start + count]);
         self.propose_bytes(env, stream, position.0, batch, count);
         self.rebind(env);
     }

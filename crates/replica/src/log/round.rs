@@ -11,78 +11,81 @@ const BUSY_ROUND: u64 = 20_000;
 impl Log {
     /// Does whatever has become possible.
     pub fn settle(&mut self, env: &mut Env) {
-        if self.stopped.is_some() {
+        if self.core.stopped.is_some() {
             return;
         }
-        if self.engine.deadline().is_some_and(|d| d <= env.now) {
+        if self.core.engine.deadline().is_some_and(|d| d <= env.now) {
             self.input(env, Input::Timer);
         }
-        self.store.on_time(env.now);
-        if self.store.trust_again() {
-            self.recount_missing(env);
+        self.core.store.on_time(env.now);
+        if self.core.store.trust_again() {
+            self.catch_up.recount_and_tell(&mut self.core, env);
         }
         if self.stall_deadline(env).is_some_and(|due| due <= env.now) {
             tracing::error!(
-                log = self.id.0,
+                log = self.core.id.0,
                 "this leader's disk hangs; another node takes over"
             );
-            self.counts.disk_stalls += 1;
+            self.core.counts.disk_stalls += 1;
             self.input(env, Input::StepDown);
         }
         self.drain(env);
         self.rebind(env);
         // An auxiliary's disk is to stay as small as it was, and a full one needs every byte.
-        self.store
-            .keep_spares(!self.engine.is_auxiliary() && !env.is_full());
+        self.core
+            .store
+            .keep_spares(!self.core.engine.is_auxiliary() && !env.is_full());
         self.trim_what_was_held_back();
         self.pump_trims(env);
         self.pump_moves(env);
-        self.make_room(env);
+        self.followers.make_room(&mut self.core, env);
         self.ingest(env);
-        self.replicate(env);
+        self.followers.replicate(&mut self.core, env);
         self.acknowledge(env);
-        self.pump_sources(env);
-        self.pump_readers(env);
-        self.pump_catch_up(env);
-        self.pump_feeders(env);
+        self.sources.pump(&self.core, env);
+        self.readers.pump(&mut self.core, env);
+        self.catch_up.pump(&mut self.core, env);
+        self.feeders.pump(&mut self.core, env);
         self.settle_auxiliary(env);
         self.take_pulse(env);
-        self.settle_scrub(env);
-        if env.now.0 > self.last_chosen_at.0 + env.limits.ring_idle {
-            let end = self.ring.end();
-            self.ring.evict(self.engine.first_unchosen(), 0, end, 0);
+        self.scrub.settle(&mut self.core, &self.catch_up, env);
+        if env.now.0 > self.core.last_chosen_at.0 + env.limits.ring_idle {
+            let end = self.core.ring.end();
+            self.core
+                .ring
+                .evict(self.core.engine.first_unchosen(), 0, end, 0);
         }
         self.drain(env);
     }
 
     fn take_pulse(&mut self, env: &Env) {
-        if self.pulse.is_idle() || !self.is_leading() {
+        if self.pulse.is_idle() || !self.core.is_leading() {
             return;
         }
-        let engine = &self.engine;
+        let engine = &self.core.engine;
         let taking = env
             .addresses
             .keys()
-            .filter(|node| self.alive.contains(node) && engine.wants_proposals(**node));
+            .filter(|node| self.core.alive.contains(node) && engine.wants_proposals(**node));
         let followers = taking.map(|node| (*node, engine.peer_accepted_up_to(*node)));
         self.pulse
             .on_progress(env.now, engine.first_unchosen(), followers);
     }
 
     pub fn deadline(&self, env: &Env) -> Option<paxos::Time> {
-        if self.stopped.is_some() {
+        if self.core.stopped.is_some() {
             return None;
         }
         [
-            self.engine.deadline(),
-            self.store.deadline(),
+            self.core.engine.deadline(),
+            self.core.store.deadline(),
             self.readers.deadline(),
             self.busy_deadline(env),
             self.catch_up_deadline(env),
             self.auxiliary_deadline(),
             self.moves.deadline(),
             self.stall_deadline(env),
-            self.scrub_deadline(env),
+            self.scrub.deadline(env),
         ]
         .into_iter()
         .flatten()
@@ -91,9 +94,9 @@ impl Log {
 
     /// When a leader whose disk does nothing gives up leading, if somebody else could.
     fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        let since = self.store.oldest_write_since()?.max(env.resumed_at);
+        let since = self.core.store.oldest_write_since()?.max(env.resumed_at);
         let due = paxos::Time(since.0 + env.limits.disk_stall + 1);
-        self.may_hand_over().then_some(due)
+        self.core.may_hand_over().then_some(due)
     }
 
     fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
@@ -109,15 +112,15 @@ impl Log {
 
     /// Something is under way that nobody else would wake us for.
     pub fn is_busy(&self) -> bool {
-        self.stopped.is_none()
+        self.core.stopped.is_none()
             && (self.rebind.is_some()
                 || self.catch_up.is_busy()
                 || self.ingest.is_waiting()
                 || self.readers.are_retrying()
                 || self.trims.are_waiting()
                 || self.moves.are_waiting()
-                || self.ring.bytes() > 0
-                || (self.is_leading()
-                    && self.engine.first_unchosen() < self.engine.proposed_up_to()))
+                || self.core.ring.bytes() > 0
+                || (self.core.is_leading()
+                    && self.core.engine.first_unchosen() < self.core.engine.proposed_up_to()))
     }
 }

@@ -16,7 +16,7 @@ use wire::Refusal;
 
 use super::{Barrier, Reader, Readers};
 use crate::env::Env;
-use crate::log::Log;
+use crate::lent::Core;
 use crate::streams::StreamList;
 
 impl Readers {
@@ -30,21 +30,21 @@ impl Readers {
     }
 }
 
-impl Log {
-    /// For whoever must know all that is chosen in this log by now. It may have passed or failed
-    /// already when this returns; whoever waits looks again whenever this log was settled.
-    pub fn ask_barrier(&mut self, env: &mut Env) -> Result<ReadId, Refusal> {
-        self.check_barrier(env)?;
-        self.readers.last_read += 1;
-        let id = ReadId(self.readers.last_read);
-        self.input(env, Input::Read(id));
+impl Readers {
+    /// For whoever must know all that is chosen in this log by now. Once the log was drained, it may have
+    /// passed or failed.
+    pub fn ask_barrier(&mut self, core: &mut Core, env: &mut Env) -> Result<ReadId, Refusal> {
+        self.check_barrier(core, env)?;
+        self.last_read += 1;
+        let id = ReadId(self.last_read);
+        core.input(env, Input::Read(id));
         Ok(id)
     }
 
     /// Whether this node leads the log, or follows a leader that it can ask.
-    pub fn check_barrier(&self, env: &Env) -> Result<(), Refusal> {
-        self.check_running(env)?;
-        let may_ask = match self.engine.role() {
+    pub fn check_barrier(&self, core: &Core, env: &Env) -> Result<(), Refusal> {
+        core.check_running(env)?;
+        let may_ask = match core.engine.role() {
             Role::Leader { .. } => true,
             Role::Follower { leader, .. } => {
                 let link = env.links.get(&leader);
@@ -54,98 +54,99 @@ impl Log {
         };
         match may_ask {
             true => Ok(()),
-            false => Err(self.not_leader(env)),
+            false => Err(core.not_leader(env)),
         }
     }
 
+    /// The last barrier that has passed.
+    pub fn passed(&self) -> Option<ReadId> {
+        self.passed
+    }
+
     pub fn has_passed(&self, barrier: ReadId) -> bool {
-        self.readers.passed.is_some_and(|passed| barrier <= passed)
+        self.passed.is_some_and(|passed| barrier <= passed)
     }
 
     /// One that was asked for later, and passed, serves the earlier ones too.
     pub fn has_failed(&self, barrier: ReadId) -> bool {
-        let failed = self.readers.failed.is_some_and(|failed| barrier <= failed);
+        let failed = self.failed.is_some_and(|failed| barrier <= failed);
         failed && !self.has_passed(barrier)
     }
 
     /// `streams LOG`
     pub fn on_streams_request(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         conn: ConnId,
         stale: bool,
         list: StreamList,
     ) {
         if stale {
-            return self.begin_streams(env, conn, list);
+            return list.begin(core, env, conn);
         }
-        match self.ask_barrier(env) {
-            Ok(id) if self.has_failed(id) => return env.refuse(conn, self.not_leader(env)),
-            Ok(id) => self.readers.tables.insert(conn, (id, list)),
-            Err(refusal) => return env.refuse(conn, refusal),
-        };
-        self.send_tables(env);
+        match self.ask_barrier(core, env) {
+            Ok(id) => drop(self.tables.insert(conn, (id, list))),
+            Err(refusal) => env.refuse(conn, refusal),
+        }
     }
 
-    pub(super) fn send_tables(&mut self, env: &mut Env) {
+    pub fn send_tables(&mut self, core: &Core, env: &mut Env) {
         // The table may be long: it is written only for somebody who may have it.
-        let Some(passed) = self.readers.passed else {
+        let Some(passed) = self.passed else {
             return;
         };
-        let tables = &mut self.readers.tables;
+        let tables = &mut self.tables;
         let ready = tables.extract_if(.., |_, (id, _)| *id <= passed);
         let ready: Vec<(ConnId, StreamList)> =
             ready.map(|(conn, (_, list))| (conn, list)).collect();
         for (conn, list) in ready {
-            self.begin_streams(env, conn, list);
+            list.begin(core, env, conn);
         }
     }
 
     /// None of the barriers that were asked for will pass: this node no longer leads, or the leader that
     /// it asked is another by now.
-    pub(crate) fn fail_barriers(&mut self, env: &mut Env) {
-        self.readers.failed = Some(ReadId(self.readers.last_read));
-        let refusal = self.not_leader(env);
-        for (conn, _) in std::mem::take(&mut self.readers.tables) {
+    pub fn fail_barriers(&mut self, core: &Core, env: &mut Env) {
+        self.failed = Some(ReadId(self.last_read));
+        let refusal = core.not_leader(env);
+        for (conn, _) in std::mem::take(&mut self.tables) {
             env.refuse(conn, refusal.clone());
         }
-        self.refuse_trims(env, &refusal);
-        self.refuse_readers(env, |reader| matches!(reader.barrier, Barrier::Waiting(_)));
+        self.refuse_readers(core, env, |reader| {
+            matches!(reader.barrier, Barrier::Waiting(_))
+        });
     }
 
     /// What is chosen from now on may not be heard of here: who follows goes on at another node.
-    pub(crate) fn part_with_followers(&mut self, env: &mut Env) {
-        self.refuse_readers(env, |reader| reader.follow && !reader.stale);
+    pub fn part_with_followers(&mut self, core: &Core, env: &mut Env) {
+        self.refuse_readers(core, env, |reader| reader.follow && !reader.stale);
     }
 
-    fn refuse_readers(&mut self, env: &mut Env, which: impl Fn(&Reader) -> bool) {
-        let refusal = self.not_leader(env);
-        let readers = self.readers.readers.iter();
+    fn refuse_readers(&mut self, core: &Core, env: &mut Env, which: impl Fn(&Reader) -> bool) {
+        let refusal = core.not_leader(env);
+        let readers = self.readers.iter();
         let refused = readers.filter(|(_, reader)| which(reader));
         let refused: Vec<ConnId> = refused.map(|(conn, _)| *conn).collect();
         for conn in refused {
-            self.end_reader(env, conn, Err(refusal.clone()));
+            self.end_reader(core, env, conn, Err(refusal.clone()));
         }
     }
 
     /// A replica that finds no leader hears of nothing, and whoever follows what is chosen would wait
     /// here for as long as that lasts. A change of leader is no reason to part.
-    pub(crate) fn on_role_of_readers(&mut self, env: &Env, role: Role) {
-        let before = self.readers.leaderless_until.take();
+    pub fn on_role(&mut self, env: &Env, role: Role) {
+        let before = self.leaderless_until.take();
         if role == Role::Candidate {
             let until = Time(env.now.0 + env.limits.leader_wait);
-            self.readers.leaderless_until = before.or(Some(until));
+            self.leaderless_until = before.or(Some(until));
         }
     }
 
-    pub(super) fn part_if_leaderless(&mut self, env: &mut Env) {
-        if self
-            .readers
-            .leaderless_until
-            .is_some_and(|until| until <= env.now)
-        {
-            self.readers.leaderless_until = None;
-            self.part_with_followers(env);
+    pub(super) fn part_if_leaderless(&mut self, core: &Core, env: &mut Env) {
+        if self.leaderless_until.is_some_and(|until| until <= env.now) {
+            self.leaderless_until = None;
+            self.part_with_followers(core, env);
         }
     }
 }

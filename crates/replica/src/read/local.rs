@@ -4,10 +4,10 @@ use ops::Buffer;
 use paxos::{StreamName, Time};
 use store::{ReadBytes, ReadFailure};
 
-use super::RETRY;
 use super::cursor::{Cursor, Target};
+use super::{RETRY, Readers};
 use crate::env::{Env, LogEvent};
-use crate::log::{Log, Ticket, Wanted};
+use crate::lent::{Core, Ticket, Wanted};
 
 /// The state machine inside this process reads everything from the beginning.
 pub(super) struct Local {
@@ -19,11 +19,11 @@ pub(super) struct Local {
     pub(super) retry_at: Time,
 }
 
-impl Log {
-    pub(super) fn pump_local(&mut self, env: &mut Env) {
+impl Readers {
+    pub(super) fn pump_local(&mut self, core: &mut Core, env: &mut Env) {
         loop {
-            let state = self.engine.state();
-            let Some(local) = &mut self.readers.local else {
+            let state = core.engine.state();
+            let Some(local) = &mut self.local else {
                 return;
             };
             if local.busy || local.retry_at > env.now {
@@ -32,13 +32,13 @@ impl Log {
             let spot = local.cursor.spot(state);
             if spot.as_ref().is_some_and(|s| s.moved) {
                 local.given += 1;
-                env.events.push_back(LogEvent::StreamEnded { log: self.id });
+                env.events.push_back(LogEvent::StreamEnded { log: core.id });
             }
             if let Some(from) = spot.as_ref().and_then(|s| s.left_from) {
                 // What is left begins with a snapshot.
                 local.cursor.at = from;
                 local.given += 1;
-                env.events.push_back(LogEvent::Skipped { log: self.id });
+                env.events.push_back(LogEvent::Skipped { log: core.id });
                 continue;
             }
             let Some(spot) = spot.filter(|s| s.available > 0) else {
@@ -46,7 +46,7 @@ impl Log {
                 return;
             };
             local.caught_up = false;
-            if let Some(slice) = self
+            if let Some(slice) = core
                 .ring
                 .find(spot.stream, paxos::StreamPosition(spot.position))
             {
@@ -55,7 +55,7 @@ impl Log {
                 local.given += 1;
                 let bytes = slice[..count].to_vec();
                 env.events.push_back(LogEvent::Chunk {
-                    log: self.id,
+                    log: core.id,
                     stream: spot.stream,
                     bytes,
                 });
@@ -63,21 +63,21 @@ impl Log {
             }
             local.busy = true;
             let buffer = env.batches.take();
-            self.read_from_store(Ticket::Local, spot.stream, spot.position, buffer);
-            self.drain(env);
+            core.read_from_store(Ticket::Local, spot.stream, spot.position, buffer);
             return;
         }
     }
 
-    pub(crate) fn on_local_bytes(
+    pub fn on_local_bytes(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         asked: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
-        let state = self.engine.state();
-        let Some(local) = &mut self.readers.local else {
+        let state = core.engine.state();
+        let Some(local) = &mut self.local else {
             return;
         };
         local.busy = false;
@@ -90,34 +90,34 @@ impl Log {
                     asked == here && spot.left_from.is_none()
                 });
                 let Some(spot) = spot else {
-                    return self.pump_local(env);
+                    return self.pump_local(core, env);
                 };
                 let count = (bytes.payload.len() as u64).min(spot.available) as usize;
                 local.cursor.at += count as u64;
                 local.given += 1;
                 let bytes = buffer[bytes.payload.start..bytes.payload.start + count].to_vec();
                 env.events.push_back(LogEvent::Chunk {
-                    log: self.id,
+                    log: core.id,
                     stream: spot.stream,
                     bytes,
                 });
             }
             Err(_) => local.retry_at = Time(env.now.0 + RETRY),
         }
-        self.pump_local(env);
+        self.pump_local(core, env);
     }
 
     /// The state machine inside this process has taken one more of the events for it.
     pub fn local_took(&mut self) {
-        if let Some(local) = &mut self.readers.local {
+        if let Some(local) = &mut self.local {
             local.given = local.given.saturating_sub(1);
         }
     }
 
     /// The state machine inside this process has taken all that is chosen before this stream, and
     /// none of it.
-    pub(crate) fn local_has_reached(&self, stream: StreamName) -> bool {
-        let local = self.readers.local.as_ref();
+    pub fn local_has_reached(&self, stream: StreamName) -> bool {
+        let local = self.local.as_ref();
         local.is_some_and(|local| {
             let cursor = &local.cursor;
             let has_taken = local.caught_up && local.given == 0;
@@ -127,9 +127,9 @@ impl Log {
 
     /// ‡ The state machine inside this process has taken all that is chosen. What stands in the queue of events
     /// is not taken: an answer in between would be of a moment ago.
-    pub fn local_is_current(&self) -> bool {
-        let state = self.engine.state();
-        let local = self.readers.local.as_ref();
+    pub fn local_is_current(&self, core: &Core) -> bool {
+        let state = core.engine.state();
+        let local = self.local.as_ref();
         local.is_some_and(|local| {
             let has_taken = local.caught_up && local.given == 0;
             has_taken && local.cursor.length(state) == Some(local.cursor.at)
@@ -139,7 +139,7 @@ impl Log {
     /// The state machine inside this process follows this log from its beginning.
     pub fn subscribe_local(&mut self) {
         let cursor = Cursor::new(Target::Everything, 0);
-        self.readers.local = Some(Local {
+        self.local = Some(Local {
             cursor,
             busy: false,
             caught_up: false,

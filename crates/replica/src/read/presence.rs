@@ -5,25 +5,26 @@ use std::io;
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::Time;
 
+use super::Readers;
 use crate::env::Env;
-use crate::log::Log;
+use crate::lent::Core;
 
 pub(super) const SIGN_OF_LIFE: u64 = 1_000_000;
 
 /// How often a reader that said its last, and hears nothing, is looked at.
 const LOOK: u64 = 10_000_000;
 
-impl Log {
+impl Readers {
     /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
     pub(super) fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
-        if let Some(reader) = self.readers.readers.get_mut(&conn)
+        if let Some(reader) = self.readers.get_mut(&conn)
             && reader.framed
             && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE
         {
             reader.sent_at = env.now;
             reader.busy = true;
             if let Some(place) = reader.place {
-                self.readers.waiting.remove(&place);
+                self.waiting.remove(&place);
             }
             let line = format!("data {} 0 00000000\n", reader.cursor.at);
             env.send_bytes(conn, line.as_bytes());
@@ -31,23 +32,24 @@ impl Log {
     }
 
     /// What a reader says is thrown away: it matters only that it is there.
-    pub fn on_reader_received(
+    pub fn on_received(
         &mut self,
+        core: &Core,
         env: &mut Env,
         conn: ConnId,
         buffer: Buffer,
         result: io::Result<Received>,
     ) {
         match result {
-            Ok(received) if received.end => self.on_reader_silent(env, conn),
+            Ok(received) if received.end => self.on_silent(env, conn),
             Ok(_) => env.receive(conn, buffer, 0..BLOCK, false),
-            Err(_) => self.on_reader_broken(env, conn),
+            Err(_) => self.on_broken(core, env, conn),
         }
     }
 
     /// It says no more, and still reads. That a reset ended this too is told to who sends, or asks.
-    pub fn on_reader_silent(&mut self, env: &mut Env, conn: ConnId) {
-        if let Some(reader) = self.readers.readers.get_mut(&conn)
+    pub fn on_silent(&mut self, env: &mut Env, conn: ConnId) {
+        if let Some(reader) = self.readers.get_mut(&conn)
             && reader.follow
             && !reader.framed
         {
@@ -56,7 +58,7 @@ impl Log {
     }
 
     pub(super) fn look_at_silent(&mut self, env: &mut Env) {
-        for (conn, reader) in &mut self.readers.readers {
+        for (conn, reader) in &mut self.readers {
             if reader.look_at.is_some_and(|at| at <= env.now) {
                 reader.look_at = None;
                 env.receive(*conn, Buffer::new(BLOCK), 0..BLOCK, false);
@@ -64,9 +66,9 @@ impl Log {
         }
     }
 
-    pub(crate) fn on_reader_broken(&mut self, env: &mut Env, conn: ConnId) {
-        self.remove_reader(env, conn);
-        self.readers.tables.remove(&conn);
+    pub fn on_broken(&mut self, core: &Core, env: &mut Env, conn: ConnId) {
+        self.remove_reader(core, env, conn);
+        self.tables.remove(&conn);
         env.close(conn);
     }
 }

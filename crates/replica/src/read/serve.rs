@@ -7,21 +7,21 @@ use store::{ReadBytes, ReadFailure};
 use wire::Refusal;
 
 use super::cursor::Target;
-use super::{Barrier, MISSING_WAIT, RETRY};
+use super::{Barrier, MISSING_WAIT, RETRY, Readers};
 use crate::env::{Env, Purpose};
-use crate::log::{Log, Ticket, Wanted};
+use crate::lent::{Core, Ticket, Wanted};
 
-impl Log {
-    pub(super) fn pump_reader(&mut self, env: &mut Env, conn: ConnId) {
-        let state = self.engine.state();
-        let Some(reader) = self.readers.readers.get_mut(&conn) else {
+impl Readers {
+    pub(super) fn pump_reader(&mut self, core: &mut Core, env: &mut Env, conn: ConnId) {
+        let state = core.engine.state();
+        let Some(reader) = self.readers.get_mut(&conn) else {
             return;
         };
         if reader.busy || reader.barrier != Barrier::Passed || reader.retry_at > env.now {
             return;
         }
         if let Some(place) = reader.place {
-            self.readers.waiting.remove(&place);
+            self.waiting.remove(&place);
         }
         if !reader.began {
             let Some(length) = reader.cursor.length(state) else {
@@ -29,18 +29,18 @@ impl Log {
                     Target::Chain(first) if state.is_forgotten(first) => forgotten(first),
                     _ => Refusal::new(
                         "unknown-stream",
-                        format!("{} has no such stream", self.name),
+                        format!("{} has no such stream", core.name),
                     ),
                 };
-                return self.end_reader(env, conn, Err(refusal));
+                return self.end_reader(core, env, conn, Err(refusal));
             };
             if reader.cursor.at > length && !reader.follow {
                 let refusal =
                     Refusal::new("past-end", format!("only {length} bytes are chosen so far"));
-                return self.end_reader(env, conn, Err(refusal.key("length", length)));
+                return self.end_reader(core, env, conn, Err(refusal.key("length", length)));
             }
             if let Some(from) = reader.cursor.spot(state).and_then(|spot| spot.left_from) {
-                return self.end_reader(env, conn, Err(trimmed_before(from)));
+                return self.end_reader(core, env, conn, Err(trimmed_before(from)));
             }
             if !reader.follow {
                 reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
@@ -69,17 +69,17 @@ impl Log {
         let reached = reader.to.is_some_and(|to| at >= to);
         let Some(mut spot) = spot else {
             if let Target::Chain(first) = reader.cursor.target {
-                return self.end_reader(env, conn, Err(forgotten(first))); // Since it began.
+                return self.end_reader(core, env, conn, Err(forgotten(first))); // Since it began.
             }
             // Nothing was ever opened.
             match reached || !reader.follow {
-                true => self.end_reader(env, conn, Ok("open")),
+                true => self.end_reader(core, env, conn, Ok("open")),
                 false => self.give_sign_of_life(env, conn),
             }
             return;
         };
         if mutation::is(Mutation::UnchosenBytesShown) {
-            let proposed = self.ring.find(spot.stream, StreamPosition(spot.position));
+            let proposed = core.ring.find(spot.stream, StreamPosition(spot.position));
             spot.available = spot.available.max(proposed.map_or(0, |p| p.len() as u64));
         }
         if reached {
@@ -93,43 +93,43 @@ impl Log {
                     StreamEnd::Open => "open",
                 }
             };
-            return self.end_reader(env, conn, Ok(status));
+            return self.end_reader(core, env, conn, Ok(status));
         }
         if let Some(from) = spot.left_from {
-            return self.end_reader(env, conn, Err(trimmed_before(from)));
+            return self.end_reader(core, env, conn, Err(trimmed_before(from)));
         }
         if spot.available == 0 {
             // Following: more may come, unless its writer said that there is no more.
             return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
             {
-                true => self.end_reader(env, conn, Ok("closed")),
+                true => self.end_reader(core, env, conn, Ok("closed")),
                 false => self.give_sign_of_life(env, conn),
             };
         }
         let wanted = spot.available.min(reader.to.map_or(u64::MAX, |to| to - at));
-        if let Some(slice) = self.ring.find(spot.stream, StreamPosition(spot.position)) {
+        if let Some(slice) = core.ring.find(spot.stream, StreamPosition(spot.position)) {
             let count = (slice.len() as u64).min(wanted) as usize;
             return self.send_chunk(env, conn, slice.within(0..count));
         }
-        if !self.begin_read(env, conn) {
+        if !self.begin_read(core, env, conn) {
             return self.give_sign_of_life(env, conn);
         }
         let buffer = env.batches.take();
-        self.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
-        self.drain(env);
+        core.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
     }
 
-    pub(crate) fn on_reader_bytes(
+    pub fn on_bytes(
         &mut self,
+        core: &Core,
         env: &mut Env,
         conn: ConnId,
         asked: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
-        env.reads.give_back(self.id);
-        let state = self.engine.state();
-        let Some(reader) = self.readers.readers.get_mut(&conn) else {
+        env.reads.give_back(core.id);
+        let state = core.engine.state();
+        let Some(reader) = self.readers.get_mut(&conn) else {
             return;
         };
         reader.busy = false;
@@ -155,19 +155,19 @@ impl Log {
                 self.send_chunk(env, conn, slice);
             }
             Err(_) if mutation::is(Mutation::MissingBytesAreAnEnd) => {
-                self.end_reader(env, conn, Ok("open"));
+                self.end_reader(core, env, conn, Ok("open"));
             }
             Err(_) => {
                 let since = *reader.missing_since.get_or_insert(env.now);
                 reader.retry_at = Time(env.now.0 + RETRY);
                 // An auxiliary waits for no bytes.
-                if env.now.0 > since.0 + MISSING_WAIT || self.engine.is_auxiliary() {
+                if env.now.0 > since.0 + MISSING_WAIT || core.engine.is_auxiliary() {
                     let at = reader.cursor.at;
                     let refusal = Refusal::new(
                         "not-here",
                         "this node does not hold these bytes yet; ask another or later",
                     );
-                    return self.end_reader(env, conn, Err(refusal.key("position", at)));
+                    return self.end_reader(core, env, conn, Err(refusal.key("position", at)));
                 }
                 self.give_sign_of_life(env, conn);
             }
@@ -175,7 +175,7 @@ impl Log {
     }
 
     fn send_chunk(&mut self, env: &mut Env, conn: ConnId, slice: Slice) {
-        let Some(reader) = self.readers.readers.get_mut(&conn) else {
+        let Some(reader) = self.readers.get_mut(&conn) else {
             return;
         };
         let mut slices = Vec::with_capacity(2);
@@ -194,25 +194,31 @@ impl Log {
         env.send(conn, slices);
     }
 
-    pub fn on_reader_sent(&mut self, env: &mut Env, conn: ConnId, ok: bool) {
+    pub fn on_sent(&mut self, core: &mut Core, env: &mut Env, conn: ConnId, ok: bool) {
         if !ok {
-            self.remove_reader(env, conn);
+            self.remove_reader(core, env, conn);
             return env.close(conn);
         }
-        if let Some(reader) = self.readers.readers.get_mut(&conn) {
+        if let Some(reader) = self.readers.get_mut(&conn) {
             reader.busy = false;
             if reader.place.is_some() {
                 reader.retry_at = Time(0); // Back among those that wait.
             }
-            self.pump_reader(env, conn);
+            self.pump_reader(core, env, conn);
         }
     }
 
-    pub(super) fn end_reader(&mut self, env: &mut Env, conn: ConnId, end: Result<&str, Refusal>) {
-        let Some(reader) = self.remove_reader(env, conn) else {
+    pub(super) fn end_reader(
+        &mut self,
+        core: &Core,
+        env: &mut Env,
+        conn: ConnId,
+        end: Result<&str, Refusal>,
+    ) {
+        let Some(reader) = self.remove_reader(core, env, conn) else {
             return;
         };
-        if env.conns.get(&conn) != Some(&Purpose::Reader(self.id)) {
+        if env.conns.get(&conn) != Some(&Purpose::Reader(core.id)) {
             return;
         }
         match end {

@@ -5,7 +5,7 @@ use wire::Retention;
 
 use super::ages::Ages;
 use crate::env::Env;
-use crate::log::Log;
+use crate::lent::Core;
 use crate::trim::output_bytes;
 
 #[derive(Default)]
@@ -57,55 +57,60 @@ fn point(state: &LogState, ages: &Ages, retention: Retention, second: Option<u64
     (point > state.trimmed && state.would_forget(point)).then_some(point)
 }
 
-impl Log {
+impl Keeping {
     /// What this node's segments say of their ages.
-    pub(crate) fn learn_ages(&mut self) {
-        for birth in self.store.births() {
-            self.keeping.ages.note(birth.second, birth.first_unchosen);
+    pub fn learn(&mut self, core: &Core) {
+        for birth in core.store.births() {
+            self.ages.note(birth.second, birth.first_unchosen);
         }
     }
 
     /// Every node remembers what was chosen when; the leader proposes to trim what is too much or too
     /// old. True if it did.
-    pub fn keep_to(&mut self, env: &mut Env, retention: Retention, by: By) -> bool {
-        if env.now < self.keeping.look_at || self.stopped.is_some() {
+    pub fn keep_to(
+        &mut self,
+        core: &mut Core,
+        env: &mut Env,
+        retention: Retention,
+        by: By,
+    ) -> bool {
+        if env.now < self.look_at || core.stopped.is_some() {
             return false;
         }
-        self.keeping.look_at = Time(env.now.0 + LOOK);
+        self.look_at = Time(env.now.0 + LOOK);
         let second = env.calendar.second(env.now);
-        let state = self.engine.state();
+        let state = core.engine.state();
         if let (Some(second), Some(max_age)) = (second, retention.max_age_s) {
             let due = |last: u64| second >= last.saturating_add((max_age / AGE_PARTS).max(1));
-            if self.keeping.ages.last(second).is_none_or(due) {
-                self.keeping.ages.note(second, state.next);
+            if self.ages.last(second).is_none_or(due) {
+                self.ages.note(second, state.next);
             }
         }
         // Without a clock there are no marks of this start.
         let now = second.unwrap_or(u64::MAX);
-        self.keeping.ages.forget_below(state.trimmed, now);
-        if !self.can_propose() {
+        self.ages.forget_below(state.trimmed, now);
+        if !core.can_propose() {
             return false;
         }
         // The last one is not known chosen yet.
-        if self.keeping.proposed.is_some_and(|slot| slot >= state.next) {
+        if self.proposed.is_some_and(|slot| slot >= state.next) {
             return false;
         }
-        let Some(before) = point(state, &self.keeping.ages, retention, second) else {
+        let Some(before) = point(state, &self.ages, retention, second) else {
             return false;
         };
         let trim = Action::Trim { before, by };
-        let proposed = self.engine.propose(env.now, trim);
-        self.keeping.proposed = proposed.ok();
-        if self.keeping.proposed.is_some() {
+        let proposed = core.engine.propose(env.now, trim);
+        self.proposed = proposed.ok();
+        if self.proposed.is_some() {
             tracing::debug!(
-                log = self.id.0,
-                name = self.name,
+                log = core.id.0,
+                name = core.name,
                 before = before.0,
                 "retention"
             );
-            self.drain(env);
         }
-        self.keeping.proposed.is_some()
+        self.proposed.is_some()
     }
 }
 

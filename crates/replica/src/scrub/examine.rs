@@ -5,20 +5,13 @@ use std::ops::Range;
 use formats::Frame;
 use formats::frame::{Examined, TellDigest};
 use formats::record::total_length;
-use ops::Buffer;
-use paxos::{Digest, NodeId, StreamName, StreamPosition};
-use store::{ReadBytes, ReadFailure};
+use paxos::{Digest, StreamName, StreamPosition};
+use store::ReadFailure;
 
-use super::{DAMAGED_MAX, Log};
+use super::{DAMAGED_MAX, Scrub};
+use crate::catch_up::CatchUp;
 use crate::env::Env;
-use crate::log::{Ticket, Wanted};
-
-/// Whose question it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Asker {
-    Own,
-    Peer(NodeId),
-}
+use crate::lent::{Asker, Core, Ticket, Wanted};
 
 /// After so many records an own piece ends, so that small records are read at the rate of large ones.
 const RECORDS_MAX: u32 = 256;
@@ -63,31 +56,38 @@ impl Examination {
     }
 }
 
-impl Log {
+impl Scrub {
     /// Replaces what the same asker wanted before: it has given up on that. A read that is under way for it
     /// comes back first: however fast somebody asks, he holds one buffer here.
-    pub(super) fn examine(&mut self, env: &mut Env, asker: Asker, mut examination: Examination) {
-        let before = self.scrub.examined.get(&asker);
+    pub(super) fn examine(
+        &mut self,
+        core: &mut Core,
+        catch_up: &CatchUp,
+        env: &mut Env,
+        asker: Asker,
+        mut examination: Examination,
+    ) {
+        let before = self.examined.get(&asker);
         examination.reads = before.is_some_and(|before| before.reads);
         let waits = examination.reads;
-        self.scrub.examined.insert(asker, examination);
+        self.examined.insert(asker, examination);
         if !waits {
-            self.examine_on(env, asker);
+            self.examine_on(core, catch_up, env, asker);
         }
     }
 
     /// The next record, or the answer.
-    fn examine_on(&mut self, env: &mut Env, asker: Asker) {
-        if self.stopped.is_some() {
-            self.scrub.examined.remove(&asker);
+    fn examine_on(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env, asker: Asker) {
+        if core.stopped.is_some() {
+            self.examined.remove(&asker);
             return;
         }
-        let Some(examination) = self.scrub.examined.get_mut(&asker) else {
+        let Some(examination) = self.examined.get_mut(&asker) else {
             return;
         };
         let enough = asker == Asker::Own && examination.records >= RECORDS_MAX;
         let rest = StreamPosition(examination.next)..StreamPosition(examination.to);
-        let hole = self
+        let hole = core
             .store
             .holdings()
             .missing(examination.stream, rest.clone())
@@ -95,17 +95,17 @@ impl Log {
         if let Some(hole) = hole.filter(|hole| hole.start == rest.start && !rest.is_empty()) {
             examination.not_here = true;
             examination.next = hole.end.0;
-            return self.examine_on(env, asker);
+            return self.examine_on(core, catch_up, env, asker);
         }
         if rest.is_empty() || enough {
-            let Some(examination) = self.scrub.examined.remove(&asker) else {
+            let Some(examination) = self.examined.remove(&asker) else {
                 return;
             };
             match asker {
-                Asker::Own => self.on_own_examined(env, &examination),
+                Asker::Own => self.on_own_examined(core, catch_up, env, &examination),
                 Asker::Peer(peer) => {
                     let told = Frame::TellDigest(TellDigest {
-                        log: self.id,
+                        log: core.id,
                         request: examination.request,
                         found: examination.outcome(),
                     });
@@ -116,53 +116,53 @@ impl Log {
         }
         examination.reads = true;
         let (stream, position) = (examination.stream, examination.next);
-        self.read_from_store(Ticket::Examine(asker), stream, position, env.batches.take());
+        core.read_from_store(Ticket::Examine(asker), stream, position, env.batches.take());
     }
 
-    pub(crate) fn on_examined(
+    pub fn on_examined(
         &mut self,
+        core: &mut Core,
+        catch_up: &CatchUp,
         env: &mut Env,
         asker: Asker,
         wanted: Wanted,
-        buffer: &Buffer,
-        result: Result<ReadBytes, ReadFailure>,
+        content: Result<&[u8], ReadFailure>,
     ) {
-        let Some(examination) = self.scrub.examined.get_mut(&asker) else {
+        let Some(examination) = self.examined.get_mut(&asker) else {
             return;
         };
         examination.reads = false;
         if wanted != Wanted::new(examination.stream, examination.next) {
-            return self.examine_on(env, asker); // The answer to an earlier question.
+            return self.examine_on(core, catch_up, env, asker); // The answer to an earlier question.
         }
         examination.records += 1;
-        match result {
-            Ok(bytes) => {
+        match content {
+            Ok(content) => {
                 let left = (examination.to - examination.next) as usize;
-                let count = bytes.payload.len().min(left);
-                let content = &buffer[bytes.payload.start..bytes.payload.start + count];
-                examination.digest = crc32c::crc32c_append(examination.digest, content);
-                examination.next += count as u64;
-                examination.read_bytes += total_length(bytes.payload.len()) as u64;
+                let asked = &content[..content.len().min(left)];
+                examination.digest = crc32c::crc32c_append(examination.digest, asked);
+                examination.next += asked.len() as u64;
+                examination.read_bytes += total_length(content.len()) as u64;
             }
             Err(failure) => {
                 // The store gives up what is damaged. What it still counts on is not read for ever.
                 let (stream, at) = (examination.stream, examination.next);
                 let byte = StreamPosition(at)..StreamPosition(at + 1);
-                if self.store.holdings().holds(stream, byte) {
+                if core.store.holdings().holds(stream, byte) {
                     examination.next = examination.to;
                 }
                 match failure {
                     ReadFailure::NotHeld => examination.not_here = true,
                     ReadFailure::Corrupt { .. } | ReadFailure::Io(_) => {
                         examination.damaged = true;
-                        self.counts.scrub_damaged += 1;
-                        if self.scrub.damaged.len() < DAMAGED_MAX {
-                            self.scrub.damaged.push((stream, at));
+                        core.counts.scrub_damaged += 1;
+                        if self.damaged.len() < DAMAGED_MAX {
+                            self.damaged.push((stream, at));
                         }
                     }
                 }
             }
         }
-        self.examine_on(env, asker);
+        self.examine_on(core, catch_up, env, asker);
     }
 }

@@ -117,10 +117,10 @@ impl fmt::Display for Difference {
     }
 }
 
-impl Log {
-    pub fn scrub_line(&self, env: &Env) -> String {
+impl Scrub {
+    pub fn line(&self, core: &Core, env: &Env) -> String {
         let now = env.now;
-        let differences = self.scrub.differences.iter().map(|d| ShownDifference {
+        let differences = self.differences.iter().map(|d| ShownDifference {
             stream: d.stream.to_string(),
             from: d.bytes.start,
             to: d.bytes.end,
@@ -131,36 +131,35 @@ impl Log {
                 .collect(),
         });
         wire::ok(&Shown {
-            log: &self.name,
-            node: self.engine.node().0,
-            leads: self.is_leading(),
+            log: &core.name,
+            node: core.engine.node().0,
+            leads: core.is_leading(),
             pass: self
-                .scrub
                 .pass
                 .as_ref()
                 .map(|pass| pass.report.clone().ended(now)),
-            last: self.scrub.last.as_ref().map(|report| Last {
+            last: self.last.as_ref().map(|report| Last {
                 report,
                 ended_ms_ago: (now.0 - report.ended.0) / 1000,
             }),
             differences: differences.collect(),
-            found_here: self.counts.scrub_damaged,
-            repaired_here: self.counts.scrub_repaired,
+            found_here: core.counts.scrub_damaged,
+            repaired_here: core.counts.scrub_repaired,
             background_rate: env.limits.scrub_rate,
         })
     }
 
     /// Places at which replicas were last seen to differ.
-    pub fn scrub_differences(&self) -> u64 {
-        self.scrub.differences.len() as u64
+    pub fn differences(&self) -> u64 {
+        self.differences.len() as u64
     }
 
     /// A sentence for whoever looks at the node, while replicas differ.
-    pub fn scrub_warning(&self) -> Option<String> {
-        let first = self.scrub.differences.first()?;
+    pub fn warning(&self, core: &Core) -> Option<String> {
+        let first = self.differences.first()?;
         Some(format!(
             "nodes hold different bytes of {}: {first}; see logberg scrub --log {}",
-            self.name, self.name
+            core.name, core.name
         ))
     }
 }
