@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, VecDeque};
 use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
-use paxos::{Action, StreamEnd, StreamName, StreamPosition};
+use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
 use wire::Refusal;
 
 use crate::env::{Env, SMALL_BATCH};
@@ -25,7 +25,6 @@ mod closing;
 mod local;
 mod opening;
 
-use closing::Close;
 use local::Local;
 use opening::{Append, EndOfBytes};
 
@@ -69,6 +68,18 @@ struct Writer {
     /// The last position sent to the client.
     told: u64,
     last_batch: usize,
+}
+
+/// `close LOG stream=NAME at=POSITION`
+#[derive(Clone, Copy)]
+struct Close {
+    conn: ConnId,
+    stream: StreamName,
+    at: u64,
+    since: Time,
+    /// A close was agreed on and came to nothing since it was asked for: what the state says now is
+    /// so. Before, this node may not have heard of a stream or its end, or of the leader after it.
+    agreed: bool,
 }
 
 impl Ingest {

@@ -12,6 +12,7 @@
 #![forbid(unsafe_code)]
 
 mod answers;
+mod auxiliary;
 mod catch_up;
 mod counts;
 mod env;
@@ -25,6 +26,7 @@ mod limits;
 mod log;
 mod pulse;
 mod read;
+mod rebind;
 mod replicate;
 mod retention;
 mod ring;

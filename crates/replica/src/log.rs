@@ -24,6 +24,7 @@ use paxos::{
 };
 use store::{RecordContext, Store};
 
+use crate::auxiliary::Auxiliary;
 use crate::catch_up::CatchUp;
 use crate::counts::LogCounts;
 use crate::env::Env;
@@ -34,24 +35,19 @@ use crate::lead::Moves;
 use crate::lent::Core;
 use crate::pulse::Pulse;
 use crate::read::Readers;
+use crate::rebind::Rebind;
 use crate::replicate::Followers;
 use crate::retention::Keeping;
 use crate::ring::Ring;
 use crate::scrub::Scrub;
 use crate::trim::Trims;
 
-mod auxiliary;
 mod links;
 mod outputs;
-mod rebind;
 mod round;
 mod seen;
 mod serving;
-mod trimming;
 mod upkeep;
-
-use auxiliary::Auxiliary;
-use rebind::Rebind;
 
 pub struct Log {
     pub(crate) core: Core,
@@ -71,8 +67,7 @@ pub struct Log {
     /// Messages that wait for a record, in the order of the records.
     awaiting_durable: VecDeque<(RecordNumber, NodeId, Message)>,
     durable: RecordNumber,
-    /// A bound run's bytes on their way from our own disk.
-    rebind: Option<Rebind>,
+    rebind: Rebind,
     auxiliary: Auxiliary,
     /// It stopped since another replica contradicts what is chosen here.
     is_contradicted: bool,
@@ -133,7 +128,7 @@ impl Log {
             at_hand: None,
             awaiting_durable: VecDeque::new(),
             durable: RecordNumber(0),
-            rebind: None,
+            rebind: Rebind::default(),
             auxiliary: Auxiliary::default(),
             is_contradicted: false,
             stopped_leading: false,
@@ -172,7 +167,7 @@ impl Log {
                 None => break,
             }
         }
-        let wants_roll = self.take_wants_roll() || self.core.store.wants_roll();
+        let wants_roll = self.auxiliary.take_wants_roll() || self.core.store.wants_roll();
         if wants_roll && self.core.stopped.is_none() {
             let context = self.core.context();
             self.core
@@ -279,7 +274,7 @@ impl Log {
         if self.core.stopped.is_some() {
             return;
         }
-        if self.declines(env, &proposal) {
+        if self.auxiliary.declines(&mut self.core, env, &proposal) {
             return;
         }
         env.wrote(bytes.as_ref().map_or(0, |_| proposal.slots.len() as usize));

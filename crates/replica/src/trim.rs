@@ -10,6 +10,8 @@
 //!         `unknown-stream`; a position beyond its end `past-end`. A trim of what is gone already is
 //!         none: it may be asked for again when its answer was lost.
 
+use std::collections::BTreeMap;
+
 use formats::version::WISHES;
 use ops::ConnId;
 use paxos::{
@@ -105,6 +107,38 @@ pub fn output_bytes(state: &LogState) -> u64 {
 pub fn forgotten_bytes(state: &LogState) -> u64 {
     let trimmed: u64 = state.streams.iter().map(|s| s.trimmed.0).sum();
     state.streams_trimmed.bytes + trimmed
+}
+
+/// What the state says is trimmed leaves the store, and what an auxiliary is released from.
+/// Acceptances that are not known chosen keep
+/// their bytes, whatever became of their stream: a later leader may have to propose them again.
+pub(crate) fn trim_store(core: &mut Core, released: &BTreeMap<StreamName, StreamPosition>) {
+    let state = core.engine.state();
+    if state.trimmed == Slot(0) && released.is_empty() {
+        return;
+    }
+    let mut unchosen: BTreeMap<StreamName, u64> = BTreeMap::new();
+    for run in core.engine.accepted() {
+        if let Value::Content { stream, offset } = &run.value {
+            let position = run.slots.start.0.saturating_sub(offset.0);
+            let lowest = unchosen.entry(*stream).or_insert(position);
+            *lowest = position.min(*lowest);
+        }
+    }
+    let table: BTreeMap<_, _> = state.streams.iter().map(|s| (s.name, s.trimmed)).collect();
+    let some_left_it = state.streams_trimmed.count > 0;
+    core.store.trim(state.next, &|stream| {
+        let below = match table.get(&stream) {
+            Some(trimmed) => *trimmed,
+            None if some_left_it && !state.is_new(stream) => StreamPosition(u64::MAX),
+            None => StreamPosition(0),
+        };
+        let below = below.max(released.get(&stream).copied().unwrap_or_default());
+        match unchosen.get(&stream) {
+            Some(position) => below.min(StreamPosition(*position)),
+            None => below,
+        }
+    });
 }
 
 /// Below which position of a stream everything is forgotten.

@@ -1,25 +1,13 @@
 //! A clean end: closing a stream at a position, as often as it is asked for.
 
 use ops::ConnId;
-use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
+use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 use wire::Refusal;
 
-use super::{Sink, Writer, cut_off};
+use super::{Close, Sink, Writer, cut_off};
 use crate::env::Env;
 use crate::lent::no_quorum;
 use crate::log::Log;
-
-/// `close LOG stream=NAME at=POSITION`
-#[derive(Clone, Copy)]
-pub(super) struct Close {
-    pub(super) conn: ConnId,
-    pub(super) stream: StreamName,
-    pub(super) at: u64,
-    pub(super) since: Time,
-    /// A close was agreed on and came to nothing since it was asked for: what the state says now is
-    /// so. Before, this node may not have heard of a stream or its end, or of the leader after it.
-    pub(super) agreed: bool,
-}
 
 impl Log {
     /// `close LOG stream=NAME at=POSITION`

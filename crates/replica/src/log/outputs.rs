@@ -43,7 +43,7 @@ impl Log {
                 self.core.last_chosen_at = env.now;
                 self.catch_up.on_chosen(self.core.engine.state());
             }
-            Output::Release { below } => self.on_release(env, below),
+            Output::Release { below } => self.auxiliary.on_release(&mut self.core, env, below),
             Output::StateInstalled => {
                 tracing::info!(
                     log = self.core.id.0,
@@ -171,7 +171,15 @@ impl Log {
                 buffer,
                 result,
             } => match self.core.reads.remove(&ticket) {
-                Some((Ticket::Rebind, wanted)) => self.on_rebind_read(env, wanted, buffer, result),
+                Some((Ticket::Rebind, wanted)) => {
+                    let read = self
+                        .rebind
+                        .on_read(&mut self.core, env, wanted, buffer, result);
+                    if let Some((stream, position, batch, count)) = read {
+                        self.propose_bytes(env, stream, position, batch, count);
+                        self.rebind.pump(&mut self.core, &mut self.catch_up, env);
+                    }
+                }
                 Some((Ticket::Reader(conn), wanted)) => {
                     self.readers
                         .on_bytes(&self.core, env, conn, wanted, buffer, result);
@@ -240,7 +248,7 @@ impl Log {
                 if led {
                     self.end_replication(env);
                     self.pulse.stop();
-                    self.rebind = None;
+                    self.rebind.stop();
                     self.part_with_writers(env);
                     // Who follows what is chosen goes on at the next leader.
                     self.fail_barriers(env);

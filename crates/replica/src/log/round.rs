@@ -30,7 +30,10 @@ impl Log {
             self.input(env, Input::StepDown);
         }
         self.drain(env);
-        self.rebind(env);
+        self.rebind.pump(&mut self.core, &mut self.catch_up, env);
+        if self.rebind.is_under_way() {
+            self.drain(env);
+        }
         // An auxiliary's disk is to stay as small as it was, and a full one needs every byte.
         self.core
             .store
@@ -46,7 +49,7 @@ impl Log {
         self.readers.pump(&mut self.core, env);
         self.catch_up.pump(&mut self.core, env);
         self.feeders.pump(&mut self.core, env);
-        self.settle_auxiliary(env);
+        self.auxiliary.settle(&mut self.core, env);
         self.take_pulse(env);
         self.scrub.settle(&mut self.core, &self.catch_up, env);
         if env.now.0 > self.core.last_chosen_at.0 + env.limits.ring_idle {
@@ -82,7 +85,7 @@ impl Log {
             self.readers.deadline(),
             self.busy_deadline(env),
             self.catch_up_deadline(env),
-            self.auxiliary_deadline(),
+            self.auxiliary.deadline(),
             self.moves.deadline(),
             self.stall_deadline(env),
             self.scrub.deadline(env),
@@ -113,7 +116,7 @@ impl Log {
     /// Something is under way that nobody else would wake us for.
     pub fn is_busy(&self) -> bool {
         self.core.stopped.is_none()
-            && (self.rebind.is_some()
+            && (self.rebind.is_under_way()
                 || self.catch_up.is_busy()
                 || self.ingest.is_waiting()
                 || self.readers.are_retrying()

@@ -7,7 +7,7 @@ use wire::{Refusal, Request};
 use super::Log;
 use crate::env::Env;
 use crate::streams::StreamList;
-use crate::trim::{Asked, Trims};
+use crate::trim::{Asked, Trims, trim_store};
 
 impl Log {
     /// `read LOG …`
@@ -115,6 +115,23 @@ impl Log {
         self.catch_up.recount_soon();
         self.core.counts.trims += 1;
         self.trims.on_trimmed(&self.core, env, slot);
+    }
+
+    /// What the state says is trimmed leaves the store, and what an auxiliary is released from.
+    pub(super) fn trim_store(&mut self) {
+        let released = self.auxiliary.released(&self.core);
+        trim_store(&mut self.core, &released);
+    }
+
+    /// Something was trimmed and could not leave the store at once.
+    pub(super) fn trim_what_was_held_back(&mut self) {
+        if self.core.store.is_trim_held_back() {
+            let context = self.core.context();
+            self.core.store.bear_out(context);
+            if self.core.store.may_trim() {
+                self.trim_store();
+            }
+        }
     }
 
     /// `lead LOG [to=ID]`

@@ -6,24 +6,30 @@ use ops::Buffer;
 use paxos::{Input, PermitContent, StreamName, StreamPosition, Term};
 use store::{ReadBytes, ReadFailure};
 
+use crate::catch_up::CatchUp;
 use crate::env::Env;
-use crate::lent::{Ticket, Wanted};
-use crate::log::Log;
+use crate::lent::{Core, Ticket, Wanted};
 
-pub(super) struct Rebind {
-    pub(super) term: Term,
-    pub(super) stream: StreamName,
-    pub(super) position: StreamPosition,
-    pub(super) count: u64,
-    pub(super) since: paxos::Time,
-    pub(super) reading: bool,
+/// A bound run's bytes on their way from our own disk.
+#[derive(Default)]
+pub(crate) struct Rebind {
+    run: Option<Run>,
 }
 
-impl Log {
+struct Run {
+    term: Term,
+    stream: StreamName,
+    position: StreamPosition,
+    count: u64,
+    since: paxos::Time,
+    reading: bool,
+}
+
+impl Rebind {
     /// Proposes again, in our term, the bytes that earlier terms left accepted but not chosen.
-    pub(super) fn rebind(&mut self, env: &mut Env) {
-        let Some(permit) = self.core.engine.permit() else {
-            self.catch_up.want_nothing();
+    pub fn pump(&mut self, core: &mut Core, catch_up: &mut CatchUp, env: &mut Env) {
+        let Some(permit) = core.engine.permit() else {
+            catch_up.want_nothing();
             return;
         };
         let PermitContent::Bound {
@@ -32,8 +38,8 @@ impl Log {
             holders,
         } = &permit.content
         else {
-            self.rebind = None;
-            self.catch_up.want_nothing();
+            self.run = None;
+            catch_up.want_nothing();
             return;
         };
         let (term, stream, position, holders) = (permit.term, *stream, *position, holders.clone());
@@ -42,12 +48,12 @@ impl Log {
             return;
         }
         let same = self
-            .rebind
+            .run
             .as_ref()
             .is_some_and(|r| r.term == term && r.stream == stream && r.position == position);
         if !same {
-            let reading = self.rebind.as_ref().is_some_and(|r| r.reading);
-            self.rebind = Some(Rebind {
+            let reading = self.run.as_ref().is_some_and(|r| r.reading);
+            self.run = Some(Run {
                 term,
                 stream,
                 position,
@@ -56,67 +62,72 @@ impl Log {
                 reading,
             });
         }
-        let rebind = self.rebind.as_mut().expect("it was set just now");
+        let rebind = self.run.as_mut().expect("it was set just now");
         if rebind.reading {
             return;
         }
         let end = StreamPosition(position.0 + count);
-        if self
-            .core
+        if core
             .store
             .holdings()
             .holds(stream, position..StreamPosition(position.0 + 1))
         {
             rebind.reading = true;
-            self.core
-                .read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
-            self.drain(env);
+            core.read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
             return;
         }
         let own = holders.contains(&env.identity.node);
-        if own && self.core.store.queued_bytes() > 0 {
+        if own && core.store.queued_bytes() > 0 {
             return; // Still on its way to our own disk.
         }
         if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
-            tracing::warn!(log = self.core.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
+            tracing::warn!(log = core.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
             rebind.since = env.now;
-            self.core.counts.bytes_unavailable += 1;
-            self.input(env, Input::BytesUnavailable { term, holders });
+            core.counts.bytes_unavailable += 1;
+            core.input(env, Input::BytesUnavailable { term, holders });
             return;
         }
-        self.catch_up.want(stream, position..end, &holders);
+        catch_up.want(stream, position..end, &holders);
     }
 
-    pub(super) fn on_rebind_read(
+    /// The bytes are here: what is to be proposed.
+    pub fn on_read(
         &mut self,
+        core: &mut Core,
         env: &mut Env,
         wanted: Wanted,
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
-    ) {
-        let Some(rebind) = self.rebind.as_mut() else {
-            return;
-        };
+    ) -> Option<(StreamName, u64, Buffer, usize)> {
+        let rebind = self.run.as_mut()?;
         rebind.reading = false;
         let (term, stream, position) = (rebind.term, rebind.stream, rebind.position);
         if wanted != Wanted::new(stream, position.0) {
-            return; // Another term wants other bytes.
+            return None; // Another term wants other bytes.
         }
         let Ok(ReadBytes { payload, .. }) = result else {
-            return;
+            return None;
         };
-        let fits = self.core.engine.permit().is_some_and(|p| {
+        let fits = core.engine.permit().is_some_and(|p| {
             p.term == term
                 && matches!(&p.content, PermitContent::Bound { stream: s, position: at, .. } if *s == stream && *at == position)
         });
         if !fits {
-            return;
+            return None;
         }
         let count = payload.len().min(rebind.count as usize);
-        self.rebind = None;
-        self.core.counts.bound_batches += 1;
+        self.run = None;
+        core.counts.bound_batches += 1;
         let batch = env.batch_of(&buffer[payload.start..payload.start + count]);
-        self.propose_bytes(env, stream, position.0, batch, count);
-        self.rebind(env);
+        Some((stream, position.0, batch, count))
+    }
+
+    pub fn is_under_way(&self) -> bool {
+        self.run.is_some()
+    }
+
+    /// This replica leads no more.
+    pub fn stop(&mut self) {
+        self.run = None;
     }
 }
