@@ -350,7 +350,11 @@ impl Cluster {
                 }
                 Err(no_line) => {
                     answer_lost = true;
-                    search.said(&server, Said::from(&no_line));
+                    let said = match &no_line {
+                        NoLine::Silent => Said::Unanswered,
+                        other => Said::from(other),
+                    };
+                    search.said(&server, said);
                     continue;
                 }
             };

@@ -48,6 +48,8 @@ pub enum Said {
     Refused,
     /// It took the connection, or not even that, and did not answer in time.
     Silent,
+    /// It took the question, and did not answer in time: what was asked may be done yet.
+    Unanswered,
     /// It ended the connection without an answer.
     Lost,
     /// It could not be reached, for this reason of the operating system's.
@@ -74,6 +76,7 @@ impl fmt::Display for Said {
         match self {
             Self::Refused => f.write_str("refuses connections"),
             Self::Silent => f.write_str("is silent"),
+            Self::Unanswered => f.write_str("was asked and has not answered yet"),
             Self::Lost => f.write_str("ended the connection"),
             Self::Unreachable(reason) => write!(f, "cannot be reached ({reason})"),
             Self::NotLeader {
@@ -144,10 +147,15 @@ impl fmt::Display for Unreachable {
         let missing = self.tried.iter().any(|(_, said)| *said == Said::NotHere);
         let is_other = |said: &Said| matches!(said, Said::OtherCluster(_));
         let other = self.tried.iter().any(|(_, said)| is_other(said));
+        let unanswered = self.tried.iter().any(|(_, said)| *said == Said::Unanswered);
         let (what, helps) = match (self.no_quorum(), missing) {
             _ if other => (
                 "no server of the cluster answered",
                 "if that one is lost, or became another by a rescue, begin anew with the other",
+            ),
+            _ if unanswered => (
+                "there is no answer",
+                "what was asked may be done, or be done yet: ask again, and wait longer",
             ),
             (true, _) => (
                 "no leader answered",
@@ -162,7 +170,8 @@ impl fmt::Display for Unreachable {
                 "are the nodes running, and are these their addresses?",
             ),
         };
-        let of = self.of.as_ref().filter(|_| self.no_quorum() && !other);
+        let of = self.of.as_ref();
+        let of = of.filter(|_| self.no_quorum() && !other && !unanswered);
         match of {
             Some(of) => write!(f, "no leader of {of} answered within {seconds:.1} s: ")?,
             None => write!(f, "{what} within {seconds:.1} s: ")?,
@@ -519,7 +528,7 @@ impl<'a> Search<'a> {
             .filter(|server| known.good.as_ref() != Some(server));
         let (silent, heard): (Vec<_>, Vec<_>) = good.chain(others).cloned().partition(|server| {
             let last = self.tried.iter().find(|(tried, _)| tried == server);
-            last.is_some_and(|(_, said)| *said == Said::Silent)
+            last.is_some_and(|(_, said)| matches!(said, Said::Silent | Said::Unanswered))
         });
         self.round = heard.into_iter().chain(silent).collect();
         self.hints = 0;

@@ -45,6 +45,10 @@ pub enum StartError {
         "cannot use {path}: {error}; check that it can be written by this user, or choose another with --data"
     )]
     Io { path: PathBuf, error: io::Error },
+    #[error(
+        "the disk of {0} is full, and a start has to write some KiB: free space there and start again; the directory itself is as sound as `logberg verify` says"
+    )]
+    Full(PathBuf),
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     #[error(transparent)]
@@ -63,9 +67,30 @@ pub enum StartError {
     },
 }
 
+impl StartError {
+    /// That there is no room is no fault of the directory's, and has a remedy of its own.
+    fn or_full(self, directory: &Path) -> StartError {
+        let error = match &self {
+            StartError::Io { error, .. } => error,
+            StartError::Manifest(ManifestError::Io { source, .. }) => source,
+            _ => return self,
+        };
+        match error.kind() {
+            io::ErrorKind::StorageFull => StartError::Full(directory.to_owned()),
+            _ => self,
+        }
+    }
+}
+
 impl Node {
     /// Opens the directory, recovers every log, and is ready to run.
     pub fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
+        let directory = config.directory.clone();
+        let node = Node::open(config, disk, now);
+        node.map_err(|error| error.or_full(&directory))
+    }
+
+    fn open(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
         let directory = config.directory.clone();
         let io = |error| StartError::Io {
             path: directory.clone(),

@@ -453,10 +453,7 @@ impl Log {
     pub fn end_clients(&mut self, env: &mut Env) {
         let sentence = format!("the log {} was deleted", self.core.name);
         let ended = Refusal::new("unknown-log", &sentence);
-        let again = Refusal::new(
-            "not-leader",
-            "the log that had this name has ended; ask again",
-        );
+        let again = crate::lent::ended();
         self.drop_writer(env, Some(ended.clone()));
         self.readers.end(&self.core, env, &ended, &again);
         self.fail_barriers(env);

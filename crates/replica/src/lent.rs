@@ -224,3 +224,11 @@ pub(crate) fn no_quorum() -> Refusal {
         "too few nodes answer to agree on anything; start or reconnect the others",
     )
 }
+
+/// The log has ended: what who was told nothing yet hears.
+pub(crate) fn ended() -> Refusal {
+    Refusal::new(
+        "not-leader",
+        "the log that had this name has ended; ask again",
+    )
+}

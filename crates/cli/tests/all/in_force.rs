@@ -82,6 +82,28 @@ fn what_a_log_cannot_hear_is_agreed_and_not_yet_in_force_and_the_same_command_wa
     );
 }
 
+/// The cluster takes longer to say that a log cannot hear: that nobody leads log 0 would be untrue.
+#[test]
+fn who_waits_too_short_for_an_answer_is_told_that_there_is_none_yet() {
+    let mut cluster = cluster();
+    kill(&mut cluster, [2, 3]);
+    let retain = ["log", "retain", "some", "1GB"];
+    let patient = [&["--timeout", "30"][..], &retain].concat();
+    ends_with(
+        &cluster.run(&patient),
+        10,
+        &["agreed, not yet in force in some"],
+    );
+    let hasty = [&["--timeout", "1"][..], &retain].concat();
+    let words = [
+        "there is no answer within",
+        "was asked and has not answered yet",
+        "ask again, and wait longer",
+    ];
+    let said = ends_with(&cluster.run(&hasty), 3, &words);
+    assert!(!said.contains("no leader"), "{said}");
+}
+
 #[test]
 fn a_name_is_freed_when_its_log_has_ended_or_when_somebody_types_it() {
     let mut cluster = cluster();

@@ -68,7 +68,12 @@ impl Node {
             .ok_or_else(|| bad("disk is 32 hex digits"))?;
         let entry = self.directory.nodes.get(&from);
         let is_listed = entry.is_some_and(|entry| entry.disk == hex(&disk));
-        if entry.is_some() && !is_listed && !mutation::is(Mutation::EmptyDiskKeepsItsId) {
+        // ‡ After a rescue log 0 names the disk of before first, and only the node itself can tell the rest. What was
+        // met of it before that was read goes on.
+        let met = self.past.seen(from).filter(|_| !self.is_confirmed());
+        let is_met = met.is_some_and(|met| met.disk.0 == disk);
+        let is_other = entry.is_some() && !is_listed && !is_met;
+        if is_other && !mutation::is(Mutation::EmptyDiskKeepsItsId) {
             return Err(bad(format!(
                 "node {from} had another disk; a node that lost its disk joins anew, with --join and an empty directory"
             )));

@@ -16,7 +16,7 @@ use wire::Refusal;
 
 use super::{Barrier, Reader, Readers};
 use crate::env::Env;
-use crate::lent::Core;
+use crate::lent::{Core, ended};
 use crate::streams::StreamList;
 
 impl Readers {
@@ -101,7 +101,11 @@ impl Readers {
         let ready: Vec<(ConnId, StreamList)> =
             ready.map(|(conn, (_, list))| (conn, list)).collect();
         for (conn, list) in ready {
-            list.begin(core, env, conn);
+            // ‡ As with readers.
+            match core.engine.state().is_sealed() {
+                true => env.refuse(conn, ended()),
+                false => list.begin(core, env, conn),
+            }
         }
     }
 

@@ -9,7 +9,7 @@ use wire::Refusal;
 use super::cursor::Target;
 use super::{Barrier, MISSING_WAIT, RETRY, Readers};
 use crate::env::{Env, Purpose};
-use crate::lent::{Core, Ticket, Wanted};
+use crate::lent::{Core, Ticket, Wanted, ended};
 
 impl Readers {
     pub(super) fn pump_reader(&mut self, core: &mut Core, env: &mut Env, conn: ConnId) {
@@ -24,6 +24,10 @@ impl Readers {
             self.waiting.remove(&place);
         }
         if !reader.began {
+            // ‡ The end was chosen behind the barrier, and nobody was told yet: the name may be another log's.
+            if state.is_sealed() && !reader.stale {
+                return self.end_reader(core, env, conn, Err(ended()));
+            }
             let Some(length) = reader.cursor.length(state) else {
                 let refusal = match reader.cursor.target {
                     Target::Chain(first) if state.is_forgotten(first) => forgotten(first),

@@ -441,6 +441,29 @@ impl History {
         })
     }
 
+    /// Of streams that a trim has taken out of the table since, how far they went below that slot.
+    pub fn forgotten_below(&self, below: Slot) -> BTreeMap<StreamName, u64> {
+        let mut ends = BTreeMap::new();
+        let Some(state) = &self.state else {
+            return ends;
+        };
+        let streams = self.trims.iter().flat_map(|then| &then.streams);
+        for stream in streams.filter(|stream| state.is_forgotten(stream.name)) {
+            if ends.contains_key(&stream.name) {
+                continue;
+            }
+            let runs = self.chosen.over(stream.opened.0..below.0);
+            let ended = runs.filter_map(|(range, chosen)| match &chosen.value {
+                Value::Content { stream: of, offset } if *of == stream.name => {
+                    Some(range.end - offset.0)
+                }
+                _ => None,
+            });
+            ends.insert(stream.name, ended.max().unwrap_or(0));
+        }
+        ends
+    }
+
     /// Where the output of a stream ends for good, if it has ended: bytes proposed behind that, to a
     /// stream that another one superseded meanwhile, are nobody's.
     pub fn output_end(&self, stream: StreamName) -> u64 {

@@ -149,6 +149,7 @@ impl Witness {
         };
         let node = seen.node;
         self.on_disk_end(host, disk);
+        self.check_version_at_end(host, disk);
         for ((_, owner), replica) in &mut self.replicas {
             if *owner == node {
                 replica.on_end();
@@ -323,15 +324,17 @@ impl Witness {
         }
     }
 
-    /// Every byte of what these hosts take for chosen stands on their disks. (More may be chosen
-    /// already, by acceptances that nobody has heard of yet.)
+    /// Every byte of what these hosts take for chosen, and do not say that they lack, stands on their disks. (More may
+    /// be chosen already, by acceptances that nobody has heard of yet. A log that was deleted while a node was away
+    /// may lack bytes there for ever.)
     pub fn check_whole(&self, hosts: &[HostId], world: &World) {
         let sound = |host: &&HostId| self.hosts.get(host).is_some_and(|seen| !seen.damaged);
         for host in hosts.iter().filter(sound) {
             let Some(node) = world.machine::<Node>(*host) else {
                 continue;
             };
-            for view in node.log_views().filter(|view| !view.is_auxiliary()) {
+            let whole = |view: &LogView<'_>| !view.is_auxiliary() && view.missing().is_empty();
+            for view in node.log_views().filter(whole) {
                 let replica = self.replicas.get(&(view.id, node.id()));
                 for stream in &view.state.streams {
                     let bytes = stream.trimmed.0..stream.length.0;

@@ -13,6 +13,7 @@ use paxos::NodeId;
 use store::Manifest;
 
 use super::Witness;
+use crate::disk::SimDisk;
 use crate::host::HostId;
 use crate::world::World;
 
@@ -55,13 +56,26 @@ impl Written {
 }
 
 impl Witness {
+    /// A step that the end of its process cut short: what it wrote is nobody else's.
+    pub(super) fn check_version_at_end(&mut self, host: HostId, disk: &SimDisk) {
+        let written = std::mem::take(&mut self.written.disk);
+        self.written.log = 0;
+        if written > formats::version::FIRST {
+            let stands = manifest(disk).map_or(written, |(_, version)| version);
+            assert!(
+                stands >= written,
+                "versions: {host:?} ends, version {written} was on its way to its disk, and the manifest says {stands}"
+            );
+        }
+    }
+
     pub(super) fn check_versions(&mut self, host: HostId, node: &Node, world: &World) {
         let disk = std::mem::take(&mut self.written.disk);
         let log = std::mem::take(&mut self.written.log);
         let own = node.id();
         let checked = self.written.disks_checked.get(&host);
         if disk > checked.copied().unwrap_or(formats::version::FIRST) {
-            let (_, stands) = manifest(world, host).unwrap_or_default();
+            let (_, stands) = manifest(world.disk(host)).unwrap_or_default();
             assert!(
                 stands >= disk,
                 "versions: node {own} writes version {disk} to its disk, whose manifest says {stands}"
@@ -70,7 +84,7 @@ impl Witness {
         }
         if log > self.written.logs_checked.max(formats::version::FIRST) {
             for other in self.hosts.keys() {
-                let Some((id, stands)) = manifest(world, *other) else {
+                let Some((id, stands)) = manifest(world.disk(*other)) else {
                     continue;
                 };
                 assert!(
@@ -94,8 +108,8 @@ impl Witness {
 }
 
 /// Whose disk it is, and in what version.
-fn manifest(world: &World, host: HostId) -> Option<(NodeId, u8)> {
-    let contents = world.disk(host).contents(MANIFEST)?;
+fn manifest(disk: &SimDisk) -> Option<(NodeId, u8)> {
+    let contents = disk.contents(MANIFEST)?;
     let manifest = Manifest::parse(Speaks::ALL, &contents, MANIFEST.as_ref());
     let manifest = manifest.ok()?;
     Some((manifest.identity.node, manifest.version))

@@ -165,10 +165,12 @@ impl Witness {
                 }
             }
             // Also of what is trimmed by now: the auxiliary may hear of the release first.
-            for (stream, end) in history.output_below(below) {
+            let there = history.output_below(below);
+            let there = there.map(|(stream, end)| (stream.name, end));
+            for (stream, end) in there.chain(history.forgotten_below(below)) {
                 for auxiliary in auxiliaries.clone() {
                     let replica = self.replicas.entry((whose.log, auxiliary.node));
-                    replica.or_default().release(stream.name, end);
+                    replica.or_default().release(stream, end);
                 }
             }
         }

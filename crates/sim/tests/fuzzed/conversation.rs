@@ -14,8 +14,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use formats::frame::CONTROL_PREFIX;
-use formats::{DATA_HEADER, Speaks};
+use formats::frame::{CONTROL_PREFIX, Frame, encode_control};
+use formats::past::{Start as PastStart, Told};
+use formats::{DATA_HEADER, Speaks, version};
 use node::Node;
 use node::config::{NodeConfig, Start};
 use ops::{Completion, ConnId, Op};
@@ -27,6 +28,10 @@ use wire::Standing;
 
 const ADDRESS: &str = "node1:7000";
 const RECEIVE_BYTES: usize = 16 << 10;
+const LISTED: [u32; 2] = [2, 3];
+const NONCE: u64 = 7;
+/// Of control frames, and one that there is not.
+const KINDS: u8 = 11;
 
 /// `bytes`: acts of three bytes (which of four connections, what, how many bytes) and their bytes.
 pub fn check(bytes: &[u8]) {
@@ -54,7 +59,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// A node that leads its logs by itself.
+    /// A node that leads its logs by itself. It knows nodes 2 and 3 for members of its cluster, and no other.
     fn new() -> Scene {
         let mut world = World::new(1);
         let node = world.add_host("node1");
@@ -78,14 +83,38 @@ impl Scene {
         world.run_for(300_000, 100_000);
         let manifest = world.with_disk(node, |disk| Manifest::load(disk, Path::new("/data")));
         let manifest = manifest.expect("readable").expect("it was saved");
-        Scene {
+        let mut scene = Scene {
             world,
             node,
             hand,
             cluster: manifest.identity.cluster.to_string(),
             conns: 0,
             open: BTreeMap::new(),
+        };
+        for id in LISTED {
+            let speaks = Speaks::THIS;
+            let join =
+                format!("logberg/1 join address=node{id}:7000 disk={id:032x} speaks={speaks}\n");
+            assert!(scene.is_granted(&join), "node {id} may not join");
         }
+        scene
+    }
+
+    /// Whether a client who asks this is told ok.
+    fn is_granted(&mut self, request: &str) -> bool {
+        self.conns += 1;
+        let conn = ConnId(2 * self.conns);
+        let address = ADDRESS.to_owned();
+        self.give(Op::Connect { conn, address });
+        self.hand.send(&mut self.world, conn, request.as_bytes());
+        let world = &mut self.world;
+        self.hand.receive(world, conn, 3, true);
+        world.run_for(1_000_000, 100_000);
+        let granted = self.hand.heard().into_iter().any(|completion| {
+            matches!(&completion, Completion::Received { buffer, .. } if buffer[..3] == *b"ok ")
+        });
+        self.give(Op::Close { conn, flush: false });
+        granted
     }
 
     fn act(&mut self, which: u8, what: u8, said: &[u8]) {
@@ -98,7 +127,7 @@ impl Scene {
                 // ⟨kind, log, body⟩, with the right lengths and checksums.
                 let mut frame = vec![0; CONTROL_PREFIX];
                 let (head, body) = said.split_at(said.len().min(2));
-                frame[5] = head.first().map_or(1, |kind| kind % 6);
+                frame[5] = head.first().map_or(1, |kind| kind % KINDS);
                 frame[8] = head.get(1).map_or(0, |log| log % 4);
                 frame.extend_from_slice(body);
                 let frame = control_frames::sealed(&frame).expect("long enough");
@@ -125,20 +154,37 @@ impl Scene {
         self.pass(1_000);
     }
 
-    /// As a peer of this cluster would, or nearly.
+    /// As a peer of this cluster would, or nearly. Most say at once what their disk has been through, and that is
+    /// nothing; the others leave it to what follows.
     fn greet(&mut self, which: u8, said: &[u8], kind: &str) {
         let at = |index: usize| said.get(index).copied().unwrap_or(0);
-        let (from, log) = (2 + at(0) % 3, at(1) % 4);
+        let (from, log) = (2 + u32::from(at(0) % 3), at(1) % 4);
+        let incarnation = 1 + u32::from(at(2) % 2);
+        let speaks = [Speaks::THIS, Speaks::UNSAID][usize::from(at(2) / 2 % 2)];
         let line = format!(
-            "logberg/1 peer kind={kind} log={log} cluster={} from={from} to=1 \
-             disk={:032x} incarnation={} nonce=7 address=node{from}:7000\n",
+            "logberg/1 peer kind={kind} log={log} cluster={} from={from} to=1 speaks={speaks} \
+             disk={from:032x} incarnation={incarnation} nonce={NONCE} address=node{from}:7000\n",
             self.cluster,
-            from,
-            1 + at(2) % 2,
         );
         self.say(which, line.as_bytes());
         self.pass(1_000);
-        if kind == "control" && said.len() > 3 {
+        if kind != "control" {
+            return;
+        }
+        if at(2) / 4 % 2 == 0 {
+            let own = PastStart {
+                incarnation,
+                nonce: NONCE,
+            };
+            let told = Told {
+                starts: vec![own],
+                ..Told::default()
+            };
+            let frame = encode_control(version::PASTS, &Frame::Past(told));
+            self.say(which, &frame);
+            self.pass(20_000); // Until that is written.
+        }
+        if said.len() > 3 {
             self.say(which, &said[3..]);
         }
     }
@@ -189,18 +235,7 @@ impl Scene {
             self.give(Op::Close { conn, flush: false });
         }
         self.pass(1_000);
-        self.conns += 1;
-        let conn = ConnId(2 * self.conns);
-        let address = ADDRESS.to_owned();
-        self.give(Op::Connect { conn, address });
-        let request = b"logberg/1 status\n";
-        self.hand.send(&mut self.world, conn, request);
-        let world = &mut self.world;
-        self.hand.receive(world, conn, 3, true);
-        world.run_for(1_000_000, 100_000);
-        let answered = self.hand.heard().into_iter().any(|completion| {
-            matches!(&completion, Completion::Received { buffer, .. } if buffer[..3] == *b"ok ")
-        });
-        assert!(answered, "it answers nothing any more");
+        let answers = self.is_granted("logberg/1 status\n");
+        assert!(answers, "it answers nothing any more");
     }
 }

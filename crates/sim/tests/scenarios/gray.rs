@@ -223,6 +223,45 @@ fn a_full_disk_on_one_node_loses_nothing_also_over_a_restart() {
     fill(&mut stage, &others[..1]);
 }
 
+/// What is remembered of a peer's start must be durable before it is heard: that is small, and the reserve has room.
+#[test]
+fn who_starts_anew_is_heard_by_nodes_whose_disks_are_at_their_reserve() {
+    let mut stage = Stage::three(7);
+    let (leader, others) = stage.roles();
+    for index in &others {
+        let disk = stage.world.disk_mut(stage.nodes[*index]);
+        disk.faults.capacity_bytes = disk.used_bytes() + 200_000;
+    }
+    stage.pass(3 * SECOND);
+    for _ in 0..4 {
+        stage.crash(leader);
+        stage.pass(SECOND);
+        stage.restart(leader);
+        stage.wait_whole(3);
+    }
+    let caller = stage.call(leader, "append main");
+    stage.wait("the refusal", |_| caller.is_over());
+    assert!(!caller.text().starts_with("ok "), "{}", caller.text());
+}
+
+/// `verify` finds nothing wrong with such a directory, for nothing is.
+#[test]
+fn a_node_that_finds_no_room_at_its_start_says_that_the_disk_is_full() {
+    let mut stage = Stage::three(8);
+    let (_, others) = stage.roles();
+    let index = others[0];
+    let host = stage.nodes[index];
+    stage.crash(index);
+    let disk = stage.world.disk_mut(host);
+    disk.faults.capacity_bytes = disk.used_bytes();
+    let why = stage.world.restart(host).unwrap_err().to_string();
+    assert!(why.contains("the disk of /data is full"), "{why}");
+    assert!(why.contains("free space there"), "{why}");
+    stage.world.disk_mut(host).faults.capacity_bytes = 1 << 40;
+    stage.restart(index);
+    stage.wait_whole(3);
+}
+
 /// The leader refuses, and it is a follower's disk that has no room.
 #[test]
 fn a_refusal_for_want_of_room_names_the_node_whose_disk_is_full() {

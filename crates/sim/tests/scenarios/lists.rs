@@ -89,6 +89,15 @@ fn lists_that_nobody_takes_hold_a_bounded_number_of_bytes_and_others_get_theirs_
 }
 
 #[test]
+fn an_answer_of_which_nothing_is_taken_for_long_is_broken_off() {
+    let (mut stage, _) = stage();
+    idle(&mut stage);
+    assert!(figure(&mut stage, "answers_held_bytes") > 0);
+    stage.pass(sim::workload::small_limits().answer_timeout + SECOND);
+    assert_eq!(figure(&mut stage, "answers_held_bytes"), 0);
+}
+
+#[test]
 fn an_answer_that_is_made_whole_counts_with_the_others() {
     let (mut stage, _) = stage();
     for number in 0..60 {

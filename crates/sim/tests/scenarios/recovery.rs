@@ -356,3 +356,41 @@ pub fn who_went_on_alone_once_does_not_do_so_again_while_it_reads_its_directory(
         assert!(members.contains("node1:7001"), "{members}");
     }
 }
+
+/// The others come back with emptied disks when the directory begins with a state of after the rescue. So what their
+/// replicas begin with is what the rescue decided, which is not what the log that was carried out once began with.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn who_comes_back_with_an_emptied_disk_after_a_rescue_takes_part_in_what_was_carried_out() {
+    for seed in 0..4 {
+        let mut stage = Stage::three(seed);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 10_000);
+        stage.wait_whole(3);
+        stage.pass(2 * SECOND);
+        for index in 0..3 {
+            stage.cut_power(index);
+        }
+        let survivor = 2;
+        recover(&mut stage, survivor);
+        stage.go_on_alone(survivor, NEW);
+        stage.wait("the survivor to lead", |look| {
+            look.leader() == Some(survivor)
+        });
+        let id = stage.look().node(survivor).expect("it runs").id();
+        for round in 0..40 {
+            let zone = ["a", "b"][round % 2];
+            let answer = done(&mut stage, &format!("change-members zone {} {zone}", id.0));
+            assert!(answer.starts_with("ok "), "{answer}");
+        }
+        for index in [0, 1] {
+            stage.join_anew(index, survivor);
+        }
+        stage.wait_whole(3);
+        for index in [0, 1] {
+            let (from, left) = read(&mut stage, index);
+            assert_eq!(from, 0);
+            assert!(left == caller.content(0..10_000), "seed {seed}");
+        }
+    }
+}

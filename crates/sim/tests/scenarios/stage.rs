@@ -154,6 +154,18 @@ impl Stage {
         started.expect("it was recovered");
     }
 
+    /// Its disk is lost: it joins with an empty one, by way of that one.
+    pub fn join_anew(&mut self, index: usize, by: usize) {
+        let host = self.nodes[index];
+        self.world.lose_disk(host);
+        let servers = vec![self.addresses[by].clone()];
+        let config = self.config("/data", &self.addresses[index], Start::Join { servers });
+        let started = self
+            .world
+            .start(host, move |disk, now| start(config.clone(), disk, now));
+        started.expect("an empty disk is enough to start");
+    }
+
     /// Its next start says another address, where it listens from then on.
     pub fn move_node(&mut self, index: usize, directory: &str, address: &str) {
         self.addresses[index] = address.to_owned();
@@ -175,6 +187,9 @@ impl Stage {
             node.check_invariants();
             for view in node.log_views() {
                 let at = (view.id, view.state.next);
+                if at.1 == Slot(0) {
+                    continue; // Nothing is chosen in it: it is what its maker knew.
+                }
                 if seen.insert(view.id, view.state.next) == Some(view.state.next) {
                     continue;
                 }

@@ -13,12 +13,12 @@ pub const REFUSED_FILE: &str = "refused";
 /// What the peer said, if the directory was refused.
 pub fn load(disk: &mut dyn Disk, directory: &Path) -> io::Result<Option<String>> {
     let contents = page::read(disk, &directory.join(REFUSED_FILE))?;
-    Ok(
-        contents.map(|contents| match page::parse(REFUSED_FILE, &contents) {
-            Ok(said) => said,
-            Err(_) => "what it said cannot be read any more".to_owned(),
-        }),
-    )
+    let unreadable = |_| "what it said cannot be read any more".to_owned();
+    Ok(contents.map(|contents| parse(&contents).unwrap_or_else(unreadable)))
+}
+
+pub fn parse(contents: &[u8]) -> Result<String, String> {
+    page::parse(REFUSED_FILE, contents)
 }
 
 pub fn encode(said: &str) -> Vec<u8> {

@@ -2,6 +2,7 @@
 //! bytes, and what fuzzing found. docs/testing.md says how to fuzz.
 
 mod manifests;
+mod pasts;
 mod records;
 mod recovery;
 
@@ -18,6 +19,11 @@ fn records_of_the_corpus() {
 #[test]
 fn manifests_of_the_corpus() {
     replay("manifests", manifests::check);
+}
+
+#[test]
+fn pasts_of_the_corpus() {
+    replay("pasts", pasts::check);
 }
 
 #[test]
