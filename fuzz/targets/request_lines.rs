@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/node/tests/fuzzed/request_lines.rs"]
+#[path = "../../crates/wire/tests/fuzzed/request_lines.rs"]
 mod request_lines;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| request_lines::check(bytes));

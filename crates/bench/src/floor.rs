@@ -37,8 +37,8 @@ use std::path::PathBuf;
 use follower::Source;
 use formats::{BATCH_BUFFER, DATA_HEADER, RECORD_HEADER};
 use leader::Lane;
-use node::config::Limits;
 use ops::{BLOCK, Buffer, Completion, ConnId, Machine, Op, Pool, Received, Slice, Time, Token};
+use replica::Limits;
 
 /// Batches up to here are copied to a small buffer, as in a node.
 pub const SMALL_BATCH: usize = 64 << 10;

@@ -10,10 +10,9 @@ use formats::version::{self, Speaks};
 use paxos::mutation::{self, Mutation};
 use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
+use wire::{NodeKind, Retention};
 
 use crate::membership::registry::{self, Members};
-use crate::membership::standing::NodeKind;
-use crate::retention::Retention;
 
 use wishes::Touched;
 

@@ -6,13 +6,12 @@ use formats::{LogId, parse_hex16};
 use held::Look;
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{NodeId, Time};
+use replica::{Env, Log, Purpose, StreamList};
+use wire::{LINE_BYTES_MAX, LineError, Refusal, Request};
 
 use crate::directory::DIRECTORY;
-use crate::env::{Env, Purpose};
-use crate::line::{LINE_BYTES_MAX, LineError, Refusal, Request};
-use crate::log::Log;
 use crate::node::{Asked, Node, Request as Pending, Wants, still_joining};
-use crate::status::{LogList, StreamList};
+use crate::status::LogList;
 
 pub(crate) use held::Held;
 
@@ -348,6 +347,12 @@ impl Node {
                 }
             }
             "trim" => {
+                if self.log_named(request)? == DIRECTORY {
+                    return Err(Refusal::new(
+                        "bad-request",
+                        "log 0 is the cluster's directory: it is trimmed by itself",
+                    ));
+                }
                 let (log, env) = self.turn_to_log(conn, request, Purpose::Request)?;
                 log.on_trim_request(env, conn, request);
             }

@@ -16,7 +16,6 @@
 mod board;
 mod causes;
 mod metrics;
-mod pulse;
 mod shown;
 
 use formats::LogId;
@@ -24,7 +23,6 @@ use paxos::NodeId;
 use serde::Serialize;
 
 pub(crate) use board::Board;
-pub(crate) use pulse::Pulse;
 pub(crate) use shown::Health;
 
 /// What a warning is about. The numbers are on the wire: none is ever used for something else.

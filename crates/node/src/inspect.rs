@@ -1,14 +1,11 @@
 //! What a checker may look at. Nothing here changes anything.
 
-use formats::LogId;
-use formats::version::Speaks;
-use paxos::{
-    LogState, NodeId, PermitContent, PromisedTerm, Role, StreamName, StreamPosition, Time,
-};
+use formats::{LogId, Speaks};
+use paxos::NodeId;
+use replica::{Log, LogView};
 
-use crate::counts::{LogCounts, NodeCounts};
+use crate::counts::NodeCounts;
 use crate::health::{Code, State};
-use crate::log::Log;
 use crate::node::Node;
 
 /// What a node could read, and what it writes.
@@ -20,101 +17,6 @@ pub struct VersionsView {
     pub agreed: u8,
 }
 
-/// One log's replica, as it is now.
-pub struct LogView<'a> {
-    pub id: LogId,
-    pub name: &'a str,
-    pub role: Role,
-    pub promised: PromisedTerm,
-    /// All slots below `state.next` are chosen.
-    pub state: &'a LogState,
-    pub counts: LogCounts,
-    /// Why it takes no part any more.
-    pub stopped: Option<&'a str>,
-    log: &'a Log,
-}
-
-impl LogView<'_> {
-    /// Ranges of the chosen output whose bytes are not durable here. Of an auxiliary none are missing:
-    /// it need not hold them.
-    pub fn missing(&self) -> Vec<(StreamName, std::ops::Range<StreamPosition>)> {
-        let mut missing = Vec::new();
-        if self.is_auxiliary() {
-            return missing;
-        }
-        for stream in &self.state.streams {
-            let range = stream.trimmed..stream.length;
-            let gaps = self.log.store.holdings().missing(stream.name, range);
-            missing.extend(gaps.into_iter().map(|gap| (stream.name, gap)));
-        }
-        missing
-    }
-
-    /// When the engine wants to be woken.
-    pub fn deadline(&self) -> Option<Time> {
-        self.log.engine.deadline()
-    }
-
-    /// Who holds the bytes that this leader must propose again, while it lacks them itself.
-    pub fn lacks_bytes_of(&self) -> Vec<NodeId> {
-        let Some(PermitContent::Bound {
-            stream,
-            position,
-            holders,
-        }) = self.log.engine.permit().map(|permit| &permit.content)
-        else {
-            return Vec::new();
-        };
-        let next = *position..StreamPosition(position.0 + 1);
-        match self.log.store.holdings().holds(*stream, next) {
-            true => Vec::new(),
-            false => holders.clone(),
-        }
-    }
-
-    /// Who is asked to promise, while this leader's casting vote runs.
-    pub fn asked_at_a_casting_vote(&self) -> Option<&[NodeId]> {
-        self.log.engine.asked_at_a_casting_vote()
-    }
-
-    /// Its casting vote runs, and all that the promise for it left open is proposed.
-    pub fn waits_for_its_casting_vote(&self) -> bool {
-        let permit = self.log.engine.permit();
-        permit.is_some_and(|permit| permit.next == permit.limit)
-            && self.asked_at_a_casting_vote().is_some()
-    }
-
-    pub fn is_auxiliary(&self) -> bool {
-        self.log.engine.is_auxiliary()
-    }
-
-    /// Leading, with auxiliaries that get its proposals.
-    pub fn is_engaged(&self) -> bool {
-        self.log.engine.is_engaged()
-    }
-
-    /// Whether all of these bytes are durable here.
-    pub fn holds(&self, stream: StreamName, bytes: std::ops::Range<u64>) -> bool {
-        let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
-        self.log.store.holdings().holds(stream, range)
-    }
-
-    /// Bytes of streams that are durable here.
-    pub fn held_bytes(&self) -> u64 {
-        self.log.store.holdings().bytes()
-    }
-
-    /// Bytes that the files take: records, and trimmed files kept for the next ones.
-    pub fn disk_bytes(&self) -> u64 {
-        self.log.store.disk_bytes()
-    }
-
-    /// The promise that peers may have been told of.
-    pub fn durable_promise(&self) -> PromisedTerm {
-        self.log.engine.durable_promised()
-    }
-}
-
 impl Node {
     /// 0 until it has joined.
     pub fn id(&self) -> NodeId {
@@ -123,21 +25,7 @@ impl Node {
 
     /// Those that take part, or stopped.
     pub fn log_views(&self) -> impl Iterator<Item = LogView<'_>> {
-        self.logs.values().map(|log| LogView {
-            id: log.id,
-            name: &log.name,
-            role: log.engine.role(),
-            promised: log.engine.promised(),
-            state: log.engine.state(),
-            counts: LogCounts {
-                files_reused: log.store.files_reused(),
-                landed: log.store.landed().0,
-                places_given_up: log.store.landed().1,
-                ..log.counts
-            },
-            stopped: log.stopped.as_deref(),
-            log,
-        })
+        self.logs.values().map(Log::view)
     }
 
     /// Which start of the node this is.
@@ -208,30 +96,8 @@ impl Node {
     /// Panics if this node's parts contradict each other.
     pub fn check_invariants(&self) {
         // A replica that stopped stands as it stood.
-        for log in self.logs.values().filter(|log| log.stopped.is_none()) {
+        for log in self.logs.values().filter(|log| !log.is_stopped()) {
             log.check_invariants(self.env.limits.unchosen_bytes_max);
         }
-    }
-}
-
-impl Log {
-    fn check_invariants(&self, unchosen_bytes_max: u64) {
-        let first_unchosen = self.engine.first_unchosen();
-        if let Some(permit) = self.engine.permit() {
-            paxos::invariant!(
-                first_unchosen <= permit.next && permit.next <= permit.limit,
-                "I8: {first_unchosen} unchosen, {permit:?}"
-            );
-            paxos::invariant!(
-                permit.limit.0 <= permit.next.0.max(first_unchosen.0 + unchosen_bytes_max),
-                "more than W unchosen: {first_unchosen}, {permit:?}"
-            );
-            paxos::invariant!(self.is_leading(), "a permit is a leader's: {permit:?}");
-            if let PermitContent::Bound { holders, .. } = &permit.content {
-                paxos::invariant!(!holders.is_empty(), "somebody accepted what is bound");
-            }
-        }
-        self.check_replication();
-        self.ingest.check_invariants();
     }
 }

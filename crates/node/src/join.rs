@@ -5,11 +5,11 @@
 use formats::{ClusterId, hex, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId};
 use paxos::{NodeId, Time};
+use replica::{Env, Purpose};
 use serde::{Deserialize, Serialize};
+use wire::Request;
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
-use crate::env::{Env, Purpose};
-use crate::line::Request;
 use crate::node::Node;
 
 pub(crate) struct Join {

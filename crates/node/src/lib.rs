@@ -13,41 +13,25 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
-mod env;
 
-mod answers;
 mod beat;
-mod catch_up;
-mod feed;
-mod follow;
 mod greeting;
 pub mod health;
-mod ingest;
-pub mod line;
-mod log;
-mod read;
-mod replicate;
-mod ring;
-mod trim;
 
 mod counts;
 pub mod directory;
 mod inspect;
 mod join;
-mod lead;
 mod membership;
 mod node;
 mod peers;
 pub mod rescue;
-pub mod retention;
-mod scrub;
 mod split;
 mod start;
 mod status;
-mod welcome;
 
-pub use counts::{LogCounts, NodeCounts};
-pub use inspect::{LogView, VersionsView};
+pub use counts::NodeCounts;
+pub use inspect::VersionsView;
 pub use node::Node;
 pub use peers::file as peers_file;
 pub use start::StartError;

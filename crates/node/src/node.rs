@@ -10,21 +10,21 @@ use formats::{ClusterId, LogId};
 use ops::{Completion, ConnId, Machine, Op, Token};
 use paxos::mutation::{self, Mutation};
 use paxos::{Input, NodeId, Time};
+use replica::{Env, Log};
 use store::Manifest;
 
 use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
-use crate::env::Env;
 use crate::greeting::{Greeting, Held};
 use crate::health::Board;
-use crate::log::Log;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;
 
 mod agenda;
+mod answering;
 mod awake;
 mod confirming;
 mod directing;
@@ -310,12 +310,12 @@ impl Node {
                 log.abdicate(&mut self.env); // perhaps nobody could succeed before
                 self.dirty.insert(*id);
             }
-            let leaves = |log: &Log| log.may_hand_over() || log.moves.hold_writers();
+            let leaves = |log: &Log| log.may_hand_over() || log.holds_writers();
             let leading = self.logs.values().any(leaves);
             let queued = self
                 .logs
                 .values()
-                .any(|l| l.stopped.is_none() && l.store.queued_bytes() > 0);
+                .any(|l| !l.is_stopped() && l.store().queued_bytes() > 0);
             let waited = self.env.now.0 - since.0;
             self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
             if (!leading || waited > 1_000_000) && (!queued || waited > 5_000_000) {
@@ -343,7 +343,7 @@ impl Node {
     fn keep_awake(&mut self, logs: &[LogId]) {
         for id in logs {
             let log = self.logs.get(id);
-            let is_busy = log.is_some_and(|log| log.is_busy() || log.store.queued_bytes() > 0);
+            let is_busy = log.is_some_and(|log| log.is_busy() || log.store().queued_bytes() > 0);
             if is_busy || self.moves.contains_key(id) {
                 self.awake.stays(*id);
             }
@@ -361,7 +361,7 @@ impl Node {
         let mut open = Vec::new();
         for log in self.logs.values_mut() {
             if !log.is_closed(&mut self.env) {
-                open.push(log.name.as_str());
+                open.push(log.name());
             }
         }
         let late = |since: Time| self.env.now.0 > since.0 + 1_000_000;
@@ -398,8 +398,8 @@ impl Node {
         let leaderless: Vec<&str> = self
             .logs
             .values()
-            .filter(|l| l.stopped.is_none() && l.engine.leader().is_none())
-            .map(|l| l.name.as_str())
+            .filter(|l| !l.is_stopped() && l.engine().leader().is_none())
+            .map(|l| l.name())
             .collect();
         if leaderless.is_empty() {
             return Vec::new();
@@ -444,7 +444,7 @@ impl Node {
         let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
         let parted = self.parted();
         let directory = self.logs.get(&DIRECTORY);
-        let directs = directory.and_then(|log| Some(log.engine.leader()?.0));
+        let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
         if std::mem::replace(&mut self.told_director, directs) != directs {
             self.awake.wake_all_for_peers();
         }
@@ -462,7 +462,7 @@ impl Node {
                 let Some(log) = self.logs.get(log_id) else {
                     continue;
                 };
-                if log.stopped.is_some() {
+                if log.is_stopped() {
                     if let Some(message) = log.renounces() {
                         renounced.push((*log_id, message));
                         again.insert(*log_id);
@@ -479,23 +479,23 @@ impl Node {
                     again.insert(*log_id);
                 }
                 if log.is_leading() {
-                    if hosts && !log.engine.is_level(id) {
+                    if hosts && !log.engine().is_level(id) {
                         again.insert(*log_id);
-                        let status = log.engine.leader_status();
+                        let status = log.engine().leader_status();
                         entries.extend(status.map(|status| (*log_id, status)));
                     }
                     if lacks {
-                        entries.push((*log_id, log.engine.follower_status()));
+                        entries.push((*log_id, log.engine().follower_status()));
                     }
                     continue;
                 }
                 // Only what is durable is told, and is news once it is durable.
-                let promised = log.engine.durable_promised();
+                let promised = log.engine().durable_promised();
                 let wanted = peer.status_wanted.contains(log_id);
                 let news = peer.promise_told.get(log_id) != Some(&promised);
                 if wanted || lacks || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
                     peer.promise_told.insert(*log_id, promised);
-                    entries.push((*log_id, log.engine.follower_status()));
+                    entries.push((*log_id, log.engine().follower_status()));
                 }
             }
             self.awake.stay_for_peer(id, again);
@@ -600,7 +600,7 @@ impl Node {
             "this process did not run for a while"
         );
         for (id, log) in &mut self.logs {
-            if log.is_leading() && log.engine.state().configuration.members().len() > 1 {
+            if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
                 self.dirty.insert(*id);
                 log.input(&mut self.env, Input::StepDown);
             }
@@ -681,7 +681,7 @@ impl Node {
     fn fail(&mut self, why: String) {
         self.failure.get_or_insert(why);
         for log in self.logs.values_mut() {
-            log.stopped.get_or_insert("this node is stopping".into());
+            log.end("this node is stopping");
         }
         self.finished = true;
     }

@@ -23,18 +23,17 @@ use formats::{DiskId, Frame, LogId, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, PromisedTerm, Time};
+use replica::{Env, Limits, Link, Purpose};
 use store::past::Lacks;
 use store::past::met::Seen;
 use thiserror::Error;
+use wire::Standing;
+use wire::welcome::Welcome;
 
 pub use self::inbound::Inbound;
 use self::outbound::Outbound;
 pub use self::places::Places;
 use crate::beat::Beat;
-use crate::config::{Limits, Standing};
-use crate::env::{Env, Purpose};
-use crate::replicate::Link;
-use crate::welcome::Welcome;
 
 /// Somebody says that this node's directory is an old copy.
 pub struct CalledOld {

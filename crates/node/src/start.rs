@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
-use formats::past;
 use formats::proof::DiskKey;
 use formats::segment::{directory_name, log_of};
-use formats::{ClusterId, Identity, LogId};
+use formats::{ClusterId, Identity, LogId, past};
 use ops::Disk;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use replica::{Env, Log};
 use store::past::ends::Lost;
 use store::past::key::{self, KEY_ASIDE, KEY_FILE};
 use store::past::own::{Own, Trouble};
@@ -24,8 +24,6 @@ use store::{
 use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
-use crate::env::Env;
-use crate::log::Log;
 use crate::node::{Node, Remembering};
 use crate::peers::file;
 
@@ -308,9 +306,7 @@ fn recover_log(
     store.set_time(env.now);
     store.roll(&checkpoint, context);
     let mut log = Log::new(env, id, name.to_string(), store, checkpoint);
-    log.counts.torn_tails = u64::from(report.torn.is_some());
-    log.counts.corrupt_records = report.corruptions.len() as u64;
-    log.counts.segments_put_aside = report.quarantined.len() as u64;
+    log.count_found(&report);
     Ok(log)
 }
 

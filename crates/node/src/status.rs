@@ -5,11 +5,12 @@ use serde::Serialize;
 
 mod lists;
 
-pub(crate) use lists::{LogList, StreamList};
+use replica::Log;
 
 use crate::health::Health;
-use crate::log::Log;
 use crate::node::Node;
+
+pub(crate) use lists::LogList;
 
 #[derive(Serialize)]
 struct Status {
@@ -87,13 +88,6 @@ struct PeerStatus {
     level: bool,
 }
 
-pub(crate) fn line(value: &impl Serialize) -> String {
-    match serde_json::to_string(value) {
-        Ok(json) => format!("ok {json}\n"),
-        Err(e) => format!("error bad-request: {e}\n"),
-    }
-}
-
 impl Node {
     pub(crate) fn status_line(&self) -> String {
         let now = self.env.now.0;
@@ -122,7 +116,7 @@ impl Node {
             });
         }
         nodes.sort_by_key(|n| n.id);
-        line(&Status {
+        wire::ok(&Status {
             cluster: self.env.identity.cluster.to_string(),
             understands: &["cluster"],
             node: self.env.identity.node.0,
@@ -141,29 +135,29 @@ impl Node {
     }
 
     fn log_status(&self, log: &Log) -> LogStatus {
-        let state = log.engine.state();
-        let proposed = log.engine.proposed_up_to().0.max(state.next.0);
+        let state = log.engine().state();
+        let proposed = log.engine().proposed_up_to().0.max(state.next.0);
         let peers = self.env.addresses.keys().map(|id| {
-            let accepted = log.engine.peer_accepted_up_to(*id).map(|s| s.0);
+            let accepted = log.engine().peer_accepted_up_to(*id).map(|s| s.0);
             PeerStatus {
                 id: id.0,
                 accepted_up_to: accepted,
                 lag_bytes: accepted.map(|a| proposed.saturating_sub(a)),
-                missing_bytes: log.engine.peer_missing_bytes(*id),
-                level: log.engine.is_level(*id),
+                missing_bytes: log.engine().peer_missing_bytes(*id),
+                level: log.engine().is_level(*id),
             }
         });
         LogStatus {
-            id: log.id.0,
-            name: log.name.clone(),
-            role: match (&log.stopped, log.role()) {
+            id: log.id().0,
+            name: log.name().to_owned(),
+            role: match (log.stopped(), log.role()) {
                 (Some(_), _) => "stopped",
                 (None, Role::Leader { .. }) => "leader",
                 (None, Role::Follower { .. }) => "follower",
                 (None, Role::Candidate) => "candidate",
             },
-            leader: log.engine.leader().map(|(node, _)| node.0),
-            term: log.engine.promised().0.to_string(),
+            leader: log.engine().leader().map(|(node, _)| node.0),
+            term: log.engine().promised().0.to_string(),
             era: state.era.0,
             weights: state
                 .configuration
@@ -175,17 +169,17 @@ impl Node {
                     auxiliary: m.auxiliary,
                 })
                 .collect(),
-            engaged: log.engine.is_engaged(),
-            proposal_bytes_sent: log.counts.proposal_bytes_sent,
+            engaged: log.engine().is_engaged(),
+            proposal_bytes_sent: log.counts().proposal_bytes_sent,
             first_unchosen: state.next.0,
             proposed,
-            output_bytes: crate::trim::output_bytes(state),
-            trimmed_bytes: crate::trim::forgotten_bytes(state),
+            output_bytes: replica::output_bytes(state),
+            trimmed_bytes: replica::forgotten_bytes(state),
             missing_bytes: log.missing_bytes(),
-            disk_bytes: log.store.disk_bytes(),
+            disk_bytes: log.store().disk_bytes(),
             streams: state.streams.len(),
-            writer: log.ingest.writer_stream().map(|s| s.to_string()),
-            stopped: log.stopped.clone(),
+            writer: log.writer_stream().map(|s| s.to_string()),
+            stopped: log.stopped().map(str::to_owned),
             peers: if log.is_leading() {
                 peers.collect()
             } else {

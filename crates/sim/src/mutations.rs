@@ -119,9 +119,15 @@ impl Sighting {
     /// By an assert of the engine or the node, perhaps one that can be turned off.
     fn is_from_inside(&self) -> bool {
         let place = self.location.replace('\\', "/");
-        ["paxos/src/", "formats/src/", "store/src/", "node/src/"]
-            .iter()
-            .any(|part| place.contains(part))
+        [
+            "paxos/src/",
+            "formats/src/",
+            "store/src/",
+            "replica/src/",
+            "node/src/",
+        ]
+        .iter()
+        .any(|part| place.contains(part))
     }
 }
 

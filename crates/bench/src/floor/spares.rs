@@ -6,7 +6,7 @@ use std::path::Path;
 
 use anyhow::Result;
 use formats::segment::file_name;
-use node::config::Limits;
+use replica::Limits;
 
 use crate::history::forget_pages;
 

@@ -6,9 +6,11 @@ use std::path::PathBuf;
 
 use formats::Speaks;
 use node::Node;
-use node::config::{Limits, NodeConfig, Standing, Start};
+use node::config::{NodeConfig, Start};
 use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
+use replica::Limits;
 use sim::{HostId, Limits as Until, Outcome, World};
+use wire::Standing;
 
 const CONN: ConnId = ConnId(2);
 const READY: u64 = 60_000_000;

@@ -5,11 +5,11 @@ use std::io::IsTerminal;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 use client::{LogDetails, NewLog, Part};
-use node::retention::Retention;
-
-use crate::arguments::Global;
 use terminal::exit::Failure;
 use terminal::show;
+use wire::Retention;
+
+use crate::arguments::Global;
 
 /// Create, list, show and delete logs, and say what is kept of them
 #[derive(Debug, Args)]

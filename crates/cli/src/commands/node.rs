@@ -11,10 +11,12 @@ use client::{Client, Timeouts};
 use formats::{ClusterId, Speaks};
 use linux::{Ink, Kernel, KernelConfig, Mover};
 use node::Node;
-use node::config::{Limits, NodeConfig, NodeKind, Place, Standing, Start};
+use node::config::{NodeConfig, Place, Start};
+use replica::Limits;
 use rustix::process::{Signal, getpid, kill_process};
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
+use wire::{NodeKind, Standing};
 
 use crate::arguments::Global;
 

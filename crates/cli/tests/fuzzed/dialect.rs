@@ -3,7 +3,7 @@
 
 use client::request::Request;
 
-type NodeRequest = node::line::Request;
+type NodeRequest = wire::Request;
 
 /// `bytes`: what follows `logberg/1 ` in a line, up to its line feed.
 pub fn check(bytes: &[u8]) {
@@ -43,7 +43,7 @@ pub fn check(bytes: &[u8]) {
             // Numbers over 32 bits are no node's.
             let small = |number: &str| number.parse::<u32>().is_ok();
             if name.split('.').all(small) {
-                assert!(node::line::parse_stream(name).is_some(), "{place}");
+                assert!(wire::parse_stream(name).is_some(), "{place}");
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Control frames of peers: what is taken has exactly one encoding, the one it was read from.
 
 use formats::DecodeError;
+use formats::Speaks;
 use formats::frame::{
     CONTROL_PREFIX, Frame, FrameError, decode_control_body, decode_control_prefix, encode_control,
 };
-use formats::version::Speaks;
 
 const VERSION_AT: usize = 4;
 

@@ -160,8 +160,8 @@ impl Directory {
 }
 
 /// As a log's state holds it.
-pub fn retention_of(wish: &Arc<Wish>) -> crate::retention::Retention {
-    crate::retention::Retention {
+pub fn retention_of(wish: &Arc<Wish>) -> wire::Retention {
+    wire::Retention {
         max_bytes: wish.max_bytes,
         max_age_s: wish.max_age_s,
     }

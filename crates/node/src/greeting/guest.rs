@@ -6,16 +6,15 @@ use formats::frame::encode_control;
 use formats::{DiskId, Frame, LogId, hex};
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::{Input, Message, NodeId, Time};
+use replica::{Env, Link, Purpose};
+use wire::welcome::{self, Welcome};
+use wire::{Refusal, Request};
 
 use super::peer::{CONTROL_BUFFER, Hello};
 use crate::directory::DIRECTORY;
-use crate::env::Purpose;
-use crate::line::{Refusal, Request};
 use crate::node::Node;
 use crate::peers::Inbound;
 use crate::peers::guests::{Guest, UNLISTED_DIALLED_MAX};
-use crate::replicate::Link;
-use crate::welcome::{self, Welcome};
 
 impl Node {
     /// Whether an id is one of this cluster's nodes, as far as this node knows.
@@ -28,7 +27,7 @@ impl Node {
     /// ‡ Whose word on a log may reach its engine: that of a node of the directory, or of a member of the log's
     /// configuration as it is known here. Anybody may have heard the cluster's name and make up an id.
     pub(crate) fn hears(&self, node: NodeId, log: LogId) -> bool {
-        let is_member = |log: &crate::log::Log| log.engine.state().configuration.contains(node);
+        let is_member = |log: &replica::Log| log.engine().state().configuration.contains(node);
         self.directory.nodes.contains_key(&node)
             || self.guests.introduced.contains(&node)
             || self.logs.get(&log).is_some_and(is_member)
@@ -138,7 +137,7 @@ impl Node {
                 let Some(log) = self.logs.get_mut(&DIRECTORY) else {
                     return;
                 };
-                let begins_an_era = state.era > log.engine.state().era;
+                let begins_an_era = state.era > log.engine().state().era;
                 if is_asked
                     && begins_an_era
                     && state.configuration.contains(guest)
@@ -178,8 +177,8 @@ impl Node {
     pub(crate) fn keep_guests(&mut self) {
         let now = self.env.now;
         let log = self.logs.get(&DIRECTORY);
-        let log = log.filter(|log| log.stopped.is_none());
-        let is_led = log.is_some_and(|log| log.engine.leader().is_some());
+        let log = log.filter(|log| !log.is_stopped());
+        let is_led = log.is_some_and(|log| log.engine().leader().is_some());
         let is_current =
             is_led && log.is_some_and(|log| log.local_is_current()) && self.is_listed();
         let since = |before: Option<Time>, holds: bool| holds.then(|| before.unwrap_or(now));
@@ -266,7 +265,7 @@ impl Node {
         let question = Frame::Engine {
             log: DIRECTORY,
             message: Message::RequestState {
-                first_unchosen: log.engine.first_unchosen(),
+                first_unchosen: log.engine().first_unchosen(),
                 streams_known: 0,
             },
         };
@@ -312,7 +311,7 @@ impl Node {
             return self.on_guest_broken(id, conn);
         };
         guest.link = Link::Greeting(conn, self.env.now);
-        let hello = self.env.hello_as_guest(id);
+        let hello = hello_as_guest(&self.env, id);
         self.env.send_bytes(conn, &hello);
         self.env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
@@ -349,18 +348,16 @@ impl Node {
     }
 }
 
-impl crate::env::Env {
-    /// The first line of a connection to somebody of whom nothing is known but what it says itself.
-    fn hello_as_guest(&self, to: NodeId) -> Vec<u8> {
-        let hello = Request::new("peer")
-            .key("kind", "control")
-            .key("log", DIRECTORY)
-            .key("cluster", self.identity.cluster.to_string())
-            .key("from", self.identity.node)
-            .key("to", to)
-            .key("guest", 1)
-            .key("address", &self.advertise)
-            .key("speaks", self.speaks);
-        self.with_evidence(hello, to).encode()
-    }
+/// The first line of a connection to somebody of whom nothing is known but what it says itself.
+fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
+    let hello = Request::new("peer")
+        .key("kind", "control")
+        .key("log", DIRECTORY)
+        .key("cluster", env.identity.cluster.to_string())
+        .key("from", env.identity.node)
+        .key("to", to)
+        .key("guest", 1)
+        .key("address", &env.advertise)
+        .key("speaks", env.speaks);
+    env.with_evidence(hello, to).encode()
 }

@@ -11,10 +11,10 @@
 use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
+use replica::Purpose;
+use wire::{Refusal, Request};
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
-use crate::env::Purpose;
-use crate::line::{Refusal, Request};
 use crate::node::{Asked, Node};
 
 pub(crate) struct Held {
@@ -108,18 +108,18 @@ impl Node {
         if let Some(id) = self.directory.log_by_name(name) {
             let log = self.logs.get(&id);
             return log
-                .filter(|log| !log.engine.state().is_sealed())
-                .map(|log| log.id);
+                .filter(|log| !log.engine().state().is_sealed())
+                .map(|log| log.id());
         }
         // Before the directory is read, and where it was deleted and is not known to be.
         let mut logs = self.logs.values();
-        let found = logs.find(|log| log.name == name && !self.has_ended_here(log.id));
-        found.map(|log| log.id)
+        let found = logs.find(|log| log.name() == name && !self.has_ended_here(log.id()));
+        found.map(|log| log.id())
     }
 
     fn has_ended_here(&self, id: LogId) -> bool {
         let entry = self.directory.logs.get(&id);
-        let sealed = |log: &crate::log::Log| log.engine.state().is_sealed();
+        let sealed = |log: &replica::Log| log.engine().state().is_sealed();
         self.logs.get(&id).is_some_and(sealed)
             || self.directory.is_deleted(id)
             || entry.is_some_and(|entry| entry.sealing)

@@ -3,12 +3,11 @@
 use formats::LogId;
 use ops::ConnId;
 use paxos::NodeId;
+use replica::Purpose;
+use wire::{BadRetention, LineError, Refusal, Request, Retention, parse_stream};
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
-use crate::env::Purpose;
-use crate::line::{LineError, Refusal, Request, parse_stream};
 use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_log};
-use crate::retention::{BadRetention, Retention};
 
 impl Node {
     /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`

@@ -3,8 +3,8 @@
 use formats::parse_hex16;
 use formats::version::Speaks;
 use ops::ConnId;
+use wire::{Refusal, Request};
 
-use crate::line::{Refusal, Request};
 use crate::membership::change::Ask;
 use crate::node::{ChangeMembers, JoinCluster, Node, Wants};
 use crate::status::LogList;

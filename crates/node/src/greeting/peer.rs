@@ -9,14 +9,12 @@ use formats::{DiskId, Frame, LogId, hex, parse_hex};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
+use replica::Purpose;
 use store::past::met::Seen;
+use wire::{LineError, Refusal, Request, Standing, welcome};
 
-use crate::config::Standing;
-use crate::env::Purpose;
-use crate::line::{LineError, Refusal, Request};
 use crate::node::Node;
 use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Proof};
-use crate::welcome;
 
 /// So much of unfinished frames each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;
@@ -183,7 +181,7 @@ impl Node {
             _ => {
                 let id = LogId(number(request, "log")?);
                 let hears = self.hears(from, id);
-                let log = self.logs.get_mut(&id).filter(|l| l.stopped.is_none());
+                let log = self.logs.get_mut(&id).filter(|l| !l.is_stopped());
                 let log = log.ok_or_else(|| {
                     Refusal::new(
                         "unknown-log",
@@ -492,11 +490,11 @@ impl Node {
     /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
     /// hand over, and waits.
     fn answer_status(&mut self, peer: NodeId, id: LogId) {
-        let Some(log) = self.logs.get(&id).filter(|log| log.stopped.is_none()) else {
+        let Some(log) = self.logs.get(&id).filter(|log| !log.is_stopped()) else {
             return;
         };
         if matches!(log.role(), Role::Follower { leader, .. } if leader == peer) {
-            let status = log.engine.follower_status();
+            let status = log.engine().follower_status();
             self.env.send_message(peer, id, status);
         }
     }
@@ -507,7 +505,7 @@ impl Node {
         }
         // ‡ A state replaces this replica's own, and comes from who has a vote there. A replica that hears no leader may
         // have been away while all that it knew left, and has to learn from others who has.
-        let is_led = |log: &crate::log::Log| log.engine.leader().is_some();
+        let is_led = |log: &replica::Log| log.engine().leader().is_some();
         let is_state = matches!(message, Message::State(_));
         if is_state && self.logs.get(&id).is_some_and(is_led) && !self.has_vote(peer, id) {
             return;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use formats::LogId;
 use paxos::{Configuration, NodeId, Role, Time};
+use replica::Log;
 
 use super::{Code, Warning};
 use crate::directory::DIRECTORY;
-use crate::log::Log;
 use crate::node::Node;
 
 const JUDGED_EVERY: u64 = 250_000;
@@ -80,7 +80,7 @@ impl Node {
             .retain(|id, _| self.logs.contains_key(id));
         for (id, log) in &mut self.logs {
             let tenure = self.board.tenures.entry(*id).or_default();
-            let leader = log.engine.leader().map(|(node, _)| node);
+            let leader = log.engine().leader().map(|(node, _)| node);
             if leader.is_some() && leader != tenure.leader {
                 if tenure.leader.is_some() {
                     tenure.changes.push_back(now);
@@ -96,7 +96,7 @@ impl Node {
             {
                 tenure.changes.pop_front();
             }
-            let next = log.engine.first_unchosen();
+            let next = log.engine().first_unchosen();
             match tenure.chosen {
                 Some((at, chosen)) if now.0 >= at.0 + SPREAD => {
                     tenure.chosen_before = chosen;
@@ -113,12 +113,12 @@ impl Node {
         let mut election = Warning::new(Code::Election);
         let mut leaderless = Warning::new(Code::NoLeader);
         let mut flapping = Warning::new(Code::LeaderFlapping);
-        for (id, log) in self.logs.iter().filter(|(_, log)| log.stopped.is_none()) {
+        for (id, log) in self.logs.iter().filter(|(_, log)| !log.is_stopped()) {
             let Some(tenure) = self.board.tenures.get_mut(id) else {
                 continue;
             };
-            let before = std::mem::replace(&mut tenure.candidacies, log.counts.candidacies);
-            if log.role() == Role::Candidate || log.counts.candidacies > before {
+            let before = std::mem::replace(&mut tenure.candidacies, log.counts().candidacies);
+            if log.role() == Role::Candidate || log.counts().candidacies > before {
                 election = election.of(*id);
             }
             if tenure
@@ -203,14 +203,14 @@ impl Node {
         let mut stalled = Warning::new(Code::DiskStalled).about(own);
         let mut stopped = Warning::new(Code::ReplicaStopped).about(own);
         for (id, log) in &mut self.logs {
-            if log.stopped.is_some() {
+            if log.is_stopped() {
                 stopped = stopped.of(*id);
                 continue;
             }
-            let since = log.store.oldest_write_since();
+            let since = log.store().oldest_write_since();
             let since = since.map(|at| at.max(self.env.resumed_at));
             let waits = since.map_or(0, |at| now.0.saturating_sub(at.0));
-            let took = log.store.take_slowest_write();
+            let took = log.take_slowest_write();
             if waits > self.env.limits.disk_stall {
                 stalled = stalled.of(*id).amount(stalled.amount.max(waits));
             } else if waits.max(took) > SLOW_WRITE {
@@ -236,7 +236,7 @@ impl Node {
         let mut lacking: Vec<Warning> = Vec::new();
         let mut zones: Vec<Warning> = Vec::new();
         let mut slow: Vec<Warning> = Vec::new();
-        for (id, log) in self.logs.iter().filter(|(_, log)| log.stopped.is_none()) {
+        for (id, log) in self.logs.iter().filter(|(_, log)| !log.is_stopped()) {
             let lost = log.lost_bytes();
             let lost: u64 = lost.iter().map(|(_, range)| range.end - range.start).sum();
             if lost > 0 {
@@ -254,8 +254,8 @@ impl Node {
                     .of(*id)
                     .amount(differ.amount + log.scrub_differences());
             }
-            let configuration = &log.engine.state().configuration;
-            let alive = |node: NodeId| node == own || log.alive.contains(&node);
+            let configuration = &log.engine().state().configuration;
+            let alive = |node: NodeId| node == own || log.alive().contains(&node);
             if !survives_any(configuration, |_| true) {
                 few = few.of(*id);
             } else if !survives_any(configuration, alive) {
@@ -267,7 +267,7 @@ impl Node {
             for (node, lag) in self.lagging(*id, log) {
                 merge(&mut lacking, node, Code::BytesNotEverywhere, *id, lag);
             }
-            for (node, took) in log.pulse.slow(now, SLOW_WITHIN) {
+            for (node, took) in log.pulse().slow(now, SLOW_WITHIN) {
                 merge(&mut slow, node, Code::ReplicaSlow, *id, took);
             }
         }
@@ -280,19 +280,19 @@ impl Node {
     fn lagging(&self, id: LogId, log: &Log) -> Vec<(NodeId, u64)> {
         let tenure = self.board.tenures.get(&id);
         let before = tenure.map_or_else(Default::default, |tenure| tenure.chosen_before);
-        let next = log.engine.first_unchosen();
-        let configuration = &log.engine.state().configuration;
+        let next = log.engine().first_unchosen();
+        let configuration = &log.engine().state().configuration;
         let mut lagging = Vec::new();
         let hosts =
             self.env.addresses.keys().filter(|node| {
                 self.directory.hosts(id, **node) && !configuration.is_auxiliary(**node)
             });
         for node in hosts {
-            let missing = log.engine.peer_missing_bytes(*node).unwrap_or(0);
-            let behind = match log.engine.peer_accepted_up_to(*node) {
+            let missing = log.engine().peer_missing_bytes(*node).unwrap_or(0);
+            let behind = match log.engine().peer_accepted_up_to(*node) {
                 Some(accepted) if accepted < before => next.0 - accepted.0,
                 // Before it was lost it may have held all, and this leader was not there.
-                None if !log.alive.contains(node) && next.0 > 0 => 1,
+                None if !log.alive().contains(node) && next.0 > 0 => 1,
                 _ => 0,
             };
             if missing.max(behind) > 0 {

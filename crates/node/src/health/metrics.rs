@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use paxos::Role;
+use replica::{Log, LogCounts};
 use serde::Serialize;
 use store::{BOUNDS, Histogram};
 
 use super::State;
-use crate::counts::{LogCounts, NodeCounts};
-use crate::log::Log;
+use crate::counts::NodeCounts;
 use crate::node::Node;
 
 #[derive(Serialize)]
@@ -77,15 +77,15 @@ impl Node {
         let mut write = Histogram::default();
         let mut chosen = Histogram::default();
         for log in self.logs.values() {
-            write.add(log.store.write_times());
-            chosen.add(&log.pulse.chosen);
+            write.add(log.store().write_times());
+            chosen.add(&log.pulse().chosen);
         }
         let peers = self.env.addresses.keys().map(|id| {
             let peer = self.peers.peers.get(id);
             let heard = peer.filter(|peer| peer.heard_at.0 > 0);
             let mut accepted = None;
             for log in self.logs.values() {
-                if let Some(histogram) = log.pulse.accepted.get(id) {
+                if let Some(histogram) = log.pulse().accepted.get(id) {
                     accepted.get_or_insert(Histogram::default()).add(histogram);
                 }
             }
@@ -96,7 +96,7 @@ impl Node {
                 accepted,
             }
         });
-        crate::status::line(&Metrics {
+        wire::ok(&Metrics {
             node: self.env.identity.node.0,
             version: self.config.version,
             uptime_us: now.saturating_sub(self.started_at.0),
@@ -122,16 +122,16 @@ impl Node {
     }
 
     fn log_metrics(&self, log: &Log) -> LogMetrics {
-        let state = log.engine.state();
-        let proposed = log.engine.proposed_up_to().0.max(state.next.0);
+        let state = log.engine().state();
+        let proposed = log.engine().proposed_up_to().0.max(state.next.0);
         let nodes = self.env.addresses.keys();
         let lag = nodes.filter_map(|id| {
-            let accepted = log.engine.peer_accepted_up_to(*id)?;
+            let accepted = log.engine().peer_accepted_up_to(*id)?;
             Some((id.0, proposed.saturating_sub(accepted.0)))
         });
         LogMetrics {
-            name: log.name.clone(),
-            role: match (&log.stopped, log.role()) {
+            name: log.name().to_owned(),
+            role: match (log.stopped(), log.role()) {
                 (Some(_), _) => "stopped",
                 (None, Role::Leader { .. }) => "leader",
                 (None, Role::Follower { .. }) => "follower",
@@ -139,15 +139,15 @@ impl Node {
             },
             first_unchosen: state.next.0,
             proposed,
-            output_bytes: crate::trim::output_bytes(state),
-            trimmed_bytes: crate::trim::forgotten_bytes(state),
+            output_bytes: replica::output_bytes(state),
+            trimmed_bytes: replica::forgotten_bytes(state),
             missing_bytes: log.missing_bytes(),
-            disk_bytes: log.store.disk_bytes(),
-            queued_bytes: log.store.queued_bytes(),
-            ring_bytes: log.ring.bytes(),
+            disk_bytes: log.store().disk_bytes(),
+            queued_bytes: log.store().queued_bytes(),
+            ring_bytes: log.ring_bytes(),
             streams: state.streams.len(),
             lag_bytes: lag.collect(),
-            counts: log.counts,
+            counts: log.counts(),
         }
     }
 }

@@ -74,7 +74,7 @@ impl Node {
     }
 
     fn log_name(&self, id: LogId) -> String {
-        let here = self.logs.get(&id).map(|log| log.name.clone());
+        let here = self.logs.get(&id).map(|log| log.name().to_owned());
         let listed = || Some(self.directory.logs.get(&id)?.name.clone());
         here.or_else(listed).unwrap_or_else(|| id.to_string())
     }
@@ -106,8 +106,11 @@ impl Node {
     /// What this node's replicas know to be chosen and another one contradicts.
     fn contradiction(&self, node: NodeId) -> Option<&str> {
         let own = node == self.env.identity.node;
-        let mut logs = self.logs.values().filter(|log| own && log.is_contradicted);
-        logs.find_map(|log| log.stopped.as_deref())
+        let mut logs = self
+            .logs
+            .values()
+            .filter(|log| own && log.is_contradicted());
+        logs.find_map(|log| log.stopped())
     }
 
     /// Why this node follows the directory no more, if it is the one that is meant.

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use formats::LogId;
 use paxos::{Change, Configuration, NodeId, WEIGHT_TOTAL_MAX};
 use serde::Serialize;
+use wire::{Refusal, Request};
 
 use super::plan::{self, Goal, STEPS_MAX};
 use super::registry;
 use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configuration};
-use crate::line::{Refusal, Request};
 
 /// `change-members ACTION …` of docs/wire.md.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ impl Ask {
             ["zone", id, zone] => {
                 let zone = if *zone == "-" { "" } else { zone };
                 let (node, zone) = (node(id)?, zone.to_string());
-                check_zone(&zone)?;
+                wire::check_zone(&zone)?;
                 (Action::Zone { node, zone }, &[])
             }
             _ => {
@@ -494,18 +494,6 @@ pub fn sentences(from: Option<&Configuration>, steps: &[Change]) -> Vec<String> 
 pub(super) fn listed<'a>(nodes: impl Iterator<Item = &'a u32>) -> String {
     let nodes: Vec<String> = nodes.map(ToString::to_string).collect();
     nodes.join(" and ")
-}
-
-/// What a zone may be called: it stands in lines and tables. An empty one is none.
-pub fn check_zone(zone: &str) -> Result<(), Refusal> {
-    let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    match zone.len() <= 64 && zone.chars().all(ok) {
-        true => Ok(()),
-        false => Err(Refusal::new(
-            "bad-request",
-            "a zone's name is up to 64 letters, digits, '-', '_' or '.'",
-        )),
-    }
 }
 
 /// The logs of the directory with their names, its own first.

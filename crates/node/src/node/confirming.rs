@@ -12,10 +12,10 @@
 use formats::version::{BARRIERS, WISHES};
 use paxos::mutation::{self, Mutation};
 use paxos::{ReadId, Role, Time};
+use wire::Refusal;
 
 use super::Node;
 use crate::directory::DIRECTORY;
-use crate::line::Refusal;
 
 /// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
 #[derive(Clone, Copy, Default)]
@@ -96,7 +96,7 @@ impl Node {
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return false;
         };
-        let old = match log.engine.role() {
+        let old = match log.engine().role() {
             Role::Follower { leader, .. } if self.env.version < WISHES => {
                 let link = self.env.links.get(&leader);
                 link.is_some_and(|version| *version < BARRIERS)

@@ -4,14 +4,12 @@
 use commands::{Batch, TooLarge};
 use formats::{LogId, parse_hex16};
 use paxos::Outcome;
+use replica::{Log, LogEvent};
+use wire::{Refusal, Retention};
 
 use super::{Node, Wants};
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
-use crate::env::LogEvent;
-use crate::line::Refusal;
-use crate::log::Log;
-use crate::retention::Retention;
 
 mod applying;
 mod changing;
@@ -61,8 +59,8 @@ impl Node {
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };
-        if log.engine.state().is_sealed() {
-            tracing::info!(log = id.0, name = log.name, "sealed: this log has ended");
+        if log.engine().state().is_sealed() {
+            tracing::info!(log = id.0, name = log.name(), "sealed: this log has ended");
             log.end_clients(&mut self.env);
         }
         self.dirty.insert(id);
@@ -107,8 +105,13 @@ impl Node {
                 ..
             } => {
                 if let Some(log) = self.logs.get(&log) {
-                    let members = log.engine.state().configuration.members();
-                    tracing::info!(log = log.id.0, era = era.0, ?members, "a new configuration");
+                    let members = log.engine().state().configuration.members();
+                    tracing::info!(
+                        log = log.id().0,
+                        era = era.0,
+                        ?members,
+                        "a new configuration"
+                    );
                 }
             }
             LogEvent::Applied {
@@ -262,7 +265,7 @@ impl Node {
         let own = self.env.identity.node;
         let disk = formats::hex(&self.env.identity.disk.0);
         let entry = self.directory.nodes.get(&own);
-        let alone = log.engine.state().configuration.members().len() == 1;
+        let alone = log.engine().state().configuration.members().len() == 1;
         if alone && entry.is_some_and(|entry| entry.disk != disk) {
             let logs = self.logs.keys().filter(|id| **id != DIRECTORY);
             let command = Command::GoOnAlone {
@@ -333,7 +336,7 @@ impl Node {
         let peers = peers.filter_map(|(node, peer)| Some((node, peer.standing.as_ref()?)));
         let news = [own].into_iter().chain(peers).filter(|(node, standing)| {
             let entry = self.directory.nodes.get(node);
-            entry.is_some_and(|entry| standing.is_news_to(entry))
+            entry.is_some_and(|entry| entry.is_news(standing))
         });
         let commands: Vec<Command> = news
             .map(|(node, standing)| Command::DescribeNode {

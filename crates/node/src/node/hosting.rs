@@ -6,11 +6,11 @@ use formats::LogId;
 use ops::Op;
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId, Wish};
+use replica::Log;
 use store::{ManifestLog, PEERS_FILE, Store};
 
 use super::{Node, TOKEN_MANIFEST, TOKEN_PEERS};
 use crate::directory::{self, DIRECTORY};
-use crate::log::Log;
 use crate::peers::file;
 
 pub(crate) struct Creating {

@@ -20,11 +20,10 @@ use std::collections::BTreeSet;
 use formats::LogId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, Change, Configuration, Era, Input, NodeId, Role, Slot, Term, Time};
+use replica::{Env, Log};
 
 use super::Node;
 use crate::directory::{Command, DIRECTORY};
-use crate::env::Env;
-use crate::log::Log;
 use crate::membership::plan::{Goal, next_step};
 
 /// A log's way to its wanted configuration, as its leader sees it.
@@ -72,7 +71,7 @@ impl Node {
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return false;
         };
-        let configuration = &log.engine.state().configuration;
+        let configuration = &log.engine().state().configuration;
         let own = self.env.identity.node;
         let members = configuration.members().iter();
         let mut others = members
@@ -118,8 +117,8 @@ impl Node {
             zones: &members.zones,
             silent,
         };
-        let at = (log.engine.state().era, members.version);
-        let first_unchosen = log.engine.first_unchosen();
+        let at = (log.engine().state().era, members.version);
+        let first_unchosen = log.engine().first_unchosen();
         let before = self.moves.remove(&id);
         let mark = before.as_ref().filter(|m| m.at == at).map(|m| m.mark);
         let mut step = Move {
@@ -134,7 +133,7 @@ impl Node {
             env: &self.env,
             mark: step.mark,
         };
-        let configuration = &log.engine.state().configuration;
+        let configuration = &log.engine().state().configuration;
         let may_gain = |node| look.lacks_for_weight(node).is_none();
         let Some(change) = next_step(configuration, goal, may_gain) else {
             if let Some(why) = look.unsettled() {
@@ -176,20 +175,19 @@ impl Node {
             let from = at.0;
             tracing::info!(
                 log = id.0,
-                name = log.name,
+                name = log.name(),
                 ?change,
                 "a step towards the wanted members"
             );
             let by = basis.by();
             let action = Action::Reconfigure { from, change, by };
             let term = log.role();
-            match (log.engine.propose(self.env.now, action), term) {
+            match (log.propose(&mut self.env, action), term) {
                 (Ok(slot), Role::Leader { term }) => {
                     step.asked = Some((term, slot));
-                    log.drain(&mut self.env);
                     self.dirty.insert(id);
                 }
-                _ => log.counts.steps_put_off += 1,
+                _ => log.count_step_put_off(),
             }
             step.waits_for = "the step is being agreed on".into();
         }
@@ -219,7 +217,7 @@ impl Node {
     /// In any log's configuration that this node knows.
     pub(crate) fn is_member(&self, node: NodeId) -> bool {
         let mut logs = self.logs.values();
-        logs.any(|log| log.engine.state().configuration.contains(node))
+        logs.any(|log| log.engine().state().configuration.contains(node))
     }
 
     /// Whether this node has nothing to do with that one any more. As long as a configuration known
@@ -247,7 +245,7 @@ impl Node {
             };
             let hosts = entry.hosts.iter().copied().map(NodeId);
             let alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|p| p.alive);
-            let new = hosts.filter(|node| alive(node) && !log.alive.contains(node));
+            let new = hosts.filter(|node| alive(node) && !log.alive().contains(node));
             for node in new.collect::<Vec<_>>() {
                 log.set_alive(&mut self.env, node, true);
                 self.dirty.insert(*id);
@@ -276,7 +274,7 @@ impl Node {
         for (id, log) in &mut self.logs {
             log.break_links(&mut self.env, node);
             log.set_alive(&mut self.env, node, false);
-            log.followers.remove(&node);
+            log.forget_follower(node);
             self.dirty.insert(*id);
         }
         for conn in self.peers.forget(node) {
@@ -302,11 +300,11 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn is_alive(&self, node: NodeId) -> bool {
-        node == self.env.identity.node || self.log.alive.contains(&node)
+        node == self.env.identity.node || self.log.alive().contains(&node)
     }
 
     fn holds(&self, node: NodeId) -> bool {
-        self.log.engine.holds_below(node) >= Some(self.mark)
+        self.log.engine().holds_below(node) >= Some(self.mark)
             || mutation::is(Mutation::HoldsBelowNotAsked)
     }
 
@@ -323,7 +321,7 @@ impl Look<'_> {
         if mutation::is(Mutation::WeightBeforeBytes) {
             return None;
         }
-        let engine = &self.log.engine;
+        let engine = &self.log.engine();
         let configuration = &engine.state().configuration;
         if configuration.is_auxiliary(node) {
             let next = configuration.apply(Change::Increment(node));
@@ -371,7 +369,7 @@ impl Look<'_> {
 
     /// Nothing is left to do, but the last bytes may be with a node that lost its weight.
     fn unsettled(&self) -> Option<String> {
-        let engine = &self.log.engine;
+        let engine = &self.log.engine();
         let configuration = &engine.state().configuration;
         let settled = configuration.is_quorum(|node| engine.holds_below(node).is_some());
         (!settled).then(|| "the members are being filled with the last bytes".into())
@@ -380,13 +378,13 @@ impl Look<'_> {
     /// Who leads best when this leader leaves.
     fn successor(&self, goal: Goal) -> Option<NodeId> {
         let own = self.env.identity.node;
-        let engine = &self.log.engine;
+        let engine = &self.log.engine();
         let members = engine.state().configuration.members().iter();
         let able = members.filter(|m| {
             !m.auxiliary
                 && m.node != own
                 && goal.weights.contains_key(&m.node.0)
-                && self.log.alive.contains(&m.node)
+                && self.log.alive().contains(&m.node)
                 && self.holds(m.node)
         });
         let best =

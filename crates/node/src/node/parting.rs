@@ -19,10 +19,10 @@ use std::collections::BTreeSet;
 
 use formats::LogId;
 use paxos::NodeId;
+use replica::Log;
 
 use super::Node;
 use crate::directory::DIRECTORY;
-use crate::log::Log;
 
 /// Heard while the directory's members have this version.
 #[derive(Debug, Default)]
@@ -35,11 +35,11 @@ impl Node {
     /// Of the logs that this node leads.
     pub(super) fn parted(&self) -> Vec<(LogId, NodeId)> {
         let is_settled = |log: &Log, node: NodeId| {
-            if log.engine.may_yet_reconfigure() {
+            if log.engine().may_yet_reconfigure() {
                 return false;
             }
-            let configuration = &log.engine.state().configuration;
-            let holds = |member: NodeId| log.engine.holds_below(member).is_some();
+            let configuration = &log.engine().state().configuration;
+            let holds = |member: NodeId| log.engine().holds_below(member).is_some();
             !configuration.contains(node) && configuration.is_quorum(holds)
         };
         let mut parted = Vec::new();

@@ -230,7 +230,7 @@ impl Node {
     pub(crate) fn tell_past(&mut self, peer: NodeId) {
         self.awake.wake_all_for_peers();
         let logs = self.logs.iter();
-        let ends = logs.map(|(id, log)| (*id, log.store.durable_end()));
+        let ends = logs.map(|(id, log)| (*id, log.store().durable_end()));
         let ends: Vec<(LogId, End)> = ends.collect();
         let challenge = self.peers.get_or_add(peer).challenges_us;
         let key = self.env.key.as_ref();
@@ -300,7 +300,7 @@ impl Node {
                 start.incarnation < first || starts.contains(start)
             }
             Evidence::End(log, end, _) => {
-                let has = self.logs.get(log).map(|log| log.store.durable_end());
+                let has = self.logs.get(log).map(|log| log.store().durable_end());
                 has.is_some_and(|has| has.has(*end)) || self.manifest.deleted.contains(log)
             }
         }
@@ -314,7 +314,7 @@ impl Node {
         self.past.told_at = self.env.now;
         let mut ends = Vec::new();
         for (id, log) in &self.logs {
-            let end = log.store.durable_end();
+            let end = log.store().durable_end();
             if self.past.told.insert(*id, end) != Some(end) {
                 ends.push((*id, end));
             }
@@ -380,8 +380,7 @@ impl Node {
                 "this node's directory is an old copy; ask another node",
             );
             log.end_replication(&mut self.env);
-            log.stopped
-                .get_or_insert("its directory is an old copy".into());
+            log.end("its directory is an old copy");
         }
         self.env.ops.push_back(Op::WriteFile {
             token: TOKEN_REFUSED,
@@ -408,8 +407,8 @@ impl Node {
         let sound = self
             .logs
             .iter()
-            .filter(|(_, log)| log.store.is_all_durable());
-        let records = sound.map(|(id, log)| (*id, log.store.last_number()));
+            .filter(|(_, log)| log.store().is_all_durable());
+        let records = sound.map(|(id, log)| (*id, log.store().last_number()));
         let ends = Ends::new(self.env.incarnation, records);
         self.past.noted = Some(false);
         self.env.ops.push_back(Op::WriteFile {

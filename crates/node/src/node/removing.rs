@@ -17,10 +17,9 @@ use formats::LogId;
 use formats::segment::directory_name;
 use ops::{Completion, ConnId, Op};
 use paxos::mutation::{self, Mutation};
+use replica::{Log, Purpose};
 
 use super::{Node, TOKEN_REMOVED};
-use crate::env::Purpose;
-use crate::log::Log;
 
 #[derive(Default)]
 pub(crate) struct Removing {
@@ -44,7 +43,7 @@ impl Node {
         };
         tracing::info!(
             log = id.0,
-            name = log.name,
+            name = log.name(),
             "deleted: its files are removed"
         );
         log.end_clients(&mut self.env);

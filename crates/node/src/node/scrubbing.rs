@@ -5,11 +5,10 @@ use std::collections::VecDeque;
 use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
+use replica::{Progress, Purpose};
+use wire::{Refusal, Request};
 
-use crate::env::Purpose;
-use crate::line::{Refusal, Request};
 use crate::node::Node;
-use crate::scrub::Progress;
 
 #[derive(Default)]
 pub(super) struct Scrubbing {

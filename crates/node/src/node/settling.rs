@@ -43,8 +43,8 @@ impl Node {
             return;
         }
         let own = self.env.identity.node;
-        let is_alone = |log: &crate::log::Log| {
-            let configuration = &log.engine.state().configuration;
+        let is_alone = |log: &replica::Log| {
+            let configuration = &log.engine().state().configuration;
             configuration.is_quorum(|node| node == own)
         };
         let waits_to_be_dialled = self.logs.values().any(is_alone);

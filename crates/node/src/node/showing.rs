@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use formats::LogId;
 use paxos::{Configuration, NodeId, Role};
+use replica::Log;
 use serde::Serialize;
+use wire::NodeKind;
 
-use crate::config::NodeKind;
 use crate::directory::DIRECTORY;
-use crate::log::Log;
 use crate::membership::change::{names, sentences};
 use crate::membership::plan::{Goal, plan};
 use crate::node::Node;
@@ -81,7 +81,7 @@ impl Node {
             leaving: members.leaving.contains(&node.0),
             newest_version: entry.newest,
         });
-        crate::status::line(&Shown {
+        wire::ok(&Shown {
             node: own.0,
             version: members.version,
             cluster_version: self.directory.versions.agreed,
@@ -100,14 +100,14 @@ impl Node {
         let wanted = members.wanted.get(&id.0).map_or(&nothing, |w| &w.weights);
         let log = self.logs.get(&id);
         let empty = Configuration::default();
-        let configuration = log.map_or(&empty, |log| &log.engine.state().configuration);
+        let configuration = log.map_or(&empty, |log| &log.engine().state().configuration);
         let goal = Goal {
             weights: wanted,
             zones: &members.zones,
             silent: &self.silent(),
         };
         let steps = log.and_then(|_| plan(configuration, goal));
-        let output_bytes = log.map_or(0, |log| crate::trim::output_bytes(log.engine.state()));
+        let output_bytes = log.map_or(0, |log| replica::output_bytes(log.engine().state()));
         let known = configuration.members().iter().map(|member| member.node);
         let all: BTreeSet<NodeId> = self.directory.nodes.keys().copied().chain(known).collect();
         let members = all.into_iter().map(|node| ShownMember {
@@ -118,7 +118,7 @@ impl Node {
             held_bytes: log.and_then(|log| {
                 let missing = match node == self.env.identity.node {
                     true => Some(log.missing_bytes()),
-                    false if log.is_leading() => log.engine.peer_missing_bytes(node),
+                    false if log.is_leading() => log.engine().peer_missing_bytes(node),
                     false => None,
                 };
                 missing.map(|missing| output_bytes.saturating_sub(missing))
@@ -131,9 +131,9 @@ impl Node {
         ShownLog {
             id: id.0,
             name,
-            leader: log.and_then(|log| Some(log.engine.leader()?.0.0)),
+            leader: log.and_then(|log| Some(log.engine().leader()?.0.0)),
             leads: log.is_some_and(Log::is_leading),
-            era: log.map_or(0, |log| log.engine.state().era.0),
+            era: log.map_or(0, |log| log.engine().state().era.0),
             output_bytes,
             members: members.collect(),
             steps: sentences(Some(configuration), &steps.unwrap_or_default()),
@@ -161,13 +161,13 @@ impl Node {
 
 fn role(log: Option<&Log>, node: NodeId) -> &'static str {
     let Some(log) = log else { return "unknown" };
-    let own = log.engine.node() == node;
+    let own = log.engine().node() == node;
     let leader = match log.role() {
         Role::Leader { .. } => own,
         Role::Follower { leader, .. } => leader == node,
         Role::Candidate => false,
     };
-    let configuration = &log.engine.state().configuration;
+    let configuration = &log.engine().state().configuration;
     match (
         configuration.contains(node),
         configuration.is_auxiliary(node),

@@ -78,12 +78,12 @@ impl Node {
         self.space.asked = false;
         match (free, self.space.place) {
             (Ok(free), place) => {
-                let queued = self.logs.values().map(|log| log.store.queued_bytes());
+                let queued = self.logs.values().map(|log| log.store().queued_bytes());
                 self.env.free_bytes = free.saturating_sub(queued.sum());
                 let missed = self.space.missed.take_if(|_| place.is_none());
                 if let Some(log) = missed.and_then(|log| self.logs.get_mut(&log)) {
                     log.on_directory_gone(&mut self.env);
-                    self.dirty.insert(log.id);
+                    self.dirty.insert(log.id());
                 }
             }
             (Err(error), Some(log)) if error.kind() == io::ErrorKind::NotFound => {

@@ -2,10 +2,10 @@
 
 use formats::LogId;
 use paxos::{Action, Change};
+use replica::Log;
 
 use super::Node;
 use crate::directory::DIRECTORY;
-use crate::log::Log;
 use crate::split::{Part, Rules, next_step};
 
 impl Node {
@@ -21,18 +21,18 @@ impl Node {
             let Some(log) = self.logs.get_mut(id).filter(|_| !first.is_empty()) else {
                 continue;
             };
-            let state = log.engine.state();
+            let state = log.engine().state();
             let own = self.env.identity.node;
             let parts = state.configuration.members().iter().map(|member| {
                 let node = member.node;
-                let silent = node != own && !log.alive.contains(&node);
+                let silent = node != own && !log.alive().contains(&node);
                 // One that was never heard is silent since this node looked first.
                 let since = silent.then(|| *self.away_since.entry(node).or_insert(now));
                 let free = self.peers.peers.get(&node).map(|peer| peer.free_bytes);
                 Part {
                     node,
                     silent_for: since.map(|since| now.0.saturating_sub(since.0)),
-                    is_spared: log.engine.bytes_stand_without(node),
+                    is_spared: log.engine().bytes_stand_without(node),
                     free_bytes: free.unwrap_or(self.env.free_bytes),
                     stands_in: self.directory.stands_in(node.0),
                 }
@@ -57,16 +57,15 @@ impl Node {
             match change {
                 Change::UnmarkAuxiliary(node) => tracing::warn!(
                     log = id.0,
-                    name = log.name,
+                    name = log.name(),
                     node = node.0,
                     "this auxiliary takes the place of an active node that stays away, or only stands in"
                 ),
-                _ => tracing::info!(log = id.0, name = log.name, ?change, "a new split"),
+                _ => tracing::info!(log = id.0, name = log.name(), ?change, "a new split"),
             }
             let by = basis.by();
             let action = Action::Reconfigure { from, change, by };
-            if log.engine.propose(now, action).is_ok() {
-                log.drain(&mut self.env);
+            if log.propose(&mut self.env, action).is_ok() {
                 self.dirty.insert(*id);
             }
         }

@@ -8,10 +8,10 @@
 use formats::version::Speaks;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use wire::Refusal;
 
 use super::Node;
 use crate::directory::Command;
-use crate::line::Refusal;
 
 #[derive(Default)]
 pub(super) struct Versioning {
@@ -212,8 +212,7 @@ impl Node {
         self.env.disk_version = version;
         self.counts.disk_versions += 1;
         for (id, log) in &mut self.logs {
-            log.store.write_in(version);
-            log.drain(&mut self.env);
+            log.write_in(&mut self.env, version);
             self.dirty.insert(*id);
         }
         for creating in self.creating.values_mut() {

@@ -17,13 +17,12 @@ use formats::version::WISHES;
 use formats::{Frame, LogId};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, By, NodeId, Role, Slot, Term, Wish, WishNumber};
+use replica::Log;
+use wire::{Refusal, Retention};
 
 use super::Node;
 use crate::directory::wishes::retention_of;
 use crate::directory::{DIRECTORY, Directory};
-use crate::line::Refusal;
-use crate::log::Log;
-use crate::retention::Retention;
 
 #[derive(Default)]
 pub(super) struct Wishing {
@@ -56,7 +55,7 @@ const HEARD_MAX: usize = 1 << 20;
 impl Node {
     /// By what this node, leading that log, may bring about anything there; nothing while it cannot know.
     pub(super) fn basis_of(&self, id: LogId) -> Option<Basis> {
-        let own = &self.logs.get(&id)?.engine.state().wish;
+        let own = &self.logs.get(&id)?.engine().state().wish;
         match own {
             // A later one is on its way.
             Some(wish) if self.directory.wish_number(id) > Some(wish.number) => None,
@@ -103,14 +102,14 @@ impl Node {
                 continue;
             };
             let now = self.directory.wish_number(*id);
-            if now <= log.engine.state().wish_number() || !log.can_propose() {
+            if now <= log.engine().state().wish_number() || !log.can_propose() {
                 continue;
             }
-            let (Some(number), Role::Leader { term }) = (now, log.engine.role()) else {
+            let (Some(number), Role::Leader { term }) = (now, log.engine().role()) else {
                 continue;
             };
             let pending = self.wishing.proposed.get(id);
-            let first_unchosen = log.engine.first_unchosen();
+            let first_unchosen = log.engine().first_unchosen();
             if pending
                 .is_some_and(|(n, t, slot)| *n == number && *t == term && first_unchosen <= *slot)
             {
@@ -119,11 +118,10 @@ impl Node {
             let Some(wish) = self.directory.wish_of(*id) else {
                 continue;
             };
-            tracing::debug!(log = id.0, name = log.name, ?wish, "a wish is proposed");
+            tracing::debug!(log = id.0, name = log.name(), ?wish, "a wish is proposed");
             let action = Action::Wish(wish.into());
-            if let Ok(slot) = log.engine.propose(self.env.now, action) {
+            if let Ok(slot) = log.propose(&mut self.env, action) {
                 self.wishing.proposed.insert(*id, (number, term, slot));
-                log.drain(&mut self.env);
                 self.dirty.insert(*id);
             }
         }
@@ -132,7 +130,7 @@ impl Node {
     /// Leads the directory, as far as this node knows.
     fn director(&self) -> Option<NodeId> {
         let log = self.logs.get(&DIRECTORY)?;
-        Some(log.engine.leader()?.0)
+        Some(log.engine().leader()?.0)
     }
 
     /// Tells the directory's leader what the logs that this node leads have chosen, where that is news.
@@ -185,7 +183,7 @@ impl Node {
         let wanted = self.directory.members.wanted.get(&log.0);
         let is_wanted = wanted.is_some_and(|wanted| wanted.weights.contains_key(&node.0));
         let is_member = match self.logs.get(&log) {
-            Some(log) => log.engine.state().configuration.contains(node),
+            Some(log) => log.engine().state().configuration.contains(node),
             None => {
                 let entry = self.directory.logs.get(&log);
                 entry.is_some_and(|entry| entry.hosts.contains(&node.0))
@@ -256,7 +254,7 @@ impl Node {
 }
 
 fn told_of(id: LogId, log: &Log) -> Option<WishTold> {
-    let wish = log.engine.state().wish.as_ref()?;
+    let wish = log.engine().state().wish.as_ref()?;
     Some(WishTold {
         log: id,
         number: wish.number,

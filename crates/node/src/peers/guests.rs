@@ -21,8 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ops::ConnId;
 use paxos::{NodeId, Time};
-
-use crate::replicate::Link;
+use replica::Link;
 
 /// Guests that are heard at once. When another comes, the one that was heard for longest goes.
 pub(crate) const GUESTS_MAX: usize = 16;

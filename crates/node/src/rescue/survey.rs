@@ -33,7 +33,7 @@ pub(super) fn log(
     let (store, report, checkpoint) = Store::replay_only(config, disk).map_err(failed)?;
     let mut state = checkpoint.state;
     let known_chosen = state.next;
-    let known_bytes = crate::trim::output_bytes(&state);
+    let known_bytes = replica::output_bytes(&state);
     let behind = state.take_for_chosen(&checkpoint.accepted);
     let accepted_end = checkpoint.accepted.iter().map(|run| run.slots.end).max();
     let above = state.next.max(accepted_end.unwrap_or(Slot(0)));
@@ -56,7 +56,7 @@ pub(super) fn log(
             },
         }
     }
-    let all_bytes = crate::trim::output_bytes(&state);
+    let all_bytes = replica::output_bytes(&state);
     let lacking = holes.values().flatten();
     let lacking: u64 = lacking.map(|(range, _)| range.end - range.start).sum();
     let longest = longest_part(&state, &holes);

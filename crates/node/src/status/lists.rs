@@ -1,80 +1,19 @@
-//! Lists that may be long: the streams of a log, and the logs. Who wants a part says after what, and how
-//! many (docs/wire.md).
+//! The logs, a list that may be long. Who wants a part says after what, and how many (docs/wire.md).
 
 use std::collections::BTreeMap;
 
 use formats::LogId;
-use ops::ConnId;
-use paxos::{StreamEnd, StreamName, StreamState};
+use replica::limit;
 use serde::Serialize;
+use wire::{Refusal, Request, Retention};
 
-use super::line;
-use crate::answers::Rest;
-use crate::env::Env;
-use crate::line::{LineError, Refusal, Request, parse_stream};
-use crate::log::Log;
 use crate::node::Node;
-use crate::retention::Retention;
-
-/// Which streams a list is to name, and how far it has come.
-#[derive(Clone, Debug)]
-pub(crate) struct StreamList {
-    after: Option<StreamName>,
-    /// How many may still be named.
-    left: u64,
-    /// The next one's index among all streams that the table ever had.
-    next: u64,
-    /// One was named: the next stands behind a comma.
-    named: bool,
-}
 
 /// Which logs a list is to name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogList {
     after: Option<LogId>,
     limit: usize,
-}
-
-#[derive(Serialize)]
-struct StreamStatus<'a> {
-    name: String,
-    label: &'a str,
-    length: u64,
-    trimmed: u64,
-    end: &'static str,
-    continues: Option<Continues>,
-    continued_by: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Continues {
-    stream: String,
-    at: u64,
-}
-
-fn limit(request: &Request) -> Result<u64, Refusal> {
-    match request.parsed::<u64>("limit")? {
-        Some(0) => Err(Refusal::new("bad-request", "limit is 1 or more")),
-        limit => Ok(limit.unwrap_or(u64::MAX)),
-    }
-}
-
-impl StreamList {
-    /// `[after=NAME] [limit=N]`
-    pub(crate) fn asked(request: &Request) -> Result<StreamList, Refusal> {
-        let after = request.get("after").map(|name| {
-            parse_stream(name).ok_or(LineError::BadValue {
-                key: "after".to_owned(),
-                value: name.to_owned(),
-            })
-        });
-        Ok(StreamList {
-            after: after.transpose()?,
-            left: limit(request)?,
-            next: 0,
-            named: false,
-        })
-    }
 }
 
 impl LogList {
@@ -106,7 +45,7 @@ impl Node {
             retention: String,
         }
         // Before the directory is read again, those that are hosted here are known all the same.
-        let hosted = self.logs.values().map(|l| (l.id, l.name.as_str()));
+        let hosted = self.logs.values().map(|l| (l.id(), l.name()));
         let listed = self.directory.logs.iter();
         let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
         let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
@@ -120,86 +59,6 @@ impl Node {
             }
         });
         let logs: Vec<Entry> = entries.collect();
-        line(&logs)
-    }
-}
-
-impl Log {
-    /// What the list waited for has come: from here on it is answered.
-    pub(crate) fn begin_streams(&mut self, env: &mut Env, conn: ConnId, mut list: StreamList) {
-        let state = self.engine.state();
-        if let Some(after) = list.after {
-            let Some(at) = state.streams.iter().position(|s| s.name == after) else {
-                let sentence = format!(
-                    "{} has no stream {after}, or it was trimmed; begin without after",
-                    self.name
-                );
-                return env.refuse(conn, Refusal::new("unknown-stream", sentence));
-            };
-            list.next = state.streams_trimmed.count + at as u64 + 1;
-        }
-        let mut piece = b"ok [".to_vec();
-        match self.name_streams(env, &mut list, &mut piece) {
-            // Most are short.
-            true => env.part(conn, &piece),
-            false => env.send_piece(conn, &piece, Rest::Streams(self.id, list)),
-        }
-    }
-
-    /// The next piece.
-    pub(crate) fn send_streams(&mut self, env: &mut Env, conn: ConnId, mut list: StreamList) {
-        let mut piece = Vec::new();
-        let rest = match self.name_streams(env, &mut list, &mut piece) {
-            true => Rest::Nothing,
-            false => Rest::Streams(self.id, list),
-        };
-        env.send_piece(conn, &piece, rest);
-    }
-
-    /// Adds as many entries as make a piece. True if it was all, and the line is at its end.
-    fn name_streams(&self, env: &Env, list: &mut StreamList, piece: &mut Vec<u8>) -> bool {
-        let state = self.engine.state();
-        let gone = state.streams_trimmed.count;
-        list.next = list.next.max(gone);
-        let from = usize::try_from(list.next - gone).unwrap_or(usize::MAX);
-        let rest = state.streams.get(from..).unwrap_or_default();
-        for stream in rest {
-            if list.left == 0 {
-                break;
-            }
-            if piece.len() >= env.limits.answer_piece_bytes {
-                return false;
-            }
-            if std::mem::replace(&mut list.named, true) {
-                piece.push(b',');
-            }
-            // Numbers and text are always JSON, and a Vec takes all of it.
-            let _ = serde_json::to_writer(&mut *piece, &StreamStatus::of(stream));
-            list.next += 1;
-            list.left -= 1;
-        }
-        piece.extend_from_slice(b"]\n");
-        true
-    }
-}
-
-impl StreamStatus<'_> {
-    fn of(stream: &StreamState) -> StreamStatus<'_> {
-        StreamStatus {
-            name: stream.name.to_string(),
-            label: &stream.label,
-            length: stream.length.0,
-            trimmed: stream.trimmed.0,
-            end: match stream.end {
-                StreamEnd::Open => "open",
-                StreamEnd::Closed => "closed",
-                StreamEnd::Cut => "cut",
-            },
-            continues: stream.continues.map(|(name, at)| Continues {
-                stream: name.to_string(),
-                at: at.0,
-            }),
-            continued_by: stream.continued_by.map(|name| name.to_string()),
-        }
+        wire::ok(&logs)
     }
 }

@@ -3,7 +3,6 @@
 
 mod directory_commands;
 mod peers_files;
-mod request_lines;
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
@@ -13,11 +12,6 @@ use replay::replay;
 #[test]
 fn peers_files_of_the_corpus() {
     replay("peers_files", peers_files::check);
-}
-
-#[test]
-fn request_lines_of_the_corpus() {
-    replay("request_lines", request_lines::check);
 }
 
 #[test]

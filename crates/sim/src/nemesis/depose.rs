@@ -2,9 +2,10 @@
 
 use std::ops::Range;
 
-use node::{LogView, Node};
+use node::Node;
 use ops::Time;
 use paxos::{NodeId, Role};
+use replica::LogView;
 
 use super::{Nemesis, bring_back, in_war};
 use crate::host::HostId;

@@ -3,9 +3,10 @@
 
 use std::ops::Range;
 
-use node::{LogView, Node};
+use node::Node;
 use ops::Time;
 use paxos::Role;
+use replica::LogView;
 
 use super::depose::leader;
 use super::{Nemesis, bring_back, in_war};

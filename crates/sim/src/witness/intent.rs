@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 
 use formats::LogId;
 use node::directory::DIRECTORY;
-use node::retention::Retention;
 use paxos::{Change, Era, NodeId, Wish};
+use wire::Retention;
 
 use super::history::Act;
 use super::said::{Point, Said, Wanted};

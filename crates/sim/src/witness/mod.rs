@@ -28,10 +28,11 @@ mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use ::replica::LogView;
 use formats::{LogId, codec};
 use history::{History, Shape};
+use node::Node;
 use node::directory::DIRECTORY;
-use node::{LogView, Node};
 use ops::{ConnId, Op};
 use paxos::{Digest, NodeId, Role, Slot, Time};
 use replica::{Replica, Whose};

@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use commands::{Replica, SessionBounds};
 use formats::{LogId, Speaks};
 use node::directory::{DIRECTORY, Directory};
-use node::retention::Retention;
 use paxos::{LogState, StreamName, Wish};
+use wire::Retention;
 
 /// So many commands of log 0 are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use node::{LogCounts, Node, NodeCounts};
+use node::{Node, NodeCounts};
+use replica::LogCounts;
 use serde::Serialize;
 
 use crate::client::{Appender, Mover, Reader, Retainer};

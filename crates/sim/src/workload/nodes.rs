@@ -6,10 +6,12 @@ use std::path::PathBuf;
 
 use formats::Speaks;
 use node::Node;
-use node::config::{Limits, NodeConfig, Standing, Start};
+use node::config::{NodeConfig, Start};
 use ops::{Disk, Time};
 use paxos::{NodeId, Role};
+use replica::Limits;
 use store::{MANIFEST_FILE, ManifestError};
+use wire::Standing;
 
 use super::draw::MORE_LOGS;
 use crate::client::{Asker, Ledger};
@@ -190,7 +192,7 @@ pub(super) fn is_whole(world: &World, nodes: &[HostId], members: Option<usize>) 
     if first.len() != logs || all[1..].iter().any(|node| nexts(node) != first) {
         return false;
     }
-    let whole = |node: &Node, view: node::LogView| {
+    let whole = |node: &Node, view: replica::LogView| {
         if view.name == PASSING_LOG {
             return true;
         }

@@ -18,12 +18,13 @@ use formats::frame::{CONTROL_PREFIX, Frame, encode_control};
 use formats::past::{Start as PastStart, Told};
 use formats::{DATA_HEADER, Speaks, version};
 use node::Node;
-use node::config::{NodeConfig, Standing, Start};
+use node::config::{NodeConfig, Start};
 use ops::{Completion, ConnId, Op};
 use puppet::{Hand, puppet};
 use sim::workload::small_limits;
 use sim::{HostId, Status, World};
 use store::Manifest;
+use wire::Standing;
 
 const ADDRESS: &str = "node1:7000";
 const RECEIVE_BYTES: usize = 16 << 10;

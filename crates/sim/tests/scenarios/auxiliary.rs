@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use node::LogView;
 use paxos::{NodeId, Role, StreamName};
+use replica::LogView;
 
 use crate::caller::Caller;
 use crate::stage::{Look, MS, SECOND, Stage};

@@ -144,7 +144,7 @@ fn a_close_that_comes_to_nothing_is_not_held_against_the_writer() {
 
 #[test]
 fn a_log_of_too_many_streams_opens_no_more_and_is_read_all_the_same() {
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         streams_max: 5,
         ..sim::workload::small_limits()
     };
@@ -188,7 +188,7 @@ fn who_waits_for_its_turn_and_vanishes_leaves_no_connection_behind() {
 #[test]
 fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_given_up() {
     const CONNECTIONS: usize = 16;
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         connections_max: CONNECTIONS,
         ..sim::workload::small_limits()
     };
@@ -220,7 +220,7 @@ fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_gi
 #[test]
 fn a_crowd_that_says_nothing_shuts_nobody_out() {
     const CONNECTIONS: usize = 16;
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         connections_max: CONNECTIONS,
         ..sim::workload::small_limits()
     };

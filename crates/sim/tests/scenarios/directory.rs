@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use node::config::Limits;
 use node::directory::DIRECTORY_NAME;
 use ops::Time;
+use replica::Limits;
 use sim::client::SharedChain;
 use sim::workload::small_limits;
 

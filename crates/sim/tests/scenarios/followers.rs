@@ -102,7 +102,7 @@ fn who_follows_at_a_follower_stays_over_a_change_of_leader_and_leaves_one_that_i
 
 #[test]
 fn a_follower_does_not_ask_a_leader_of_an_older_program() {
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         version_settle: 1_000 * SECOND,
         ..sim::workload::small_limits()
     };

@@ -341,7 +341,7 @@ fn who_sends_more_than_may_be_unchosen_is_held_without_spinning() {
 /// A log of many streams over a slow line: to send its state takes longer than a silence that counts.
 #[test]
 fn a_state_that_takes_long_to_send_holds_up_no_heartbeat() {
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         heartbeat_interval: 10 * MS,
         peer_timeout: 60 * MS,
         part_bytes: 1 << 10,

@@ -45,7 +45,7 @@ fn a_node_that_was_away_while_all_that_it_knew_left_finds_the_others() {
             change(&mut stage, &format!("replace {leaves} {comes}"));
             stage.wait("the change", |look| {
                 let node = look.node(index).expect("it runs");
-                let has_changed = |view: node::LogView<'_>| {
+                let has_changed = |view: replica::LogView<'_>| {
                     let configuration = &view.state.configuration;
                     configuration.contains(comes) && !configuration.contains(leaves)
                 };

@@ -1,6 +1,6 @@
 //! Lists that are long, and clients that are slow to take them.
 
-use node::config::Limits;
+use replica::Limits;
 
 use crate::caller::Caller;
 use crate::stage::{MS, SECOND, Stage};

@@ -241,7 +241,7 @@ fn logs_at_rest_give_their_connections_back_where_these_are_scarce() {
         nodes.map(|node| stage.world.open_connections(*node)).sum()
     };
     for (connections_max, scarce) in [(40, true), (4_000, false)] {
-        let limits = node::config::Limits {
+        let limits = replica::Limits {
             connections_max,
             ..sim::workload::small_limits()
         };

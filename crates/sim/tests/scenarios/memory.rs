@@ -1,7 +1,7 @@
 //! The memory for bytes on their way, and logs that share it.
 
-use node::config::Limits;
 use paxos::Role;
+use replica::Limits;
 use sim::workload::small_limits;
 
 use crate::stage::{LOG, Look, MS, SECOND, Stage};

@@ -6,7 +6,7 @@
 //!   the next one            … narrow ……………… bytes, forever (held), trim by narrow
 //! ```
 
-use node::LogView;
+use replica::LogView;
 
 use crate::stage::{LOG, SECOND, Stage, done};
 

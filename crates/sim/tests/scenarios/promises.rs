@@ -1,8 +1,8 @@
 //! What the documents promise an operator, and nothing else holds the program to.
 
-use node::config::Limits;
 use node::health::{Code, State};
 use paxos::NodeId;
+use replica::Limits;
 use sim::workload::small_limits;
 
 use crate::stage::{LOG, Look, MS, SECOND, Stage};

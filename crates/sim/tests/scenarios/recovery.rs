@@ -78,7 +78,7 @@ fn truth(stage: &Stage, chain: &sim::client::SharedChain, survivor: usize) -> Tr
         durable = begin + least;
     }
     let views = (0..stage.nodes.len()).filter_map(|index| look.view_of(index, LOG));
-    let output = |view: node::LogView<'_>| -> u64 {
+    let output = |view: replica::LogView<'_>| -> u64 {
         let streams = view.state.streams.iter();
         streams
             .map(|stream| stream.length.0 - stream.trimmed.0)
@@ -309,8 +309,8 @@ pub fn what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost() {
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn who_went_on_alone_once_does_not_do_so_again_while_it_reads_its_directory() {
     for seed in 0..4 {
-        let limits = node::config::Limits {
-            directory_growth_bytes: node::config::Limits::default().directory_growth_bytes,
+        let limits = replica::Limits {
+            directory_growth_bytes: replica::Limits::default().directory_growth_bytes,
             ..sim::workload::small_limits()
         };
         let mut stage = Stage::with_limits(seed, 3, limits);

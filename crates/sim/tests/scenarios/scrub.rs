@@ -123,7 +123,7 @@ fn rot_that_nobody_has_read_is_found_by_a_scrub_and_repaired() {
 
 #[test]
 fn scrubs_run_by_themselves_and_no_faster_than_they_may() {
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         scrub_rate: 1_000_000,
         // The first comes after a minute.
         scrub_interval: 24 * 60 * SECOND,

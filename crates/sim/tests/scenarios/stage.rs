@@ -8,12 +8,13 @@ use std::rc::Rc;
 
 use formats::{LogId, Speaks, codec};
 use node::Node;
-use node::config::{NodeConfig, Standing, Start};
+use node::config::{NodeConfig, Start};
 use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
 use sim::workload::small_limits;
 use sim::{HostId, Limits, Outcome, Process, World};
+use wire::Standing;
 
 use crate::caller::Caller;
 
@@ -29,7 +30,7 @@ pub struct Stage {
     readers: Vec<HostId>,
     callers: usize,
     voters: u32,
-    limits: node::config::Limits,
+    limits: replica::Limits,
     /// What each node speaks from its next start on.
     programs: Rc<RefCell<Vec<Speaks>>>,
     next_program: Speaks,
@@ -60,17 +61,12 @@ impl Stage {
         Stage::with_limits(seed, voters, small_limits())
     }
 
-    pub fn with_limits(seed: u64, voters: u32, limits: node::config::Limits) -> Stage {
+    pub fn with_limits(seed: u64, voters: u32, limits: replica::Limits) -> Stage {
         Stage::of_program(Speaks::THIS, seed, voters, limits)
     }
 
     /// A stage whose nodes are of that program, until they are given another.
-    pub fn of_program(
-        program: Speaks,
-        seed: u64,
-        voters: u32,
-        limits: node::config::Limits,
-    ) -> Stage {
+    pub fn of_program(program: Speaks, seed: u64, voters: u32, limits: replica::Limits) -> Stage {
         let mut world = World::new(seed);
         if std::env::var_os("TRACE").is_some() {
             world.trace().print(true);
@@ -455,11 +451,11 @@ impl Look<'_> {
         self.world.machine::<Node>(self.nodes[index])
     }
 
-    fn view(&self, index: usize) -> Option<node::LogView<'_>> {
+    fn view(&self, index: usize) -> Option<replica::LogView<'_>> {
         self.view_of(index, LOG)
     }
 
-    pub fn view_of(&self, index: usize, log: &str) -> Option<node::LogView<'_>> {
+    pub fn view_of(&self, index: usize, log: &str) -> Option<replica::LogView<'_>> {
         let mut views = self.node(index)?.log_views();
         views.find(|view| view.name == log)
     }
@@ -505,7 +501,7 @@ impl Look<'_> {
         weights.map(|member| u64::from(member.weight)).sum()
     }
 
-    pub fn counts(&self, index: usize) -> Option<node::LogCounts> {
+    pub fn counts(&self, index: usize) -> Option<replica::LogCounts> {
         Some(self.view(index)?.counts)
     }
 
@@ -528,7 +524,7 @@ impl Look<'_> {
                 return false;
             };
             let votes = self.weight(*index, node.id()) > 0;
-            let whole = |view: node::LogView<'_>| {
+            let whole = |view: replica::LogView<'_>| {
                 let members = view.state.configuration.members().iter();
                 let weights = members.map(|member| (member.node.0, member.weight));
                 let as_wanted = node.wanted(view.id).is_some_and(|w| weights.eq(w));

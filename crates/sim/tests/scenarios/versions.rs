@@ -14,7 +14,7 @@ fn speaks(text: &str) -> Speaks {
 
 /// Three nodes of the older program, which have so long to go back once all have the newer one.
 fn stage(seed: u64, settle_us: u64) -> Stage {
-    let limits = node::config::Limits {
+    let limits = replica::Limits {
         version_settle: settle_us,
         ..sim::workload::small_limits()
     };

@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use linux::{Ink, Mover};
-use node::config::{Limits, NodeKind};
+use replica::Limits;
 use serde::{Deserialize, Serialize};
+use wire::NodeKind;
 
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 pub const DEFAULT_VOTERS: u32 = 3;

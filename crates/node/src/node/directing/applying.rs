@@ -106,7 +106,7 @@ impl Node {
         let bytes = self
             .logs
             .get(&DIRECTORY)
-            .map_or(0, |log| crate::trim::output_bytes(log.engine.state()));
+            .map_or(0, |log| replica::output_bytes(log.engine().state()));
         // So that the snapshots are a small part of all that is written.
         bytes > self.env.limits.directory_growth_bytes + 3 * self.directing.snapshot_bytes
     }
@@ -119,21 +119,12 @@ impl Node {
         let Some(log) = self.logs.get_mut(&DIRECTORY).filter(|l| l.can_propose()) else {
             return;
         };
-        let state = log.engine.state();
+        let state = log.engine().state();
         let point = snapshot_in.and_then(|stream| state.trim_point(stream, StreamPosition(0)));
         if let Some(before) = point.filter(|before| state.would_forget(*before)) {
-            if log
-                .engine
-                .propose(
-                    self.env.now,
-                    Action::Trim {
-                        before,
-                        by: By::Unsaid,
-                    },
-                )
-                .is_ok()
-            {
-                log.drain(&mut self.env);
+            let by = By::Unsaid;
+            let trim = Action::Trim { before, by };
+            if log.propose(&mut self.env, trim).is_ok() {
                 self.dirty.insert(DIRECTORY);
             }
         } else if grown && log.local_has_begun() {
@@ -188,7 +179,7 @@ impl Node {
             let Some(log) = self.logs.get_mut(id).filter(|_| !entry.hosts.is_empty()) else {
                 continue;
             };
-            let peers = log.alive.iter().copied();
+            let peers = log.alive().iter().copied();
             let strangers = peers.filter(|peer| !self.directory.hosts(*id, *peer));
             let strangers: Vec<NodeId> = strangers.collect();
             for peer in strangers {

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use formats::LogId;
 use paxos::Configuration;
+use wire::Refusal;
 
 use super::{Answer, Commands};
-use crate::line::Refusal;
 use crate::membership::change::{Ask, View, Worked};
 use crate::node::Node;
 
@@ -77,7 +77,7 @@ impl Node {
         let alive: BTreeSet<u32> = peers.map(|(node, _)| node.0).chain([own]).collect();
         let logs = self.logs.values();
         let configurations: BTreeMap<u32, Configuration> = logs
-            .map(|log| (log.id.0, log.engine.state().configuration.clone()))
+            .map(|log| (log.id().0, log.engine().state().configuration.clone()))
             .collect();
         look(&View {
             directory: &self.directory,
@@ -98,7 +98,7 @@ impl Node {
         }
         for (id, log) in &self.logs {
             let lacking = lacks.entry(id.0).or_default();
-            let members = log.engine.state().configuration.members().iter();
+            let members = log.engine().state().configuration.members().iter();
             lacking.extend(members.filter(|m| m.auxiliary).map(|m| m.node.0));
             if log.missing_bytes() > 0 {
                 lacking.insert(own.0);
@@ -109,7 +109,7 @@ impl Node {
 }
 
 fn answer(worked: &Worked) -> Vec<u8> {
-    crate::status::line(worked).into_bytes()
+    wire::ok(worked).into_bytes()
 }
 
 fn overtaken() -> Vec<u8> {

@@ -2,12 +2,11 @@
 
 use formats::LogId;
 use paxos::ChangeRefused;
+use wire::{Refusal, Retention};
 
 use super::{Answer, Commands};
 use crate::directory::{self, Command, DIRECTORY};
-use crate::line::Refusal;
 use crate::node::Node;
-use crate::retention::Retention;
 
 #[derive(Default)]
 pub(crate) struct CreateLog {

@@ -12,10 +12,10 @@ use std::collections::BTreeSet;
 
 use formats::LogId;
 use formats::version::WISHES;
+use wire::Refusal;
 
 use super::{Answer, Commands};
 use crate::directory::Command;
-use crate::line::Refusal;
 use crate::node::Node;
 
 pub(crate) struct DeleteLog {

@@ -32,11 +32,7 @@ impl Node {
                 let Some(log) = self.logs.get_mut(&DIRECTORY) else {
                     return Answer::Wait;
                 };
-                join.slot = log
-                    .engine
-                    .propose(self.env.now, Action::GenerateNodeId)
-                    .ok();
-                log.drain(&mut self.env);
+                join.slot = log.propose(&mut self.env, Action::GenerateNodeId).ok();
                 self.dirty.insert(DIRECTORY);
             }
             return Answer::Wait;

@@ -3,13 +3,12 @@
 use std::collections::BTreeSet;
 
 use formats::LogId;
+use wire::{Refusal, Retention};
 
 use super::deleting::unknown_log;
 use super::{Answer, Commands};
 use crate::directory::Command;
-use crate::line::Refusal;
 use crate::node::Node;
-use crate::retention::Retention;
 
 pub(crate) struct Retain {
     pub log: String,

@@ -39,7 +39,7 @@ impl Node {
         };
         let members = match self.logs.get(&id) {
             Some(log) => {
-                let members = log.engine.state().configuration.members().iter();
+                let members = log.engine().state().configuration.members().iter();
                 let members = members.map(|m| ShownMember {
                     node: m.node.0,
                     weight: m.weight,

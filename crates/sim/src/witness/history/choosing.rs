@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
 
-use node::line::parse_stream;
 use paxos::{
     Action, By, Configuration, Era, LogState, NodeId, Outcome, Slot, SlotRange, StreamPosition,
     Term, Value,
 };
+use wire::parse_stream;
 
 use super::{Act, Chosen, History, InTerm, Shape, StreamInfo};
 

@@ -1,0 +1,177 @@
+//! Answers that may be long: made as they are read, in pieces, and bounded over the whole node.
+//!
+//! ```text
+//!   table ─► piece ─► socket ─► the kernel has it ─► next piece ─► … ─► the last one, and the end
+//!                       └─ a client that does not read: nothing more is made for it
+//! ```
+//!
+//! Shape:  a state, or a line that was made of one moment -> pieces -> socket.
+//! Units:  `held_bytes` are what is made and not yet with the kernel, of all answers together.
+//! Errors: when others need the room, the answer that has not moved for longest is broken off by a reset; and
+//!         at last, when nothing of it has moved for so long that nobody may be there any more.
+//!
+//! A table in pieces is no picture of one moment. Each piece is made of a state at or after the read
+//! barrier that the answer waited for, and none of an older state than the piece before it. The last one
+//! names all that stands in the table by then, so that what any entry refers to stands behind it.
+
+use std::collections::BTreeMap;
+
+use crate::streams::StreamList;
+use formats::LogId;
+use ops::ConnId;
+use paxos::Time;
+
+use crate::env::{Env, Purpose};
+
+/// What an answer still has to say once its last piece is with the kernel.
+#[derive(Debug)]
+pub enum Rest {
+    Nothing,
+    /// The rest of a line that was made whole.
+    Line {
+        bytes: Vec<u8>,
+        at: usize,
+    },
+    Streams(LogId, StreamList),
+}
+
+#[derive(Debug)]
+struct Answer {
+    rest: Rest,
+    held: u64,
+    /// Counts pieces of all answers: who has the lowest has not moved for longest.
+    moved: u64,
+    since: Time,
+}
+
+#[derive(Debug, Default)]
+pub struct Answers {
+    under_way: BTreeMap<ConnId, Answer>,
+    by_age: BTreeMap<u64, ConnId>,
+    moves: u64,
+    held_bytes: u64,
+    /// For want of room, since the node started.
+    broken: u64,
+}
+
+impl Answers {
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    pub fn broken(&self) -> u64 {
+        self.broken
+    }
+
+    fn enter(&mut self, now: Time, conn: ConnId, rest: Rest, held: u64) {
+        self.moves += 1;
+        let moved = self.moves;
+        self.by_age.insert(moved, conn);
+        self.held_bytes += held;
+        let answer = Answer {
+            rest,
+            held,
+            moved,
+            since: now,
+        };
+        self.under_way.insert(conn, answer);
+    }
+
+    pub fn leave(&mut self, conn: ConnId) -> Option<Rest> {
+        let answer = self.under_way.remove(&conn)?;
+        self.by_age.remove(&answer.moved);
+        self.held_bytes -= answer.held;
+        Some(answer.rest)
+    }
+
+    /// Nothing of it has moved for so long.
+    fn late(&self, now: Time, within: u64) -> Option<ConnId> {
+        let (_, conn) = self.by_age.first_key_value()?;
+        let answer = self.under_way.get(conn)?;
+        (now.0 > answer.since.0 + within).then_some(*conn)
+    }
+
+    /// Who goes so that the others fit. Who moved last stays, however much it holds.
+    fn excess(&self, bytes_max: u64) -> Option<ConnId> {
+        if self.held_bytes <= bytes_max || self.by_age.len() < 2 {
+            return None;
+        }
+        self.by_age.values().next().copied()
+    }
+}
+
+impl Env {
+    /// Says a last line, which may be long, and closes.
+    pub fn answer(&mut self, conn: ConnId, line: String) {
+        // What is no longer than a piece is sent at once, as other answers are.
+        match line.len() <= self.limits.answer_piece_bytes {
+            true => self.part(conn, line.as_bytes()),
+            false => self.send_line(conn, line.into_bytes(), 0),
+        }
+    }
+
+    pub fn send_line(&mut self, conn: ConnId, bytes: Vec<u8>, at: usize) {
+        let end = bytes.len().min(at + self.limits.answer_piece_bytes);
+        let piece = bytes[at..end].to_vec();
+        let rest = match end < bytes.len() {
+            true => Rest::Line { bytes, at: end },
+            false => Rest::Nothing,
+        };
+        self.send_piece(conn, &piece, rest);
+    }
+
+    /// Nothing more of this answer is made before the piece is with the kernel.
+    pub(crate) fn send_piece(&mut self, conn: ConnId, piece: &[u8], rest: Rest) {
+        if !self.is_open(conn) {
+            return;
+        }
+        self.conns.insert(conn, Purpose::Answer);
+        let kept = match &rest {
+            Rest::Line { bytes, .. } => bytes.len(),
+            Rest::Nothing | Rest::Streams(..) => 0,
+        };
+        let held = (piece.len() + kept) as u64;
+        self.answers.enter(self.now, conn, rest, held);
+        self.send_bytes(conn, piece);
+        while let Some(idle) = self.answers.excess(self.limits.answers_bytes_max) {
+            self.answers.broken += 1;
+            self.break_off(idle);
+        }
+    }
+
+    fn break_off(&mut self, conn: ConnId) {
+        self.answers.leave(conn);
+        // An end might look like that of a whole answer.
+        self.reset(conn);
+    }
+
+    pub fn expire_answers(&mut self) {
+        while let Some(late) = self.answers.late(self.now, self.limits.answer_timeout) {
+            self.break_off(late);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_not_moved_for_longest_makes_room_and_who_moved_last_stays() {
+        let mut answers = Answers::default();
+        for conn in 1..=3 {
+            answers.enter(Time(conn), ConnId(conn), Rest::Nothing, 10);
+        }
+        assert_eq!(answers.excess(30), None);
+        assert_eq!(answers.excess(29), Some(ConnId(1)));
+        answers.leave(ConnId(1));
+        answers.enter(Time(4), ConnId(1), Rest::Nothing, 10);
+        assert_eq!(answers.excess(29), Some(ConnId(2)), "1 has moved since");
+        assert_eq!(answers.late(Time(7), 5), None);
+        assert_eq!(answers.late(Time(8), 5), Some(ConnId(2)));
+        answers.leave(ConnId(2));
+        answers.leave(ConnId(3));
+        assert_eq!(answers.held_bytes(), 10);
+        assert_eq!(answers.excess(5), None, "one answer always fits");
+    }
+}

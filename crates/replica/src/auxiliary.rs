@@ -1,0 +1,92 @@
+//! What a replica does differently while it is auxiliary: it drops the bytes that it is released
+//! from, and takes no more when its disk is almost full.
+
+use std::collections::BTreeMap;
+
+use paxos::{Era, Proposal, Slot, StreamName, StreamPosition, Time, Value};
+
+use crate::env::Env;
+use crate::lent::Core;
+use crate::trim::trim_store;
+
+#[derive(Default)]
+pub(crate) struct Auxiliary {
+    /// The bytes of the slots below are the active members' to keep, in this era.
+    released: Option<(Era, Slot)>,
+    /// A segment may be removed only once the next one stands: then there may be more to drop.
+    retry_at: Option<Time>,
+    warned_at: Time,
+    /// The open segment holds only what is released: the next one may begin, and then this one go.
+    wants_roll: bool,
+}
+
+const RETRY: u64 = 1_000_000;
+const WARN_EVERY: u64 = 10_000_000;
+
+impl Auxiliary {
+    pub fn on_release(&mut self, core: &mut Core, env: &Env, below: Slot) {
+        self.released = Some((core.engine.state().era, below));
+        core.counts.releases += 1;
+        self.drop_released(core, env);
+    }
+
+    pub fn deadline(&self) -> Option<Time> {
+        self.retry_at
+    }
+
+    pub fn settle(&mut self, core: &mut Core, env: &Env) {
+        if self.retry_at.is_some_and(|due| due <= env.now) {
+            self.drop_released(core, env);
+        }
+    }
+
+    fn drop_released(&mut self, core: &mut Core, env: &Env) {
+        self.retry_at = None;
+        let bytes = self.released(core);
+        if bytes.is_empty() {
+            return;
+        }
+        trim_store(core, &bytes);
+        let released = |stream| bytes.get(&stream).copied().unwrap_or_default();
+        self.wants_roll |= core.store.is_open_segment_trimmed(&released);
+        if core.store.segments() > 1 || self.wants_roll {
+            self.retry_at = Some(Time(env.now.0 + RETRY));
+        }
+    }
+
+    /// Of each stream, below which position its bytes are the active members' to keep. ‡ Only while
+    /// its era is the release's, and it is auxiliary there.
+    pub fn released(&self, core: &Core) -> BTreeMap<StreamName, StreamPosition> {
+        let holds = |era: Era| era == core.engine.state().era && core.engine.is_auxiliary();
+        match self.released {
+            Some((era, below)) if holds(era) => {
+                core.engine.bytes_below(below).into_iter().collect()
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    pub fn take_wants_roll(&mut self) -> bool {
+        std::mem::take(&mut self.wants_roll)
+    }
+
+    /// An auxiliary keeps its reserve: promises, states and other logs need it.
+    pub fn declines(&mut self, core: &mut Core, env: &Env, proposal: &Proposal) -> bool {
+        let content = matches!(proposal.value, Value::Content { .. });
+        if !content || !core.engine.is_auxiliary() || !env.is_full() {
+            return false;
+        }
+        if self.warned_at == Time(0) || env.now.0 > self.warned_at.0 + WARN_EVERY {
+            self.warned_at = env.now;
+            tracing::warn!(
+                log = core.id.0,
+                name = core.name,
+                free_bytes = env.free_bytes,
+                reserve = env.limits.disk_reserve_bytes,
+                "this auxiliary's disk is almost full: it takes no bytes until there is space; bring the active nodes back or free space"
+            );
+        }
+        core.counts.proposals_declined += 1;
+        true
+    }
+}

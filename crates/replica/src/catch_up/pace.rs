@@ -1,0 +1,124 @@
+//! How fast missing bytes are asked for: a bucket of bytes that fills at a rate.
+//!
+//! Who appends must not feel that another node catches up: while new bytes come in, requests are
+//! small and evenly spaced. While none do, the disks and the network are free, and the sooner a
+//! node is whole the better.
+
+use paxos::Time;
+
+use crate::limits::Limits;
+
+#[derive(Default)]
+pub(super) struct Pace {
+    allowance: u64,
+    filled_at: Time,
+}
+
+/// New bytes came in so recently that more are expected. Microseconds.
+const FOREGROUND: u64 = 250_000;
+
+impl Pace {
+    /// How many bytes the next request may ask for; none yet if it is too early. The last request
+    /// of a range may be small, so it is not waited for longer than for its own bytes.
+    pub fn take(
+        &mut self,
+        now: Time,
+        appended_at: Time,
+        limits: &Limits,
+        wanted: u64,
+    ) -> Option<u64> {
+        if now.0 > appended_at.0 + FOREGROUND {
+            self.filled_at = now;
+            return Some(wanted.min(limits.fetch_bytes_max));
+        }
+        let count = wanted.min(limits.fetch_bytes_busy);
+        self.fill(now, limits);
+        if self.allowance < count {
+            return None;
+        }
+        self.allowance -= count;
+        Some(count)
+    }
+
+    /// When so many bytes may be asked for, if appends go on.
+    pub fn due(&self, limits: &Limits, wanted: u64) -> Time {
+        let lacking = wanted
+            .min(limits.fetch_bytes_busy)
+            .saturating_sub(self.allowance);
+        let wait = u128::from(lacking) * 1_000_000 / u128::from(limits.catch_up_rate.max(1));
+        Time(self.filled_at.0 + wait as u64 + 1)
+    }
+
+    fn fill(&mut self, now: Time, limits: &Limits) {
+        let passed = now.0.saturating_sub(self.filled_at.0).min(1_000_000);
+        let gained = (u128::from(passed) * u128::from(limits.catch_up_rate) / 1_000_000) as u64;
+        if gained > 0 {
+            // No more than one request: what was not asked for in time makes no burst later.
+            self.allowance = (self.allowance + gained).min(limits.fetch_bytes_busy);
+            self.filled_at = now;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            catch_up_rate: 1_000_000,
+            fetch_bytes_busy: 1000,
+            fetch_bytes_max: 50_000,
+            ..Limits::default()
+        }
+    }
+
+    #[test]
+    fn beside_appends_requests_are_small_and_evenly_spaced() {
+        let limits = limits();
+        let mut pace = Pace::default();
+        let mut asked = Vec::new();
+        for now in (10_000_000..10_010_000).step_by(10) {
+            let now = Time(now);
+            if let Some(count) = pace.take(now, now, &limits, u64::MAX) {
+                asked.push((now.0, count));
+            }
+        }
+        assert_eq!(asked.len(), 10, "a kilobyte per millisecond: {asked:?}");
+        for pair in asked.windows(2) {
+            assert_eq!(pair[1].0 - pair[0].0, 1000, "{asked:?}");
+        }
+        assert!(asked.iter().all(|(_, count)| *count == 1000));
+    }
+
+    #[test]
+    fn a_pause_makes_no_burst() {
+        let limits = limits();
+        let mut pace = Pace::default();
+        let now = Time(60_000_000);
+        assert_eq!(pace.take(now, now, &limits, u64::MAX), Some(1000));
+        assert_eq!(pace.take(now, now, &limits, u64::MAX), None);
+        assert_eq!(pace.due(&limits, u64::MAX), Time(now.0 + 1001));
+    }
+
+    #[test]
+    fn a_small_rest_is_not_waited_for_as_long_as_a_whole_request() {
+        let limits = limits();
+        let mut pace = Pace::default();
+        let now = Time(60_000_000);
+        pace.take(now, now, &limits, u64::MAX);
+        let later = Time(now.0 + 10);
+        assert_eq!(pace.take(later, later, &limits, 10), Some(10));
+    }
+
+    #[test]
+    fn nothing_holds_back_who_catches_up_while_nobody_appends() {
+        let limits = limits();
+        let mut pace = Pace::default();
+        let now = Time(60_000_000);
+        for _ in 0..100 {
+            let count = pace.take(now, Time(1), &limits, 1 << 30);
+            assert_eq!(count, Some(50_000));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A clean end: closing a stream at a position, as often as it is asked for.
+
+use ops::ConnId;
+use paxos::{Action, StreamEnd, StreamName, StreamPosition};
+use wire::Refusal;
+
+use super::{Close, Sink, Writer, cut_off};
+use crate::env::Env;
+use crate::lent::no_quorum;
+use crate::log::Log;
+
+impl Log {
+    /// `close LOG stream=NAME at=POSITION`
+    pub fn on_close_request(&mut self, env: &mut Env, conn: ConnId, stream: StreamName, at: u64) {
+        if let Err(refusal) = self.core.check_leading(env) {
+            return env.refuse(conn, refusal);
+        }
+        let since = env.now;
+        self.ingest.early_closes.push(Close {
+            conn,
+            stream,
+            at,
+            since,
+            agreed: false,
+        });
+        self.try_early_closes(env);
+    }
+
+    pub(super) fn try_early_closes(&mut self, env: &mut Env) {
+        for close in std::mem::take(&mut self.ingest.early_closes) {
+            let Close {
+                conn,
+                stream: name,
+                at,
+                since,
+                agreed,
+            } = close;
+            if !env.is_open(conn) {
+                continue;
+            }
+            let late = env.now.0 > since.0 + env.limits.leader_wait;
+            let Some(stream) = self.core.engine.state().stream(name) else {
+                if agreed {
+                    let sentence = format!("{} has no stream {name}", self.core.name);
+                    env.refuse(conn, Refusal::new("unknown-stream", sentence));
+                } else if late && !self.core.can_propose() {
+                    env.refuse(conn, no_quorum());
+                } else {
+                    self.propose_close(env, close);
+                }
+                continue;
+            };
+            let length = stream.length.0;
+            // What the stream is now, once it can grow no more or is too long already.
+            let other_length = |sentence: String| {
+                let refusal = Refusal::new("continues", sentence).key("length", length);
+                match stream.continued_by {
+                    Some(by) => refusal.key("by", by),
+                    None => refusal,
+                }
+            };
+            match stream.end {
+                StreamEnd::Closed if length == at => {
+                    env.part(conn, format!("closed {at}\n").as_bytes());
+                }
+                StreamEnd::Closed => {
+                    env.refuse(conn, other_length(format!("{name} was closed at {length}")));
+                }
+                StreamEnd::Cut if length != at || stream.continued_by.is_some() => {
+                    env.refuse(
+                        conn,
+                        other_length(format!("{name} ended at {length}; another stream followed")),
+                    );
+                }
+                StreamEnd::Cut => {
+                    let refusal = Refusal::new(
+                        "superseded",
+                        format!("{name} was cut off at {length}; continue it and close that"),
+                    );
+                    env.refuse(conn, refusal);
+                }
+                StreamEnd::Open if length == at && self.core.can_propose() => {
+                    self.propose_close(env, close);
+                }
+                StreamEnd::Open if length > at => {
+                    let sentence = format!("{name} is {length} bytes long, longer than {at}");
+                    env.refuse(conn, other_length(sentence));
+                }
+                StreamEnd::Open if late && agreed && length < at => {
+                    let sentence = format!("{name} is only {length} bytes long");
+                    env.refuse(conn, other_length(sentence));
+                }
+                StreamEnd::Open if late && self.core.can_propose() => {
+                    self.propose_close(env, close)
+                }
+                StreamEnd::Open if late => env.refuse(conn, no_quorum()),
+                StreamEnd::Open => self.ingest.early_closes.push(close),
+            }
+        }
+    }
+
+    /// Or leaves it for later, while nothing can be proposed.
+    fn propose_close(&mut self, env: &mut Env, close: Close) {
+        let action = Action::CloseStream {
+            stream: close.stream,
+            at: StreamPosition(close.at),
+        };
+        if self.core.can_propose() && self.core.engine.propose(env.now, action).is_ok() {
+            let closing = self.ingest.closing.entry(close.stream);
+            closing.or_default().push(close);
+            self.drain(env);
+        } else {
+            self.ingest.early_closes.push(close);
+        }
+    }
+
+    pub(crate) fn on_closed(
+        &mut self,
+        env: &mut Env,
+        stream: StreamName,
+        at: Option<StreamPosition>,
+    ) {
+        let closes = self.ingest.closing.remove(&stream).unwrap_or_default();
+        let of_writer = |w: &Writer| w.stream == stream;
+        let Some(at) = at else {
+            // It grew or ended meanwhile: decide again by its state.
+            let agreed = closes.into_iter().map(|close| Close {
+                agreed: true,
+                ..close
+            });
+            self.ingest.early_closes.extend(agreed);
+            let state = self.core.engine.state().stream(stream);
+            // Otherwise it was somebody else's close, and the writer's own is still to come.
+            let is_over = state.is_none_or(|s| s.end != StreamEnd::Open);
+            let writer = self.ingest.writer.as_ref();
+            if is_over && writer.is_some_and(|w| of_writer(w) && w.close_proposed) {
+                self.supersede_writer(env, cut_off());
+            }
+            return;
+        };
+        let line = format!("closed {at}\n");
+        for close in closes {
+            env.part(close.conn, line.as_bytes());
+        }
+        if self.ingest.writer.as_ref().is_some_and(of_writer)
+            && let Some(writer) = self.ingest.writer.take()
+            && let Sink::Client(conn) = writer.sink
+        {
+            env.part(conn, line.as_bytes());
+        }
+    }
+}

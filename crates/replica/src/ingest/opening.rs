@@ -1,0 +1,383 @@
+//! Opening a stream: whose turn it is, what it continues, and what came of the open-stream.
+
+use std::collections::VecDeque;
+
+use formats::RECORD_HEADER;
+use ops::ConnId;
+use paxos::mutation::{self, Mutation};
+use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
+use wire::{Refusal, Request};
+
+use super::{Sink, Writer, superseded};
+use crate::env::{Env, Purpose};
+use crate::lent::no_quorum;
+use crate::log::Log;
+
+/// An append request before its stream is open.
+pub(super) struct Append {
+    pub(super) from: Sink,
+    pub(super) label: String,
+    pub(super) continues: Option<(StreamName, u64)>,
+    pub(super) mode: Mode,
+    pub(super) end: EndOfBytes,
+    /// What came after the request line.
+    pub(super) leftover: Vec<u8>,
+    /// The client's end of bytes came with it.
+    pub(super) ended: bool,
+    pub(super) since: Time,
+    pub(super) told_at: Time,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    Refuse,
+    Wait,
+    TakeOver,
+}
+
+/// What a client's half-close means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum EndOfBytes {
+    Cut,
+    Fin,
+}
+
+pub(super) fn parse_append(
+    conn: ConnId,
+    request: &Request,
+    leftover: &[u8],
+    ended: bool,
+    now: Time,
+) -> Result<Append, Refusal> {
+    request.allow(1, &["label", "continues", "mode", "end"])?;
+    let bad = |what: &str| Refusal::new("bad-request", what.to_string());
+    let label = request.get("label").unwrap_or_default().to_string();
+    if label.len() > paxos::LABEL_BYTES_MAX {
+        return Err(bad("a label is at most 256 bytes long"));
+    }
+    let continues = match request.get("continues") {
+        None => None,
+        Some(text) => {
+            let (name, at) = text
+                .split_once('@')
+                .ok_or_else(|| bad("continues is written NAME@POSITION"))?;
+            let name = wire::parse_stream(name)
+                .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?;
+            let at = at
+                .parse()
+                .map_err(|_| bad("continues is written NAME@POSITION"))?;
+            Some((name, at))
+        }
+    };
+    let mode = match request.get("mode") {
+        None | Some("refuse") => Mode::Refuse,
+        Some("wait") => Mode::Wait,
+        Some("takeover") => Mode::TakeOver,
+        Some(_) => return Err(bad("mode is refuse, wait or takeover")),
+    };
+    let end = match request.get("end") {
+        None | Some("cut") => EndOfBytes::Cut,
+        Some("fin") => EndOfBytes::Fin,
+        Some(_) => return Err(bad("end is cut or fin")),
+    };
+    let told_at = Time(now.0.saturating_sub(1_000_000));
+    Ok(Append {
+        from: Sink::Client(conn),
+        label,
+        continues,
+        mode,
+        end,
+        leftover: leftover.to_vec(),
+        ended,
+        since: now,
+        told_at,
+    })
+}
+
+impl Log {
+    /// `append LOG …`
+    pub fn on_append_request(
+        &mut self,
+        env: &mut Env,
+        conn: ConnId,
+        request: &Request,
+        leftover: &[u8],
+        ended: bool,
+    ) {
+        let append = match parse_append(conn, request, leftover, ended, env.now) {
+            Ok(append) => append,
+            Err(refusal) => return env.refuse(conn, refusal),
+        };
+        if let Err(refusal) = self.core.check_leading(env) {
+            return env.refuse(conn, refusal);
+        }
+        self.ingest.queue.push_back(append);
+        self.ingest(env);
+    }
+
+    pub(super) fn open_next(&mut self, env: &mut Env) {
+        let mut kept = VecDeque::new();
+        let full = self.core.is_full(env);
+        while let Some(mut append) = self.ingest.queue.pop_front() {
+            let waited = env.now.0.saturating_sub(append.since.0);
+            if let Sink::Client(conn) = append.from
+                && env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id))
+            {
+                continue;
+            }
+            if let Sink::Client(conn) = append.from
+                && full
+            {
+                let refusal = self.core.disk_full(env);
+                env.refuse(conn, refusal);
+                continue;
+            }
+            // What cannot be continued any more is known before who else writes matters: the answer
+            // to an earlier attempt of this very client may have been lost.
+            if let (Sink::Client(conn), Some((name, at))) = (append.from, append.continues)
+                && let Some(stream) = self.core.engine.state().stream(name)
+                && (stream.continued_by.is_some() && !mutation::is(Mutation::ContinuedTwice)
+                    || stream.length.0 != at && mutation::is(Mutation::ResumeByOneNodesView))
+            {
+                let reason = NotOpened::Continues {
+                    length: stream.length,
+                    continued_by: stream.continued_by,
+                };
+                self.refuse_continuing(env, conn, name, reason);
+                continue;
+            }
+            if let (Sink::Client(conn), Some((name, _))) = (append.from, append.continues)
+                && let Some(reason) = self.core.engine.state().continuation_of_forgotten(name)
+            {
+                self.refuse_continuing(env, conn, name, reason);
+                continue;
+            }
+            let rival = self.rival();
+            if let (Some((stream, continued)), Sink::Client(conn)) = (rival, append.from) {
+                let own = append
+                    .continues
+                    .is_some_and(|(s, _)| s == stream || continued == Some(s));
+                match append.mode {
+                    _ if own => {}
+                    Mode::TakeOver => {}
+                    Mode::Refuse => {
+                        let busy = Refusal::new(
+                            "busy",
+                            format!(
+                                "{} has an active writer; wait for it (--wait) or take over (--takeover)",
+                                self.core.name
+                            ),
+                        );
+                        env.refuse(conn, busy.key("stream", stream));
+                        continue;
+                    }
+                    Mode::Wait => {
+                        if env.now.0 >= append.told_at.0 + 1_000_000 {
+                            append.told_at = env.now;
+                            // A client that does not read is not told once more: that would only grow.
+                            if !env.is_sending(conn) {
+                                env.send_bytes(conn, b"waiting\n");
+                            }
+                        }
+                        kept.push_back(append);
+                        continue;
+                    }
+                }
+            }
+            let streams = self.core.engine.state().streams.len() + self.ingest.opening.len();
+            if let Sink::Client(conn) = append.from
+                && streams >= env.limits.streams_max
+            {
+                env.refuse(conn, too_many_streams(&self.core.name, streams));
+                continue;
+            }
+            if !self.core.can_propose() {
+                if let Sink::Client(conn) = append.from
+                    && waited > env.limits.leader_wait
+                    && append.mode != Mode::Wait
+                {
+                    env.refuse(conn, no_quorum());
+                    continue;
+                }
+                kept.push_back(append);
+                continue;
+            }
+            self.ingest.counter += 1;
+            let reused = mutation::is(Mutation::StreamNumberReused);
+            let sequence = StreamSequence {
+                incarnation: if reused { 1 } else { env.incarnation },
+                counter: self.ingest.counter,
+            };
+            let stream = StreamName {
+                owner: env.identity.node,
+                sequence,
+            };
+            let action = Action::OpenStream(OpenStream {
+                stream,
+                label: append.label.clone(),
+                metadata: Vec::new(),
+                continues: append.continues.map(|(s, p)| (s, StreamPosition(p))),
+            });
+            match self.core.engine.propose(env.now, action) {
+                Ok(_) => {
+                    self.ingest.opening.insert(stream, append);
+                }
+                Err(_) => kept.push_back(append),
+            }
+            self.drain(env);
+        }
+        kept.append(&mut self.ingest.queue);
+        self.ingest.queue = kept;
+    }
+
+    pub(crate) fn on_opened(&mut self, env: &mut Env, stream: StreamName) {
+        // Whoever wrote before is over, whether the new stream is ours or not.
+        let old = self.ingest.writer.as_ref().map(|w| w.stream);
+        if old.is_some_and(|old| old != stream) {
+            self.core.counts.writers_superseded += 1;
+            if mutation::is(Mutation::AckToASupersededWriter) {
+                self.acknowledge_proposed(env);
+            }
+            match self.is_local_again(stream) {
+                true => self.ingest.writer = None, // What waits is written to the new one.
+                false => self.supersede_writer(env, superseded(stream)),
+            }
+        }
+        let Some(append) = self.ingest.opening.remove(&stream) else {
+            return;
+        };
+        if append.from == Sink::Local {
+            self.ingest.local.wanted = false;
+        }
+        let Append {
+            from,
+            end,
+            leftover,
+            ended,
+            ..
+        } = append;
+        if let Sink::Client(conn) = from {
+            if env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id)) {
+                return;
+            }
+            let base = self.chain_base(stream);
+            env.send_bytes(conn, format!("stream {stream} at={base}\n").as_bytes());
+        }
+        let mut writer = Writer {
+            sink: from,
+            stream,
+            end,
+            fill: None,
+            filled: 0,
+            receiving: false,
+            ended,
+            close_proposed: false,
+            proposed: 0,
+            acknowledged: 0,
+            acknowledging: false,
+            told: 0,
+            last_batch: 0,
+        };
+        if !leftover.is_empty() {
+            let mut buffer = env.batches.take();
+            buffer[RECORD_HEADER..RECORD_HEADER + leftover.len()].copy_from_slice(&leftover);
+            writer.filled = leftover.len();
+            writer.fill = Some(buffer);
+        }
+        self.ingest.writer = Some(writer);
+    }
+
+    /// The state machine inside this process goes on from one stream of its own to the next.
+    fn is_local_again(&self, stream: StreamName) -> bool {
+        let is_local = |sink: Option<Sink>| sink == Some(Sink::Local);
+        is_local(self.ingest.writer.as_ref().map(|writer| writer.sink))
+            && is_local(self.ingest.opening.get(&stream).map(|append| append.from))
+    }
+
+    pub(crate) fn on_not_opened(&mut self, env: &mut Env, stream: StreamName, reason: NotOpened) {
+        let Some(append) = self.ingest.opening.remove(&stream) else {
+            return;
+        };
+        let Sink::Client(conn) = append.from else {
+            self.ingest.local.wanted = false; // The next attempt takes the next number.
+            return;
+        };
+        let continued = append.continues.map_or(stream, |(name, _)| name);
+        self.refuse_continuing(env, conn, continued, reason);
+    }
+
+    /// The stream that is being written or opened, and what it continues. A client that has sent its
+    /// last byte keeps nobody from writing.
+    fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
+        let active = |w: &&Writer| !w.ended || w.end == EndOfBytes::Fin;
+        if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
+            let state = self.core.engine.state().stream(writer.stream);
+            let continued = state.and_then(|s| s.continues).map(|(name, _)| name);
+            return Some((writer.stream, continued));
+        }
+        let (name, append) = self.ingest.opening.iter().next()?;
+        Some((*name, append.continues.map(|(name, _)| name)))
+    }
+
+    fn refuse_continuing(
+        &self,
+        env: &mut Env,
+        conn: ConnId,
+        continued: StreamName,
+        reason: NotOpened,
+    ) {
+        let refusal = match reason {
+            NotOpened::Continues {
+                length,
+                continued_by,
+            } => {
+                let refusal = Refusal::new(
+                    "continues",
+                    "the stream to continue has another length; drop what is safe and continue there",
+                )
+                .key("length", length)
+                .key(
+                    "at",
+                    match continued_by {
+                        Some(by) => self.chain_base(by),
+                        None => self.chain_base(continued) + length.0,
+                    },
+                );
+                match continued_by {
+                    Some(by) => refusal.key("by", by),
+                    None => refusal,
+                }
+            }
+            NotOpened::UnknownStream if self.core.engine.state().is_forgotten(continued) => {
+                Refusal::new(
+                    "unknown-stream",
+                    "the stream to continue was trimmed: begin another",
+                )
+            }
+            NotOpened::UnknownStream => {
+                Refusal::new("unknown-stream", "this log has no such stream to continue")
+            }
+            NotOpened::NotNew => {
+                Refusal::new("not-leader", "the stream's name was taken; ask again")
+            }
+            NotOpened::Sealed => Refusal::new(
+                "not-leader",
+                "the log that had this name has ended; ask again",
+            ),
+        };
+        env.refuse(conn, refusal);
+    }
+
+    /// Where in its chain of continued streams this one begins.
+    pub(crate) fn chain_base(&self, stream: StreamName) -> u64 {
+        let chain = self.core.engine.state().chain_of(stream);
+        chain.map_or(0, |(_, begins)| begins.0)
+    }
+}
+
+fn too_many_streams(log: &str, streams: usize) -> Refusal {
+    Refusal::new(
+        "too-many-streams",
+        format!("{log} has {streams} streams, as many as a log may have; append to another log"),
+    )
+}

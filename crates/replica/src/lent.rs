@@ -1,0 +1,234 @@
+//! What the parts of a log are lent: its engine, its store, its ring, and who it is.
+//!
+//! A part owns its own state. It is handed this and the node's [`Env`], and no other part.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use formats::LogId;
+use ops::{Buffer, ConnId};
+use paxos::{Engine, Input, NodeId, PermitContent, RecordNumber, Role, StreamName, StreamPosition};
+use store::{RecordContext, Store};
+use wire::Refusal;
+
+use crate::counts::LogCounts;
+use crate::env::Env;
+use crate::ring::Ring;
+
+pub(crate) struct Core {
+    pub id: LogId,
+    pub name: String,
+    pub own: NodeId,
+    pub role: Role,
+    /// Why it takes no part any more.
+    pub stopped: Option<String>,
+    pub engine: Engine,
+    pub store: Store,
+    pub ring: Ring,
+    /// The peers that are taken to be there.
+    pub alive: BTreeSet<NodeId>,
+    pub counts: LogCounts,
+    /// What was known when every record asked for had been appended.
+    pub borne_out: RecordContext,
+    /// Reads that the store has not answered, by the number each was given.
+    pub reads: BTreeMap<u64, (Ticket, Wanted)>,
+    pub last_read: u64,
+    /// The last record that was asked for.
+    pub persisted: RecordNumber,
+    pub last_chosen_at: paxos::Time,
+}
+
+/// Who asked the store to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ticket {
+    Rebind,
+    Reader(ConnId),
+    Feeder(NodeId),
+    Local,
+    Examine(Asker),
+}
+
+/// Whose question a piece's digest answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Asker {
+    Own,
+    Peer(NodeId),
+}
+
+/// What was asked for: whoever asked may want something else by the time it comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted {
+    pub stream: StreamName,
+    pub position: u64,
+}
+
+impl Wanted {
+    pub fn new(stream: StreamName, position: u64) -> Wanted {
+        Wanted { stream, position }
+    }
+}
+
+impl Core {
+    /// Hands the engine one input. What follows is performed once the log drains it.
+    pub fn input(&mut self, env: &Env, input: Input) {
+        if self.stopped.is_none() {
+            self.engine.handle(env.now, input);
+        }
+    }
+
+    pub fn is_leading(&self) -> bool {
+        matches!(self.role, Role::Leader { .. }) && self.stopped.is_none()
+    }
+
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Leading, and free to propose something new.
+    pub fn can_propose(&self) -> bool {
+        self.is_leading()
+            && self
+                .engine
+                .permit()
+                .is_some_and(|p| p.content == PermitContent::Free && p.next < p.limit)
+    }
+
+    /// Whether it pays to wait for somebody else to lead.
+    pub fn may_hand_over(&self) -> bool {
+        let members = self.engine.state().configuration.members();
+        let others = members
+            .iter()
+            .any(|member| self.alive.contains(&member.node));
+        self.is_leading() && others
+    }
+
+    /// What the next record may say besides its own fact: what the records before it bear out. The
+    /// engine may know more while it still has records to put out.
+    pub fn context(&mut self) -> RecordContext {
+        if self.engine.all_records_are_out() {
+            self.borne_out = RecordContext {
+                promised: self.engine.promised(),
+                first_unchosen: self.engine.first_unchosen(),
+            };
+        }
+        self.borne_out
+    }
+
+    pub fn read_from_store(
+        &mut self,
+        ticket: Ticket,
+        stream: StreamName,
+        position: u64,
+        buffer: Buffer,
+    ) {
+        self.last_read += 1;
+        let number = self.last_read;
+        let to_send = matches!(ticket, Ticket::Reader(_) | Ticket::Feeder(_));
+        self.reads
+            .insert(number, (ticket, Wanted::new(stream, position)));
+        let position = StreamPosition(position);
+        self.store.read(number, stream, position, buffer, to_send);
+    }
+
+    /// Whether clients are in the right place.
+    pub fn check_leading(&self, env: &Env) -> Result<(), Refusal> {
+        self.check_running(env)?;
+        if self.is_leading() {
+            return Ok(());
+        }
+        Err(self.not_leader(env))
+    }
+
+    /// Whether this replica can serve anybody.
+    pub fn check_running(&self, env: &Env) -> Result<(), Refusal> {
+        if let Some(why) = &self.stopped {
+            return Err(Refusal::new(
+                "shutting-down",
+                format!("this node's replica of {} stopped: {why}", self.name),
+            ));
+        }
+        if env.stopping {
+            return Err(Refusal::new(
+                "shutting-down",
+                "this node is stopping; ask another",
+            ));
+        }
+        Ok(())
+    }
+
+    pub fn not_leader(&self, env: &Env) -> Refusal {
+        let leader = self
+            .engine
+            .leader()
+            .map(|(node, _)| node)
+            .filter(|n| *n != env.identity.node);
+        match leader.and_then(|n| env.addresses.get(&n)) {
+            Some(address) => Refusal::new(
+                "not-leader",
+                format!("the leader of {} is at {address}; ask there", self.name),
+            )
+            .key("leader", address),
+            None => Refusal::new(
+                "not-leader",
+                format!(
+                    "{} has no leader that this node knows of; ask again in a moment",
+                    self.name
+                ),
+            ),
+        }
+    }
+
+    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost
+    /// full. An auxiliary's is none of them while enough active members are alive.
+    pub fn is_full(&self, env: &Env) -> bool {
+        let configuration = &self.engine.state().configuration;
+        let own = env.identity.node;
+        let active = |node: NodeId| {
+            let here = node == own || self.alive.contains(&node);
+            here && !configuration.is_auxiliary(node)
+        };
+        let spared =
+            |node: NodeId| configuration.is_auxiliary(node) && configuration.is_quorum(active);
+        env.is_full() || env.full_peers.iter().any(|peer| !spared(*peer))
+    }
+
+    /// What an appender is told then: whose disk it is, which need not be this node's.
+    pub fn disk_full(&self, env: &Env) -> Refusal {
+        let own = env.is_full().then_some(env.identity.node);
+        let full: Vec<NodeId> = own
+            .into_iter()
+            .chain(env.full_peers.iter().copied())
+            .collect();
+        let address = |node: NodeId| match node == env.identity.node {
+            true => Some(&env.advertise),
+            false => env.addresses.get(&node),
+        };
+        let named = |node: &NodeId| match address(*node) {
+            Some(address) => format!("node {node} at {address}"),
+            None => format!("node {node}"),
+        };
+        let named: Vec<String> = full.iter().map(named).collect();
+        let refusal = Refusal::new(
+            "full",
+            format!(
+                "the disk of {} has reached its reserve; free space there, or trim, and append again",
+                named.join(" and of ")
+            ),
+        );
+        refusal.key("disks", named.join(", "))
+    }
+}
+
+pub(crate) fn no_quorum() -> Refusal {
+    Refusal::new(
+        "no-quorum",
+        "too few nodes answer to agree on anything; start or reconnect the others",
+    )
+}
+
+/// The log has ended: what who was told nothing yet hears.
+pub(crate) fn ended() -> Refusal {
+    Refusal::new(
+        "not-leader",
+        "the log that had this name has ended; ask again",
+    )
+}

@@ -1,0 +1,56 @@
+//! One log's replica on one node: it decides which bytes of its log move next.
+//!
+//! ```text
+//! client ── ingest ─┬─ own segment ─ durable ─┐
+//!                   └─ replicate ⇄ follow ────┴─ accepted ─ paxos ─ chosen ─┬─ acknowledge
+//!                                                                            └─ read / apply
+//! ```
+//!
+//! A [`Log`] knows no other log, no directory and no member's place. The node around it hands over what
+//! arrives on the log's connections and from its disk, lends it an [`Env`], and settles it once a round.
+
+#![forbid(unsafe_code)]
+
+mod answers;
+mod auxiliary;
+mod catch_up;
+mod counts;
+mod env;
+mod feed;
+mod follow;
+mod ingest;
+mod inspect;
+mod lead;
+mod lent;
+mod limits;
+mod log;
+mod pulse;
+mod read;
+mod rebind;
+mod replicate;
+mod retention;
+mod ring;
+mod scrub;
+mod share;
+mod streams;
+mod trim;
+
+/// Answers in pieces, and what one still has to say.
+pub use answers::Rest;
+pub use counts::LogCounts;
+/// What a log is lent, and what it says to the node around it.
+pub use env::{Env, LogEvent, Purpose};
+/// What a checker may look at.
+pub use inspect::LogView;
+pub use limits::Limits;
+pub use log::Log;
+/// How long proposals take.
+pub use pulse::Pulse;
+/// A connection of ours to a peer, and how far it has come.
+pub use replicate::Link;
+pub use scrub::Progress;
+/// Memory that each log may hold.
+pub use share::Share;
+pub use streams::{StreamList, limit};
+/// Bytes of the output that are left, and that are trimmed.
+pub use trim::{forgotten_bytes, output_bytes};

@@ -1,0 +1,134 @@
+//! What may be possible now and was asked for by nobody, once per round; and when the next one is due.
+
+use paxos::Input;
+
+use super::Log;
+use crate::env::Env;
+
+/// How often a log with something under way is settled when nothing else wakes it. Microseconds.
+const BUSY_ROUND: u64 = 20_000;
+
+impl Log {
+    /// Does whatever has become possible.
+    pub fn settle(&mut self, env: &mut Env) {
+        if self.core.stopped.is_some() {
+            return;
+        }
+        if self.engine_deadline(env).is_some_and(|d| d <= env.now) {
+            self.input(env, Input::Timer);
+        }
+        self.core.store.on_time(env.now);
+        if self.core.store.trust_again() {
+            self.catch_up.recount_and_tell(&mut self.core, env);
+        }
+        if self.stall_deadline(env).is_some_and(|due| due <= env.now) {
+            tracing::error!(
+                log = self.core.id.0,
+                "this leader's disk hangs; another node takes over"
+            );
+            self.core.counts.disk_stalls += 1;
+            self.input(env, Input::StepDown);
+        }
+        self.drain(env);
+        self.rebind.pump(&mut self.core, &mut self.catch_up, env);
+        if self.rebind.is_under_way() {
+            self.drain(env);
+        }
+        // An auxiliary's disk is to stay as small as it was, and a full one needs every byte.
+        self.core
+            .store
+            .keep_spares(!self.core.engine.is_auxiliary() && !env.is_full());
+        self.trim_what_was_held_back();
+        self.pump_trims(env);
+        self.pump_moves(env);
+        self.followers.make_room(&mut self.core, env);
+        self.ingest(env);
+        self.followers.replicate(&mut self.core, env);
+        self.acknowledge(env);
+        self.sources.pump(&self.core, env);
+        self.readers.pump(&mut self.core, env);
+        self.catch_up.pump(&mut self.core, env);
+        self.feeders.pump(&mut self.core, env);
+        self.auxiliary.settle(&mut self.core, env);
+        self.take_pulse(env);
+        self.scrub.settle(&mut self.core, &self.catch_up, env);
+        if env.now.0 > self.core.last_chosen_at.0 + env.limits.ring_idle {
+            let end = self.core.ring.end();
+            self.core
+                .ring
+                .evict(self.core.engine.first_unchosen(), 0, end, 0);
+        }
+        self.drain(env);
+    }
+
+    fn take_pulse(&mut self, env: &Env) {
+        if self.pulse.is_idle() || !self.core.is_leading() {
+            return;
+        }
+        let engine = &self.core.engine;
+        let taking = env
+            .addresses
+            .keys()
+            .filter(|node| self.core.alive.contains(node) && engine.wants_proposals(**node));
+        let followers = taking.map(|node| (*node, engine.peer_accepted_up_to(*node)));
+        self.pulse
+            .on_progress(env.now, engine.first_unchosen(), followers);
+    }
+
+    pub fn deadline(&self, env: &Env) -> Option<paxos::Time> {
+        if self.core.stopped.is_some() {
+            return None;
+        }
+        [
+            self.engine_deadline(env),
+            self.core.store.deadline(),
+            self.readers.deadline(),
+            self.busy_deadline(env),
+            self.catch_up_deadline(env),
+            self.auxiliary.deadline(),
+            self.moves.deadline(),
+            self.stall_deadline(env),
+            self.scrub.deadline(env),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// ‡ No engine acts before peers said what they remember of this disk (`node::settling`).
+    fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        self.core.engine.deadline().filter(|_| !env.settling)
+    }
+
+    /// When a leader whose disk does nothing gives up leading, if somebody else could.
+    fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        let since = self.core.store.oldest_write_since()?.max(env.resumed_at);
+        let due = paxos::Time(since.0 + env.limits.disk_stall + 1);
+        self.core.may_hand_over().then_some(due)
+    }
+
+    fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        self.is_busy()
+            .then_some(paxos::Time(env.now.0 + BUSY_ROUND))
+    }
+
+    fn catch_up_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        let due = self.catch_up.due(&env.limits)?;
+        // If it passed, something else than the rate holds it back.
+        (due > env.now).then_some(due)
+    }
+
+    /// Something is under way that nobody else would wake us for.
+    pub fn is_busy(&self) -> bool {
+        self.core.stopped.is_none()
+            && (self.rebind.is_under_way()
+                || self.catch_up.is_busy()
+                || self.ingest.is_waiting()
+                || self.readers.are_retrying()
+                || self.trims.are_waiting()
+                || self.moves.are_waiting()
+                || self.core.ring.bytes() > 0
+                || (self.core.is_leading()
+                    && self.core.engine.first_unchosen() < self.core.engine.proposed_up_to()))
+    }
+}

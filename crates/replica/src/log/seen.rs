@@ -1,0 +1,141 @@
+//! What the node around a log sees of it, and the few things that it does to it out of turn.
+
+use std::collections::BTreeSet;
+
+use formats::LogId;
+use paxos::{Action, Engine, NodeId, NotProposed, Role, Slot, StreamName};
+use store::{RecoveryReport, Store};
+use wire::Refusal;
+
+use super::Log;
+use crate::env::Env;
+use crate::pulse::Pulse;
+
+impl Log {
+    pub fn id(&self) -> LogId {
+        self.core.id
+    }
+
+    pub fn name(&self) -> &str {
+        &self.core.name
+    }
+
+    pub fn role(&self) -> Role {
+        self.core.role()
+    }
+
+    pub fn is_leading(&self) -> bool {
+        self.core.is_leading()
+    }
+
+    /// Leading, and free to propose something new.
+    pub fn can_propose(&self) -> bool {
+        self.core.can_propose()
+    }
+
+    /// Whether it pays to wait for somebody else to lead.
+    pub fn may_hand_over(&self) -> bool {
+        self.core.may_hand_over()
+    }
+
+    /// Whether clients are in the right place.
+    pub fn check_leading(&self, env: &Env) -> Result<(), Refusal> {
+        self.core.check_leading(env)
+    }
+
+    pub fn not_leader(&self, env: &Env) -> Refusal {
+        self.core.not_leader(env)
+    }
+
+    /// Whether clients' bytes have nowhere to go.
+    pub fn is_full(&self, env: &Env) -> bool {
+        self.core.is_full(env)
+    }
+
+    pub fn engine(&self) -> &Engine {
+        &self.core.engine
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.core.store
+    }
+
+    /// Why it takes no part any more.
+    pub fn stopped(&self) -> Option<&str> {
+        self.core.stopped.as_deref()
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.core.stopped.is_some()
+    }
+
+    /// It stopped since another replica contradicts what is chosen here.
+    pub fn is_contradicted(&self) -> bool {
+        self.is_contradicted
+    }
+
+    /// The peers that this log takes to be there.
+    pub fn alive(&self) -> &BTreeSet<NodeId> {
+        &self.core.alive
+    }
+
+    /// How long proposals take.
+    pub fn pulse(&self) -> &Pulse {
+        &self.pulse
+    }
+
+    /// What its recent proposals hold of the memory.
+    pub fn ring_bytes(&self) -> u64 {
+        self.core.ring.bytes()
+    }
+
+    /// The stream that a writer appends to here.
+    pub fn writer_stream(&self) -> Option<StreamName> {
+        self.ingest.writer_stream()
+    }
+
+    /// Writers wait until another node leads.
+    pub fn holds_writers(&self) -> bool {
+        self.moves.hold_writers()
+    }
+
+    /// The node stops: nothing more is done here.
+    pub fn end(&mut self, why: &str) {
+        self.core.stopped.get_or_insert(why.to_owned());
+    }
+
+    /// Proposes, and does all that follows from it.
+    pub fn propose(&mut self, env: &mut Env, action: Action) -> Result<Slot, NotProposed> {
+        let slot = self.core.engine.propose(env.now, action)?;
+        self.drain(env);
+        Ok(slot)
+    }
+
+    /// A step towards the wanted members had to wait.
+    pub fn count_step_put_off(&mut self) {
+        self.core.counts.steps_put_off += 1;
+    }
+
+    /// What its recovery came upon.
+    pub fn count_found(&mut self, report: &RecoveryReport) {
+        self.core.counts.torn_tails = u64::from(report.torn.is_some());
+        self.core.counts.corrupt_records = report.corruptions.len() as u64;
+        self.core.counts.segments_put_aside = report.quarantined.len() as u64;
+    }
+
+    /// That node is no peer any more.
+    pub fn forget_follower(&mut self, node: NodeId) {
+        self.followers.forget(node);
+    }
+
+    /// What is written from here on is written in this version.
+    pub fn write_in(&mut self, env: &mut Env, version: u8) {
+        self.core.store.write_in(version);
+        self.drain(env);
+    }
+
+    /// In microseconds, since this was last asked for.
+    pub fn take_slowest_write(&mut self) -> u64 {
+        self.core.store.take_slowest_write()
+    }
+}

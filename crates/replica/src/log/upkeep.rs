@@ -1,0 +1,104 @@
+//! What keeps a log whole and small: catching up, scrubbing, retention.
+
+use std::ops::Range;
+
+use formats::frame::{AskDigest, BytesHeader, TellDigest};
+use ops::Buffer;
+use paxos::{By, NodeId, StreamName};
+use wire::Retention;
+
+use super::Log;
+use crate::env::Env;
+use crate::scrub::Progress;
+
+impl Log {
+    pub fn missing_bytes(&self) -> u64 {
+        self.catch_up.missing_bytes()
+    }
+
+    /// Others may be needed to fill it. (An auxiliary is not to be filled.)
+    pub fn lacks_bytes(&self) -> bool {
+        self.catch_up.lacks_bytes(&self.core)
+    }
+
+    /// Bytes that are chosen and not trimmed, and that no member holds.
+    pub fn lost_bytes(&self) -> Vec<(StreamName, Range<u64>)> {
+        self.catch_up.lost_bytes(&self.core)
+    }
+
+    /// Bytes we asked for, checked against their digest.
+    pub(super) fn on_fetched(
+        &mut self,
+        env: &mut Env,
+        peer: NodeId,
+        header: &BytesHeader,
+        buffer: Buffer,
+    ) {
+        self.catch_up
+            .on_fetched(&mut self.core, env, peer, header, buffer);
+        self.drain(env);
+    }
+
+    pub fn on_bytes_not_here(&mut self, env: &mut Env, peer: NodeId, request: u64) {
+        self.catch_up
+            .on_bytes_not_here(&self.core, env, peer, request);
+    }
+
+    /// A pass over all that is chosen by now begins, at so many bytes a second.
+    pub fn begin_pass(&mut self, env: &Env, rate: u64, asked: bool) {
+        self.scrub.begin(&self.core, env, rate, asked);
+    }
+
+    /// Whether a pass is to begin by itself.
+    pub fn is_scrub_due(&mut self, env: &Env) -> bool {
+        self.scrub.is_due(&self.core, env)
+    }
+
+    /// Goes on with the pass. What was read since must be paid for first.
+    pub fn scrub_on(&mut self, env: &mut Env) -> Progress {
+        let progress = self.scrub.go_on(&mut self.core, &self.catch_up, env);
+        self.drain(env);
+        progress
+    }
+
+    /// So long nobody scrubs on this node, for what was read of this log.
+    pub fn take_scrub_debt(&mut self) -> u64 {
+        self.scrub.take_debt()
+    }
+
+    /// A leader's pass wants to know.
+    pub fn on_ask_digest(&mut self, env: &mut Env, peer: NodeId, ask: &AskDigest) {
+        self.scrub
+            .on_ask_digest(&mut self.core, &self.catch_up, env, peer, ask);
+        self.drain(env);
+    }
+
+    pub fn on_tell_digest(&mut self, env: &mut Env, peer: NodeId, told: &TellDigest) {
+        self.scrub
+            .on_tell_digest(&mut self.core, &self.catch_up, env, peer, told);
+    }
+
+    pub fn scrub_line(&self, env: &Env) -> String {
+        self.scrub.line(&self.core, env)
+    }
+
+    /// Places at which replicas were last seen to differ.
+    pub fn scrub_differences(&self) -> u64 {
+        self.scrub.differences()
+    }
+
+    /// A sentence for whoever looks at the node, while replicas differ.
+    pub fn scrub_warning(&self) -> Option<String> {
+        self.scrub.warning(&self.core)
+    }
+
+    /// Every node remembers what was chosen when; the leader proposes to trim what is too much or too
+    /// old. True if it did.
+    pub fn keep_to(&mut self, env: &mut Env, retention: Retention, by: By) -> bool {
+        let proposed = self.keeping.keep_to(&mut self.core, env, retention, by);
+        if proposed {
+            self.drain(env);
+        }
+        proposed
+    }
+}

@@ -1,0 +1,166 @@
+//! Readers: chosen bytes to whoever asks, from memory while they are young, from disk afterwards.
+//!
+//! Shape:  ring or segment -> socket (or the state machine inside this process).
+//! Units:  positions count the bytes of a chain of continued streams, or of all outputs in order.
+//! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
+//!
+//! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing
+//! else. At most `read_buffers_max` chunks are on their way from disk at once, and of one log at most
+//! `log_read_buffers_max`.
+
+use std::collections::BTreeMap;
+
+use ops::ConnId;
+use paxos::{ReadId, Time};
+use wire::Refusal;
+
+use crate::env::Env;
+use crate::lent::Core;
+use crate::streams::StreamList;
+
+mod barrier;
+mod cursor;
+mod local;
+mod presence;
+mod request;
+mod serve;
+pub(crate) mod slots;
+mod turns;
+
+use cursor::Cursor;
+use local::Local;
+use presence::SIGN_OF_LIFE;
+
+#[derive(Default)]
+pub(crate) struct Readers {
+    readers: BTreeMap<ConnId, Reader>,
+    /// Those that wait to read from disk, by their places. Who is being sent a sign of life keeps its
+    /// place, but not the others waiting: it may be slow to take it.
+    waiting: BTreeMap<u64, ConnId>,
+    last_place: u64,
+    /// The last barrier that was asked for.
+    last_read: u64,
+    local: Option<Local>,
+    /// Who asked for the table of streams, and waits for this barrier.
+    tables: BTreeMap<ConnId, (ReadId, StreamList)>,
+    passed: Option<ReadId>,
+    /// Up to there barriers that have not passed will not.
+    failed: Option<ReadId>,
+    /// This replica knows no leader. If that lasts until then, who follows goes on elsewhere.
+    leaderless_until: Option<Time>,
+}
+
+struct Reader {
+    cursor: Cursor,
+    /// Exclusive; for reads that do not follow at most what was chosen when they began.
+    to: Option<u64>,
+    asked_to: Option<u64>,
+    follow: bool,
+    stale: bool,
+    framed: bool,
+    barrier: Barrier,
+    began: bool,
+    /// A chunk is being read or sent.
+    busy: bool,
+    /// Among those that wait to read from disk, from when it first asked until it may.
+    place: Option<u64>,
+    missing_since: Option<Time>,
+    retry_at: Time,
+    /// A raw answer that has begun can end only by breaking off.
+    sent_bytes: bool,
+    /// When something was last sent.
+    sent_at: Time,
+    /// It has said its last, and hears nothing while there is nothing new: when to look whether it is
+    /// still there.
+    look_at: Option<Time>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Barrier {
+    Waiting(ReadId),
+    Passed,
+}
+
+const MISSING_WAIT: u64 = 10_000_000;
+const RETRY: u64 = 20_000;
+
+impl Readers {
+    pub(crate) fn are_retrying(&self) -> bool {
+        self.readers
+            .values()
+            .any(|r| r.missing_since.is_some() || matches!(r.barrier, Barrier::Waiting(_)))
+            || !self.tables.is_empty()
+            || !self.waiting.is_empty()
+            || self.local.as_ref().is_some_and(|l| !l.caught_up)
+    }
+
+    /// When a follower that waits for more is next due a sign of life, or to be looked at.
+    pub(crate) fn deadline(&self) -> Option<Time> {
+        if self.readers.is_empty() {
+            return None;
+        }
+        let idle = self
+            .readers
+            .values()
+            .filter(|r| r.follow && r.framed && r.began && !r.busy);
+        // Nothing is sent before the next attempt at bytes that are not here.
+        let signs = idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at));
+        let looks = self.readers.values().filter_map(|r| r.look_at);
+        let follow = self.readers.values().any(|r| r.follow && !r.stale);
+        let leaderless = self.leaderless_until.filter(|_| follow);
+        signs.chain(looks).chain(leaderless).min()
+    }
+}
+
+impl Readers {
+    pub fn stop(&mut self, core: &Core, env: &mut Env, code: &'static str, sentence: &str) {
+        for (conn, _) in std::mem::take(&mut self.tables) {
+            env.refuse(conn, Refusal::new(code, sentence));
+        }
+        let conns: Vec<ConnId> = self.readers.keys().copied().collect();
+        for conn in conns {
+            self.end_reader(core, env, conn, Err(Refusal::new(code, sentence)));
+        }
+    }
+
+    /// As [`Log::stop_readers`], but who was told nothing yet hears something else.
+    pub fn end(&mut self, core: &Core, env: &mut Env, begun: &Refusal, others: &Refusal) {
+        for (conn, _) in std::mem::take(&mut self.tables) {
+            env.refuse(conn, others.clone());
+        }
+        let readers = self.readers.iter();
+        let readers: Vec<(ConnId, bool)> = readers.map(|(conn, r)| (*conn, r.began)).collect();
+        for (conn, began) in readers {
+            let why = if began { begun } else { others };
+            self.end_reader(core, env, conn, Err(why.clone()));
+        }
+    }
+
+    pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
+        self.send_tables(core, env);
+        self.part_if_leaderless(core, env);
+        let conns: Vec<ConnId> = self
+            .readers
+            .iter()
+            .filter(|(_, r)| !r.busy)
+            .map(|(c, _)| *c)
+            .collect();
+        for conn in conns {
+            self.pump_reader(core, env, conn);
+        }
+        self.pump_waiting(core, env);
+        self.look_at_silent(env);
+        self.pump_local(core, env);
+    }
+
+    fn remove_reader(&mut self, core: &Core, env: &mut Env, conn: ConnId) -> Option<Reader> {
+        let reader = self.readers.remove(&conn)?;
+        if let Some(place) = reader.place {
+            self.waiting.remove(&place);
+        }
+        if self.waiting.is_empty() {
+            env.reads.leave(core.id);
+        }
+        Some(reader)
+    }
+}

@@ -1,0 +1,74 @@
+//! Whether a reader is still there, and how it knows that we are.
+
+use std::io;
+
+use ops::{BLOCK, Buffer, ConnId, Received};
+use paxos::Time;
+
+use super::Readers;
+use crate::env::Env;
+use crate::lent::Core;
+
+pub(super) const SIGN_OF_LIFE: u64 = 1_000_000;
+
+/// How often a reader that said its last, and hears nothing, is looked at.
+const LOOK: u64 = 10_000_000;
+
+impl Readers {
+    /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
+    pub(super) fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
+        if let Some(reader) = self.readers.get_mut(&conn)
+            && reader.framed
+            && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE
+        {
+            reader.sent_at = env.now;
+            reader.busy = true;
+            if let Some(place) = reader.place {
+                self.waiting.remove(&place);
+            }
+            let line = format!("data {} 0 00000000\n", reader.cursor.at);
+            env.send_bytes(conn, line.as_bytes());
+        }
+    }
+
+    /// What a reader says is thrown away: it matters only that it is there.
+    pub fn on_received(
+        &mut self,
+        core: &Core,
+        env: &mut Env,
+        conn: ConnId,
+        buffer: Buffer,
+        result: io::Result<Received>,
+    ) {
+        match result {
+            Ok(received) if received.end => self.on_silent(env, conn),
+            Ok(_) => env.receive(conn, buffer, 0..BLOCK, false),
+            Err(_) => self.on_broken(core, env, conn),
+        }
+    }
+
+    /// It says no more, and still reads. That a reset ended this too is told to who sends, or asks.
+    pub fn on_silent(&mut self, env: &mut Env, conn: ConnId) {
+        if let Some(reader) = self.readers.get_mut(&conn)
+            && reader.follow
+            && !reader.framed
+        {
+            reader.look_at = Some(Time(env.now.0 + LOOK));
+        }
+    }
+
+    pub(super) fn look_at_silent(&mut self, env: &mut Env) {
+        for (conn, reader) in &mut self.readers {
+            if reader.look_at.is_some_and(|at| at <= env.now) {
+                reader.look_at = None;
+                env.receive(*conn, Buffer::new(BLOCK), 0..BLOCK, false);
+            }
+        }
+    }
+
+    pub fn on_broken(&mut self, core: &Core, env: &mut Env, conn: ConnId) {
+        self.remove_reader(core, env, conn);
+        self.tables.remove(&conn);
+        env.close(conn);
+    }
+}

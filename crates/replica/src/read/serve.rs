@@ -1,0 +1,251 @@
+//! A reader's next chunk, from memory or disk, and the end of its answer.
+
+use ops::{Buffer, ConnId, Slice};
+use paxos::mutation::{self, Mutation};
+use paxos::{StreamEnd, StreamName, StreamPosition, Time};
+use store::{ReadBytes, ReadFailure};
+use wire::Refusal;
+
+use super::cursor::Target;
+use super::{Barrier, MISSING_WAIT, RETRY, Readers};
+use crate::env::{Env, Purpose};
+use crate::lent::{Core, Ticket, Wanted, ended};
+
+impl Readers {
+    pub(super) fn pump_reader(&mut self, core: &mut Core, env: &mut Env, conn: ConnId) {
+        let state = core.engine.state();
+        let Some(reader) = self.readers.get_mut(&conn) else {
+            return;
+        };
+        if reader.busy || reader.barrier != Barrier::Passed || reader.retry_at > env.now {
+            return;
+        }
+        if let Some(place) = reader.place {
+            self.waiting.remove(&place);
+        }
+        if !reader.began {
+            // ‡ The end was chosen behind the barrier, and nobody was told yet: the name may be another log's.
+            if state.is_sealed() && !reader.stale {
+                return self.end_reader(core, env, conn, Err(ended()));
+            }
+            let Some(length) = reader.cursor.length(state) else {
+                let refusal = match reader.cursor.target {
+                    Target::Chain(first) if state.is_forgotten(first) => forgotten(first),
+                    _ => Refusal::new(
+                        "unknown-stream",
+                        format!("{} has no such stream", core.name),
+                    ),
+                };
+                return self.end_reader(core, env, conn, Err(refusal));
+            };
+            if reader.cursor.at > length && !reader.follow {
+                let refusal =
+                    Refusal::new("past-end", format!("only {length} bytes are chosen so far"));
+                return self.end_reader(core, env, conn, Err(refusal.key("length", length)));
+            }
+            if let Some(from) = reader.cursor.spot(state).and_then(|spot| spot.left_from) {
+                return self.end_reader(core, env, conn, Err(trimmed_before(from)));
+            }
+            if !reader.follow {
+                reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
+                reader.sent_at = env.now;
+            }
+            // To a follower nothing counts as sent yet: it is told at once that there will be signs
+            // of life.
+            reader.began = true;
+            if reader.framed {
+                let open = match reader.cursor.is_open(state) {
+                    true => " open=1",
+                    false => "",
+                };
+                let line = format!(
+                    "reading from={} length={length} stale={}{open}\n",
+                    reader.cursor.at,
+                    u8::from(reader.stale)
+                );
+                env.send_bytes(conn, line.as_bytes());
+                reader.busy = true;
+                return;
+            }
+        }
+        let at = reader.cursor.at;
+        let spot = reader.cursor.spot(state);
+        let reached = reader.to.is_some_and(|to| at >= to);
+        let Some(mut spot) = spot else {
+            if let Target::Chain(first) = reader.cursor.target {
+                return self.end_reader(core, env, conn, Err(forgotten(first))); // Since it began.
+            }
+            // Nothing was ever opened.
+            match reached || !reader.follow {
+                true => self.end_reader(core, env, conn, Ok("open")),
+                false => self.give_sign_of_life(env, conn),
+            }
+            return;
+        };
+        if mutation::is(Mutation::UnchosenBytesShown) {
+            let proposed = core.ring.find(spot.stream, StreamPosition(spot.position));
+            spot.available = spot.available.max(proposed.map_or(0, |p| p.len() as u64));
+        }
+        if reached {
+            let status = if reader.asked_to.is_some_and(|to| at >= to) {
+                "to"
+            } else {
+                match spot.end {
+                    _ if spot.available > 0 => "open",
+                    StreamEnd::Closed => "closed",
+                    StreamEnd::Cut => "cut",
+                    StreamEnd::Open => "open",
+                }
+            };
+            return self.end_reader(core, env, conn, Ok(status));
+        }
+        if let Some(from) = spot.left_from {
+            return self.end_reader(core, env, conn, Err(trimmed_before(from)));
+        }
+        if spot.available == 0 {
+            // Following: more may come, unless its writer said that there is no more.
+            return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
+            {
+                true => self.end_reader(core, env, conn, Ok("closed")),
+                false => self.give_sign_of_life(env, conn),
+            };
+        }
+        let wanted = spot.available.min(reader.to.map_or(u64::MAX, |to| to - at));
+        if let Some(slice) = core.ring.find(spot.stream, StreamPosition(spot.position)) {
+            let count = (slice.len() as u64).min(wanted) as usize;
+            return self.send_chunk(env, conn, slice.within(0..count));
+        }
+        if !self.begin_read(core, env, conn) {
+            return self.give_sign_of_life(env, conn);
+        }
+        let buffer = env.batches.take();
+        core.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
+    }
+
+    pub fn on_bytes(
+        &mut self,
+        core: &Core,
+        env: &mut Env,
+        conn: ConnId,
+        asked: Wanted,
+        buffer: Buffer,
+        result: Result<ReadBytes, ReadFailure>,
+    ) {
+        env.reads.give_back(core.id);
+        let state = core.engine.state();
+        let Some(reader) = self.readers.get_mut(&conn) else {
+            return;
+        };
+        reader.busy = false;
+        match result {
+            Ok(bytes) => {
+                reader.missing_since = None;
+                let Some(spot) = reader.cursor.spot(state) else {
+                    return;
+                };
+                let wanted = spot.available.min(
+                    reader
+                        .to
+                        .map_or(u64::MAX, |to| to.saturating_sub(reader.cursor.at)),
+                );
+                let count = (bytes.payload.len() as u64).min(wanted) as usize;
+                let trimmed = spot.left_from.is_some(); // The next look says so.
+                if count == 0 || trimmed || asked != Wanted::new(spot.stream, spot.position) {
+                    return;
+                }
+                let slice = buffer
+                    .freeze()
+                    .slice(bytes.payload.start..bytes.payload.start + count);
+                self.send_chunk(env, conn, slice);
+            }
+            Err(_) if mutation::is(Mutation::MissingBytesAreAnEnd) => {
+                self.end_reader(core, env, conn, Ok("open"));
+            }
+            Err(_) => {
+                let since = *reader.missing_since.get_or_insert(env.now);
+                reader.retry_at = Time(env.now.0 + RETRY);
+                // An auxiliary waits for no bytes.
+                if env.now.0 > since.0 + MISSING_WAIT || core.engine.is_auxiliary() {
+                    let at = reader.cursor.at;
+                    let refusal = Refusal::new(
+                        "not-here",
+                        "this node does not hold these bytes yet; ask another or later",
+                    );
+                    return self.end_reader(core, env, conn, Err(refusal.key("position", at)));
+                }
+                self.give_sign_of_life(env, conn);
+            }
+        }
+    }
+
+    fn send_chunk(&mut self, env: &mut Env, conn: ConnId, slice: Slice) {
+        let Some(reader) = self.readers.get_mut(&conn) else {
+            return;
+        };
+        let mut slices = Vec::with_capacity(2);
+        if reader.framed {
+            let digest = crc32c::crc32c(&slice);
+            let line = format!("data {} {} {digest:08x}\n", reader.cursor.at, slice.len());
+            slices.push(Slice::copied_from(line.as_bytes()));
+        }
+        reader.missing_since = None;
+        reader.place = None;
+        reader.cursor.at += slice.len() as u64;
+        reader.sent_at = env.now;
+        reader.sent_bytes = true;
+        slices.push(slice);
+        reader.busy = true;
+        env.send(conn, slices);
+    }
+
+    pub fn on_sent(&mut self, core: &mut Core, env: &mut Env, conn: ConnId, ok: bool) {
+        if !ok {
+            self.remove_reader(core, env, conn);
+            return env.close(conn);
+        }
+        if let Some(reader) = self.readers.get_mut(&conn) {
+            reader.busy = false;
+            if reader.place.is_some() {
+                reader.retry_at = Time(0); // Back among those that wait.
+            }
+            self.pump_reader(core, env, conn);
+        }
+    }
+
+    pub(super) fn end_reader(
+        &mut self,
+        core: &Core,
+        env: &mut Env,
+        conn: ConnId,
+        end: Result<&str, Refusal>,
+    ) {
+        let Some(reader) = self.remove_reader(core, env, conn) else {
+            return;
+        };
+        if env.conns.get(&conn) != Some(&Purpose::Reader(core.id)) {
+            return;
+        }
+        match end {
+            Ok(status) if reader.framed => {
+                env.part(
+                    conn,
+                    format!("end {} {status}\n", reader.cursor.at).as_bytes(),
+                );
+            }
+            Ok(_) => env.part(conn, b""),
+            // In a raw answer a line after bytes would be taken for bytes, and an end for theirs.
+            Err(refusal) if reader.framed || !reader.sent_bytes => env.refuse(conn, refusal),
+            Err(_) => env.reset(conn),
+        }
+    }
+}
+
+fn trimmed_before(from: u64) -> Refusal {
+    Refusal::new("trimmed", format!("bytes before {from} were trimmed")).key("from", from)
+}
+
+/// Nothing of its chain is left in the table, or its place in the chain is not known any more.
+fn forgotten(stream: StreamName) -> Refusal {
+    let sentence = format!("stream {stream} was trimmed; `logberg streams` lists what is left");
+    Refusal::new("trimmed", sentence)
+}

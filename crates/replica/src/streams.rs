@@ -1,0 +1,146 @@
+//! The streams of a log, a list that may be long. Who wants a part says after what, and how many
+//! (docs/wire.md).
+
+use ops::ConnId;
+use paxos::{StreamEnd, StreamName, StreamState};
+use serde::Serialize;
+use wire::{LineError, Refusal, Request, parse_stream};
+
+use crate::answers::Rest;
+use crate::env::Env;
+use crate::lent::Core;
+
+/// Which streams a list is to name, and how far it has come.
+#[derive(Clone, Debug)]
+pub struct StreamList {
+    after: Option<StreamName>,
+    /// How many may still be named.
+    left: u64,
+    /// The next one's index among all streams that the table ever had.
+    next: u64,
+    /// One was named: the next stands behind a comma.
+    named: bool,
+}
+
+#[derive(Serialize)]
+struct StreamStatus<'a> {
+    name: String,
+    label: &'a str,
+    length: u64,
+    trimmed: u64,
+    end: &'static str,
+    continues: Option<Continues>,
+    continued_by: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Continues {
+    stream: String,
+    at: u64,
+}
+
+/// How many of a list are asked for.
+pub fn limit(request: &Request) -> Result<u64, Refusal> {
+    match request.parsed::<u64>("limit")? {
+        Some(0) => Err(Refusal::new("bad-request", "limit is 1 or more")),
+        limit => Ok(limit.unwrap_or(u64::MAX)),
+    }
+}
+
+impl StreamList {
+    /// `[after=NAME] [limit=N]`
+    pub fn asked(request: &Request) -> Result<StreamList, Refusal> {
+        let after = request.get("after").map(|name| {
+            parse_stream(name).ok_or(LineError::BadValue {
+                key: "after".to_owned(),
+                value: name.to_owned(),
+            })
+        });
+        Ok(StreamList {
+            after: after.transpose()?,
+            left: limit(request)?,
+            next: 0,
+            named: false,
+        })
+    }
+}
+
+impl StreamList {
+    /// What the list waited for has come: from here on it is answered.
+    pub(crate) fn begin(mut self, core: &Core, env: &mut Env, conn: ConnId) {
+        let state = core.engine.state();
+        if let Some(after) = self.after {
+            let Some(at) = state.streams.iter().position(|s| s.name == after) else {
+                let sentence = format!(
+                    "{} has no stream {after}, or it was trimmed; begin without after",
+                    core.name
+                );
+                return env.refuse(conn, Refusal::new("unknown-stream", sentence));
+            };
+            self.next = state.streams_trimmed.count + at as u64 + 1;
+        }
+        let mut piece = b"ok [".to_vec();
+        match self.name(core, env, &mut piece) {
+            // Most are short.
+            true => env.part(conn, &piece),
+            false => env.send_piece(conn, &piece, Rest::Streams(core.id, self)),
+        }
+    }
+
+    /// The next piece.
+    pub(crate) fn send(mut self, core: &Core, env: &mut Env, conn: ConnId) {
+        let mut piece = Vec::new();
+        let rest = match self.name(core, env, &mut piece) {
+            true => Rest::Nothing,
+            false => Rest::Streams(core.id, self),
+        };
+        env.send_piece(conn, &piece, rest);
+    }
+
+    /// Adds as many entries as make a piece. True if it was all, and the line is at its end.
+    fn name(&mut self, core: &Core, env: &Env, piece: &mut Vec<u8>) -> bool {
+        let state = core.engine.state();
+        let gone = state.streams_trimmed.count;
+        self.next = self.next.max(gone);
+        let from = usize::try_from(self.next - gone).unwrap_or(usize::MAX);
+        let rest = state.streams.get(from..).unwrap_or_default();
+        for stream in rest {
+            if self.left == 0 {
+                break;
+            }
+            if piece.len() >= env.limits.answer_piece_bytes {
+                return false;
+            }
+            if std::mem::replace(&mut self.named, true) {
+                piece.push(b',');
+            }
+            // Numbers and text are always JSON, and a Vec takes all of it.
+            let _ = serde_json::to_writer(&mut *piece, &StreamStatus::of(stream));
+            self.next += 1;
+            self.left -= 1;
+        }
+        piece.extend_from_slice(b"]\n");
+        true
+    }
+}
+
+impl StreamStatus<'_> {
+    fn of(stream: &StreamState) -> StreamStatus<'_> {
+        StreamStatus {
+            name: stream.name.to_string(),
+            label: &stream.label,
+            length: stream.length.0,
+            trimmed: stream.trimmed.0,
+            end: match stream.end {
+                StreamEnd::Open => "open",
+                StreamEnd::Closed => "closed",
+                StreamEnd::Cut => "cut",
+            },
+            continues: stream.continues.map(|(name, at)| Continues {
+                stream: name.to_string(),
+                at: at.0,
+            }),
+            continued_by: stream.continued_by.map(|name| name.to_string()),
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree: golden
+//! bytes, and what fuzzing found. docs/testing.md says how to fuzz.
+
+mod request_lines;
+
+#[path = "../../../../fuzz/replay.rs"]
+mod replay;
+
+use replay::replay;
+
+#[test]
+fn request_lines_of_the_corpus() {
+    replay("request_lines", request_lines::check);
+}
