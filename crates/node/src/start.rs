@@ -121,13 +121,13 @@ impl Node {
             config.advertise.clone(),
         );
         env.now = now;
-        env.standing = config.standing.clone();
-        env.speaks = config.speaks;
+        env.own.standing = config.standing.clone();
+        env.own.speaks = config.speaks;
         env.landing = disk.landing();
         env.disk_version = manifest.version;
         env.version = config.speaks.oldest();
         env.calendar = Calendar::new(disk.wall_clock(), now);
-        env.addresses = load_peers(disk, &directory, manifest.identity.node);
+        env.peers.addresses = load_peers(disk, &directory, manifest.identity.node);
         let mut logs = BTreeMap::new();
         for listed in &manifest.logs {
             let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
@@ -214,16 +214,16 @@ pub(crate) fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
 fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
     StoreConfig {
         directory: config.directory.join(directory_name(id)),
-        identity: env.identity,
+        identity: env.own.identity,
         log: id,
         segment_bytes_first: env.limits.segment_bytes_first,
         segment_bytes_max: env.limits.segment_bytes_max,
-        salt_seed: env.nonce ^ (u64::from(id.0) << 32 | u64::from(env.incarnation)),
+        salt_seed: env.own.nonce ^ (u64::from(id.0) << 32 | u64::from(env.own.incarnation)),
         write_bytes_max: env.limits.write_bytes_max,
         writes_in_flight_max: env.limits.writes_in_flight_max,
         calendar: env.calendar,
         version: env.disk_version,
-        speaks: env.speaks,
+        speaks: env.own.speaks,
         landing: env.landing.clone(),
     }
 }

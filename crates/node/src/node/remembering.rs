@@ -157,7 +157,7 @@ impl Node {
         past.grew = false;
         past.writing = Some(past.version);
         let contents = met::encode(past.met.iter().map(|(node, met)| (*node, met)));
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_MET,
             path: self.config.directory.join(MET_FILE),
             contents,
@@ -226,7 +226,7 @@ impl Node {
                 ends.push((*id, end));
             }
         }
-        let links = self.env.links.iter();
+        let links = self.env.peers.links.iter();
         let links = links.filter(|(_, version)| **version >= version::PASTS);
         let links: Vec<NodeId> = links.map(|(id, _)| *id).collect();
         if ends.is_empty() || links.is_empty() {
@@ -273,7 +273,7 @@ impl Node {
             log.end_replication(&mut self.env);
             log.end("its directory is an old copy");
         }
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_REFUSED,
             path: self.config.directory.join(REFUSED_FILE),
             contents: refused::encode(&why),
@@ -300,9 +300,9 @@ impl Node {
             .iter()
             .filter(|(_, log)| log.store().is_all_durable());
         let records = sound.map(|(id, log)| (*id, log.store().last_number()));
-        let ends = Ends::new(self.env.incarnation, records);
+        let ends = Ends::new(self.env.own.incarnation, records);
         self.past.noted = Some(false);
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_ENDS,
             path: self.config.directory.join(ENDS_FILE),
             contents: ends.encode(),

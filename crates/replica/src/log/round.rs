@@ -67,6 +67,7 @@ impl Log {
         }
         let engine = &self.core.engine;
         let taking = env
+            .peers
             .addresses
             .keys()
             .filter(|node| self.core.alive.contains(node) && engine.wants_proposals(**node));
