@@ -271,13 +271,13 @@ impl Node {
                 "cluster is the id that `status` tells: 32 hex digits and four hyphens",
             ));
         }
-        if self.env.identity.node == NodeId(0) {
+        if self.env.own.identity.node == NodeId(0) {
             return Err(Refusal::new(
                 "not-leader",
                 "this node is still joining; ask again in a moment",
             ));
         }
-        let own = self.env.identity.cluster.to_string();
+        let own = self.env.own.identity.cluster.to_string();
         if named != own {
             let sentence = format!(
                 "this node is of cluster {own}, not of {named}: ask a node of that one, or begin anew with this one if that is lost"

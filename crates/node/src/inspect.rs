@@ -20,7 +20,7 @@ pub struct VersionsView {
 impl Node {
     /// 0 until it has joined.
     pub fn id(&self) -> NodeId {
-        self.env.identity.node
+        self.env.own.identity.node
     }
 
     /// Those that take part, or stopped.
@@ -30,7 +30,7 @@ impl Node {
 
     /// Which start of the node this is.
     pub fn incarnation(&self) -> u32 {
-        self.env.incarnation
+        self.env.own.incarnation
     }
 
     /// The last start of that node that this one met, and remembers after a start of its own.
@@ -45,7 +45,7 @@ impl Node {
 
     /// Bytes that the leader of each log may hold in memory now, while so many hold some.
     pub fn ring_share(&self) -> u64 {
-        self.env.share.ring_bytes
+        self.env.room.share.ring_bytes
     }
 
     /// ⟨node, weight⟩ of a log, as the directory says that is known here.
@@ -61,7 +61,7 @@ impl Node {
 
     pub fn versions(&self) -> VersionsView {
         VersionsView {
-            speaks: self.env.speaks,
+            speaks: self.env.own.speaks,
             disk: self.env.disk_version,
             agreed: self.directory.versions.agreed,
         }

@@ -65,7 +65,7 @@ pub(crate) fn answer(
         })
         .collect();
     let answer = Answer {
-        cluster: env.identity.cluster.to_string(),
+        cluster: env.own.identity.cluster.to_string(),
         node: id.0,
         nodes,
         members,
@@ -118,9 +118,9 @@ impl Node {
             return self.join_failed(conn, &error.to_string());
         }
         let line = Request::new("join")
-            .key("address", &self.env.advertise)
-            .key("disk", hex(&self.env.identity.disk.0))
-            .key("speaks", self.env.speaks)
+            .key("address", &self.env.own.advertise)
+            .key("disk", hex(&self.env.own.identity.disk.0))
+            .key("speaks", self.env.own.speaks)
             .encode();
         self.env.send_bytes(conn, &line);
         self.env
@@ -169,7 +169,7 @@ impl Node {
     }
 
     fn on_join_answer(&mut self, conn: ConnId, answer: Answer) {
-        if let Err(unspoken) = self.env.speaks.check(u32::from(answer.version)) {
+        if let Err(unspoken) = self.env.own.speaks.check(u32::from(answer.version)) {
             return self.join_failed(
                 conn,
                 &format!("the cluster's disks are written in {unspoken}"),
@@ -180,9 +180,9 @@ impl Node {
         };
         self.env.close(conn);
         tracing::info!(node = answer.node, cluster = answer.cluster, "joined");
-        self.env.identity.cluster = ClusterId(cluster);
-        self.env.identity.node = NodeId(answer.node);
-        self.manifest.identity = self.env.identity;
+        self.env.own.identity.cluster = ClusterId(cluster);
+        self.env.own.identity.node = NodeId(answer.node);
+        self.manifest.identity = self.env.own.identity;
         self.manifest.version = self.manifest.version.max(answer.version);
         for known in &answer.nodes {
             self.guests.introduced.insert(NodeId(known.id));

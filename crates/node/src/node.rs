@@ -180,7 +180,7 @@ impl Node {
         past: Remembering,
     ) -> Node {
         let now = env.now;
-        let speaks = env.speaks;
+        let speaks = env.own.speaks;
         let beat = Beat::every(env.limits.heartbeat_interval);
         let places = Places::new(&config.places);
         Node {
@@ -241,7 +241,7 @@ impl Node {
     pub(crate) fn begin(&mut self) {
         // Whoever comes back does not know yet whether somebody appends.
         self.env.appended_at = self.env.now;
-        self.env.ops.push_back(Op::Listen {
+        self.env.out.ops.push_back(Op::Listen {
             address: self.config.listen.clone(),
         });
         if self.manifest.identity.node == NodeId(0) {
@@ -268,14 +268,14 @@ impl Node {
 
     fn tick(&mut self) {
         self.next_tick = Time(self.env.now.0 + TICK);
-        let was_full = self.env.own_is_full;
+        let was_full = self.env.room.own_is_full;
         let full = self.judge_space();
-        if self.env.own_is_full && !was_full {
+        if self.env.room.own_is_full && !was_full {
             // Idle ones, too, have spares to give up.
             self.dirty.extend(self.logs.keys());
         }
-        self.counts.disk_full += u64::from(full && !self.env.disk_is_full);
-        self.env.disk_is_full = full;
+        self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
+        self.env.room.disk_is_full = full;
         self.confirm_directory();
         // From here on a change of an address there is news.
         if self.listed_addresses.is_empty() && self.is_confirmed() {
@@ -408,7 +408,7 @@ impl Node {
         let silent: Vec<String> = silent
             .iter()
             .filter_map(|n| {
-                let address = self.env.addresses.get(n)?;
+                let address = self.env.peers.addresses.get(n)?;
                 let peer = self.peers.peers.get(n);
                 let why = peer.and_then(|peer| peer.old_copy.as_deref());
                 Some(match why {
@@ -441,7 +441,7 @@ impl Node {
         let not_dialled = self.not_dialled();
         self.peers.dial(&mut self.env, &not_dialled);
         let round = self.peers.next_round();
-        let ids: Vec<NodeId> = self.env.addresses.keys().copied().collect();
+        let ids: Vec<NodeId> = self.env.peers.addresses.keys().copied().collect();
         let parted = self.parted();
         let directory = self.logs.get(&DIRECTORY);
         let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
@@ -504,12 +504,12 @@ impl Node {
                 round,
                 answers: peer.answers(),
                 entries,
-                free_bytes: self.env.free_bytes,
+                free_bytes: self.env.room.free_bytes,
                 disk_version: self.env.disk_version,
                 members_version: self.directory.members.version,
                 parted: parted.clone(),
                 warnings: tells.then(|| {
-                    let own = self.env.identity.node;
+                    let own = self.env.own.identity.node;
                     self.board.to_tell(self.env.now, own, id)
                 }),
             };
@@ -534,16 +534,16 @@ impl Node {
                     self.awake.wake(id);
                 }
             }
-            while let Some(event) = self.env.events.pop_front() {
+            while let Some(event) = self.env.out.events.pop_front() {
                 self.on_log_event(event);
             }
-            let outbox: VecDeque<_> = std::mem::take(&mut self.env.outbox);
+            let outbox: VecDeque<_> = std::mem::take(&mut self.env.out.outbox);
             for (to, frame) in outbox {
                 self.peers.send(&mut self.env, to, &frame);
             }
-            if self.dirty.is_empty() && self.env.events.is_empty() {
+            if self.dirty.is_empty() && self.env.out.events.is_empty() {
                 self.direct();
-                if self.dirty.is_empty() && self.env.events.is_empty() {
+                if self.dirty.is_empty() && self.env.out.events.is_empty() {
                     return;
                 }
             }
@@ -692,7 +692,7 @@ impl Node {
     }
 
     pub fn cluster(&self) -> ClusterId {
-        self.env.identity.cluster
+        self.env.own.identity.cluster
     }
 }
 
@@ -747,7 +747,7 @@ impl Machine for Node {
     }
 
     fn poll_op(&mut self) -> Option<Op> {
-        self.env.ops.pop_front()
+        self.env.out.ops.pop_front()
     }
 
     fn deadline(&self) -> Option<Time> {

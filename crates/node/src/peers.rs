@@ -385,7 +385,11 @@ impl Peers {
     /// Dials everybody that is not connected, but for those.
     pub fn dial(&mut self, env: &mut Env, but: &[NodeId]) {
         self.break_late(env);
-        let dialled = env.addresses.iter().filter(|(id, _)| !but.contains(id));
+        let dialled = env
+            .peers
+            .addresses
+            .iter()
+            .filter(|(id, _)| !but.contains(id));
         let addresses: Vec<(NodeId, String)> = dialled.map(|(n, a)| (*n, a.clone())).collect();
         for (id, usual) in addresses {
             let peer = self.peers.entry(id).or_insert_with(Peer::new);
@@ -458,7 +462,7 @@ impl Peers {
             Welcome::Taken { version, challenge } => {
                 peer.link = Link::Up(conn, version);
                 peer.challenges_us = challenge;
-                env.links.insert(id, version);
+                env.peers.links.insert(id, version);
                 peer.up_at = env.now;
                 peer.sending = false;
                 peer.outbound.clear();
@@ -491,7 +495,7 @@ impl Peers {
                     address = dialled,
                     "another node answers there"
                 );
-                let is_usual = env.addresses.get(&id) == Some(&dialled);
+                let is_usual = env.peers.addresses.get(&id) == Some(&dialled);
                 let pause = match is_usual {
                     true => 1_000_000,
                     false => env.limits.reconnect_delay,
@@ -555,7 +559,7 @@ impl Peers {
         let delay = env.limits.reconnect_delay;
         let peer = self.get_or_add(id);
         if peer.link.conn() == Some(conn) {
-            env.links.remove(&id);
+            env.peers.links.remove(&id);
             let was_up = peer.link.is_up();
             // The first attempt after a break is at once, later ones are paced.
             peer.link = Link::Down {
@@ -570,7 +574,7 @@ impl Peers {
 
     /// It answers there. True if it was thought to be elsewhere.
     fn is_at(&mut self, env: &mut Env, id: NodeId, address: String) -> bool {
-        match env.addresses.insert(id, address.clone()) {
+        match env.peers.addresses.insert(id, address.clone()) {
             Some(before) if before != address => {
                 self.places.note(id, &before);
                 true

@@ -128,17 +128,17 @@ impl Node {
             config.advertise.clone(),
         );
         env.now = now;
-        env.key = Some(key);
-        env.standing = config.standing.clone();
-        env.speaks = config.speaks;
+        env.own.key = Some(key);
+        env.own.standing = config.standing.clone();
+        env.own.speaks = config.speaks;
         env.landing = disk.landing();
         env.disk_version = manifest.version;
         env.version = config.speaks.oldest();
         env.calendar = Calendar::new(disk.wall_clock(), now);
-        env.addresses = load_peers(disk, &directory, manifest.identity.node);
+        env.peers.addresses = load_peers(disk, &directory, manifest.identity.node);
         // A disk that was never started before has nothing to forget.
         let comes_back = !own.starts.is_empty() && !manifest.logs.is_empty();
-        env.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
+        env.own.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
         let mut logs = BTreeMap::new();
         for listed in &manifest.logs {
             let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
@@ -157,7 +157,7 @@ impl Node {
         let written = disk.write_file(&path, &starts::encode(&starts));
         written.map_err(|error| StartError::Io { path, error })?;
         let past = Remembering::load(disk, &directory, starts);
-        env.evidence = past.evidence();
+        env.own.evidence = past.evidence();
         tracing::info!(
             node = manifest.identity.node.0,
             incarnation = manifest.incarnation,
@@ -242,16 +242,16 @@ pub(crate) fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
 fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
     StoreConfig {
         directory: config.directory.join(directory_name(id)),
-        identity: env.identity,
+        identity: env.own.identity,
         log: id,
         segment_bytes_first: env.limits.segment_bytes_first,
         segment_bytes_max: env.limits.segment_bytes_max,
-        salt_seed: env.nonce ^ (u64::from(id.0) << 32 | u64::from(env.incarnation)),
+        salt_seed: env.own.nonce ^ (u64::from(id.0) << 32 | u64::from(env.own.incarnation)),
         write_bytes_max: env.limits.write_bytes_max,
         writes_in_flight_max: env.limits.writes_in_flight_max,
         calendar: env.calendar,
         version: env.disk_version,
-        speaks: env.speaks,
+        speaks: env.own.speaks,
         landing: env.landing.clone(),
     }
 }

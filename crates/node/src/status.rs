@@ -93,15 +93,15 @@ impl Node {
         let now = self.env.now.0;
         let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
         let mut nodes = vec![NodeStatus {
-            id: self.env.identity.node.0,
-            address: self.env.advertise.clone(),
+            id: self.env.own.identity.node.0,
+            address: self.env.own.advertise.clone(),
             alive: true,
             last_heard_ms: None,
-            free_bytes: known(self.env.free_bytes),
-            speaks: Some(self.env.speaks.to_string()),
+            free_bytes: known(self.env.room.free_bytes),
+            speaks: Some(self.env.own.speaks.to_string()),
             is_self: true,
         }];
-        for (id, address) in &self.env.addresses {
+        for (id, address) in &self.env.peers.addresses {
             let peer = self.peers.peers.get(id);
             nodes.push(NodeStatus {
                 id: id.0,
@@ -117,16 +117,16 @@ impl Node {
         }
         nodes.sort_by_key(|n| n.id);
         wire::ok(&Status {
-            cluster: self.env.identity.cluster.to_string(),
+            cluster: self.env.own.identity.cluster.to_string(),
             understands: &["cluster"],
-            node: self.env.identity.node.0,
+            node: self.env.own.identity.node.0,
             version: self.config.version,
             cluster_version: self.directory.versions.agreed,
             disk_version: self.env.disk_version,
-            address: self.env.advertise.clone(),
+            address: self.env.own.advertise.clone(),
             write_path: self.write_path.clone(),
             uptime_ms: now.saturating_sub(self.started_at.0) / 1000,
-            disk_full: self.env.disk_is_full,
+            disk_full: self.env.room.disk_is_full,
             nodes,
             logs: self.logs.values().map(|log| self.log_status(log)).collect(),
             waiting_for: self.waiting_for(),
@@ -137,7 +137,7 @@ impl Node {
     fn log_status(&self, log: &Log) -> LogStatus {
         let state = log.engine().state();
         let proposed = log.engine().proposed_up_to().0.max(state.next.0);
-        let peers = self.env.addresses.keys().map(|id| {
+        let peers = self.env.peers.addresses.keys().map(|id| {
             let accepted = log.engine().peer_accepted_up_to(*id).map(|s| s.0);
             PeerStatus {
                 id: id.0,

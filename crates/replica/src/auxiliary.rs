@@ -81,7 +81,7 @@ impl Auxiliary {
             tracing::warn!(
                 log = core.id.0,
                 name = core.name,
-                free_bytes = env.free_bytes,
+                free_bytes = env.room.free_bytes,
                 reserve = env.limits.disk_reserve_bytes,
                 "this auxiliary's disk is almost full: it takes no bytes until there is space; bring the active nodes back or free space"
             );

@@ -293,7 +293,7 @@ impl CatchUp {
     fn request_bytes(&mut self, core: &Core, env: &mut Env) -> bool {
         let catch_up = &mut *self;
         if catch_up.requests.len() >= REQUESTS_MAX
-            || core.store.queued_bytes() > env.share.queue_bytes / 2
+            || core.store.queued_bytes() > env.room.share.queue_bytes / 2
             || env.now < catch_up.not_before
         {
             return false;

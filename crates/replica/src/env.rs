@@ -79,17 +79,8 @@ pub enum LogEvent {
     },
 }
 
-pub struct Env {
-    pub now: Time,
-    pub ops: VecDeque<Op>,
-    /// Control frames for peers, in order.
-    pub outbox: VecDeque<(NodeId, Frame)>,
-    pub events: VecDeque<LogEvent>,
-    pub conns: BTreeMap<ConnId, Purpose>,
-    /// Sends that are not over, of each connection that ever sent. (Kept at none: to enter a connection for
-    /// each send costs more than the rest of a send.)
-    unsent: BTreeMap<ConnId, u32>,
-    pub limits: Limits,
+/// Who this node is, in this start of its process.
+pub struct Own {
     pub identity: Identity,
     pub incarnation: u32,
     /// Drawn at this start of the process.
@@ -102,14 +93,22 @@ pub struct Env {
     pub settling: bool,
     pub advertise: String,
     pub standing: Standing,
+    pub speaks: Speaks,
+}
+
+/// The other nodes, as far as a log must know them.
+#[derive(Default)]
+pub struct Neighbours {
     /// Every node of the cluster that is not this one.
     pub addresses: BTreeMap<NodeId, String>,
     /// The peers that frames can be sent to now, and the version they are sent in.
     pub links: BTreeMap<NodeId, u8>,
     /// Those that answer questions about digests.
     pub compares: BTreeSet<NodeId>,
-    /// Batches on their way to disk and followers.
-    pub batches: Pool,
+}
+
+/// What there is room for, in memory and on disks.
+pub struct Room {
     /// Memory that each log may hold.
     pub share: Share,
     /// Some disk is almost full, our own or a live peer's: for status.
@@ -120,6 +119,30 @@ pub struct Env {
     pub full_peers: BTreeSet<NodeId>,
     /// Of our own disk: what was free when last asked, less what was written since.
     pub free_bytes: u64,
+}
+
+/// What a round asks for and says, in order.
+#[derive(Default)]
+pub struct Out {
+    pub ops: VecDeque<Op>,
+    /// Control frames for peers.
+    pub outbox: VecDeque<(NodeId, Frame)>,
+    pub events: VecDeque<LogEvent>,
+}
+
+pub struct Env {
+    pub now: Time,
+    pub out: Out,
+    pub conns: BTreeMap<ConnId, Purpose>,
+    /// Sends that are not over, of each connection that ever sent. (Kept at none: to enter a connection for
+    /// each send costs more than the rest of a send.)
+    unsent: BTreeMap<ConnId, u32>,
+    pub limits: Limits,
+    pub own: Own,
+    pub peers: Neighbours,
+    pub room: Room,
+    /// Batches on their way to disk and followers.
+    pub batches: Pool,
     pub stopping: bool,
     /// When new bytes of any log last came in, from a client or a leader.
     pub appended_at: Time,
@@ -130,7 +153,6 @@ pub struct Env {
     /// Answers in pieces.
     pub answers: Answers,
     pub calendar: Calendar,
-    pub speaks: Speaks,
     /// Bytes may be received into files.
     pub landing: Option<Arc<dyn Landing>>,
     /// What this node's disk is written in: its manifest says so, durably.
@@ -138,6 +160,22 @@ pub struct Env {
     /// What logs are written in: the cluster agreed on it, as far as this node knows.
     pub version: u8,
     next_conn: u64,
+}
+
+impl Own {
+    pub fn start(&self) -> Start {
+        Start {
+            incarnation: self.incarnation,
+            nonce: self.nonce,
+        }
+    }
+
+    /// That this disk starts as this.
+    fn proof(&self) -> Option<(PublicKey, Signature)> {
+        let disk = self.identity.disk;
+        let key = self.key.as_ref().filter(|_| disk.is_keyed())?;
+        Some((key.public(), key.sign_start(disk, self.start())))
+    }
 }
 
 impl Env {
@@ -152,36 +190,36 @@ impl Env {
         let idle = (limits.ring_bytes_max as usize / BATCH_BUFFER) + 16;
         Env {
             now: Time(0),
-            ops: VecDeque::new(),
-            outbox: VecDeque::new(),
-            events: VecDeque::new(),
+            out: Out::default(),
             conns: BTreeMap::new(),
             unsent: BTreeMap::new(),
             limits,
-            identity,
-            incarnation,
-            nonce,
-            key: None,
-            evidence: BTreeMap::new(),
-            settling: false,
-            advertise,
-            standing: Standing::default(),
-            addresses: BTreeMap::new(),
-            links: BTreeMap::new(),
-            compares: BTreeSet::new(),
+            own: Own {
+                identity,
+                incarnation,
+                nonce,
+                key: None,
+                evidence: BTreeMap::new(),
+                settling: false,
+                advertise,
+                standing: Standing::default(),
+                speaks: Speaks::THIS,
+            },
+            peers: Neighbours::default(),
+            room: Room {
+                share,
+                disk_is_full: false,
+                own_is_full: false,
+                full_peers: BTreeSet::new(),
+                free_bytes: u64::MAX,
+            },
             batches: Pool::new(BATCH_BUFFER, idle),
-            share,
-            disk_is_full: false,
-            own_is_full: false,
-            full_peers: BTreeSet::new(),
-            free_bytes: u64::MAX,
             stopping: false,
             appended_at: Time(0),
             resumed_at: Time(0),
             reads: ReadSlots::default(),
             answers: Answers::default(),
             calendar: Calendar::default(),
-            speaks: Speaks::THIS,
             landing: None,
             disk_version: version::FIRST,
             version: version::FIRST,
@@ -191,21 +229,21 @@ impl Env {
 
     /// A disk may fill in less time than passes between two looks at its free space.
     pub fn wrote(&mut self, bytes: usize) {
-        if self.free_bytes != u64::MAX {
-            self.free_bytes = self.free_bytes.saturating_sub(bytes as u64);
+        if self.room.free_bytes != u64::MAX {
+            self.room.free_bytes = self.room.free_bytes.saturating_sub(bytes as u64);
         }
     }
 
     /// This node's own disk.
     pub fn is_full(&self) -> bool {
-        self.own_is_full || self.free_bytes < self.limits.disk_reserve_bytes
+        self.room.own_is_full || self.room.free_bytes < self.limits.disk_reserve_bytes
     }
 
     pub fn connect(&mut self, address: String, purpose: Purpose) -> ConnId {
         let conn = ConnId(self.next_conn);
         self.next_conn += 2;
         self.conns.insert(conn, purpose);
-        self.ops.push_back(Op::Connect { conn, address });
+        self.out.ops.push_back(Op::Connect { conn, address });
         conn
     }
 
@@ -216,7 +254,7 @@ impl Env {
         range: std::ops::Range<usize>,
         whole: bool,
     ) {
-        self.ops.push_back(Op::Receive {
+        self.out.ops.push_back(Op::Receive {
             conn,
             buffer,
             range,
@@ -226,7 +264,7 @@ impl Env {
 
     pub fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
         *self.unsent.entry(conn).or_default() += 1;
-        self.ops.push_back(Op::Send { conn, slices });
+        self.out.ops.push_back(Op::Send { conn, slices });
     }
 
     /// Each send is over once, also those of a connection that failed or was closed. What the connection is
@@ -280,7 +318,7 @@ impl Env {
                 true => _ = self.conns.remove(&conn),
                 false => self.forget(conn),
             }
-            self.ops.push_back(by);
+            self.out.ops.push_back(by);
         }
     }
 
@@ -292,7 +330,7 @@ impl Env {
         if !last.is_empty() {
             self.send_bytes(conn, last);
         }
-        self.ops.push_back(Op::Close { conn, flush: true });
+        self.out.ops.push_back(Op::Close { conn, flush: true });
         match self.is_sending(conn) {
             true => _ = self.conns.insert(conn, Purpose::Parting),
             false => self.forget(conn),
@@ -304,11 +342,13 @@ impl Env {
     }
 
     pub fn send_message(&mut self, to: NodeId, log: LogId, message: Message) {
-        self.outbox.push_back((to, Frame::Engine { log, message }));
+        self.out
+            .outbox
+            .push_back((to, Frame::Engine { log, message }));
     }
 
     pub fn send_fetch(&mut self, to: NodeId, fetch: FetchBytes) {
-        self.outbox.push_back((to, Frame::FetchBytes(fetch)));
+        self.out.outbox.push_back((to, Frame::FetchBytes(fetch)));
     }
 
     /// The first line of a connection to a peer.
@@ -316,45 +356,34 @@ impl Env {
         let hello = Request::new("peer")
             .key("kind", kind)
             .key("log", log)
-            .key("cluster", self.identity.cluster.to_string())
-            .key("from", self.identity.node)
+            .key("cluster", self.own.identity.cluster.to_string())
+            .key("from", self.own.identity.node)
             .key("to", to)
-            .key("disk", formats::hex(&self.identity.disk.0))
-            .key("incarnation", self.incarnation)
-            .key("nonce", self.nonce)
-            .key("address", &self.advertise)
-            .key("speaks", self.speaks)
+            .key("disk", formats::hex(&self.own.identity.disk.0))
+            .key("incarnation", self.own.incarnation)
+            .key("nonce", self.own.nonce)
+            .key("address", &self.own.advertise)
+            .key("speaks", self.own.speaks)
             .key("digests", 1)
             .key("parts", 1);
-        let hello = match self.proof() {
+        let hello = match self.own.proof() {
             Some((key, signature)) => hello
                 .key("key", formats::hex(&key.0))
                 .key("signature", formats::hex(&signature.0)),
             None => hello,
         };
-        self.standing.write(self.with_evidence(hello, to)).encode()
+        self.own
+            .standing
+            .write(self.with_evidence(hello, to))
+            .encode()
     }
 
     /// What this node remembers of the disk of whom it greets. An old copy of it knows what it has forgotten by that.
     pub fn with_evidence(&self, hello: Request, to: NodeId) -> Request {
-        match self.evidence.get(&to) {
+        match self.own.evidence.get(&to) {
             Some(evidence) => hello.key("met", evidence),
             None => hello,
         }
-    }
-
-    pub fn start(&self) -> Start {
-        Start {
-            incarnation: self.incarnation,
-            nonce: self.nonce,
-        }
-    }
-
-    /// That this disk starts as this.
-    fn proof(&self) -> Option<(PublicKey, Signature)> {
-        let disk = self.identity.disk;
-        let key = self.key.as_ref().filter(|_| disk.is_keyed())?;
-        Some((key.public(), key.sign_start(disk, self.start())))
     }
 
     /// A batch buffer with these bytes where a record's payload stands; a small one for few bytes, so

@@ -107,7 +107,7 @@ impl Feeders {
             }
             match feeder.link {
                 Link::Down { retry_at } if retry_at <= env.now => {
-                    if let Some(address) = env.addresses.get(&peer).cloned() {
+                    if let Some(address) = env.peers.addresses.get(&peer).cloned() {
                         let conn = env.connect(address, Purpose::FeedOut(core.id, peer));
                         feeder.link = Link::Connecting(conn, env.now);
                     }
@@ -156,7 +156,7 @@ impl Feeders {
         let Ok(bytes) = result else {
             let (request, stream, from) = (fetch.request, fetch.stream, fetch.from);
             feeder.requests.pop_front();
-            env.outbox.push_back((
+            env.out.outbox.push_back((
                 peer,
                 Frame::BytesNotHere(BytesNotHere {
                     log: core.id,

@@ -55,7 +55,7 @@ impl Sources {
 
     /// Receives from everybody again once our disk has kept up.
     pub fn pump(&mut self, core: &Core, env: &mut Env) {
-        if core.store.queued_bytes() > env.share.queue_bytes {
+        if core.store.queued_bytes() > env.room.share.queue_bytes {
             return;
         }
         for (conn, source) in &mut self.by_conn {
@@ -88,7 +88,7 @@ impl Sources {
         }
         let arrived = match std::mem::replace(&mut source.state, State::Held) {
             State::Held => Err("bytes nobody asked for".to_owned()),
-            State::Header => match DataHeader::decode(env.speaks, &buffer[..DATA_HEADER]) {
+            State::Header => match DataHeader::decode(env.own.speaks, &buffer[..DATA_HEADER]) {
                 Ok(header) if header.log() == core.id => {
                     source.header = Some(buffer);
                     let length = header.payload_length();
@@ -160,7 +160,7 @@ fn arrive(
     }
     match header {
         DataHeader::Propose(header) => {
-            let proposal = header.proposal(env.speaks, payload);
+            let proposal = header.proposal(env.own.speaks, payload);
             let mut proposal = proposal.map_err(|e| refused(core, &e))?;
             let is_content = matches!(proposal.value, Value::Content { .. });
             if is_content && unchecked {

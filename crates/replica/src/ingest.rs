@@ -147,9 +147,9 @@ impl Log {
                 || writer.receiving
                 || !self.core.can_propose()
                 || room < writer.filled as u64
-                || self.core.ring.bytes() > env.share.ring_bytes
+                || self.core.ring.bytes() > env.room.share.ring_bytes
                 // Followers alone may choose: what waits for our own disk needs a bound of its own.
-                || self.core.store.queued_bytes() > env.share.queue_bytes
+                || self.core.store.queued_bytes() > env.room.share.queue_bytes
             {
                 let (filled, receiving) = (writer.filled, writer.receiving);
                 if ready && !receiving {
@@ -200,8 +200,8 @@ impl Log {
         let queued = self.core.store.queued_bytes();
         let counts = &mut self.core.counts;
         counts.held_by_quorum += u64::from(by_quorum);
-        counts.held_by_followers += u64::from(self.core.ring.bytes() > env.share.ring_bytes);
-        counts.held_by_disk += u64::from(queued > env.share.queue_bytes);
+        counts.held_by_followers += u64::from(self.core.ring.bytes() > env.room.share.ring_bytes);
+        counts.held_by_disk += u64::from(queued > env.room.share.queue_bytes);
     }
 
     /// Its client has sent its last byte, and all are chosen. The stream stays open for a

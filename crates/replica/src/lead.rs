@@ -157,7 +157,7 @@ impl Moves {
         }
         let moved = Moved {
             log: &core.name,
-            from: env.identity.node.0,
+            from: env.own.identity.node.0,
             to: leader.0,
             term: term.to_string(),
             pause_ms: env.now.0.saturating_sub(began.at.0) as f64 / 1000.0,
@@ -182,7 +182,7 @@ impl Moves {
         match to {
             Some(node) => self.may_lead(core, env, node),
             None => {
-                let mut others = env.addresses.keys();
+                let mut others = env.peers.addresses.keys();
                 if others.any(|node| self.may_lead(core, env, *node).is_ok()) {
                     return Ok(());
                 }
@@ -196,10 +196,10 @@ impl Moves {
         let name = &core.name;
         let cannot = |why: String| Err(Refusal::new("cannot-lead", why));
         let member = core.engine.state().configuration.member(node);
-        if node == env.identity.node {
+        if node == env.own.identity.node {
             return cannot(format!("node {node} leads {name} already"));
         }
-        if member.is_none() && !env.addresses.contains_key(&node) {
+        if member.is_none() && !env.peers.addresses.contains_key(&node) {
             let sentence = format!("the cluster has no node {node}; `logberg status` lists them");
             return Err(Refusal::new("unknown-node", sentence));
         }
@@ -222,7 +222,7 @@ impl Moves {
     fn lag_of_successor(&self, core: &Core, env: &Env, to: Option<NodeId>) -> Option<u64> {
         let may = |node: &&NodeId| to.is_none_or(|to| to == **node);
         let may = |node: &&NodeId| may(node) && self.may_lead(core, env, **node).is_ok();
-        let lags = env.addresses.keys().filter(may).filter_map(|node| {
+        let lags = env.peers.addresses.keys().filter(may).filter_map(|node| {
             let accepted = core.engine.peer_accepted_up_to(*node)?;
             let lag = core.engine.proposed_up_to().0.saturating_sub(accepted.0);
             Some(lag.max(core.engine.peer_missing_bytes(*node)?))

@@ -160,8 +160,8 @@ impl Core {
             .engine
             .leader()
             .map(|(node, _)| node)
-            .filter(|n| *n != env.identity.node);
-        match leader.and_then(|n| env.addresses.get(&n)) {
+            .filter(|n| *n != env.own.identity.node);
+        match leader.and_then(|n| env.peers.addresses.get(&n)) {
             Some(address) => Refusal::new(
                 "not-leader",
                 format!("the leader of {} is at {address}; ask there", self.name),
@@ -181,26 +181,26 @@ impl Core {
     /// full. An auxiliary's is none of them while enough active members are alive.
     pub fn is_full(&self, env: &Env) -> bool {
         let configuration = &self.engine.state().configuration;
-        let own = env.identity.node;
+        let own = env.own.identity.node;
         let active = |node: NodeId| {
             let here = node == own || self.alive.contains(&node);
             here && !configuration.is_auxiliary(node)
         };
         let spared =
             |node: NodeId| configuration.is_auxiliary(node) && configuration.is_quorum(active);
-        env.is_full() || env.full_peers.iter().any(|peer| !spared(*peer))
+        env.is_full() || env.room.full_peers.iter().any(|peer| !spared(*peer))
     }
 
     /// What an appender is told then: whose disk it is, which need not be this node's.
     pub fn disk_full(&self, env: &Env) -> Refusal {
-        let own = env.is_full().then_some(env.identity.node);
+        let own = env.is_full().then_some(env.own.identity.node);
         let full: Vec<NodeId> = own
             .into_iter()
-            .chain(env.full_peers.iter().copied())
+            .chain(env.room.full_peers.iter().copied())
             .collect();
-        let address = |node: NodeId| match node == env.identity.node {
-            true => Some(&env.advertise),
-            false => env.addresses.get(&node),
+        let address = |node: NodeId| match node == env.own.identity.node {
+            true => Some(&env.own.advertise),
+            false => env.peers.addresses.get(&node),
         };
         let named = |node: &NodeId| match address(*node) {
             Some(address) => format!("node {node} at {address}"),

@@ -39,7 +39,7 @@ mod trim;
 pub use answers::Rest;
 pub use counts::LogCounts;
 /// What a log is lent, and what it says to the node around it.
-pub use env::{Env, LogEvent, Purpose};
+pub use env::{Env, LogEvent, Neighbours, Out, Own, Purpose, Room};
 /// What a checker may look at.
 pub use inspect::LogView;
 pub use limits::Limits;

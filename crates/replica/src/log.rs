@@ -78,9 +78,9 @@ pub struct Log {
 impl Log {
     pub fn new(env: &Env, id: LogId, name: String, store: Store, checkpoint: Checkpoint) -> Log {
         let config = EngineConfig {
-            node: env.identity.node,
-            incarnation: env.incarnation,
-            seed: env.nonce ^ u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15),
+            node: env.own.identity.node,
+            incarnation: env.own.incarnation,
+            seed: env.own.nonce ^ u64::from(id.0).wrapping_mul(0x9E37_79B9_7F4A_7C15),
             unchosen_bytes_max: env.limits.unchosen_bytes_max,
             timing: env.limits.timing,
         };
@@ -91,14 +91,14 @@ impl Log {
         let learn_past = store.learn_past();
         let learn_past = learn_past.filter(|_| !mutation::is(Mutation::ForgetfulReplicaPromises));
         let forgot_below = learn_past.unwrap_or_default();
-        let engine = match env.settling {
+        let engine = match env.own.settling {
             true => Engine::resting(config, checkpoint, forgot_below, env.now),
             false => Engine::with_gaps(config, checkpoint, forgot_below, env.now),
         };
         let core = Core {
             id,
             name,
-            own: env.identity.node,
+            own: env.own.identity.node,
             role: engine.role(),
             stopped: None,
             engine,
@@ -159,7 +159,7 @@ impl Log {
                 self.perform(env, output);
             }
             while let Some(op) = self.core.store.poll_op() {
-                env.ops.push_back(op);
+                env.out.ops.push_back(op);
             }
             match self.core.store.poll_event() {
                 Some(event) => self.on_store_event(env, event),
@@ -177,7 +177,7 @@ impl Log {
                 .store
                 .roll(&self.core.engine.checkpoint(), context);
             while let Some(op) = self.core.store.poll_op() {
-                env.ops.push_back(op);
+                env.out.ops.push_back(op);
             }
         }
     }
@@ -274,7 +274,7 @@ impl Log {
         proposal: Proposal,
         bytes: Option<Buffer>,
     ) {
-        if self.core.stopped.is_some() || env.settling {
+        if self.core.stopped.is_some() || env.own.settling {
             return;
         }
         if self.auxiliary.declines(&mut self.core, env, &proposal) {
@@ -297,10 +297,10 @@ impl Log {
         if matches!(message, Message::Propose(_)) {
             return; // Proposals travel with their bytes only.
         }
-        if env.settling {
+        if env.own.settling {
             return; // As if it had been lost.
         }
-        let succeeds = |term: &paxos::Term| term.owner == env.identity.node;
+        let succeeds = |term: &paxos::Term| term.owner == env.own.identity.node;
         if env.stopping && matches!(&message, Message::Prepare { term } if succeeds(term)) {
             return; // Nodes that all stop would hand the lead around among them until they are gone.
         }

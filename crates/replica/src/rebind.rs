@@ -76,7 +76,7 @@ impl Rebind {
             core.read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
             return;
         }
-        let own = holders.contains(&env.identity.node);
+        let own = holders.contains(&env.own.identity.node);
         if own && core.store.queued_bytes() > 0 {
             return; // Still on its way to our own disk.
         }

@@ -64,7 +64,7 @@ impl Link {
         if !matches!(self, Link::Greeting(..)) {
             return Welcome::Nonsense;
         }
-        match welcome::read(env.speaks, &buffer[..got.end]) {
+        match welcome::read(env.own.speaks, &buffer[..got.end]) {
             // The connection ended, or nobody says so much.
             Welcome::NotYet if got.is_empty() || got.end == BLOCK => Welcome::Nonsense,
             welcome => welcome,
@@ -138,7 +138,7 @@ impl Followers {
             return;
         }
         let first_unchosen = core.engine.first_unchosen();
-        let peers: Vec<NodeId> = env.addresses.keys().copied().collect();
+        let peers: Vec<NodeId> = env.peers.addresses.keys().copied().collect();
         for peer in peers {
             let first = core.ring.first_beyond(first_unchosen);
             let follower = self
@@ -169,7 +169,7 @@ impl Followers {
                 Link::Down { retry_at } if follower.cursor < core.ring.end() => {
                     if core.alive.contains(&peer)
                         && retry_at <= env.now
-                        && let Some(address) = env.addresses.get(&peer).cloned()
+                        && let Some(address) = env.peers.addresses.get(&peer).cloned()
                     {
                         let conn = env.connect(address, Purpose::DataOut(core.id, peer));
                         follower.link = Link::Connecting(conn, env.now);
@@ -221,9 +221,9 @@ impl Followers {
             .unwrap_or(u64::MAX);
         core.ring.evict(
             core.engine.first_unchosen(),
-            env.share.ring_bytes,
+            env.room.share.ring_bytes,
             sent_to_all,
-            env.share.tail_bytes,
+            env.room.share.tail_bytes,
         );
     }
 

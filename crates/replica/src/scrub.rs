@@ -204,7 +204,10 @@ impl Scrub {
         piece.bytes.end = examination.next;
         piece.answers.insert(own, Some(examination.outcome()));
         piece.asked_at = Some(env.now);
-        let peers = core.alive.iter().filter(|peer| env.compares.contains(peer));
+        let peers = core
+            .alive
+            .iter()
+            .filter(|peer| env.peers.compares.contains(peer));
         for &peer in peers.filter(|peer| !configuration.is_auxiliary(**peer)) {
             piece.answers.insert(peer, None);
             let ask = Frame::AskDigest(AskDigest {
@@ -214,7 +217,7 @@ impl Scrub {
                 from: StreamPosition(piece.bytes.start),
                 to: StreamPosition(piece.bytes.end),
             });
-            env.outbox.push_back((peer, ask));
+            env.out.outbox.push_back((peer, ask));
         }
         self.compare(core, catch_up, env);
     }

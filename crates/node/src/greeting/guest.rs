@@ -96,7 +96,7 @@ impl Node {
             let Some(control) = self.controls.get_mut(&conn) else {
                 return;
             };
-            match control.next(self.env.speaks) {
+            match control.next(self.env.own.speaks) {
                 Ok(Some(frame)) => self.on_guest_frame(guest, frame),
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(self.counts.refuse_frame(&error)),
@@ -193,7 +193,7 @@ impl Node {
             if let Some(guest) = self.guests.here.get(&id)
                 && !guest.withholds_disk
                 && self.knows(id)
-                && !self.env.addresses.contains_key(&id)
+                && !self.env.peers.addresses.contains_key(&id)
             {
                 let address = guest.address.clone();
                 self.learn_address(id, &address);
@@ -235,7 +235,7 @@ impl Node {
 
     /// What an earlier program took for peers, or this one was told of when it joined.
     fn forget_unlisted(&mut self) {
-        let known = self.env.addresses.keys().copied();
+        let known = self.env.peers.addresses.keys().copied();
         let unlisted: Vec<NodeId> = known.filter(|id| !self.knows(*id)).collect();
         for node in unlisted {
             tracing::info!(
@@ -249,7 +249,7 @@ impl Node {
     /// Addresses that are not to be dialled: of ids that this node does not know, while log 0 has a leader that
     /// does.
     pub(crate) fn not_dialled(&self) -> Vec<NodeId> {
-        let addresses = self.env.addresses.keys().copied();
+        let addresses = self.env.peers.addresses.keys().copied();
         let unknown = addresses.filter(|id| !self.knows(*id));
         let lost = self.guests.are_lost(self.env.now);
         unknown
@@ -273,7 +273,7 @@ impl Node {
             if guest.withholds_disk {
                 continue;
             }
-            if self.env.addresses.contains_key(id) {
+            if self.env.peers.addresses.contains_key(id) {
                 // It was a peer to an earlier start of this node, and is dialled as one.
                 if guest.ask(now) {
                     self.peers.send(&mut self.env, *id, &question);
@@ -353,11 +353,11 @@ fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
     let hello = Request::new("peer")
         .key("kind", "control")
         .key("log", DIRECTORY)
-        .key("cluster", env.identity.cluster.to_string())
-        .key("from", env.identity.node)
+        .key("cluster", env.own.identity.cluster.to_string())
+        .key("from", env.own.identity.node)
         .key("to", to)
         .key("guest", 1)
-        .key("address", &env.advertise)
-        .key("speaks", env.speaks);
+        .key("address", &env.own.advertise)
+        .key("speaks", env.own.speaks);
     env.with_evidence(hello, to).encode()
 }

@@ -103,7 +103,7 @@ impl Node {
 
     /// Where the log of this name is, if it is anywhere.
     pub(super) fn not_hosted(&self, name: &str) -> Refusal {
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let id = self.directory.log_by_name(name);
         if let Some(id) = id.filter(|id| !self.directory.hosts(*id, own)) {
             return self.hosted_elsewhere(id, name);
@@ -133,7 +133,7 @@ impl Node {
             "not-leader",
             format!("{name} is not hosted here; ask one of its members"),
         );
-        match host.and_then(|host| self.env.addresses.get(&host)) {
+        match host.and_then(|host| self.env.peers.addresses.get(&host)) {
             Some(address) => refusal.key("leader", address),
             None => refusal,
         }

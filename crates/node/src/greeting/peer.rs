@@ -94,7 +94,7 @@ impl Node {
                 .parsed::<u64>("nonce")?
                 .ok_or(LineError::Missing("nonce"))?,
         };
-        let own_disk = self.env.identity.disk.0;
+        let own_disk = self.env.own.identity.disk.0;
         let now = self.env.now;
         let known = self.past.seen(from);
         let peer = self.peers.get_or_add(from);
@@ -132,7 +132,7 @@ impl Node {
         })?;
         let peer = self.peers.get_or_add(from);
         let is_admitted = peer.claim == Some(claim) && peer.entry == Entry::Open;
-        if hello.kind == "data" && (!is_admitted || self.env.settling) {
+        if hello.kind == "data" && (!is_admitted || self.env.own.settling) {
             return Err(Refusal::new(
                 "busy",
                 format!("node {from} is heard here once its control connection is"),
@@ -140,7 +140,7 @@ impl Node {
         }
         self.peers.get_or_add(from).standing = Some(standing);
         // A claim that is not listed may be anybody's who knows that node's number.
-        if is_listed || !self.env.addresses.contains_key(&from) {
+        if is_listed || !self.env.peers.addresses.contains_key(&from) {
             self.learn_address(from, &hello.address);
         }
         let unproven = (!is_listed).then(|| hello.address.clone());
@@ -153,8 +153,8 @@ impl Node {
                 peer.speaks = Some(hello.speaks);
                 peer.takes_parts = request.get("parts") == Some("1");
                 match request.get("digests") {
-                    Some("1") => self.env.compares.insert(from),
-                    _ => self.env.compares.remove(&from),
+                    Some("1") => self.env.peers.compares.insert(from),
+                    _ => self.env.peers.compares.remove(&from),
                 };
                 peer.claim = Some(claim);
                 peer.proof = proof;
@@ -231,8 +231,8 @@ impl Node {
             ));
         };
         self.challenges += 1;
-        let own = self.env.key.as_ref();
-        let challenge = own.map(|own| own.challenge(self.env.start(), self.challenges));
+        let own = self.env.own.key.as_ref();
+        let challenge = own.map(|own| own.challenge(self.env.own.start(), self.challenges));
         Ok(challenge.map(|challenge| Proof {
             key,
             signature,
@@ -243,8 +243,8 @@ impl Node {
     /// What needs to be so of guests too.
     fn check_hello(&mut self, request: &Request) -> Result<Hello, Refusal> {
         let cluster = request.require("cluster")?;
-        let own = self.env.identity.cluster.to_string();
-        if self.env.identity.node == NodeId(0) {
+        let own = self.env.own.identity.cluster.to_string();
+        if self.env.own.identity.node == NodeId(0) {
             return Err(Refusal::new(
                 "not-here",
                 "this node has not joined a cluster yet",
@@ -257,8 +257,8 @@ impl Node {
         }
         let (from, to) = (number(request, "from")?, number(request, "to")?);
         let (from, to) = (NodeId(from), NodeId(to));
-        if to != self.env.identity.node {
-            let own = self.env.identity.node;
+        if to != self.env.own.identity.node {
+            let own = self.env.own.identity.node;
             let refusal = bad(format!(
                 "this is node {own}, not node {to}; check the addresses"
             ));
@@ -392,7 +392,7 @@ impl Node {
             if matches!(entry, Entry::AwaitsDisk(_)) {
                 break;
             }
-            let frame = control.next(self.env.speaks);
+            let frame = control.next(self.env.own.speaks);
             match frame.map_err(|e| self.counts.refuse_frame(&e))? {
                 Some(Frame::Past(told)) if entry == Entry::AwaitsPast => {
                     let claim = claim.ok_or("it said nothing of itself")?;
@@ -429,9 +429,9 @@ impl Node {
             Frame::Heartbeat(heartbeat) => {
                 self.on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
-                let own = self.env.identity.node;
+                let own = self.env.own.identity.node;
                 if let Some(warnings) = &heartbeat.warnings {
-                    let known = &self.env.addresses;
+                    let known = &self.env.peers.addresses;
                     let knows = |node| known.contains_key(&node);
                     self.board.on_told(now, own, peer, warnings, knows);
                 }

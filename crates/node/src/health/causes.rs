@@ -41,7 +41,7 @@ impl Node {
         self.look_at_unheard();
         let mut causes = Vec::new();
         self.membership_causes(&mut causes);
-        if self.env.identity.node != NodeId(0) && !self.is_gone() && !self.env.stopping {
+        if self.env.own.identity.node != NodeId(0) && !self.is_gone() && !self.env.stopping {
             self.leader_causes(&mut causes);
             self.peer_causes(&mut causes);
             self.disk_causes(&mut causes);
@@ -49,7 +49,7 @@ impl Node {
             self.change_causes(&mut causes);
             self.wish_causes(&mut causes);
             if self.directory.halted().is_some() {
-                let own = self.env.identity.node;
+                let own = self.env.own.identity.node;
                 let halted = Warning::new(Code::CommandsHalted).about(own);
                 causes.push(halted.of(DIRECTORY));
             }
@@ -66,10 +66,10 @@ impl Node {
     }
 
     fn membership_causes(&self, causes: &mut Vec<Warning>) {
-        if self.env.identity.node == NodeId(0) {
+        if self.env.own.identity.node == NodeId(0) {
             causes.push(Warning::new(Code::NotJoined));
         } else if self.is_gone() {
-            causes.push(Warning::new(Code::Removed).about(self.env.identity.node));
+            causes.push(Warning::new(Code::Removed).about(self.env.own.identity.node));
         }
     }
 
@@ -140,12 +140,12 @@ impl Node {
 
     fn peer_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         if now.0 < self.started_at.0 + STARTING {
             return;
         }
         let mut hears = BTreeSet::from([own]);
-        for id in self.env.addresses.keys() {
+        for id in self.env.peers.addresses.keys() {
             let peer = self.peers.peers.get(id);
             match peer.is_some_and(|peer| peer.alive) {
                 true => drop(hears.insert(*id)),
@@ -169,7 +169,7 @@ impl Node {
         let peers = self.peers.peers.iter();
         let refusals = peers.filter_map(|(id, peer)| {
             let why = peer.refuses_us.as_deref()?;
-            let address = self.env.addresses.get(id)?;
+            let address = self.env.peers.addresses.get(id)?;
             Some(format!(
                 "waiting for node {id}: at {address} this node is refused: {why}"
             ))
@@ -198,7 +198,7 @@ impl Node {
 
     fn disk_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let mut slow = Warning::new(Code::DiskSlow).about(own);
         let mut stalled = Warning::new(Code::DiskStalled).about(own);
         let mut stopped = Warning::new(Code::ReplicaStopped).about(own);
@@ -218,18 +218,18 @@ impl Node {
             }
         }
         causes.extend([slow, stalled, stopped].into_iter().filter(|w| w.logs > 0));
-        if self.env.own_is_full {
+        if self.env.room.own_is_full {
             let full = Warning::new(Code::DiskFull).about(own);
             let refusing = self.logs.iter().filter(|(_, log)| log.is_full(&self.env));
             let refusing = refusing.fold(full, |full, (id, _)| full.of(*id));
-            causes.push(refusing.amount(self.env.free_bytes));
+            causes.push(refusing.amount(self.env.room.free_bytes));
         }
     }
 
     /// Whether one failure more could be borne; by the leader of each log.
     fn copies_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let mut at_risk = Warning::new(Code::QuorumAtRisk);
         let mut few = Warning::new(Code::FewCopies);
         let mut differ = Warning::new(Code::ReplicasDiffer);
@@ -284,7 +284,7 @@ impl Node {
         let configuration = &log.engine().state().configuration;
         let mut lagging = Vec::new();
         let hosts =
-            self.env.addresses.keys().filter(|node| {
+            self.env.peers.addresses.keys().filter(|node| {
                 self.directory.hosts(id, **node) && !configuration.is_auxiliary(**node)
             });
         for node in hosts {

@@ -80,7 +80,7 @@ impl Node {
             write.add(log.store().write_times());
             chosen.add(&log.pulse().chosen);
         }
-        let peers = self.env.addresses.keys().map(|id| {
+        let peers = self.env.peers.addresses.keys().map(|id| {
             let peer = self.peers.peers.get(id);
             let heard = peer.filter(|peer| peer.heard_at.0 > 0);
             let mut accepted = None;
@@ -97,7 +97,7 @@ impl Node {
             }
         });
         wire::ok(&Metrics {
-            node: self.env.identity.node.0,
+            node: self.env.own.identity.node.0,
             version: self.config.version,
             uptime_us: now.saturating_sub(self.started_at.0),
             state: health.state,
@@ -106,7 +106,7 @@ impl Node {
             connections_max: self.env.limits.connections_max,
             answers_held_bytes: self.env.answers.held_bytes(),
             answers_broken: self.env.answers.broken(),
-            disk_free_bytes: Some(self.env.free_bytes).filter(|free| *free != u64::MAX),
+            disk_free_bytes: Some(self.env.room.free_bytes).filter(|free| *free != u64::MAX),
             disk_reserve_bytes: self.env.limits.disk_reserve_bytes,
             bounds_us: BOUNDS,
             write,
@@ -124,7 +124,7 @@ impl Node {
     fn log_metrics(&self, log: &Log) -> LogMetrics {
         let state = log.engine().state();
         let proposed = log.engine().proposed_up_to().0.max(state.next.0);
-        let nodes = self.env.addresses.keys();
+        let nodes = self.env.peers.addresses.keys();
         let lag = nodes.filter_map(|id| {
             let accepted = log.engine().peer_accepted_up_to(*id)?;
             Some((id.0, proposed.saturating_sub(accepted.0)))

@@ -42,7 +42,7 @@ pub(crate) struct Shown {
 
 impl Node {
     pub(crate) fn health(&self) -> Health {
-        let posted = self.board.posted(self.env.identity.node);
+        let posted = self.board.posted(self.env.own.identity.node);
         Health {
             state: posted.iter().map(|p| p.state).max().unwrap_or_default(),
             warnings: posted.iter().map(|posted| self.shown(posted)).collect(),
@@ -89,8 +89,8 @@ impl Node {
     }
 
     fn node_at(&self, node: NodeId) -> String {
-        let known = self.env.addresses.get(&node).map(String::as_str);
-        let own = (node == self.env.identity.node).then_some(self.env.advertise.as_str());
+        let known = self.env.peers.addresses.get(&node).map(String::as_str);
+        let own = (node == self.env.own.identity.node).then_some(self.env.own.advertise.as_str());
         let listed = || Some(self.directory.nodes.get(&node)?.address.as_str());
         match known.or(own).or_else(listed) {
             Some(address) => format!("node {node} at {address}"),
@@ -105,7 +105,7 @@ impl Node {
 
     /// What this node's replicas know to be chosen and another one contradicts.
     fn contradiction(&self, node: NodeId) -> Option<&str> {
-        let own = node == self.env.identity.node;
+        let own = node == self.env.own.identity.node;
         let mut logs = self
             .logs
             .values()
@@ -115,7 +115,7 @@ impl Node {
 
     /// Why this node follows the directory no more, if it is the one that is meant.
     fn halted_at(&self, node: NodeId) -> Option<&Halted> {
-        let own = node == self.env.identity.node;
+        let own = node == self.env.own.identity.node;
         self.directory.halted().filter(|_| own)
     }
 

@@ -98,7 +98,7 @@ impl Node {
         };
         let old = match log.engine().role() {
             Role::Follower { leader, .. } if self.env.version < WISHES => {
-                let link = self.env.links.get(&leader);
+                let link = self.env.peers.links.get(&leader);
                 link.is_some_and(|version| *version < BARRIERS)
             }
             _ => false,

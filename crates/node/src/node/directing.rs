@@ -204,9 +204,9 @@ impl Node {
 
     /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.
     pub(crate) fn is_listed(&self) -> bool {
-        let entry = self.directory.nodes.get(&self.env.identity.node);
+        let entry = self.directory.nodes.get(&self.env.own.identity.node);
         let disk = entry.and_then(|entry| parse_hex16(&entry.disk));
-        disk == Some(self.env.identity.disk.0)
+        disk == Some(self.env.own.identity.disk.0)
     }
 
     fn answer_to(&mut self, wants: &mut Wants, commands: &mut Commands) -> Answer {
@@ -262,15 +262,15 @@ impl Node {
         if !log.can_propose() || !log.local_is_idle() || !self.is_confirmed() {
             return;
         }
-        let own = self.env.identity.node;
-        let disk = formats::hex(&self.env.identity.disk.0);
+        let own = self.env.own.identity.node;
+        let disk = formats::hex(&self.env.own.identity.disk.0);
         let entry = self.directory.nodes.get(&own);
         let alone = log.engine().state().configuration.members().len() == 1;
         if alone && entry.is_some_and(|entry| entry.disk != disk) {
             let logs = self.logs.keys().filter(|id| **id != DIRECTORY);
             let command = Command::GoOnAlone {
                 id: own.0,
-                address: self.env.advertise.clone(),
+                address: self.env.own.advertise.clone(),
                 disk,
                 logs: logs.map(|id| id.0).collect(),
             };
@@ -278,13 +278,13 @@ impl Node {
             self.propose_command(&command);
             return;
         }
-        if entry.is_none_or(|e| e.is_elsewhere(&self.env.advertise)) {
-            let address = self.env.advertise.clone();
+        if entry.is_none_or(|e| e.is_elsewhere(&self.env.own.advertise)) {
+            let address = self.env.own.advertise.clone();
             self.propose_command(&Command::AddNode {
                 id: own.0,
                 address,
                 disk,
-                newest: self.env.speaks.newest(),
+                newest: self.env.own.speaks.newest(),
                 by_hand: false,
             });
         }
@@ -331,7 +331,7 @@ impl Node {
 
     /// What nodes said of themselves when they started, if that is news.
     fn describe_nodes(&mut self) {
-        let own = (&self.env.identity.node, &self.env.standing);
+        let own = (&self.env.own.identity.node, &self.env.own.standing);
         let peers = self.peers.peers.iter();
         let peers = peers.filter_map(|(node, peer)| Some((node, peer.standing.as_ref()?)));
         let news = [own].into_iter().chain(peers).filter(|(node, standing)| {

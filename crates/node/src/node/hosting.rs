@@ -83,7 +83,7 @@ impl Node {
         let mut news = false;
         for (id, creating) in &mut self.creating {
             while let Some(op) = creating.store.poll_op() {
-                self.env.ops.push_back(op);
+                self.env.out.ops.push_back(op);
             }
             while let Some(event) = creating.store.poll_event() {
                 if let store::StoreEvent::Failed(error) = event {
@@ -149,6 +149,7 @@ impl Node {
         self.manifest_file.stale = self.manifest_file.writing;
         if !std::mem::replace(&mut self.manifest_file.writing, true) {
             self.env
+                .out
                 .ops
                 .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
         }
@@ -161,10 +162,10 @@ impl Node {
         }
         // Those that are needed to find a leader come first, in case there is no room for all.
         let (voters, others): (Vec<_>, Vec<_>) =
-            (self.env.addresses.iter()).partition(|(id, _)| self.is_member(**id));
+            (self.env.peers.addresses.iter()).partition(|(id, _)| self.is_member(**id));
         let all = voters.into_iter().chain(others);
         let contents = file::write(all.map(|(id, address)| (*id, address)));
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_PEERS,
             path: self.config.directory.join(PEERS_FILE),
             contents,
@@ -193,13 +194,13 @@ impl Node {
 
     /// A peer's address, from the directory or from its own greeting.
     pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
-        if id == self.env.identity.node || id == NodeId(0) || address.is_empty() {
+        if id == self.env.own.identity.node || id == NodeId(0) || address.is_empty() {
             return;
         }
         if self.is_removed(id) {
             return;
         }
-        let before = self.env.addresses.insert(id, address.to_string());
+        let before = self.env.peers.addresses.insert(id, address.to_string());
         if before.as_deref() != Some(address) {
             // It may be there yet, if the newer word is wrong.
             self.peers.places.note(id, &before.unwrap_or_default());
@@ -217,7 +218,7 @@ impl Node {
             false => None,
         };
         let is_news = seen.is_some_and(|seen| seen != address);
-        match self.env.addresses.get(&id) {
+        match self.env.peers.addresses.get(&id) {
             Some(known) if known == address => {}
             Some(_) if !is_news => self.peers.places.note(id, address),
             _ => self.learn_address(id, address),

@@ -15,6 +15,6 @@ impl Node {
         };
         let logs = logs.iter().filter_map(|id| self.logs.get(id));
         let logs = logs.filter(holds).count();
-        self.env.share = Share::of(&self.env.limits, logs as u64);
+        self.env.room.share = Share::of(&self.env.limits, logs as u64);
     }
 }

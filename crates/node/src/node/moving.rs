@@ -59,7 +59,7 @@ impl Node {
     /// Whether this node is none of the cluster's any more. It may not have heard so from the
     /// directory, of which it is sent nothing more; then its peers say it.
     pub(crate) fn is_gone(&self) -> bool {
-        self.is_removed(self.env.identity.node) || self.peers_call_us_removed()
+        self.is_removed(self.env.own.identity.node) || self.peers_call_us_removed()
     }
 
     /// ‡ A quorum of them, or all: what answers at the address of one may be anybody.
@@ -72,7 +72,7 @@ impl Node {
             return false;
         };
         let configuration = &log.engine().state().configuration;
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let members = configuration.members().iter();
         let mut others = members
             .map(|member| member.node)
@@ -92,7 +92,7 @@ impl Node {
 
     /// Nodes of the directory that this one does not hear.
     pub(super) fn silent(&self) -> BTreeSet<u32> {
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|peer| peer.alive);
         let known = self.directory.nodes.keys();
         let silent = known.filter(|node| **node != own && !alive(node));
@@ -151,7 +151,7 @@ impl Node {
         let pending = |(term, slot): (Term, Slot)| {
             log.role() == Role::Leader { term } && first_unchosen <= slot
         };
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let leaves = next.is_ok_and(|next| !next.contains(own)) && configuration.contains(own);
         if step.asked.is_some_and(pending) {
             step.waits_for = "the step is being agreed on".into();
@@ -227,7 +227,7 @@ impl Node {
     }
 
     pub(super) fn tell_if_removed(&self) {
-        let node = self.env.identity.node;
+        let node = self.env.own.identity.node;
         if self.directory.members.removed.contains(&node.0) {
             tracing::error!(
                 node = node.0,
@@ -256,7 +256,7 @@ impl Node {
     fn forget_removed(&mut self) {
         let removed = self.directory.members.removed.iter().copied().map(NodeId);
         let known = |node: &NodeId| {
-            self.env.addresses.contains_key(node) || self.peers.peers.contains_key(node)
+            self.env.peers.addresses.contains_key(node) || self.peers.peers.contains_key(node)
         };
         let removed: Vec<NodeId> = removed.filter(known).collect();
         for node in removed
@@ -281,11 +281,11 @@ impl Node {
             self.controls.remove(&conn);
             self.env.close(conn);
         }
-        self.env.links.remove(&node);
+        self.env.peers.links.remove(&node);
         self.past.forget(node);
         self.away_since.remove(&node);
         self.board.forget(node);
-        if self.env.addresses.remove(&node).is_some() {
+        if self.env.peers.addresses.remove(&node).is_some() {
             self.save_peers();
         }
     }
@@ -300,7 +300,7 @@ struct Look<'a> {
 
 impl Look<'_> {
     fn is_alive(&self, node: NodeId) -> bool {
-        node == self.env.identity.node || self.log.alive().contains(&node)
+        node == self.env.own.identity.node || self.log.alive().contains(&node)
     }
 
     fn holds(&self, node: NodeId) -> bool {
@@ -339,7 +339,7 @@ impl Look<'_> {
         }
         let near = self.env.limits.unchosen_bytes_max / 4;
         let accepted = engine.peer_accepted_up_to(node);
-        let level = node == self.env.identity.node
+        let level = node == self.env.own.identity.node
             || !engine.wants_proposals(node)
             || accepted.is_some_and(|slot| slot.0 + near >= engine.first_unchosen().0);
         (!level).then(|| format!("node {node} is catching up with the newest bytes"))
@@ -377,7 +377,7 @@ impl Look<'_> {
 
     /// Who leads best when this leader leaves.
     fn successor(&self, goal: Goal) -> Option<NodeId> {
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let engine = &self.log.engine();
         let members = engine.state().configuration.members().iter();
         let able = members.filter(|m| {

@@ -105,8 +105,8 @@ impl Node {
         past.version += u64::from(met.take(claim, signature, told, room));
         let evidence = met.evidence(None);
         match evidence {
-            Some(evidence) => _ = self.env.evidence.insert(peer, evidence),
-            None => _ = self.env.evidence.remove(&peer),
+            Some(evidence) => _ = self.env.own.evidence.insert(peer, evidence),
+            None => _ = self.env.own.evidence.remove(&peer),
         }
         let state = self.peers.get_or_add(peer);
         state.seen = Some(claim);
@@ -131,7 +131,7 @@ impl Node {
         if claim.disk.is_keyed() && !mutation::is(Mutation::DisksNeedNoProof) {
             let proof = self.peers.get_or_add(peer).proof;
             let proof = proof.ok_or("it proves nothing of its disk")?;
-            let to = self.env.identity.node;
+            let to = self.env.own.identity.node;
             let has_answered =
                 |answer: &Signature| proof.key.has_answered(proof.challenge, to, own, answer);
             if !told.answer.as_ref().is_some_and(has_answered) {
@@ -183,7 +183,7 @@ impl Node {
         past.grew = false;
         past.writing = Some(past.version);
         let contents = met::encode(past.met.iter().map(|(node, met)| (*node, met)));
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_MET,
             path: self.config.directory.join(MET_FILE),
             contents,
@@ -233,20 +233,21 @@ impl Node {
         let ends = logs.map(|(id, log)| (*id, log.store().durable_end()));
         let ends: Vec<(LogId, End)> = ends.collect();
         let challenge = self.peers.get_or_add(peer).challenges_us;
-        let key = self.env.key.as_ref();
+        let key = self.env.own.key.as_ref();
         let answer = key.zip(challenge);
         let told = Told {
             starts: self.past.starts.clone(),
             seals: self.seals_of(&ends),
             ends,
             deleted: self.manifest.deleted_ranges(),
-            answer: answer.map(|(key, challenge)| key.answer(challenge, peer, self.env.start())),
+            answer: answer
+                .map(|(key, challenge)| key.answer(challenge, peer, self.env.own.start())),
         };
         self.peers.send(&mut self.env, peer, &Frame::Past(told));
     }
 
     fn seals_of(&self, ends: &[(LogId, End)]) -> Vec<Seal> {
-        let key = self.env.key.iter();
+        let key = self.env.own.key.iter();
         key.flat_map(|key| ends.iter().map(|(log, end)| key.seal(*log, *end)))
             .collect()
     }
@@ -268,9 +269,9 @@ impl Node {
 
     /// ‡ This disk said that once, as its own key shows, whoever brings it. What is not in the directory was forgotten.
     pub(crate) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
-        let disk = self.env.identity.disk;
+        let disk = self.env.own.identity.disk;
         let is_own = |key: &DiskKey| key.has_said(disk, evidence);
-        if !self.env.key.as_ref().is_some_and(is_own) || self.remembers(evidence) {
+        if !self.env.own.key.as_ref().is_some_and(is_own) || self.remembers(evidence) {
             return;
         }
         let why = match evidence {
@@ -319,7 +320,7 @@ impl Node {
                 ends.push((*id, end));
             }
         }
-        let links = self.env.links.iter();
+        let links = self.env.peers.links.iter();
         let links = links.filter(|(_, version)| **version >= version::PASTS);
         let links: Vec<NodeId> = links.map(|(id, _)| *id).collect();
         if ends.is_empty() || links.is_empty() {
@@ -382,7 +383,7 @@ impl Node {
             log.end_replication(&mut self.env);
             log.end("its directory is an old copy");
         }
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_REFUSED,
             path: self.config.directory.join(REFUSED_FILE),
             contents: refused::encode(&why),
@@ -409,9 +410,9 @@ impl Node {
             .iter()
             .filter(|(_, log)| log.store().is_all_durable());
         let records = sound.map(|(id, log)| (*id, log.store().last_number()));
-        let ends = Ends::new(self.env.incarnation, records);
+        let ends = Ends::new(self.env.own.incarnation, records);
         self.past.noted = Some(false);
-        self.env.ops.push_back(Op::WriteFile {
+        self.env.out.ops.push_back(Op::WriteFile {
             token: TOKEN_ENDS,
             path: self.config.directory.join(ENDS_FILE),
             contents: ends.encode(),

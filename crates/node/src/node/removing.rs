@@ -115,7 +115,7 @@ impl Node {
             }
             if remains.log.is_none() && remains.unlisted {
                 self.removing.current = Some(*id);
-                self.env.ops.push_back(Op::RemoveDirectory {
+                self.env.out.ops.push_back(Op::RemoveDirectory {
                     token: TOKEN_REMOVED,
                     path: self.config.directory.join(directory_name(*id)),
                 });

@@ -33,16 +33,16 @@ impl Node {
 
     /// A peer's address led to nobody, or to a refusal.
     pub(crate) fn on_unreachable(&mut self, peer: NodeId) {
-        if self.env.settling {
+        if self.env.own.settling {
             self.settling.answered.insert(peer);
         }
     }
 
     pub(super) fn settle_start(&mut self) {
-        if !self.env.settling {
+        if !self.env.own.settling {
             return;
         }
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let is_alone = |log: &replica::Log| {
             let configuration = &log.engine().state().configuration;
             configuration.is_quorum(|node| node == own)
@@ -52,14 +52,14 @@ impl Node {
             let state = self.peers.peers.get(peer);
             self.settling.answered.contains(peer) || state.is_some_and(|peer| peer.alive)
         };
-        let all = !waits_to_be_dialled && self.env.addresses.keys().all(has_answered);
+        let all = !waits_to_be_dialled && self.env.peers.addresses.keys().all(has_answered);
         if all || self.env.now >= self.settling.until {
-            self.env.settling = false;
+            self.env.own.settling = false;
             self.dirty.extend(self.logs.keys());
         }
     }
 
     pub(super) fn settling_deadline(&self) -> Option<Time> {
-        self.env.settling.then_some(self.settling.until)
+        self.env.own.settling.then_some(self.settling.until)
     }
 }

@@ -67,7 +67,7 @@ struct ShownMember {
 impl Node {
     pub(crate) fn members_line(&self, list: LogList) -> String {
         let members = &self.directory.members;
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let alive = |node: NodeId| {
             let peer = self.peers.peers.get(&node);
             node == own || peer.is_some_and(|peer| peer.alive)
@@ -116,7 +116,7 @@ impl Node {
             wanted: wanted.get(&node.0).copied().unwrap_or_default(),
             role: role(log, node),
             held_bytes: log.and_then(|log| {
-                let missing = match node == self.env.identity.node {
+                let missing = match node == self.env.own.identity.node {
                     true => Some(log.missing_bytes()),
                     false if log.is_leading() => log.engine().peer_missing_bytes(node),
                     false => None,

@@ -44,7 +44,7 @@ impl Node {
     /// With every tick while it may change soon. A node without work is not woken for it.
     pub(super) fn ask_space(&mut self) {
         let now = self.env.now;
-        let is_scarce = self.env.free_bytes < 2 * self.env.limits.disk_reserve_bytes;
+        let is_scarce = self.env.room.free_bytes < 2 * self.env.limits.disk_reserve_bytes;
         let is_due = now.0 >= self.space.asked_at.0 + LOOK_EVERY;
         if self.space.asked || !(self.space.is_stale || is_scarce || is_due) {
             return;
@@ -61,7 +61,7 @@ impl Node {
             place,
             missed: self.space.missed,
         };
-        self.env.ops.push_back(Op::FreeSpace {
+        self.env.out.ops.push_back(Op::FreeSpace {
             token: TOKEN_SPACE,
             path: place.map_or(directory.clone(), |log| directory.join(directory_name(log))),
         });
@@ -79,7 +79,7 @@ impl Node {
         match (free, self.space.place) {
             (Ok(free), place) => {
                 let queued = self.logs.values().map(|log| log.store().queued_bytes());
-                self.env.free_bytes = free.saturating_sub(queued.sum());
+                self.env.room.free_bytes = free.saturating_sub(queued.sum());
                 let missed = self.space.missed.take_if(|_| place.is_none());
                 if let Some(log) = missed.and_then(|log| self.logs.get_mut(&log)) {
                     log.on_directory_gone(&mut self.env);
@@ -108,16 +108,19 @@ impl Node {
             .values()
             .filter(|p| p.alive)
             .map(|p| p.free_bytes);
-        let least = peers.chain([self.env.free_bytes]).min().unwrap_or(u64::MAX);
+        let least = peers
+            .chain([self.env.room.free_bytes])
+            .min()
+            .unwrap_or(u64::MAX);
         let reserve = self.env.limits.disk_reserve_bytes;
         let is_full = |was: bool, free: u64| free < if was { 2 * reserve } else { reserve };
-        self.env.own_is_full = is_full(self.env.own_is_full, self.env.free_bytes);
-        let before = std::mem::take(&mut self.env.full_peers);
+        self.env.room.own_is_full = is_full(self.env.room.own_is_full, self.env.room.free_bytes);
+        let before = std::mem::take(&mut self.env.room.full_peers);
         let peers = self.peers.peers.iter().filter(|(_, peer)| peer.alive);
         let full = peers.filter(|(id, peer)| is_full(before.contains(id), peer.free_bytes));
-        self.env.full_peers = full.map(|(id, _)| *id).collect();
-        let full = self.env.own_is_full || !self.env.full_peers.is_empty();
-        if full != self.env.disk_is_full {
+        self.env.room.full_peers = full.map(|(id, _)| *id).collect();
+        let full = self.env.room.own_is_full || !self.env.room.full_peers.is_empty();
+        if full != self.env.room.disk_is_full {
             if full {
                 tracing::error!(
                     free_bytes = least,

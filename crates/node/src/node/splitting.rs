@@ -22,7 +22,7 @@ impl Node {
                 continue;
             };
             let state = log.engine().state();
-            let own = self.env.identity.node;
+            let own = self.env.own.identity.node;
             let parts = state.configuration.members().iter().map(|member| {
                 let node = member.node;
                 let silent = node != own && !log.alive().contains(&node);
@@ -33,7 +33,7 @@ impl Node {
                     node,
                     silent_for: since.map(|since| now.0.saturating_sub(since.0)),
                     is_spared: log.engine().bytes_stand_without(node),
-                    free_bytes: free.unwrap_or(self.env.free_bytes),
+                    free_bytes: free.unwrap_or(self.env.room.free_bytes),
                     stands_in: self.directory.stands_in(node.0),
                 }
             });

@@ -29,7 +29,7 @@ impl Node {
         theirs: Speaks,
         needed: u8,
     ) -> Result<u8, Refusal> {
-        let own = self.env.speaks;
+        let own = self.env.own.speaks;
         let versions = self.directory.versions;
         let refuse = |sentence: String| Err(Refusal::new("version", sentence).key("speaks", own));
         match own.common(theirs) {
@@ -52,12 +52,12 @@ impl Node {
 
     /// The directory's leader: writes down what each node speaks, and takes the next step.
     pub(super) fn raise_version(&mut self) {
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let mut commands = Vec::new();
         let mut all_there = true;
         for (id, entry) in &self.directory.nodes {
             let said = match self.peers.peers.get(id) {
-                _ if *id == own => Some(self.env.speaks),
+                _ if *id == own => Some(self.env.own.speaks),
                 Some(peer) => peer.speaks.filter(|_| peer.alive),
                 None => None,
             };
@@ -87,7 +87,7 @@ impl Node {
         let newest = self.directory.nodes.values().map(|entry| entry.newest);
         let mut newest = newest.min().unwrap_or_default();
         if mutation::is(Mutation::VersionRaisedTooEarly) {
-            newest = self.env.speaks.newest();
+            newest = self.env.own.speaks.newest();
         }
         if !all_there || newest <= versions.prepared {
             self.versioning.settling = None;
@@ -111,7 +111,7 @@ impl Node {
     /// A cluster begins in the newest version of its first node: nobody else is there, and this disk was
     /// made in it.
     pub(super) fn first_version(&self) -> Vec<Command> {
-        let version = self.env.disk_version.min(self.env.speaks.newest());
+        let version = self.env.disk_version.min(self.env.own.speaks.newest());
         match version > self.directory.versions.agreed {
             true => vec![
                 Command::PrepareVersion { version },
@@ -163,7 +163,7 @@ impl Node {
         if mutation::is(Mutation::VersionRaisedTooEarly) {
             return true;
         }
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let disk_version = |id: &NodeId| match self.peers.peers.get(id) {
             _ if *id == own => self.env.disk_version,
             Some(peer) => peer.disk_version,
@@ -181,7 +181,7 @@ impl Node {
     /// Does what the directory says about versions, as far as this program can.
     pub(super) fn keep_to_versions(&mut self) {
         let versions = self.directory.versions;
-        let speaks = self.env.speaks;
+        let speaks = self.env.own.speaks;
         self.env.version = self.env.version.max(versions.agreed.min(speaks.newest()));
         if mutation::is(Mutation::NewerVersionBeforeAgreed) {
             self.env.version = speaks.newest();

@@ -141,8 +141,8 @@ impl Node {
                 peer.wishes_told.clear();
             }
         }
-        let own = self.env.identity.node;
-        let speaks = |node: &NodeId| self.env.links.get(node) >= Some(&WISHES);
+        let own = self.env.own.identity.node;
+        let speaks = |node: &NodeId| self.env.peers.links.get(node) >= Some(&WISHES);
         let Some(director) = director.filter(|node| *node != own && speaks(node)) else {
             return;
         };

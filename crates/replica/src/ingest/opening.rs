@@ -205,11 +205,11 @@ impl Log {
             self.ingest.counter += 1;
             let reused = mutation::is(Mutation::StreamNumberReused);
             let sequence = StreamSequence {
-                incarnation: if reused { 1 } else { env.incarnation },
+                incarnation: if reused { 1 } else { env.own.incarnation },
                 counter: self.ingest.counter,
             };
             let stream = StreamName {
-                owner: env.identity.node,
+                owner: env.own.identity.node,
                 sequence,
             };
             let action = Action::OpenStream(OpenStream {

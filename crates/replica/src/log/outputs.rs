@@ -256,7 +256,9 @@ impl Log {
                 }
             }
         }
-        env.events.push_back(LogEvent::Role { log: self.core.id });
+        env.out
+            .events
+            .push_back(LogEvent::Role { log: self.core.id });
     }
 
     fn on_applied(&mut self, env: &mut Env, slot: Slot, outcome: Outcome) {
@@ -279,7 +281,7 @@ impl Log {
             | Outcome::Trimmed { .. }
             | Outcome::Wished { .. }
             | Outcome::NotWished { .. } => {
-                env.events.push_back(LogEvent::Applied {
+                env.out.events.push_back(LogEvent::Applied {
                     log: self.core.id,
                     slot,
                     outcome,

@@ -67,6 +67,7 @@ impl Log {
         }
         let engine = &self.core.engine;
         let taking = env
+            .peers
             .addresses
             .keys()
             .filter(|node| self.core.alive.contains(node) && engine.wants_proposals(**node));
@@ -97,7 +98,7 @@ impl Log {
 
     /// ‡ No engine acts before peers said what they remember of this disk (`node::settling`).
     fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        self.core.engine.deadline().filter(|_| !env.settling)
+        self.core.engine.deadline().filter(|_| !env.own.settling)
     }
 
     /// When a leader whose disk does nothing gives up leading, if somebody else could.

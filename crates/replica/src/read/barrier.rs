@@ -47,7 +47,7 @@ impl Readers {
         let may_ask = match core.engine.role() {
             Role::Leader { .. } => true,
             Role::Follower { leader, .. } => {
-                let link = env.links.get(&leader);
+                let link = env.peers.links.get(&leader);
                 link.is_some_and(|version| *version >= version::BARRIERS)
             }
             Role::Candidate => false,

@@ -32,13 +32,15 @@ impl Readers {
             let spot = local.cursor.spot(state);
             if spot.as_ref().is_some_and(|s| s.moved) {
                 local.given += 1;
-                env.events.push_back(LogEvent::StreamEnded { log: core.id });
+                env.out
+                    .events
+                    .push_back(LogEvent::StreamEnded { log: core.id });
             }
             if let Some(from) = spot.as_ref().and_then(|s| s.left_from) {
                 // What is left begins with a snapshot.
                 local.cursor.at = from;
                 local.given += 1;
-                env.events.push_back(LogEvent::Skipped { log: core.id });
+                env.out.events.push_back(LogEvent::Skipped { log: core.id });
                 continue;
             }
             let Some(spot) = spot.filter(|s| s.available > 0) else {
@@ -54,7 +56,7 @@ impl Readers {
                 local.cursor.at += count as u64;
                 local.given += 1;
                 let bytes = slice[..count].to_vec();
-                env.events.push_back(LogEvent::Chunk {
+                env.out.events.push_back(LogEvent::Chunk {
                     log: core.id,
                     stream: spot.stream,
                     bytes,
@@ -96,7 +98,7 @@ impl Readers {
                 local.cursor.at += count as u64;
                 local.given += 1;
                 let bytes = buffer[bytes.payload.start..bytes.payload.start + count].to_vec();
-                env.events.push_back(LogEvent::Chunk {
+                env.out.events.push_back(LogEvent::Chunk {
                     log: core.id,
                     stream: spot.stream,
                     bytes,

@@ -45,7 +45,7 @@ impl Readers {
             env.reads.leave(core.id);
         }
         if let Some(log) = env.reads.next(&env.limits) {
-            env.events.push_back(LogEvent::MayRead { log });
+            env.out.events.push_back(LogEvent::MayRead { log });
         }
     }
 }

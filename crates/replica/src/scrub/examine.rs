@@ -109,7 +109,7 @@ impl Scrub {
                         request: examination.request,
                         found: examination.outcome(),
                     });
-                    env.outbox.push_back((peer, told));
+                    env.out.outbox.push_back((peer, told));
                 }
             }
             return;

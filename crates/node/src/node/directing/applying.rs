@@ -139,7 +139,10 @@ impl Node {
         let rescues = self.directory.rescues;
         if std::mem::replace(&mut self.directing.rescues, rescues) != rescues {
             let known = &self.directory.nodes;
-            self.env.addresses.retain(|id, _| known.contains_key(id));
+            self.env
+                .peers
+                .addresses
+                .retain(|id, _| known.contains_key(id));
             self.save_peers();
         }
         let nodes = self.directory.nodes.iter();
@@ -148,7 +151,7 @@ impl Node {
             self.learn_listed_address(id, &address);
         }
         self.keep_to_versions();
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let missing = self.directory.logs.iter().filter(|(id, _)| {
             self.directory.hosts(**id, own)
                 && !self.logs.contains_key(id)

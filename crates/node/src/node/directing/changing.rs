@@ -72,7 +72,7 @@ impl Node {
     }
 
     fn with_view<R>(&self, look: impl FnOnce(&View) -> R) -> R {
-        let own = self.env.identity.node.0;
+        let own = self.env.own.identity.node.0;
         let peers = self.peers.peers.iter().filter(|(_, peer)| peer.alive);
         let alive: BTreeSet<u32> = peers.map(|(node, _)| node.0).chain([own]).collect();
         let logs = self.logs.values();
@@ -89,7 +89,7 @@ impl Node {
 
     /// Of each log, who lacks bytes, by the last word of each. Auxiliaries hold none to speak of.
     fn lacks(&self) -> BTreeMap<u32, BTreeSet<u32>> {
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let mut lacks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for (node, peer) in &self.peers.peers {
             for log in &peer.lacks {

@@ -27,7 +27,7 @@ impl Node {
         commands: &mut Commands,
     ) -> Answer {
         let name = &create.name;
-        let own = self.env.identity.node;
+        let own = self.env.own.identity.node;
         let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
         match self.directory.log_by_name(name) {
             // Somebody else's came first, who asked for something else.
