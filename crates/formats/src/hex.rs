@@ -20,6 +20,16 @@ pub fn parse_hex16(text: &str) -> Option<[u8; 16]> {
     digits.next().is_none().then_some(bytes)
 }
 
+/// The inverse for so many bytes.
+pub fn parse_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let mut digits = text.bytes();
+    let mut bytes = [0; N];
+    for byte in &mut bytes {
+        *byte = hex_byte([digits.next()?, digits.next()?])?;
+    }
+    digits.next().is_none().then_some(bytes)
+}
+
 /// Two digits and nothing else (`from_str_radix` would take a sign).
 pub fn hex_byte(digits: [u8; 2]) -> Option<u8> {
     let [high, low] = digits.map(|digit| char::from(digit).to_digit(16));

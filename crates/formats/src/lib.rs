@@ -6,6 +6,7 @@
 //! record   one durable fact                    ┴──  docs/data-files.md
 //! frame    what peers send each other               docs/wire.md
 //! past     what nodes tell of their disks, inside a frame
+//! proof    what shows whose word that is
 //! ```
 //!
 //! Everything is little endian and has a fixed place. Bytes from a disk or a peer never panic here:
@@ -20,6 +21,7 @@ mod hex;
 mod ids;
 mod message;
 pub mod past;
+pub mod proof;
 pub mod record;
 pub mod segment;
 pub mod version;
@@ -27,7 +29,7 @@ pub mod version;
 pub use codec::DecodeError;
 pub use frame::{DATA_HEADER, DataHeader, Frame, FrameError, Heartbeat};
 /// Bytes as text.
-pub use hex::{hex, hex_byte, parse_hex16};
+pub use hex::{hex, hex_byte, parse_hex, parse_hex16};
 /// The numbers that name a log, a cluster, a disk.
 pub use ids::{ClusterId, DiskId, Identity, LogId};
 pub use record::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER};

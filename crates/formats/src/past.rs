@@ -5,6 +5,7 @@ use paxos::{PromisedTerm, Slot};
 
 use crate::LogId;
 use crate::codec::{DecodeError, Encode, Reader};
+use crate::proof::{Seal, Signature};
 
 /// One start of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,8 +29,12 @@ pub struct Told {
     pub starts: Vec<Start>,
     /// What is durable; of all logs in a connection's first, then of those in which it grew.
     pub ends: Vec<(LogId, End)>,
+    /// One for each end, by which its node knows its own word; or none at all.
+    pub seals: Vec<Seal>,
     /// First and last of each range of logs that were deleted; in a connection's first.
     pub deleted: Vec<(u32, u32)>,
+    /// To the challenge of whoever is told, where the disk has a key; in a connection's first.
+    pub answer: Option<Signature>,
 }
 
 /// So many starts are kept, and told.
@@ -50,6 +55,14 @@ impl End {
 }
 
 impl Told {
+    /// The ends, each with the seal that it came with.
+    pub fn sealed(&self) -> impl Iterator<Item = (LogId, End, Option<Seal>)> {
+        let seals = self.seals.iter().map(|seal| Some(*seal));
+        let seals = seals.chain(std::iter::repeat(None));
+        let ends = self.ends.iter().zip(seals);
+        ends.map(|((log, end), seal)| (*log, *end, seal))
+    }
+
     pub fn has_deleted(&self, log: LogId) -> bool {
         let above = self.deleted.partition_point(|(first, _)| *first <= log.0);
         let range = above.checked_sub(1).map(|at| self.deleted[at]);
@@ -86,18 +99,25 @@ impl Encode for End {
 }
 
 impl Encode for Told {
-    const BYTES_MIN: usize = 12;
+    const BYTES_MIN: usize = 17;
     fn put(&self, out: &mut Vec<u8>) {
         self.starts.put(out);
         self.ends.put(out);
         self.deleted.put(out);
+        self.seals.put(out);
+        self.answer.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Told, DecodeError> {
         let told = Told {
             starts: Vec::parse(from)?,
             ends: Vec::parse(from)?,
             deleted: Vec::parse(from)?,
+            seals: Vec::parse(from)?,
+            answer: Option::parse(from)?,
         };
+        if !told.seals.is_empty() && told.seals.len() != told.ends.len() {
+            return Err(DecodeError::Invalid("seals of other ends"));
+        }
         if told.starts.len() > STARTS_KEPT {
             return Err(DecodeError::TooLong("a list of starts"));
         }

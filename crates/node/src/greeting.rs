@@ -77,7 +77,10 @@ impl Node {
         let ok = result.is_ok();
         match self.env.conns.get(&conn).copied() {
             Some(Purpose::ControlOut(peer)) => {
-                self.peers.on_connected(&mut self.env, peer, conn, ok)
+                self.peers.on_connected(&mut self.env, peer, conn, ok);
+                if !ok {
+                    self.on_unreachable(peer);
+                }
             }
             Some(Purpose::DataOut(log, peer)) => {
                 self.dirty.insert(log);
@@ -152,6 +155,8 @@ impl Node {
                 {
                     self.tell_past(peer);
                     self.peer_is_back(peer);
+                } else if self.peers.call_us_old.is_none() && self.peers.refuses_us(peer) {
+                    self.on_unreachable(peer);
                 }
                 if let Some(called) = self.peers.call_us_old.take() {
                     self.on_called_old(&called);

@@ -38,6 +38,7 @@ pub(crate) use moving::REMOVED;
 mod remembering;
 mod removing;
 mod scrubbing;
+mod settling;
 mod showing;
 mod space;
 mod splitting;
@@ -56,6 +57,7 @@ use moving::Move;
 pub(crate) use remembering::Remembering;
 use removing::Removing;
 use scrubbing::Scrubbing;
+use settling::Settling;
 use space::Space;
 use versions::Versioning;
 use wishing::Wishing;
@@ -70,6 +72,9 @@ pub struct Node {
     pub(crate) peers: Peers,
     pub(crate) guests: Guests,
     pub(crate) past: Remembering,
+    settling: Settling,
+    /// That were asked of peers so far.
+    pub(crate) challenges: u64,
     /// Why a peer calls this directory an old copy.
     refused: Option<String>,
     /// By the directory, when it was last known to be current.
@@ -210,6 +215,8 @@ impl Node {
             dirty: BTreeSet::new(),
             agenda: Agenda::default(),
             awake: Awake::default(),
+            settling: Settling::default(),
+            challenges: 0,
             told_director: None,
             scrubbing: Scrubbing::default(),
             write_path,
@@ -256,6 +263,7 @@ impl Node {
         for id in ids {
             self.log_appeared(id);
         }
+        self.begin_settling();
     }
 
     fn tick(&mut self) {
@@ -724,6 +732,7 @@ impl Machine for Node {
             self.heartbeat();
         }
         self.judge_peers();
+        self.settle_start();
         if now >= self.next_tick || beats && now.0 + TICK_SLACK >= self.next_tick.0 {
             self.tick();
         }
@@ -747,6 +756,7 @@ impl Machine for Node {
             Some(self.tick_deadline()),
             self.peers.next_judgement(&self.env),
             self.scrub_deadline(),
+            self.settling_deadline(),
         ];
         own.into_iter().chain([self.agenda.first()]).flatten().min()
     }

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use formats::frame::WishTold;
+use formats::proof::{Challenge, Evidence, PublicKey, Signature};
 use formats::version::{self, Speaks};
 use formats::{DiskId, Frame, LogId, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId, Slice};
@@ -39,6 +40,8 @@ pub struct CalledOld {
     pub by: NodeId,
     /// The disk that whoever says so claims to have: who he is.
     pub disk: Option<DiskId>,
+    /// What this node said itself, and should know.
+    pub evidence: Option<Evidence>,
     pub why: String,
 }
 
@@ -97,6 +100,10 @@ pub struct Peer {
     pub seen: Option<Seen>,
     /// What it says that it is, on its control connection.
     pub claim: Option<Seen>,
+    /// By what it proves that it is, if its disk has a key.
+    pub proof: Option<Proof>,
+    /// What it asked this node to sign, on our connection to it.
+    pub challenges_us: Option<Challenge>,
     /// Whether its frames are heard.
     pub entry: Entry,
     /// Which start of it is refused, and why: it hears so when it greets again.
@@ -105,6 +112,15 @@ pub struct Peer {
     pub old_copy: Option<String>,
     /// Where it said that it can be dialled, while the directory did not say which disk it has.
     pub unproven_address: Option<String>,
+}
+
+/// By what a disk with a key proves a start of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Proof {
+    pub key: PublicKey,
+    pub signature: Signature,
+    /// To be signed by the first frame.
+    pub challenge: Challenge,
 }
 
 /// Why somebody who greets is not taken for the node whose id he says.
@@ -209,6 +225,8 @@ impl Peer {
             refuses_us: None,
             seen: None,
             claim: None,
+            proof: None,
+            challenges_us: None,
             entry: Entry::Open,
             lacks_start: None,
             old_copy: None,
@@ -441,8 +459,9 @@ impl Peers {
             return false;
         }
         match peer.link.answer(env, &buffer, &got) {
-            Welcome::Taken { version } => {
+            Welcome::Taken { version, challenge } => {
                 peer.link = Link::Up(conn, version);
+                peer.challenges_us = challenge;
                 env.peers.links.insert(id, version);
                 peer.up_at = env.now;
                 peer.sending = false;
@@ -503,6 +522,7 @@ impl Peers {
                     self.call_us_old = Some(CalledOld {
                         by: id,
                         disk: disk.map(DiskId),
+                        evidence: said_key(&said, "evidence=").and_then(|e| e.parse().ok()),
                         why: sentence,
                     });
                 }
@@ -511,6 +531,12 @@ impl Peers {
             Welcome::Nonsense => self.on_broken(env, id, conn),
         }
         false
+    }
+
+    /// It took no connection of ours, and will not soon.
+    pub fn refuses_us(&self, id: NodeId) -> bool {
+        let peer = self.peers.get(&id);
+        peer.is_some_and(|peer| peer.refuses_us.is_some())
     }
 
     pub fn on_sent(&mut self, env: &mut Env, id: NodeId, conn: ConnId, ok: bool) {

@@ -6,13 +6,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use formats::proof::DiskKey;
 use formats::segment::{directory_name, log_of};
-use formats::{ClusterId, DiskId, Identity, LogId, past};
+use formats::{ClusterId, Identity, LogId, past};
 use ops::Disk;
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use replica::{Env, Log};
 use store::past::ends::Lost;
+use store::past::key::{self, KEY_ASIDE, KEY_FILE};
 use store::past::own::{Own, Trouble};
 use store::past::starts::{self, STARTS_FILE};
 use store::{
@@ -106,6 +108,11 @@ impl Node {
             return Err(StartError::NotJoined(directory.clone()));
         }
         let own = Own::load(disk, &directory, &manifest)?;
+        let key = match own.key.clone() {
+            Some(key) => key,
+            // A directory of before disks had keys: others need no proof of it, but it knows its own word.
+            None => new_key(disk, &directory)?,
+        };
         manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
         let remains = quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
         let random = disk.random().map_err(io)?;
@@ -121,6 +128,7 @@ impl Node {
             config.advertise.clone(),
         );
         env.now = now;
+        env.own.key = Some(key);
         env.own.standing = config.standing.clone();
         env.own.speaks = config.speaks;
         env.landing = disk.landing();
@@ -128,6 +136,9 @@ impl Node {
         env.version = config.speaks.oldest();
         env.calendar = Calendar::new(disk.wall_clock(), now);
         env.peers.addresses = load_peers(disk, &directory, manifest.identity.node);
+        // A disk that was never started before has nothing to forget.
+        let comes_back = !own.starts.is_empty() && !manifest.logs.is_empty();
+        env.own.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
         let mut logs = BTreeMap::new();
         for listed in &manifest.logs {
             let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
@@ -146,6 +157,7 @@ impl Node {
         let written = disk.write_file(&path, &starts::encode(&starts));
         written.map_err(|error| StartError::Io { path, error })?;
         let past = Remembering::load(disk, &directory, starts);
+        env.own.evidence = past.evidence();
         tracing::info!(
             node = manifest.identity.node.0,
             incarnation = manifest.incarnation,
@@ -174,11 +186,12 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         return Err(StartError::NothingHere(directory.clone()));
     }
     let others = disk.list(directory).map_err(io)?;
-    let ours = [LOCK_FILE, MANIFEST_ASIDE, "lost+found"];
+    let ours = [LOCK_FILE, MANIFEST_ASIDE, KEY_FILE, KEY_ASIDE, "lost+found"];
     if others.iter().any(|e| !ours.contains(&e.name.as_str())) {
         return Err(StartError::Foreign(directory.clone()));
     }
-    let disk_id = DiskId(disk.random().map_err(io)?);
+    // First, as it names the disk: of a node that ends here only the key is left, and the next one draws another.
+    let disk_id = new_key(disk, directory)?.disk();
     let (cluster, node) = match config.start {
         Start::Bootstrap { .. } => (
             ClusterId(random_uuid(disk.random().map_err(io)?)),
@@ -202,6 +215,21 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         logs: Vec::new(),
         deleted: BTreeSet::new(),
     })
+}
+
+fn new_key(disk: &mut dyn Disk, directory: &Path) -> Result<DiskKey, StartError> {
+    let path = directory.join(KEY_FILE);
+    let failed = |error| StartError::Io {
+        path: path.clone(),
+        error,
+    };
+    let mut seed = [0; 32];
+    for half in seed.chunks_exact_mut(16) {
+        half.copy_from_slice(&disk.random().map_err(failed)?);
+    }
+    let key = DiskKey::new(seed);
+    disk.write_file(&path, &key::encode(&key)).map_err(failed)?;
+    Ok(key)
 }
 
 /// Version 4, variant 1: a random UUID as others expect to see it.

@@ -100,6 +100,22 @@ impl Engine {
         forgot_below: Slot,
         now: Time,
     ) -> Engine {
+        let mut engine = Engine::resting(config, checkpoint, forgot_below, now);
+        if engine.is_alone() && engine.may_stand() {
+            engine.start_phase1(Vec::new());
+        }
+        engine.settle();
+        engine
+    }
+
+    /// As `with_gaps`, but one that needs no other vote does not stand before the first [`Input::Timer`]: the node
+    /// asks others first whether they remember more of this disk.
+    pub fn resting(
+        config: EngineConfig,
+        checkpoint: Checkpoint,
+        forgot_below: Slot,
+        now: Time,
+    ) -> Engine {
         let Checkpoint {
             promised,
             finishing: _, // the acceptor says why
@@ -152,9 +168,6 @@ impl Engine {
             config,
         };
         engine.become_candidate(0);
-        if engine.is_alone() && engine.may_stand() {
-            engine.start_phase1(Vec::new());
-        }
         engine.settle();
         engine
     }

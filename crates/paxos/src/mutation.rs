@@ -80,6 +80,12 @@ mutations! {
         "A node keeps on its disk which start of each other node it met, before anything of it is heard."
     OlderStartAdmitted "older-start-admitted" "store::past::met::check, node::peers::goes_on_as"
         "A directory that lacks a start of its node that was met, or an end that was told, is refused."
+    DisksNeedNoProof "disks-need-no-proof" "node::greeting::peer::check_proof, node::node::remembering::on_past"
+        "Whoever says that he is a disk which a key names signs with that key what the other node asks him to."
+    EvidenceIgnored "evidence-ignored" "node::node::remembering::on_evidence"
+        "A node that is shown what its own disk said, and that its directory has forgotten, stops, whoever shows it."
+    ActsBeforeItAsks "acts-before-it-asks" "node::start::start"
+        "A node that comes back promises, accepts and leads nothing before its peers said what they remember."
     ContradictingStateInstalled "contradicting-state-installed" "paxos::learner::on_state"
         "A state that lacks or contradicts what is known to be chosen here replaces nothing."
 

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use formats::frame::FetchBytes;
+use formats::past::Start;
+use formats::proof::{DiskKey, Evidence, PublicKey, Signature};
 use formats::version::{self, Speaks};
 use formats::{BATCH_BUFFER, Frame, Identity, LogId, RECORD_HEADER};
 use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
@@ -83,6 +85,12 @@ pub struct Own {
     pub incarnation: u32,
     /// Drawn at this start of the process.
     pub nonce: u64,
+    /// What proves this node's disk, once a node runs on it.
+    pub key: Option<DiskKey>,
+    /// What each peer is shown when it is greeted: what is remembered of its own disk.
+    pub evidence: BTreeMap<NodeId, Evidence>,
+    /// It has come back, and its peers have not said yet what they remember: no engine acts.
+    pub settling: bool,
     pub advertise: String,
     pub standing: Standing,
     pub speaks: Speaks,
@@ -174,6 +182,9 @@ impl Env {
                 identity,
                 incarnation,
                 nonce,
+                key: None,
+                evidence: BTreeMap::new(),
+                settling: false,
                 advertise,
                 standing: Standing::default(),
                 speaks: Speaks::THIS,
@@ -339,7 +350,38 @@ impl Env {
             .key("speaks", self.own.speaks)
             .key("digests", 1)
             .key("parts", 1);
-        self.own.standing.write(hello).encode()
+        let hello = match self.proof() {
+            Some((key, signature)) => hello
+                .key("key", formats::hex(&key.0))
+                .key("signature", formats::hex(&signature.0)),
+            None => hello,
+        };
+        self.own
+            .standing
+            .write(self.with_evidence(hello, to))
+            .encode()
+    }
+
+    /// What this node remembers of the disk of whom it greets. An old copy of it knows what it has forgotten by that.
+    pub fn with_evidence(&self, hello: Request, to: NodeId) -> Request {
+        match self.own.evidence.get(&to) {
+            Some(evidence) => hello.key("met", evidence),
+            None => hello,
+        }
+    }
+
+    pub fn start(&self) -> Start {
+        Start {
+            incarnation: self.own.incarnation,
+            nonce: self.own.nonce,
+        }
+    }
+
+    /// That this disk starts as this.
+    fn proof(&self) -> Option<(PublicKey, Signature)> {
+        let disk = self.own.identity.disk;
+        let key = self.own.key.as_ref().filter(|_| disk.is_keyed())?;
+        Some((key.public(), key.sign_start(disk, self.start())))
     }
 
     /// A batch buffer with these bytes where a record's payload stands; a small one for few bytes, so

@@ -212,7 +212,7 @@ impl Feeders {
             return;
         };
         match feeder.link.answer(env, &buffer, &got) {
-            Welcome::Taken { version } => {
+            Welcome::Taken { version, .. } => {
                 feeder.link = Link::Up(conn, version);
                 feeder.sending = false;
                 env.receive(conn, buffer, 0..BLOCK, false);

@@ -91,7 +91,10 @@ impl Log {
         let learn_past = store.learn_past();
         let learn_past = learn_past.filter(|_| !mutation::is(Mutation::ForgetfulReplicaPromises));
         let forgot_below = learn_past.unwrap_or_default();
-        let engine = Engine::with_gaps(config, checkpoint, forgot_below, env.now);
+        let engine = match env.own.settling {
+            true => Engine::resting(config, checkpoint, forgot_below, env.now),
+            false => Engine::with_gaps(config, checkpoint, forgot_below, env.now),
+        };
         let core = Core {
             id,
             name,
@@ -271,7 +274,7 @@ impl Log {
         proposal: Proposal,
         bytes: Option<Buffer>,
     ) {
-        if self.core.stopped.is_some() {
+        if self.core.stopped.is_some() || env.own.settling {
             return;
         }
         if self.auxiliary.declines(&mut self.core, env, &proposal) {
@@ -293,6 +296,9 @@ impl Log {
     pub fn on_message(&mut self, env: &mut Env, from: NodeId, message: Message) {
         if matches!(message, Message::Propose(_)) {
             return; // Proposals travel with their bytes only.
+        }
+        if env.own.settling {
+            return; // As if it had been lost.
         }
         let succeeds = |term: &paxos::Term| term.owner == env.own.identity.node;
         if env.stopping && matches!(&message, Message::Prepare { term } if succeeds(term)) {

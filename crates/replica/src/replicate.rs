@@ -276,7 +276,7 @@ impl Followers {
             return;
         }
         match follower.link.answer(env, &buffer, &got) {
-            Welcome::Taken { version } => {
+            Welcome::Taken { version, .. } => {
                 follower.link = Link::Up(conn, version);
                 follower.cursor = first;
                 follower.sending = false;

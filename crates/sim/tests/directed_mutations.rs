@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 7] = [
+const RULES: [(Mutation, fn()); 10] = [
     (
         Mutation::StaleWishTrims,
         overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,
@@ -46,6 +46,18 @@ const RULES: [(Mutation, fn()); 7] = [
     (
         Mutation::OlderStartAdmitted,
         past::an_old_copy_is_refused_after_any_number_of_starts,
+    ),
+    (
+        Mutation::ActsBeforeItAsks,
+        past::an_old_copy_of_when_it_was_alone_leads_nothing,
+    ),
+    (
+        Mutation::EvidenceIgnored,
+        past::an_old_copy_believes_what_its_own_disk_said_whoever_shows_it,
+    ),
+    (
+        Mutation::DisksNeedNoProof,
+        past::nobody_claims_a_disk_without_its_key,
     ),
     (
         Mutation::ContradictingStateInstalled,

@@ -4,6 +4,7 @@
 //! ```text
 //!  own directory   starts    ⟨incarnation, nonce⟩ of the last starts            told at each connection
 //!                  ends      where each log ended when the node was stopped     compared by the next start
+//!                  key       names the disk, signs its starts, seals its ends
 //!                  refused   a peer said that this is an old copy               no start any more
 //!                  met       of each other node: the last start met, and where   compared with what it tells
 //!                            its logs ended at least
@@ -14,6 +15,7 @@
 //! start.
 
 pub mod ends;
+pub mod key;
 pub mod met;
 pub mod own;
 mod page;

@@ -1,7 +1,9 @@
-//! A peer's answer to our first line: `ok version=N`, the version of all frames that follow, or a
-//! refusal. What comes behind the line is none of it.
+//! A peer's answer to our first line: `ok version=N challenge=HEX`, the version of all frames that follow and
+//! what the first of them is to sign, or a refusal. What comes behind the line is none of it.
 
+use formats::proof::Challenge;
 use formats::version::Speaks;
+use formats::{hex, parse_hex};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Welcome {
@@ -9,6 +11,8 @@ pub enum Welcome {
     NotYet,
     Taken {
         version: u8,
+        /// On a control connection, of a program that asks for proof.
+        challenge: Option<Challenge>,
     },
     /// The code and what follows it.
     Refused(String),
@@ -17,6 +21,10 @@ pub enum Welcome {
 
 pub fn line(version: u8) -> Vec<u8> {
     format!("ok version={version}\n").into_bytes()
+}
+
+pub fn challenging_line(version: u8, challenge: Challenge) -> Vec<u8> {
+    format!("ok version={version} challenge={}\n", hex(&challenge.0)).into_bytes()
 }
 
 /// Words that we do not know are a newer peer's, and are passed over.
@@ -33,8 +41,13 @@ pub fn read(speaks: Speaks, bytes: &[u8]) -> Welcome {
         return Welcome::Nonsense;
     }
     let version = words.find_map(|word| word.strip_prefix("version=")?.parse().ok());
+    let mut words = line.split(' ');
+    let challenge = words.find_map(|word| parse_hex(word.strip_prefix("challenge=")?));
     match version.filter(|version| speaks.has(*version)) {
-        Some(version) => Welcome::Taken { version },
+        Some(version) => Welcome::Taken {
+            version,
+            challenge: challenge.map(Challenge),
+        },
         None => Welcome::Nonsense,
     }
 }
@@ -46,8 +59,18 @@ mod tests {
     #[test]
     fn an_answer_is_waited_for_whole_and_names_a_version_that_we_speak() {
         let speaks: Speaks = "1-2".parse().unwrap();
-        let taken = |version| Welcome::Taken { version };
+        let taken = |version| Welcome::Taken {
+            version,
+            challenge: None,
+        };
         assert_eq!(read(speaks, &line(2)), taken(2));
+        let challenge = Challenge([0xa5; 16]);
+        let challenged = Welcome::Taken {
+            version: 2,
+            challenge: Some(challenge),
+        };
+        assert_eq!(read(speaks, &challenging_line(2, challenge)), challenged);
+        assert_eq!(read(speaks, b"ok version=2 challenge=a5\n"), taken(2));
         assert_eq!(read(speaks, b"ok later=words version=1\nLBct"), taken(1));
         for cut in 0..line(2).len() {
             assert_eq!(read(speaks, &line(2)[..cut]), Welcome::NotYet);

@@ -1,13 +1,11 @@
 //! Whatever comes over the wire, a node answers or closes, lives on and serves the others.
 
 use formats::frame::encode_control;
-use formats::past::{End, Start, Told};
+use formats::past::{End, Told};
 use formats::{Frame, Speaks};
+use harness::impostor::Impostor;
 use harness::{Cluster, Content, Raw, ask, wait_for};
-use linux::LinuxDisk;
 use paxos::{Era, PromisedTerm, Slot, Term};
-use store::Manifest;
-use store::past::starts;
 
 use crate::harness;
 
@@ -295,24 +293,12 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
     let mut third = cluster.nodes.pop().expect("there are three");
     third.kill();
     cluster.voters = 2;
-    let manifest = Manifest::load(&mut LinuxDisk::new(), &third.data);
-    let manifest = manifest.expect("it is sound").expect("it is there");
-    let disk: String = (manifest.identity.disk.0.iter())
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    let incarnation = format!("incarnation={}", manifest.incarnation + 1);
-    let third_data = third.data.clone();
-    let third = peer_line(&cluster)
-        .replace(
-            "disk=00112233445566778899aabbccddeeff",
-            &format!("disk={disk}"),
-        )
-        .replace("incarnation=1", &incarnation);
-    let mut starts = starts::load(&mut LinuxDisk::new(), &third_data).expect("it is sound");
-    starts.push(Start {
-        incarnation: manifest.incarnation + 1,
-        nonce: 1,
-    });
+    let impostor = Impostor::of(&third.data);
+    let starts = impostor.starts(&third.data);
+    let third = peer_line(&cluster).replace(
+        "disk=00112233445566778899aabbccddeeff incarnation=1 nonce=1",
+        &impostor.words(),
+    );
     let end = End {
         promised: PromisedTerm(Term {
             era: Era(1 << 20),
@@ -320,15 +306,16 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
         }),
         accepted_up_to: Slot(1 << 40),
     };
-    let logs = manifest.logs.iter();
-    let past = encode_control(
-        Speaks::THIS.newest(),
-        &Frame::Past(Told {
-            starts,
+    let past = |answer: &str| {
+        let logs = impostor.manifest.logs.iter();
+        let told = Told {
+            starts: starts.clone(),
             ends: logs.map(|log| (log.id, end)).collect(),
-            deleted: Vec::new(),
-        }),
-    );
+            answer: impostor.answer(answer, 1),
+            ..Told::default()
+        };
+        encode_control(Speaks::THIS.newest(), &Frame::Past(told))
+    };
     let mut random = Random(0xf4a3e5);
     let mut contents = Vec::new();
     for round in 0..60 {
@@ -344,7 +331,7 @@ fn frames_of_a_peer_that_make_no_sense_end_its_connection_only() {
             let mut raw = Raw::say(&address, &format!("{third}\n"));
             let answer = raw.line();
             assert!(answer.starts_with("ok version="), "{answer}");
-            raw.send(&past);
+            raw.send(&past(&answer));
             raw
         });
         let (mut raw, answer) = wait_for(

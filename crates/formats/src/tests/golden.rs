@@ -1,5 +1,5 @@
 //! The bytes of every frame and record, kept under `testdata/`. A change of them is a change of the
-//! format: `UPDATE_GOLDEN=1 cargo test -p node golden` rewrites them, to be read before commit.
+//! format: `UPDATE_GOLDEN=1 cargo test -p formats golden` rewrites them, to be read before commit.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -8,6 +8,7 @@ use std::sync::Arc;
 use paxos::*;
 
 use crate::frame::{Told, *};
+use crate::proof::{Seal, Signature};
 use crate::record::*;
 use crate::segment::{Birth, Predecessor, SegmentHeader};
 use crate::version::{FIRST, Speaks};
@@ -372,6 +373,8 @@ fn golden_past() {
         starts: vec![start(4, 1 << 63), start(7, 2)],
         ends: vec![(LogId(0), Default::default()), (LogId(7), end)],
         deleted: vec![(1, 3), (9, 9)],
+        seals: vec![Seal([0x5e; 16]), Seal([0xa1; 16])],
+        answer: Some(Signature([0x51; 64])),
     };
     check_control("control_past", &Frame::Past(told));
 }

@@ -328,7 +328,7 @@ impl Node {
             return self.env.close(conn);
         };
         match guest.link.answer(&self.env, &buffer, &got) {
-            Welcome::Taken { version } => {
+            Welcome::Taken { version, .. } => {
                 guest.link = Link::Up(conn, version);
                 self.env.receive(conn, buffer, 0..BLOCK, false);
             }
@@ -348,9 +348,9 @@ impl Node {
     }
 }
 
-/// The first line of a connection to somebody of whom nothing is known but what it says itenv.
+/// The first line of a connection to somebody of whom nothing is known but what it says itself.
 fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
-    Request::new("peer")
+    let hello = Request::new("peer")
         .key("kind", "control")
         .key("log", DIRECTORY)
         .key("cluster", env.own.identity.cluster.to_string())
@@ -358,6 +358,6 @@ fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
         .key("to", to)
         .key("guest", 1)
         .key("address", &env.own.advertise)
-        .key("speaks", env.own.speaks)
-        .encode()
+        .key("speaks", env.own.speaks);
+    env.with_evidence(hello, to).encode()
 }

@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use formats::past::Start as PastStart;
+use formats::proof::{PublicKey, Signature};
 use formats::version::{self, Speaks};
-use formats::{DiskId, Frame, LogId, hex};
+use formats::{DiskId, Frame, LogId, hex, parse_hex};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Message, NodeId, Role};
@@ -12,7 +14,7 @@ use store::past::met::Seen;
 use wire::{LineError, Refusal, Request, Standing, welcome};
 
 use crate::node::Node;
-use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY};
+use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Proof};
 
 /// So much of unfinished frames each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;
@@ -66,6 +68,7 @@ impl Node {
         let from = hello.from;
         let disk = formats::parse_hex16(request.require("disk")?)
             .ok_or_else(|| bad("disk is 32 hex digits"))?;
+        let proof = self.check_proof(request, DiskId(disk))?;
         let entry = self.directory.nodes.get(&from);
         let is_listed = entry.is_some_and(|entry| entry.disk == hex(&disk));
         // ‡ After a rescue log 0 names the disk of before first, and only the node itself can tell the rest. What was
@@ -111,17 +114,25 @@ impl Node {
             self.counts.peers_refused += 1;
             tracing::error!(peer = from.0, %why, "a peer is refused");
             match why.is_old_copy() {
-                // The node that stops at that word checks whose it is. Nobody else hears the disk.
-                true if is_listed => {
-                    Refusal::new(OLD_COPY, why.to_string()).key("disk", hex(&own_disk))
+                // The node that stops at that word checks whose it is, unless there is evidence. Nobody else hears
+                // the disk.
+                true => {
+                    let refusal = Refusal::new(OLD_COPY, why.to_string());
+                    let refusal = match is_listed {
+                        true => refusal.key("disk", hex(&own_disk)),
+                        false => refusal,
+                    };
+                    match self.evidence_against(from, claim.disk, why) {
+                        Some(evidence) => refusal.key("evidence", evidence),
+                        None => refusal,
+                    }
                 }
-                true => Refusal::new(OLD_COPY, why.to_string()),
                 false => bad(format!("node {from} is refused: {why}")),
             }
         })?;
         let peer = self.peers.get_or_add(from);
         let is_admitted = peer.claim == Some(claim) && peer.entry == Entry::Open;
-        if hello.kind == "data" && !is_admitted {
+        if hello.kind == "data" && (!is_admitted || self.env.own.settling) {
             return Err(Refusal::new(
                 "busy",
                 format!("node {from} is heard here once its control connection is"),
@@ -146,6 +157,7 @@ impl Node {
                     _ => self.env.peers.compares.remove(&from),
                 };
                 peer.claim = Some(claim);
+                peer.proof = proof;
                 if let Some(old) = self.peers.get_or_add(from).on_greeted(conn) {
                     self.controls.remove(&old);
                     self.env.close(old);
@@ -158,7 +170,11 @@ impl Node {
                 if version < version::PASTS {
                     self.admit(from, claim, None);
                 }
-                self.env.send_bytes(conn, &welcome::line(version));
+                let line = match proof {
+                    Some(proof) => welcome::challenging_line(version, proof.challenge),
+                    None => welcome::line(version),
+                };
+                self.env.send_bytes(conn, &line);
                 self.env
                     .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
             }
@@ -188,6 +204,40 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// ‡ Whoever says a disk that a key names has that key.
+    fn check_proof(&mut self, request: &Request, disk: DiskId) -> Result<Option<Proof>, Refusal> {
+        if !disk.is_keyed() || mutation::is(Mutation::DisksNeedNoProof) {
+            return Ok(None);
+        }
+        let start = PastStart {
+            incarnation: number(request, "incarnation")?,
+            nonce: request
+                .parsed::<u64>("nonce")?
+                .ok_or(LineError::Missing("nonce"))?,
+        };
+        let key = request.get("key").and_then(parse_hex).map(PublicKey);
+        let signature = request.get("signature").and_then(parse_hex);
+        let signed = key
+            .zip(signature.map(Signature))
+            .filter(|(key, signature)| {
+                key.disk() == disk && key.has_signed_start(disk, start, signature)
+            });
+        let Some((key, signature)) = signed else {
+            return Err(Refusal::new(
+                "no-proof",
+                "the key of that disk has not signed this start: the file key in a node's directory is what proves it",
+            ));
+        };
+        self.challenges += 1;
+        let own = self.env.own.key.as_ref();
+        let challenge = own.map(|own| own.challenge(self.env.start(), self.challenges));
+        Ok(challenge.map(|challenge| Proof {
+            key,
+            signature,
+            challenge,
+        }))
     }
 
     /// What needs to be so of guests too.
@@ -227,6 +277,10 @@ impl Node {
                     "node {from} was removed from this cluster and its id is never used again; stop it, and to come back join anew, with --join and an empty directory"
                 ),
             ));
+        }
+        if let Some(evidence) = request.get("met").and_then(|met| met.parse().ok()) {
+            let told = format!("node {from} remembers more of this disk");
+            self.on_evidence(&evidence, &told);
         }
         let withholds_disk = request.flag("guest")?;
         if !withholds_disk {
@@ -362,7 +416,7 @@ impl Node {
 
     fn on_frame(&mut self, peer: NodeId, frame: Frame) {
         match frame {
-            Frame::Wishes(told) => self.on_wishes_told(&told),
+            Frame::Wishes(told) => self.on_wishes_told(peer, &told),
             Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {
@@ -447,6 +501,13 @@ impl Node {
 
     pub(super) fn on_engine_message(&mut self, peer: NodeId, id: LogId, message: Message) {
         if !self.hears(peer, id) {
+            return;
+        }
+        // ‡ A state replaces this replica's own, and comes from who has a vote there. A replica that hears no leader may
+        // have been away while all that it knew left, and has to learn from others who has.
+        let is_led = |log: &replica::Log| log.engine().leader().is_some();
+        let is_state = matches!(message, Message::State(_));
+        if is_state && self.logs.get(&id).is_some_and(is_led) && !self.has_vote(peer, id) {
             return;
         }
         if let Some(log) = self.logs.get_mut(&id) {

@@ -11,7 +11,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use formats::past::{End, Start, Told};
-use formats::{Frame, LogId, parse_hex16, version};
+use formats::proof::{DiskKey, Evidence, Seal, Signature};
+use formats::{DiskId, Frame, LogId, parse_hex16, version};
 use ops::{ConnId, Disk, Op};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
@@ -20,7 +21,7 @@ use store::past::met::{self, MET_FILE, Met, Seen};
 use store::past::refused::{self, REFUSED_FILE};
 
 use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
-use crate::peers::{CalledOld, Entry};
+use crate::peers::{CalledOld, Entry, NotAdmitted};
 
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
 const TELL_EVERY: u64 = 1_000_000;
@@ -64,6 +65,12 @@ impl Remembering {
         }
     }
 
+    /// What each node that was met is shown when it is greeted.
+    pub(crate) fn evidence(&self) -> BTreeMap<NodeId, Evidence> {
+        let of = |(node, met): (&NodeId, &Met)| Some((*node, met.evidence(None)?));
+        self.met.iter().filter_map(of).collect()
+    }
+
     pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
         self.met.get(&node).map(|met| met.seen)
     }
@@ -93,7 +100,14 @@ impl Node {
             *met = Met::new(claim);
             past.version += 1;
         }
-        past.version += u64::from(met.take(claim, told, room));
+        let proof = self.peers.get_or_add(peer).proof;
+        let signature = proof.map(|proof| proof.signature);
+        past.version += u64::from(met.take(claim, signature, told, room));
+        let evidence = met.evidence(None);
+        match evidence {
+            Some(evidence) => _ = self.env.own.evidence.insert(peer, evidence),
+            None => _ = self.env.own.evidence.remove(&peer),
+        }
         let state = self.peers.get_or_add(peer);
         state.seen = Some(claim);
         state.old_copy = None;
@@ -113,6 +127,18 @@ impl Node {
         };
         if told.starts.last() != Some(&own) {
             return Err("the last start that it lists is not its own".to_owned());
+        }
+        if claim.disk.is_keyed() && !mutation::is(Mutation::DisksNeedNoProof) {
+            let proof = self.peers.get_or_add(peer).proof;
+            let proof = proof.ok_or("it proves nothing of its disk")?;
+            let to = self.env.own.identity.node;
+            let has_answered =
+                |answer: &Signature| proof.key.has_answered(proof.challenge, to, own, answer);
+            if !told.answer.as_ref().is_some_and(has_answered) {
+                return Err(
+                    "it does not answer for its disk: what it says was overheard".to_owned(),
+                );
+            }
         }
         let known = self.past.met.get(&peer);
         let known = known.filter(|met| met.seen.disk == claim.disk);
@@ -140,7 +166,7 @@ impl Node {
     pub(crate) fn on_past_grown(&mut self, peer: NodeId, told: &Told) {
         let room = self.room_for_ends();
         if let Some(met) = self.past.met.get_mut(&peer)
-            && met.grow(&told.ends, room)
+            && met.grow(told, room)
             && !std::mem::replace(&mut self.past.grew, true)
         {
             self.past.grown_at = self.env.now;
@@ -205,12 +231,79 @@ impl Node {
         self.awake.wake_all_for_peers();
         let logs = self.logs.iter();
         let ends = logs.map(|(id, log)| (*id, log.store().durable_end()));
+        let ends: Vec<(LogId, End)> = ends.collect();
+        let challenge = self.peers.get_or_add(peer).challenges_us;
+        let key = self.env.own.key.as_ref();
+        let answer = key.zip(challenge);
         let told = Told {
             starts: self.past.starts.clone(),
-            ends: ends.collect(),
+            seals: self.seals_of(&ends),
+            ends,
             deleted: self.manifest.deleted_ranges(),
+            answer: answer.map(|(key, challenge)| key.answer(challenge, peer, self.env.start())),
         };
         self.peers.send(&mut self.env, peer, &Frame::Past(told));
+    }
+
+    fn seals_of(&self, ends: &[(LogId, End)]) -> Vec<Seal> {
+        let key = self.env.own.key.iter();
+        key.flat_map(|key| ends.iter().map(|(log, end)| key.seal(*log, *end)))
+            .collect()
+    }
+
+    /// What shows the node that is refused so that it is an old copy.
+    pub(crate) fn evidence_against(
+        &self,
+        peer: NodeId,
+        disk: DiskId,
+        why: NotAdmitted,
+    ) -> Option<Evidence> {
+        let met = self.past.met.get(&peer);
+        let lacks = match why {
+            NotAdmitted::Lacks(lacks) => Some(lacks),
+            _ => None,
+        };
+        met.filter(|met| met.seen.disk == disk)?.evidence(lacks)
+    }
+
+    /// ‡ This disk said that once, as its own key shows, whoever brings it. What is not in the directory was forgotten.
+    pub(crate) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
+        let disk = self.env.own.identity.disk;
+        let is_own = |key: &DiskKey| key.has_said(disk, evidence);
+        if !self.env.own.key.as_ref().is_some_and(is_own) || self.remembers(evidence) {
+            return;
+        }
+        let why = match evidence {
+            Evidence::Start(start, _) => {
+                format!(
+                    "{told}: its start {} is not among those of this directory",
+                    start.incarnation
+                )
+            }
+            Evidence::End(log, end, _) => {
+                format!(
+                    "{told}: in log {log} it had accepted all below slot {} and promised {}, and this directory has less",
+                    end.accepted_up_to, end.promised.0
+                )
+            }
+        };
+        if !mutation::is(Mutation::EvidenceIgnored) {
+            self.refuse_directory(why);
+        }
+    }
+
+    fn remembers(&self, evidence: &Evidence) -> bool {
+        let starts = &self.past.starts;
+        match evidence {
+            Evidence::Start(start, _) => {
+                let first = starts.first().map_or(0, |first| first.incarnation);
+                start.incarnation < first || starts.contains(start)
+            }
+            Evidence::End(log, end, _) => {
+                let has = self.logs.get(log).map(|log| log.store().durable_end());
+                has.is_some_and(|has| has.has(*end)) || self.manifest.deleted.contains(log)
+            }
+        }
     }
 
     /// To all, where it is more than was told.
@@ -233,6 +326,7 @@ impl Node {
             return;
         }
         let frame = Frame::Past(Told {
+            seals: self.seals_of(&ends),
             ends,
             ..Told::default()
         });
@@ -248,7 +342,15 @@ impl Node {
     /// its chain of starts, and goes on from the start that this node met. Somebody else may answer at the address of a
     /// node that is gone, and could stop one node after the other.
     pub(crate) fn on_called_old(&mut self, called: &CalledOld) {
-        let CalledOld { by, disk, why } = called;
+        let CalledOld {
+            by,
+            disk,
+            evidence,
+            why,
+        } = called;
+        if let Some(evidence) = evidence {
+            return self.on_evidence(evidence, &format!("node {by} refuses it: {why}"));
+        }
         let listed = self.directory.nodes.get(by);
         let is_listed = listed.is_none_or(|entry| parse_hex16(&entry.disk) == disk.map(|d| d.0));
         let now = self.env.now;
@@ -259,7 +361,14 @@ impl Node {
         if self.refused.is_some() || !is_listed || !is_there {
             return;
         }
-        let why = format!("node {by} refuses it: {why}");
+        self.refuse_directory(format!("node {by} refuses it: {why}"));
+    }
+
+    /// What this directory forgot others may count on, and not all of them may know: nothing more is said or taken.
+    fn refuse_directory(&mut self, why: String) {
+        if self.refused.is_some() {
+            return;
+        }
         tracing::error!(
             why,
             "this directory is an old copy: this node stops and does not start from it again"

@@ -162,8 +162,12 @@ impl Node {
         }
     }
 
-    pub(crate) fn on_wishes_told(&mut self, told: &[WishTold]) {
-        for now in told {
+    /// ‡ A log's leader says what it has chosen, and leads by a vote: who has none there says nothing of it.
+    pub(crate) fn on_wishes_told(&mut self, peer: NodeId, told: &[WishTold]) {
+        let votes: Vec<WishTold> = (told.iter().copied())
+            .filter(|now| self.has_vote(peer, now.log))
+            .collect();
+        for now in &votes {
             let heard = &mut self.wishing.heard;
             let before = heard.get(&now.log);
             if before.is_none_or(|before| before.number < now.number) && heard.len() < HEARD_MAX {
@@ -171,6 +175,21 @@ impl Node {
             }
         }
         self.answer_requests();
+    }
+
+    /// In the log's configuration as it is known here, or by what is wanted of it. Where the log is not here, whoever
+    /// was chosen to host it may have one still.
+    pub(crate) fn has_vote(&self, node: NodeId, log: LogId) -> bool {
+        let wanted = self.directory.members.wanted.get(&log.0);
+        let is_wanted = wanted.is_some_and(|wanted| wanted.weights.contains_key(&node.0));
+        let is_member = match self.logs.get(&log) {
+            Some(log) => log.engine().state().configuration.contains(node),
+            None => {
+                let entry = self.directory.logs.get(&log);
+                entry.is_some_and(|entry| entry.hosts.contains(&node.0))
+            }
+        };
+        is_wanted || is_member
     }
 
     /// What a deleted log had heard is of no more use.

@@ -14,7 +14,7 @@ impl Log {
         if self.core.stopped.is_some() {
             return;
         }
-        if self.core.engine.deadline().is_some_and(|d| d <= env.now) {
+        if self.engine_deadline(env).is_some_and(|d| d <= env.now) {
             self.input(env, Input::Timer);
         }
         self.core.store.on_time(env.now);
@@ -81,7 +81,7 @@ impl Log {
             return None;
         }
         [
-            self.core.engine.deadline(),
+            self.engine_deadline(env),
             self.core.store.deadline(),
             self.readers.deadline(),
             self.busy_deadline(env),
@@ -94,6 +94,11 @@ impl Log {
         .into_iter()
         .flatten()
         .min()
+    }
+
+    /// ‡ No engine acts before peers said what they remember of this disk (`node::settling`).
+    fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
+        self.core.engine.deadline().filter(|_| !env.own.settling)
     }
 
     /// When a leader whose disk does nothing gives up leading, if somebody else could.

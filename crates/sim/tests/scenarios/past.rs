@@ -1,9 +1,11 @@
 //! Old copies of disks that are put back: what their nodes forgot others count on.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use formats::{Speaks, hex};
 use node::health::Code;
 use sim::{DiskCopy, Status};
+use store::Manifest;
 
 use crate::stage::{Look, MS, SECOND, Stage};
 
@@ -225,6 +227,99 @@ fn a_manifest_that_is_older_than_the_rest_of_the_directory_starts_nothing() {
         why.contains("the manifest was replaced by an older one"),
         "{why}"
     );
+}
+
+/// No node leads here before the old copy ends.
+fn nobody_leads_until_refused(stage: &mut Stage, index: usize, who: &[usize]) {
+    let nodes = stage.nodes.clone();
+    for _ in 0..2_000 {
+        let look = stage.look();
+        if status(&look, &nodes, index) == Status::Finished {
+            break;
+        }
+        for of in who {
+            assert_eq!(look.leads_in(*of), None, "node {} leads", of + 1);
+        }
+        stage.pass(MS);
+    }
+    wait_refused(stage, index);
+}
+
+/// Its own vote was all that it needed, and it knows nobody who could tell it better. Those that know it dial it.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn an_old_copy_of_when_it_was_alone_leads_nothing() {
+    for seed in 0..4 {
+        let mut stage = Stage::new(seed, 3);
+        stage.wait_whole(1);
+        stage.crash(0);
+        let copy = stage.world.copy_disk(stage.nodes[0]);
+        stage.restart(0);
+        for _ in 0..2 {
+            stage.add_node();
+        }
+        stage.wait_whole(3);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 10_000);
+        stage.pass(TOLD_US);
+        put_back(&mut stage, 0, &copy);
+        nobody_leads_until_refused(&mut stage, 0, &[0]);
+        stage.wait_whole(2);
+        assert!(stage.read_all() == caller.content(0..10_000));
+    }
+}
+
+/// The only one that remembers more cannot talk to the third node, with which the copy would be a quorum.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn an_old_copy_believes_what_its_own_disk_said_whoever_shows_it() {
+    for seed in 0..4 {
+        let (mut stage, leader, forgets, away) = three(seed);
+        let copy = copy_at_rest(&mut stage, forgets);
+        let now = stage.leader();
+        let (leader, away) = match now == forgets {
+            true => (leader, away),
+            false => (now, 3 - now - forgets),
+        };
+        stage.crash(away);
+        stage.wait("a leader", |look| look.leader().is_some());
+        let at = stage.leader();
+        let mut caller = stage.open(at, "append main mode=takeover");
+        stage.say_and_wait(&mut caller, 10_000);
+        stage.crash(forgets);
+        stage.cut_both(leader, away);
+        put_back(&mut stage, forgets, &copy);
+        stage.restart(away);
+        nobody_leads_until_refused(&mut stage, forgets, &[forgets, away]);
+        stage.world.heal_all();
+        stage.wait_whole(2);
+        assert!(stage.read_all() == caller.content(0..10_000));
+    }
+}
+
+/// A disk's id is no secret. Its key is.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn nobody_claims_a_disk_without_its_key() {
+    for seed in 0..4 {
+        let (mut stage, leader, index, _) = three(seed);
+        stage.crash(index);
+        let disk = stage.world.disk(stage.nodes[index]);
+        let manifest = disk.contents("/data/manifest").expect("it is there");
+        let manifest = Manifest::parse(Speaks::ALL, &manifest, Path::new("manifest"));
+        let identity = manifest.expect("it is sound").identity;
+        let (cluster, disk) = (identity.cluster, hex(&identity.disk.0));
+        for speaks in ["1", "1-2"] {
+            let claim = format!(
+                "peer kind=control log=0 cluster={cluster} from={} to={} disk={disk} incarnation=1000 nonce=7 address=x:1 speaks={speaks}",
+                index + 1,
+                leader + 1
+            );
+            let claimant = stage.call(leader, &claim);
+            stage.wait("an answer", |_| claimant.text().contains('\n'));
+            stage.pass(SECOND);
+        }
+        stage.restart(index);
+        stage.wait_whole(3);
+    }
 }
 
 /// Nobody is left who was told more than the copy says: what the copy's node forgot is chosen anew, as something else.

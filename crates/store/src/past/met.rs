@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use formats::past::{End, STARTS_KEPT, Start, Told};
-use formats::{DiskId, LogId, hex, parse_hex16};
+use formats::proof::{Evidence, Seal, Signature};
+use formats::{DiskId, LogId, hex, parse_hex, parse_hex16};
 use ops::Disk;
 use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
 use serde::{Deserialize, Serialize};
@@ -29,8 +30,12 @@ pub struct Met {
     pub seen: Seen,
     /// The last of those that told which ones came before: an older program's does not, and is in no list.
     pub listed: Option<Start>,
+    /// Its own signature under `seen`, if its disk has a key: an old copy of it knows by that what it has forgotten.
+    pub signature: Option<Signature>,
     /// Never above what it told to be durable.
     pub ends: BTreeMap<LogId, End>,
+    /// Its own seals of these, where it told them.
+    pub seals: BTreeMap<LogId, Seal>,
 }
 
 /// What a directory should have and has not.
@@ -51,7 +56,9 @@ impl Met {
         Met {
             seen,
             listed: None,
+            signature: None,
             ends: BTreeMap::new(),
+            seals: BTreeMap::new(),
         }
     }
 
@@ -62,10 +69,7 @@ impl Met {
     /// and an older program's is in no list.) What it told of a log was durable, and neither number goes back.
     pub fn check(&self, told: &Told) -> Result<(), Lacks> {
         let starts = &told.starts;
-        let seen = Start {
-            incarnation: self.seen.incarnation,
-            nonce: self.seen.nonce,
-        };
+        let seen = self.start();
         for known in [Some(seen), self.listed].into_iter().flatten() {
             let named = starts.iter().find(|s| s.incarnation == known.incarnation);
             let is_listed = self.listed == Some(known);
@@ -96,31 +100,63 @@ impl Met {
     }
 
     /// It is admitted as this start, and told this. True if the start is news.
-    pub fn take(&mut self, claim: Seen, told: Option<&Told>, room: usize) -> bool {
-        let before = (self.seen, self.listed);
+    pub fn take(
+        &mut self,
+        claim: Seen,
+        signature: Option<Signature>,
+        told: Option<&Told>,
+        room: usize,
+    ) -> bool {
+        let before = (self.seen, self.listed, self.signature);
         self.seen = claim;
+        self.signature = signature;
         if let Some(told) = told {
             self.listed = Some(Start {
                 incarnation: claim.incarnation,
                 nonce: claim.nonce,
             });
             self.ends.retain(|log, _| !told.has_deleted(*log));
-            self.grow(&told.ends, room);
+            self.seals.retain(|log, _| !told.has_deleted(*log));
+            self.grow(told, room);
         }
-        before != (self.seen, self.listed)
+        before != (self.seen, self.listed, self.signature)
+    }
+
+    /// What shows an old copy of this disk that it is one, whoever shows it.
+    pub fn evidence(&self, lacks: Option<Lacks>) -> Option<Evidence> {
+        if let Some(Lacks::End { log, told, .. }) = lacks {
+            let seal = self
+                .seals
+                .get(&log)
+                .filter(|_| self.ends.get(&log) == Some(&told))?;
+            return Some(Evidence::End(log, told, *seal));
+        }
+        Some(Evidence::Start(self.start(), self.signature?))
+    }
+
+    fn start(&self) -> Start {
+        Start {
+            incarnation: self.seen.incarnation,
+            nonce: self.seen.nonce,
+        }
     }
 
     /// It told more. True if it did. So many logs are kept, and what it tells of others is dropped.
-    pub fn grow(&mut self, ends: &[(LogId, End)], room: usize) -> bool {
+    pub fn grow(&mut self, told: &Told, room: usize) -> bool {
         let mut grew = false;
-        for (log, end) in ends {
-            if self.ends.len() >= room && !self.ends.contains_key(log) {
+        for (log, end, seal) in told.sealed() {
+            if self.ends.len() >= room && !self.ends.contains_key(&log) {
                 continue;
             }
-            let known = self.ends.entry(*log).or_default();
-            let more = known.and(*end);
+            let known = self.ends.entry(log).or_default();
+            let more = known.and(end);
             grew |= more != *known;
             *known = more;
+            // A seal is of both numbers as they were told.
+            match seal.filter(|_| more == end) {
+                Some(seal) => _ = self.seals.insert(log, seal),
+                None => _ = self.seals.remove(&log),
+            }
         }
         grew
     }
@@ -136,7 +172,12 @@ struct PageMet {
     incarnation: u32,
     nonce: u64,
     listed: Option<(u32, u64)>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    signature: Option<String>,
     ends: Vec<PageEnd>,
+    /// One for each end, or an empty text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    seals: Vec<String>,
 }
 
 pub fn encode<'a>(met: impl Iterator<Item = (NodeId, &'a Met)>) -> Vec<u8> {
@@ -150,12 +191,37 @@ pub fn encode<'a>(met: impl Iterator<Item = (NodeId, &'a Met)>) -> Vec<u8> {
             incarnation: met.seen.incarnation,
             nonce: met.seen.nonce,
             listed: met.listed.map(|start| (start.incarnation, start.nonce)),
+            signature: met.signature.map(|signature| hex(&signature.0)),
             ends: met.ends.iter().map(end).collect(),
+            seals: seals_of(met),
         };
         (node.0, page)
     };
     let all: BTreeMap<u32, PageMet> = met.map(of).collect();
     page::encode(MET_FILE, &all)
+}
+
+fn seals_of(met: &Met) -> Vec<String> {
+    if met.seals.is_empty() {
+        return Vec::new();
+    }
+    let seal = |log: &LogId| met.seals.get(log).map(|seal| hex(&seal.0));
+    let all = met.ends.keys().map(|log| seal(log).unwrap_or_default());
+    all.collect()
+}
+
+fn parse_seals(
+    ends: &BTreeMap<LogId, End>,
+    seals: &[String],
+) -> Result<BTreeMap<LogId, Seal>, String> {
+    if !seals.is_empty() && seals.len() != ends.len() {
+        return Err("its seals are of other ends".to_owned());
+    }
+    let there = ends.keys().zip(seals).filter(|(_, seal)| !seal.is_empty());
+    let parsed = there.map(|(log, seal)| Some((*log, Seal(parse_hex(seal)?))));
+    parsed
+        .collect::<Option<_>>()
+        .ok_or_else(|| "a seal is wrong".to_owned())
 }
 
 pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
@@ -174,6 +240,16 @@ pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
             };
             (LogId(log), end)
         };
+        let signature = match &page.signature {
+            Some(text) => Some(Signature(parse_hex(text).ok_or("a signature is wrong")?)),
+            None => None,
+        };
+        let listed_ends = page.ends.len();
+        let ends: BTreeMap<LogId, End> = page.ends.into_iter().map(end).collect();
+        if ends.len() != listed_ends {
+            return Err("a log is listed twice".to_owned());
+        }
+        let seals = parse_seals(&ends, &page.seals)?;
         let met = Met {
             seen: Seen {
                 disk: DiskId(disk),
@@ -183,7 +259,9 @@ pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
             listed: page
                 .listed
                 .map(|(incarnation, nonce)| Start { incarnation, nonce }),
-            ends: page.ends.into_iter().map(end).collect(),
+            signature,
+            ends,
+            seals,
         };
         Ok((NodeId(node), met))
     };
@@ -233,20 +311,27 @@ mod tests {
             starts: starts.iter().map(start).collect(),
             ends: ends.iter().map(|(log, end)| (LogId(*log), *end)).collect(),
             deleted: vec![(5, 6)],
+            ..Told::default()
         }
     }
 
     fn met(starts: &[(u32, u64)], ends: &[(u32, End)]) -> Met {
         let (incarnation, nonce) = *starts.last().unwrap();
         let mut met = Met::new(seen(0, 0));
-        met.take(seen(incarnation, nonce), Some(&told(starts, ends)), 100);
+        met.take(
+            seen(incarnation, nonce),
+            None,
+            Some(&told(starts, ends)),
+            100,
+        );
         met
     }
 
     #[test]
     fn of_more_logs_than_there_can_be_nothing_is_kept() {
         let mut met = met(&[(1, 11)], &[(7, end(1, 1))]);
-        let many: Vec<(LogId, End)> = (0..1000).map(|log| (LogId(log), end(2, 2))).collect();
+        let many: Vec<(u32, End)> = (0..1000).map(|log| (log, end(2, 2))).collect();
+        let many = told(&[], &many);
         assert!(met.grow(&many, 10));
         assert_eq!(met.ends.len(), 10);
         assert_eq!(met.ends[&LogId(7)], end(2, 2));
@@ -315,13 +400,13 @@ mod tests {
     #[test]
     fn a_node_that_went_back_to_the_older_program_and_forward_again_is_admitted() {
         let mut met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50))]);
-        assert!(met.take(seen(3, 13), None, 100));
+        assert!(met.take(seen(3, 13), None, None, 100));
         let forward = told(&[(1, 11), (2, 12), (4, 14)], &[(1, end(3, 60))]);
         assert_eq!(met.check(&forward), Ok(()));
         // A copy of before the newer program's last start is none of them.
         let old = told(&[(1, 11), (4, 14)], &[(1, end(3, 60))]);
         assert_eq!(met.check(&old), Err(Lacks::Start(2)));
-        met.take(seen(4, 14), Some(&forward), 100);
+        met.take(seen(4, 14), None, Some(&forward), 100);
         assert!(met.check(&told(&[(1, 11), (2, 12), (5, 15)], &[])).is_err());
     }
 
@@ -329,8 +414,16 @@ mod tests {
     fn what_is_written_is_read_and_damage_is_told() {
         let one = met(&[(1, 11), (2, u64::MAX)], &[(1, end(3, 50))]);
         let mut other = Met::new(seen(9, 9));
-        other.grow(&[(LogId(4), end(1, 1))], 100);
-        let all = BTreeMap::from([(NodeId(2), one), (NodeId(3), other)]);
+        other.grow(&told(&[], &[(4, end(1, 1))]), 100);
+        let mut keyed = Met::new(seen(9, 9));
+        let sealed = Told {
+            seals: vec![Seal([3; 16]), Seal([4; 16])],
+            ..told(&[(9, 9)], &[(1, end(3, 50)), (2, end(1, 1))])
+        };
+        keyed.take(seen(9, 9), Some(Signature([5; 64])), Some(&sealed), 100);
+        keyed.grow(&told(&[], &[(2, end(1, 2))]), 100);
+        assert_eq!(keyed.seals.len(), 1, "a seal is of what it was told with");
+        let all = BTreeMap::from([(NodeId(2), one), (NodeId(3), other), (NodeId(4), keyed)]);
         let bytes = encode(all.iter().map(|(node, met)| (*node, met)));
         assert_eq!(parse(&bytes).unwrap(), all);
         for at in 0..bytes.len() {

@@ -4,10 +4,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use formats::LogId;
+use formats::proof::DiskKey;
 use ops::Disk;
 use thiserror::Error;
 
 use super::ends::{ENDS_FILE, Ends, Lost};
+use super::key::{self, KEY_FILE};
 use super::starts::STARTS_FILE;
 use formats::past::Start;
 
@@ -18,6 +20,8 @@ use crate::Manifest;
 pub struct Own {
     /// The starts that it lists.
     pub starts: Vec<Start>,
+    /// None in a directory of before disks had keys.
+    pub key: Option<DiskKey>,
     /// The last start, by the manifest.
     incarnation: u32,
     /// How that one ended, if it was asked to.
@@ -62,11 +66,14 @@ impl Own {
             let directory = directory.to_owned();
             return Err(Trouble::OldCopy { directory, said });
         }
-        let damaged = |reason| Trouble::Damaged {
-            path: directory.join(STARTS_FILE),
-            reason,
+        let damaged = |file: &str| {
+            let path = directory.join(file);
+            move |reason| Trouble::Damaged { path, reason }
         };
-        let starts = starts::load(disk, directory).map_err(damaged)?;
+        let key = key::load(disk, directory).map_err(damaged(KEY_FILE))?;
+        let fits = key::check(key.as_ref(), manifest.identity.disk);
+        fits.map_err(damaged(KEY_FILE))?;
+        let starts = starts::load(disk, directory).map_err(damaged(STARTS_FILE))?;
         // The note only adds to what the logs say of themselves: a start can do without.
         let ends = Ends::load(disk, directory).unwrap_or_else(|reason| {
             let path = directory.join(ENDS_FILE);
@@ -88,6 +95,7 @@ impl Own {
         }
         Ok(Own {
             starts,
+            key,
             incarnation: manifest.incarnation,
             ends,
         })

@@ -108,6 +108,7 @@ fn check_goes_on(mut met: Met) {
         starts: starts::after(known, next),
         ends: met.ends.iter().map(|(log, end)| (*log, *end)).collect(),
         deleted: Vec::new(),
+        ..Told::default()
     };
     assert_eq!(met.check(&told), Ok(()));
     let mut less = told.clone();
@@ -121,7 +122,7 @@ fn check_goes_on(mut met: Met) {
     }
     let mut claim = met.seen;
     (claim.incarnation, claim.nonce) = (next.incarnation, next.nonce);
-    assert!(met.take(claim, Some(&told), usize::MAX), "it is news");
+    assert!(met.take(claim, None, Some(&told), usize::MAX), "it is news");
     assert_eq!(met.check(&told), Ok(()), "it is there still");
     told.starts.retain(|start| *start != next);
     assert_eq!(met.check(&told), Err(Lacks::Start(later)), "an old copy");

@@ -16,6 +16,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod content;
+pub mod impostor;
 pub mod proxy;
 pub mod raw;
 
