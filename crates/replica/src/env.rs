@@ -162,6 +162,22 @@ pub struct Env {
     next_conn: u64,
 }
 
+impl Own {
+    pub fn start(&self) -> Start {
+        Start {
+            incarnation: self.incarnation,
+            nonce: self.nonce,
+        }
+    }
+
+    /// That this disk starts as this.
+    fn proof(&self) -> Option<(PublicKey, Signature)> {
+        let disk = self.identity.disk;
+        let key = self.key.as_ref().filter(|_| disk.is_keyed())?;
+        Some((key.public(), key.sign_start(disk, self.start())))
+    }
+}
+
 impl Env {
     pub fn new(
         limits: Limits,
@@ -350,7 +366,7 @@ impl Env {
             .key("speaks", self.own.speaks)
             .key("digests", 1)
             .key("parts", 1);
-        let hello = match self.proof() {
+        let hello = match self.own.proof() {
             Some((key, signature)) => hello
                 .key("key", formats::hex(&key.0))
                 .key("signature", formats::hex(&signature.0)),
@@ -368,20 +384,6 @@ impl Env {
             Some(evidence) => hello.key("met", evidence),
             None => hello,
         }
-    }
-
-    pub fn start(&self) -> Start {
-        Start {
-            incarnation: self.own.incarnation,
-            nonce: self.own.nonce,
-        }
-    }
-
-    /// That this disk starts as this.
-    fn proof(&self) -> Option<(PublicKey, Signature)> {
-        let disk = self.own.identity.disk;
-        let key = self.own.key.as_ref().filter(|_| disk.is_keyed())?;
-        Some((key.public(), key.sign_start(disk, self.start())))
     }
 
     /// A batch buffer with these bytes where a record's payload stands; a small one for few bytes, so

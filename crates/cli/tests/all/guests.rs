@@ -3,14 +3,16 @@
 use std::fs;
 use std::io::{Read, Write};
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use formats::frame::encode_control;
+use formats::frame::{WishTold, encode_control};
+use formats::past::{Start, Told};
 use formats::{Frame, LogId, Speaks};
 use harness::impostor::Impostor;
 use harness::{Cluster, Content, Node, Raw, ask, own_ip, wait_for};
 use linux::LinuxDisk;
-use paxos::{Era, Message, NodeId, Slot, Term};
+use paxos::{Configuration, Era, LogState, Message, NodeId, Slot, Term, WishNumber};
 use store::Manifest;
 
 use crate::harness;
@@ -350,4 +352,75 @@ fn what_answers_at_a_dead_member_s_address_stops_nobody() {
         let status = format!("{:?}", node.status());
         assert!(!status.contains("was removed"), "{status}");
     }
+}
+
+/// Anybody may join while nobody has to prove that he may. Without a vote he speaks for no log.
+#[test]
+fn a_node_that_joined_without_a_vote_changes_no_log_and_speaks_for_none() {
+    let mut cluster = Cluster::start_with(4, 3, |_| {});
+    cluster.wait_whole();
+    cluster.run_well(&["log", "create", "some", "--members", "3,4"]);
+    let content = Content::new(1, 100_000);
+    cluster.append("some", &[], Content::new(2, 1_000));
+    cluster.append("main", &[], content);
+    cluster.wait_whole();
+    let join = format!("logberg/1 join address=127.0.0.1:1 disk={DISK} speaks=1-2\n");
+    let said = cluster.nodes.iter().find_map(|node| {
+        let answer = Raw::say(&node.listen, &join).try_line()?;
+        answer.starts_with("ok ").then_some(answer)
+    });
+    let said = said.expect("its leader takes it");
+    assert!(said.contains("\"node\":5"), "{said}");
+    let past = Told {
+        starts: vec![Start {
+            incarnation: 1,
+            nonce: 1,
+        }],
+        ..Told::default()
+    };
+    let members = [1, 2, 3].map(NodeId);
+    let mut state = LogState::new(Configuration::equal(members).expect("three may be"));
+    state.next = Slot(1 << 30);
+    let frames = [
+        Frame::Past(past),
+        Frame::Wishes(vec![WishTold {
+            log: LogId(2),
+            number: WishNumber {
+                rescues: u32::MAX,
+                count: u64::MAX,
+            },
+            sealed: true,
+        }]),
+        Frame::Engine {
+            log: LogId(1),
+            message: Message::State(Arc::new(state)),
+        },
+    ];
+    let mut heard = Vec::new();
+    for to in 1..=4 {
+        let greeted = || greet(&cluster, to, &ghost(5, "127.0.0.1:1"));
+        let (mut raw, version) = wait_for(greeted, || cluster.logs());
+        for frame in &frames {
+            assert!(raw.try_send(&encode_control(version, frame)).is_some());
+            // What is known of its disk is written before the next is heard.
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        heard.push(raw);
+    }
+    for index in [2, 3] {
+        cluster.nodes[index].kill();
+    }
+    let delete = ["--timeout", "30", "log", "delete", "some", "--yes"];
+    let deleted = cluster.run(&delete);
+    assert_eq!(deleted.status.code(), Some(10), "{deleted:?}");
+    for index in [2, 3] {
+        cluster.nodes[index].start();
+    }
+    cluster.wait_whole();
+    cluster.append("main", &[], Content::new(3, 100_000));
+    cluster.wait_whole();
+    cluster.check_same("main", &[content, Content::new(3, 100_000)]);
+    let logs = cluster.logs();
+    assert!(!logs.contains("contradicts"), "{logs}");
+    drop(heard);
 }

@@ -232,7 +232,7 @@ impl Node {
         };
         self.challenges += 1;
         let own = self.env.own.key.as_ref();
-        let challenge = own.map(|own| own.challenge(self.env.start(), self.challenges));
+        let challenge = own.map(|own| own.challenge(self.env.own.start(), self.challenges));
         Ok(challenge.map(|challenge| Proof {
             key,
             signature,

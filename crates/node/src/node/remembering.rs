@@ -240,7 +240,8 @@ impl Node {
             seals: self.seals_of(&ends),
             ends,
             deleted: self.manifest.deleted_ranges(),
-            answer: answer.map(|(key, challenge)| key.answer(challenge, peer, self.env.start())),
+            answer: answer
+                .map(|(key, challenge)| key.answer(challenge, peer, self.env.own.start())),
         };
         self.peers.send(&mut self.env, peer, &Frame::Past(told));
     }
