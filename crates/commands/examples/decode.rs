@@ -4,6 +4,8 @@
 //! cargo run --release -p commands --example decode
 //! ```
 
+#![allow(clippy::disallowed_methods, reason = "it measures")]
+
 use std::hint::black_box;
 use std::time::Instant;
 
