@@ -21,6 +21,8 @@ const SWEEP_EVERY: u64 = 1_000_000;
 
 #[derive(Default)]
 pub(super) struct Awake {
+    /// It is in both sets: a busy log is settled many times between two looks.
+    woken: Option<LogId>,
     for_tick: BTreeSet<LogId>,
     swept_at: Option<Time>,
     for_beat: BTreeSet<LogId>,
@@ -38,6 +40,9 @@ pub(super) struct Look {
 
 impl Awake {
     pub fn wake(&mut self, log: LogId) {
+        if self.woken.replace(log) == Some(log) {
+            return;
+        }
         self.for_tick.insert(log);
         self.for_beat.insert(log);
     }
@@ -55,6 +60,7 @@ impl Awake {
 
     /// Whom this tick looks at. They sleep until they are woken.
     pub fn for_tick<'a>(&mut self, now: Time, all: impl Iterator<Item = &'a LogId>) -> Look {
+        self.woken = None;
         let awake = std::mem::take(&mut self.for_tick);
         match is_due(&mut self.swept_at, now) {
             true => Look {
@@ -80,6 +86,7 @@ impl Awake {
         peers: &[NodeId],
         all: impl Iterator<Item = &'a LogId>,
     ) {
+        self.woken = None;
         let mut awake = std::mem::take(&mut self.for_beat);
         if is_due(&mut self.beats_swept_at, now) {
             awake.extend(all);
