@@ -83,10 +83,10 @@ impl Moves {
             since: env.now,
             began: None,
         });
-        self.pump(core, env);
     }
 
-    /// Begins, or answers, what can be by now; one move at a time.
+    /// Begins, or answers, what can be by now; one move at a time. ‡ The log is drained before this is called again:
+    /// until then its role is what it was before the engine was asked.
     pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
         for asked in std::mem::take(&mut self.asked) {
             if env.is_open(asked.conn) {

@@ -363,7 +363,6 @@ fn a_node_that_joined_without_a_vote_changes_no_log_and_speaks_for_none() {
     let content = Content::new(1, 100_000);
     cluster.append("some", &[], Content::new(2, 1_000));
     cluster.append("main", &[], content);
-    cluster.wait_whole();
     let join = format!("logberg/1 join address=127.0.0.1:1 disk={DISK} speaks=1-2\n");
     let said = cluster.nodes.iter().find_map(|node| {
         let answer = Raw::say(&node.listen, &join).try_line()?;
@@ -416,9 +415,7 @@ fn a_node_that_joined_without_a_vote_changes_no_log_and_speaks_for_none() {
     for index in [2, 3] {
         cluster.nodes[index].start();
     }
-    cluster.wait_whole();
     cluster.append("main", &[], Content::new(3, 100_000));
-    cluster.wait_whole();
     cluster.check_same("main", &[content, Content::new(3, 100_000)]);
     let logs = cluster.logs();
     assert!(!logs.contains("contradicts"), "{logs}");
