@@ -73,7 +73,7 @@ pub struct Node {
     pub(crate) guests: Guests,
     pub(crate) past: Remembering,
     settling: Settling,
-    /// That were asked of peers so far.
+    /// How many challenges peers were sent.
     pub(crate) challenges: u64,
     /// Why a peer calls this directory an old copy.
     refused: Option<String>,

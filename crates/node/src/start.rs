@@ -111,7 +111,7 @@ impl Node {
         let key = match own.key.clone() {
             Some(key) => key,
             // A directory of before disks had keys: others need no proof of it, but it knows its own word.
-            None => new_key(disk, &directory)?,
+            None => new_key(disk, &directory).map_err(io)?,
         };
         manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
         let remains = quarantine_unlisted(disk, &directory, &manifest).map_err(io)?;
@@ -191,7 +191,7 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
         return Err(StartError::Foreign(directory.clone()));
     }
     // First, as it names the disk: of a node that ends here only the key is left, and the next one draws another.
-    let disk_id = new_key(disk, directory)?.disk();
+    let disk_id = new_key(disk, directory).map_err(io)?.disk();
     let (cluster, node) = match config.start {
         Start::Bootstrap { .. } => (
             ClusterId(random_uuid(disk.random().map_err(io)?)),
@@ -217,18 +217,14 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
     })
 }
 
-fn new_key(disk: &mut dyn Disk, directory: &Path) -> Result<DiskKey, StartError> {
-    let path = directory.join(KEY_FILE);
-    let failed = |error| StartError::Io {
-        path: path.clone(),
-        error,
-    };
+/// What names the disk of a new directory.
+pub(crate) fn new_key(disk: &mut dyn Disk, directory: &Path) -> io::Result<DiskKey> {
     let mut seed = [0; 32];
     for half in seed.chunks_exact_mut(16) {
-        half.copy_from_slice(&disk.random().map_err(failed)?);
+        half.copy_from_slice(&disk.random()?);
     }
     let key = DiskKey::new(seed);
-    disk.write_file(&path, &key::encode(&key)).map_err(failed)?;
+    disk.write_file(&directory.join(KEY_FILE), &key::encode(&key))?;
     Ok(key)
 }
 

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use harness::{BINARY, Cluster, Content, Node, err, out, wait_for};
+use linux::LinuxDisk;
 use serde_json::Value;
+use store::Manifest;
 
 const MIB: u64 = 1 << 20;
 
@@ -110,6 +112,10 @@ fn one_survivor_carries_everything_into_a_cluster_that_grows_again() {
         "the old directory is never changed"
     );
 
+    // Its disk is another one, and proves itself.
+    let manifest = Manifest::load(&mut LinuxDisk::new(), &new).expect("it is sound");
+    let disk = manifest.expect("it is there").identity.disk;
+    assert!(disk.is_keyed() && new.join("key").exists());
     alone(&mut cluster, 2, new);
     let status = cluster.nodes[0].wait_answers();
     assert_eq!(status["cluster"], done["new_cluster"]);

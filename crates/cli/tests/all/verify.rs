@@ -27,6 +27,8 @@ fn a_sound_directory_is_told_from_a_damaged_one() {
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
         let report = json(&output);
         assert_eq!(report["sound"], true);
+        let said = out(&verify(&place.path().join(format!("node-{id}")), &[]));
+        assert!(!said.contains("not one of ours"), "{said}");
         let main = &report["logs"][1];
         assert_eq!(main["name"], "main", "{report}");
         assert!(main["held_bytes"].as_u64().unwrap() >= 4 << 20, "{report}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use formats::segment::{SegmentHeader, directory_name, number_of};
 use formats::version::Speaks;
-use formats::{ClusterId, DiskId, Identity, LogId};
+use formats::{ClusterId, Identity, LogId};
 use ops::{BLOCK, Disk};
 use store::{Manifest, RecordContext, Store, StoreConfig};
 
@@ -45,10 +45,11 @@ impl Rescue {
         let needed = files.iter().map(|(.., entry)| entry.length).sum();
         take(disk, &directory, into, needed)?;
         let random = |disk: &mut dyn Disk| disk.random().map_err(io_at(into));
+        let key = crate::start::new_key(disk, into).map_err(io_at(into))?;
         let identity = Identity {
             cluster: ClusterId(crate::start::random_uuid(random(disk)?)),
             node: manifest.identity.node,
-            disk: DiskId(random(disk)?),
+            disk: key.disk(),
         };
         for log in &manifest.logs {
             let to = into.join(directory_name(log.id));
