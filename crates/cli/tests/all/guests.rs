@@ -415,7 +415,9 @@ fn a_node_that_joined_without_a_vote_changes_no_log_and_speaks_for_none() {
     for index in [2, 3] {
         cluster.nodes[index].start();
     }
+    cluster.run_well(&delete);
     cluster.append("main", &[], Content::new(3, 100_000));
+    cluster.wait_whole();
     cluster.check_same("main", &[content, Content::new(3, 100_000)]);
     let logs = cluster.logs();
     assert!(!logs.contains("contradicts"), "{logs}");
