@@ -375,9 +375,12 @@ fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() 
             .filter(|bytes| *bytes > 0)
     };
     for (index, id) in [(0, "1"), (1, "2")] {
-        // A sealed segment is looked at when it is read.
-        cluster.run(&["read", "main", "--from-node", id, "--timeout", "3"]);
-        wait_for(|| lacks(index), || cluster.logs());
+        // A sealed segment is looked at when it is read, and nothing is before a leader has been asked.
+        let looked_at = || {
+            cluster.run(&["read", "main", "--from-node", id, "--timeout", "3"]);
+            lacks(index)
+        };
+        wait_for(looked_at, || cluster.logs());
     }
     let alone = "node 3 is silent, and none of the others holds all bytes of main";
     // What the other one lacks has to be heard first.
