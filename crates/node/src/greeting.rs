@@ -78,9 +78,6 @@ impl Node {
         match self.env.conns.get(&conn).copied() {
             Some(Purpose::ControlOut(peer)) => {
                 self.peers.on_connected(&mut self.env, peer, conn, ok);
-                if !ok {
-                    self.on_unreachable(peer);
-                }
             }
             Some(Purpose::DataOut(log, peer)) => {
                 self.dirty.insert(log);
@@ -155,8 +152,6 @@ impl Node {
                 {
                     self.tell_past(peer);
                     self.peer_is_back(peer);
-                } else if self.peers.call_us_old.is_none() && self.peers.refuses_us(peer) {
-                    self.on_unreachable(peer);
                 }
                 if let Some(called) = self.peers.call_us_old.take() {
                     self.on_called_old(&called);

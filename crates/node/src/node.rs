@@ -263,7 +263,6 @@ impl Node {
         for id in ids {
             self.log_appeared(id);
         }
-        self.begin_settling();
     }
 
     fn tick(&mut self) {

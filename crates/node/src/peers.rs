@@ -100,6 +100,8 @@ pub struct Peer {
     pub seen: Option<Seen>,
     /// What it says that it is, on its control connection.
     pub claim: Option<Seen>,
+    /// What came with a greeting that is not proven yet.
+    pub unproven: Option<SaidOfItself>,
     /// By what it proves that it is, if its disk has a key.
     pub proof: Option<Proof>,
     /// What it asked this node to sign, on our connection to it.
@@ -112,6 +114,16 @@ pub struct Peer {
     pub old_copy: Option<String>,
     /// Where it said that it can be dialled, while the directory did not say which disk it has.
     pub unproven_address: Option<String>,
+}
+
+/// What a node says of itself in its greeting.
+pub struct SaidOfItself {
+    pub standing: Standing,
+    pub address: String,
+    /// The directory knows its disk for that of the node.
+    pub is_listed: bool,
+    /// On a control connection.
+    pub speaks: Option<Speaks>,
 }
 
 /// By what a disk with a key proves a start of it.
@@ -225,6 +237,7 @@ impl Peer {
             refuses_us: None,
             seen: None,
             claim: None,
+            unproven: None,
             proof: None,
             challenges_us: None,
             entry: Entry::Open,
@@ -275,10 +288,18 @@ impl Peer {
         Ok(())
     }
 
-    pub fn on_heartbeat(&mut self, now: Time, round: u64, answers: u64, free_bytes: u64) {
+    /// `said`: our last round. What answers a later one was meant for an earlier process of this node.
+    pub fn on_heartbeat(
+        &mut self,
+        now: Time,
+        round: u64,
+        answers: u64,
+        said: u64,
+        free_bytes: u64,
+    ) {
         self.heard_at = now;
         self.heard_round = self.heard_round.max(round);
-        if answers > self.answered_round {
+        if answers > self.answered_round && answers <= said {
             self.answered_round = answers;
             self.answered_at = now;
         }
@@ -316,6 +337,11 @@ impl Peers {
         peer.map_or_else(Vec::new, |peer| {
             peer.link.conn().into_iter().chain(peer.incoming).collect()
         })
+    }
+
+    /// The last one that was said.
+    pub fn round(&self) -> u64 {
+        self.round
     }
 
     pub fn next_round(&mut self) -> u64 {
@@ -531,12 +557,6 @@ impl Peers {
             Welcome::Nonsense => self.on_broken(env, id, conn),
         }
         false
-    }
-
-    /// It took no connection of ours, and will not soon.
-    pub fn refuses_us(&self, id: NodeId) -> bool {
-        let peer = self.peers.get(&id);
-        peer.is_some_and(|peer| peer.refuses_us.is_some())
     }
 
     pub fn on_sent(&mut self, env: &mut Env, id: NodeId, conn: ConnId, ok: bool) {

@@ -14,7 +14,7 @@ use store::past::met::Seen;
 use wire::{LineError, Refusal, Request, Standing, welcome};
 
 use crate::node::Node;
-use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Proof};
+use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Proof, SaidOfItself};
 
 /// So much of unfinished frames each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;
@@ -138,19 +138,21 @@ impl Node {
                 format!("node {from} is heard here once its control connection is"),
             ));
         }
-        self.peers.get_or_add(from).standing = Some(standing);
-        // A claim that is not listed may be anybody's who knows that node's number.
-        if is_listed || !self.env.peers.addresses.contains_key(&from) {
-            self.learn_address(from, &hello.address);
+        let said = SaidOfItself {
+            standing,
+            address: hello.address.clone(),
+            is_listed,
+            speaks: (hello.kind == "control").then_some(hello.speaks),
+        };
+        // ‡ A greeting may have been overheard: where a key can prove it, it counts once the challenge is answered.
+        match (proof, hello.kind.as_str()) {
+            (None, _) => self.take_said(from, said),
+            (Some(_), "control") => self.peers.get_or_add(from).unproven = Some(said),
+            (Some(_), _) => {}
         }
-        let unproven = (!is_listed).then(|| hello.address.clone());
-        self.peers.get_or_add(from).unproven_address = unproven;
-        let said = is_listed.then(|| hello.address.clone());
-        self.peers.get_or_add(from).said_address = said;
         match hello.kind.as_str() {
             "control" => {
                 let peer = self.peers.get_or_add(from);
-                peer.speaks = Some(hello.speaks);
                 peer.takes_parts = request.get("parts") == Some("1");
                 match request.get("digests") {
                     Some("1") => self.env.peers.compares.insert(from),
@@ -204,6 +206,21 @@ impl Node {
             }
         }
         Ok(())
+    }
+
+    /// What a node says of itself when it greets.
+    pub(crate) fn take_said(&mut self, from: NodeId, said: SaidOfItself) {
+        // A claim that is not listed may be anybody's who knows that node's number.
+        if said.is_listed || !self.env.peers.addresses.contains_key(&from) {
+            self.learn_address(from, &said.address);
+        }
+        let peer = self.peers.get_or_add(from);
+        peer.standing = Some(said.standing);
+        peer.speaks = said.speaks.or(peer.speaks);
+        (peer.said_address, peer.unproven_address) = match said.is_listed {
+            true => (Some(said.address), None),
+            false => (None, Some(said.address)),
+        };
     }
 
     /// ‡ Whoever says a disk that a key names has that key.
@@ -436,12 +453,14 @@ impl Node {
                     self.board.on_told(now, own, peer, warnings, knows);
                 }
                 self.peers.beat.on_heard(now, own, peer);
+                let said = self.peers.round();
                 let state = self.peers.get_or_add(peer);
                 state.disk_version = state.disk_version.max(heartbeat.disk_version);
                 state.on_heartbeat(
                     now,
                     heartbeat.round,
                     heartbeat.answers,
+                    said,
                     heartbeat.free_bytes,
                 );
                 state.lacks.clear();

@@ -153,6 +153,9 @@ impl Node {
             state.old_copy = Some(lacks.to_string());
             return Err(lacks.to_string());
         }
+        if let Some(said) = self.peers.get_or_add(peer).unproven.take() {
+            self.take_said(peer, said);
+        }
         self.admit(peer, claim, Some(told));
         Ok(())
     }
