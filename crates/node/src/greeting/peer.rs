@@ -87,6 +87,17 @@ impl Node {
         let version = version.inspect_err(|refusal| {
             tracing::warn!(peer = from.0, why = refusal.sentence, "a peer is refused");
         })?;
+        // ‡ What an older program says proves nothing of the challenge. This disk knows that the cluster left those behind, also
+        // before log 0 is read again.
+        let is_left_behind = version < version::PASTS && self.env.disk_version >= version::PASTS;
+        if proof.is_some() && is_left_behind {
+            return Err(Refusal::new(
+                "no-proof",
+                format!(
+                    "node {from} has a key and asks to be heard as a program that cannot prove it"
+                ),
+            ));
+        }
         let claim = Seen {
             disk: DiskId(disk),
             incarnation: number(request, "incarnation")?,
