@@ -1,4 +1,4 @@
-//! What proves whose word something is.
+//! Keys, signatures and seals: they prove whose word something is.
 //!
 //! ```text
 //!  key ── names ──▶ disk id ── listed in the directory with ──▶ node id
@@ -31,7 +31,7 @@ pub struct DiskKey {
     sealing: [u8; 32],
 }
 
-/// What others check a disk's signatures by.
+/// Others check a disk's signatures by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey(pub [u8; 32]);
 
@@ -43,11 +43,11 @@ pub struct Signature(pub [u8; 64]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Seal(pub [u8; 16]);
 
-/// What a peer asks to be signed, once.
+/// A peer asks for its signature, once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge(pub [u8; 16]);
 
-/// What a disk's node said once, in a form that the disk knows for its own.
+/// Something that a disk's node said once, in a form that the disk knows for its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// It started as this.

@@ -26,12 +26,12 @@ pub(super) struct Awake {
     for_tick: BTreeSet<LogId>,
     swept_at: Option<Time>,
     for_beat: BTreeSet<LogId>,
-    /// What each peer is still to be told of, besides.
+    /// Logs that each peer is still to be told of, besides.
     for_peers: BTreeMap<NodeId, BTreeSet<LogId>>,
     beats_swept_at: Option<Time>,
 }
 
-/// Whom somebody looks at.
+/// The logs that a tick looks at.
 pub(super) struct Look {
     pub logs: Vec<LogId>,
     /// These are all that there are.
@@ -47,18 +47,18 @@ impl Awake {
         self.for_beat.insert(log);
     }
 
-    /// What all logs go by has changed.
+    /// Something changed that all logs go by.
     pub fn wake_all(&mut self) {
         self.swept_at = None;
         self.beats_swept_at = None;
     }
 
-    /// What this peer knows is unknown: it is told of all.
+    /// A peer may have forgotten what it was told: all peers are told of all logs.
     pub fn wake_all_for_peers(&mut self) {
         self.beats_swept_at = None;
     }
 
-    /// Whom this tick looks at. They sleep until they are woken.
+    /// The logs that this tick looks at. They sleep until they are woken.
     pub fn for_tick<'a>(&mut self, now: Time, all: impl Iterator<Item = &'a LogId>) -> Look {
         self.woken = None;
         let awake = std::mem::take(&mut self.for_tick);
@@ -98,7 +98,7 @@ impl Awake {
         }
     }
 
-    /// Whom the heartbeat to this peer looks at. They sleep, for this peer, until they are woken.
+    /// The logs that the heartbeat to this peer looks at. They sleep, for this peer, until they are woken.
     pub fn for_peer(&mut self, peer: NodeId) -> BTreeSet<LogId> {
         let of_peer = self.for_peers.get_mut(&peer);
         of_peer.map(std::mem::take).unwrap_or_default()
