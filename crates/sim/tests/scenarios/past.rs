@@ -331,10 +331,7 @@ fn an_overheard_greeting_is_not_admitted_as_an_older_program_s() {
         let (mut stage, other, index, _) = three(seed);
         stage.crash(index);
         let disk = stage.world.disk(stage.nodes[index]);
-        let contents = |name: &str| {
-            disk.contents(&format!("/data/{name}"))
-                .expect("it is there")
-        };
+        let contents = |name: &str| disk.contents(format!("/data/{name}")).expect("it is there");
         let manifest = Manifest::parse(Speaks::ALL, &contents("manifest"), Path::new("manifest"));
         let identity = manifest.expect("it is sound").identity;
         let key = key::parse(&contents("key")).expect("it is sound");
