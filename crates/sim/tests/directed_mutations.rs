@@ -22,7 +22,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 10] = [
+const RULES: [(Mutation, fn()); 11] = [
     (
         Mutation::StaleWishTrims,
         overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,
@@ -54,6 +54,10 @@ const RULES: [(Mutation, fn()); 10] = [
     (
         Mutation::EvidenceIgnored,
         past::an_old_copy_believes_what_its_own_disk_said_whoever_shows_it,
+    ),
+    (
+        Mutation::TodaysEndsBelieved,
+        past::a_copy_is_judged_by_what_it_found_and_not_by_what_it_wrote_since,
     ),
     (
         Mutation::DisksNeedNoProof,
