@@ -536,6 +536,7 @@ impl Node {
             while let Some(event) = self.env.out.events.pop_front() {
                 self.on_log_event(event);
             }
+            self.take_directory();
             let outbox: VecDeque<_> = std::mem::take(&mut self.env.out.outbox);
             for (to, frame) in outbox {
                 self.peers.send(&mut self.env, to, &frame);

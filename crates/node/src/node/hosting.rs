@@ -27,7 +27,7 @@ impl Node {
             return;
         };
         if id == DIRECTORY {
-            log.subscribe_local();
+            log.attach(0, true);
         }
         for (peer, state) in &self.peers.peers {
             if state.alive && self.directory.hosts(id, *peer) {

@@ -196,8 +196,8 @@ impl Node {
 
     /// Who leaves goes out of the directory once it has weight nowhere, as far as its leader sees.
     fn dismiss(&mut self) {
-        let idle = |log: &Log| log.can_propose() && log.local_is_idle();
-        if !self.logs.get(&DIRECTORY).is_some_and(idle) {
+        let idle = |log: &Log| log.can_propose() && log.guest_is_idle();
+        if !self.directing.is_idle() || !self.logs.get(&DIRECTORY).is_some_and(idle) {
             return;
         }
         if !self.is_confirmed() {
