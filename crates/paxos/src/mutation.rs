@@ -75,6 +75,10 @@ mutations! {
     RescueKeepsTheWish "rescue-keeps-the-wish" "node::rescue::copy::settle"
         "What is carried out of a lost cluster obeys no wish of its directory."
 
+    // Guests.
+    GuestSettledAtOnce "guest-settled-at-once" "replica::port::writing::take_settled"
+        "A guest that was deposed hears how much of its stream is chosen once a barrier that began after that has passed."
+
     // What disks have been through.
     IncarnationNotDurable "incarnation-not-durable" "node::node::remembering::save_met"
         "A node keeps on its disk which start of each other node it met, before anything of it is heard."

@@ -17,7 +17,7 @@ mod reading;
 mod writing;
 
 use ops::{Buffer, Slice};
-use paxos::{ReadId, StreamName};
+use paxos::{Action, By, ReadId, Slot, StreamName, StreamPosition};
 use store::{ReadBytes, ReadFailure};
 use wire::Refusal;
 
@@ -75,6 +75,8 @@ pub enum NotNow {
 pub struct Port<'a> {
     log: &'a mut Log,
     env: &'a mut Env,
+    /// The guest did something that the log has to be settled for.
+    is_dirty: bool,
 }
 
 impl Port<'_> {
@@ -86,12 +88,16 @@ impl Port<'_> {
     /// Asks for a stream of the guest's own, which ends the one that is written now. Nothing happens where this node does not
     /// lead, or the guest has one or waits for it: then it is false. `Begins` follows.
     pub fn open(&mut self) -> bool {
-        self.log.open_for_guest(self.env)
+        let opens = self.log.open_for_guest(self.env);
+        self.is_dirty |= opens;
+        opens
     }
 
     /// Asks for another stream after the own one, once nothing is on its way. True if it is on its way now.
     pub fn open_anew(&mut self) -> bool {
-        self.log.open_anew_for_guest(self.env)
+        let opens = self.log.open_anew_for_guest(self.env);
+        self.is_dirty |= opens;
+        opens
     }
 
     /// Whether the guest may submit.
@@ -103,11 +109,14 @@ impl Port<'_> {
     ///
     /// Errors: see [`NotNow`].
     pub fn submit(&mut self, bytes: &[u8]) -> Result<u64, NotNow> {
-        self.log.submit(self.env, bytes)
+        let end = self.log.submit(self.env, bytes)?;
+        self.is_dirty = true;
+        Ok(end)
     }
 
     /// For a guest that must know all that is chosen by now: once it has passed, and [`Port::is_current`].
     pub fn ask_barrier(&mut self) -> Result<ReadId, Refusal> {
+        self.is_dirty = true;
         self.log.ask_barrier(self.env)
     }
 
@@ -129,8 +138,42 @@ impl Port<'_> {
         self.log.is_leading()
     }
 
-    pub fn log(&self) -> &Log {
-        self.log
+    /// Leading, and free to propose something.
+    pub fn can_propose(&self) -> bool {
+        self.log.can_propose()
+    }
+
+    /// Of the whole output, as far as it is left.
+    pub fn output_bytes(&self) -> u64 {
+        crate::output_bytes(self.log.core.engine.state())
+    }
+
+    /// All before that stream is forgotten, everywhere: the guest's state, as it stands at the stream's beginning, stands for it.
+    /// True if that is proposed now.
+    pub fn trim_before(&mut self, stream: StreamName) -> bool {
+        let Some(before) = self.trim_point(stream) else {
+            return false;
+        };
+        let by = By::Unsaid;
+        let proposed = self.log.propose(self.env, Action::Trim { before, by });
+        self.is_dirty |= proposed.is_ok();
+        proposed.is_ok()
+    }
+
+    /// Whether anything stands before that stream.
+    pub fn has_more_before(&self, stream: StreamName) -> bool {
+        self.trim_point(stream).is_some()
+    }
+
+    fn trim_point(&self, stream: StreamName) -> Option<Slot> {
+        let state = self.log.core.engine.state();
+        let point = state.trim_point(stream, StreamPosition(0))?;
+        state.would_forget(point).then_some(point)
+    }
+
+    /// Whether the log has to be settled for what was done by this.
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty
     }
 }
 
@@ -144,7 +187,11 @@ impl Log {
     }
 
     pub fn port<'a>(&'a mut self, env: &'a mut Env) -> Port<'a> {
-        Port { log: self, env }
+        Port {
+            log: self,
+            env,
+            is_dirty: false,
+        }
     }
 
     /// ‡ See [`Port::is_current`].

@@ -8,6 +8,8 @@
 mod caller;
 #[path = "scenarios/directory.rs"]
 mod directory;
+#[path = "scenarios/hosted.rs"]
+mod hosted;
 #[path = "scenarios/overtaken.rs"]
 mod overtaken;
 #[path = "scenarios/past.rs"]
@@ -22,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 11] = [
+const RULES: [(Mutation, fn()); 12] = [
     (
         Mutation::StaleWishTrims,
         overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,
@@ -62,6 +64,10 @@ const RULES: [(Mutation, fn()); 11] = [
     (
         Mutation::DisksNeedNoProof,
         past::nobody_claims_a_disk_without_its_key,
+    ),
+    (
+        Mutation::GuestSettledAtOnce,
+        hosted::two_banks_in_one_node_lose_no_coin_and_pay_none_twice,
     ),
     (
         Mutation::ContradictingStateInstalled,

@@ -23,6 +23,7 @@ pub(crate) struct Creating {
 impl Node {
     pub(super) fn log_appeared(&mut self, id: LogId) {
         self.dirty.insert(id);
+        self.attach_hosted(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };

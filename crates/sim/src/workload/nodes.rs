@@ -91,6 +91,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
             limits: limits.clone(),
             version: "simulated",
             speaks: Speaks::THIS,
+            hosts: Default::default(),
         };
         let programs = programs.clone();
         Box::new(move |disk, now| start_node(&config, index, programs.as_ref(), disk, now))

@@ -17,6 +17,7 @@ mod followers;
 mod gray;
 mod guests;
 mod health;
+mod hosted;
 mod lists;
 mod logs;
 mod memory;
