@@ -539,7 +539,9 @@ impl Node {
             while let Some(event) = self.env.out.events.pop_front() {
                 self.on_log_event(event);
             }
-            self.take_directory();
+            if dirty.contains(&DIRECTORY) {
+                self.take_directory();
+            }
             if !self.hosted.is_empty() {
                 self.serve_hosted(&dirty);
             }
