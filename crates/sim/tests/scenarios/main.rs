@@ -26,6 +26,7 @@ mod promises;
 mod readers;
 mod reconfiguration;
 mod recovery;
+mod removals;
 mod scrub;
 mod trims;
 mod truths;

@@ -1,0 +1,74 @@
+//! Nodes that are removed for ever: the change ends, and who comes later finds those that stay.
+
+use paxos::NodeId;
+
+use crate::stage::{SECOND, Stage, done};
+
+fn id_of(stage: &Stage, index: usize) -> NodeId {
+    stage.look().node(index).expect("it runs").id()
+}
+
+fn index_of(stage: &Stage, id: u32) -> usize {
+    let mut all = 0..stage.nodes.len();
+    let found = all.find(|index| id_of(stage, *index) == NodeId(id));
+    found.expect("it joined")
+}
+
+fn granted(stage: &mut Stage, request: &str) {
+    let answer = done(stage, request);
+    assert!(answer.starts_with("ok "), "{request}: {answer}");
+}
+
+/// As far as that node knows.
+fn wait_until_removed(stage: &mut Stage, observer: usize, id: NodeId) {
+    stage.wait("the removal", |look| {
+        let node = look.node(observer).expect("it runs");
+        node.removed_nodes().any(|removed| removed == id.0)
+    });
+}
+
+/// Its members are node 1 and an auxiliary: that one node holds everything is no quorum's word, so nobody could ever say
+/// that node 2 is needed no more.
+#[test]
+fn a_node_leaves_though_a_log_of_two_was_made_with_an_auxiliary() {
+    let mut stage = Stage::three(1);
+    granted(&mut stage, "change-members weight 2 0 force=1");
+    let first = index_of(&stage, 1);
+    stage.wait("node 2 to have no vote", |look| {
+        let node = look.node(first).expect("it runs");
+        node.log_views()
+            .all(|view| view.state.configuration.weight(NodeId(2)) == 0)
+    });
+    granted(&mut stage, "create-log pair auxiliary=3");
+    granted(&mut stage, "change-members remove 2 force=1");
+    wait_until_removed(&mut stage, first, NodeId(2));
+    // A log of three has an auxiliary again.
+    let fourth = stage.add_node_by(first);
+    stage.wait("it to join", |look| {
+        look.node(fourth).is_some_and(|node| node.id() != NodeId(0))
+    });
+    stage.pass(SECOND);
+    let fourth = id_of(&stage, fourth);
+    granted(&mut stage, &format!("change-members add {fourth} force=1"));
+    stage.wait("node 3 to be auxiliary", |look| {
+        let view = look.view_of(first, "pair");
+        let configuration = view.map(|view| view.state.configuration.clone());
+        configuration.is_some_and(|c| c.is_auxiliary(NodeId(3)) && c.contains(fourth))
+    });
+}
+
+/// It was told of the first node alone, which was removed meanwhile, and runs yet.
+#[test]
+fn who_joins_by_a_node_that_was_removed_is_told_of_the_others() {
+    for seed in 0..3 {
+        let mut stage = Stage::three(seed);
+        let gone = id_of(&stage, 0);
+        granted(&mut stage, &format!("change-members remove {gone} force=1"));
+        wait_until_removed(&mut stage, 1, gone);
+        stage.pass(3 * SECOND);
+        let late = stage.add_node_by(0);
+        stage.wait_within(20 * SECOND, "it to join", |look| {
+            look.node(late).is_some_and(|node| node.id() != NodeId(0))
+        });
+    }
+}
