@@ -120,6 +120,11 @@ impl Join {
             }
     }
 
+    /// The id is given, and not yet on disk.
+    pub(crate) fn is_answered(&self) -> bool {
+        self.answer.is_some()
+    }
+
     /// Where the last answer sent us, or else those that the operator named and those that were told of, in turn.
     fn next_server(&mut self) -> String {
         if let Some(hint) = self.hint.take() {
@@ -260,7 +265,7 @@ impl Node {
         if let Some(join) = &mut self.join {
             join.answer = Some(answer);
         }
-        self.save_manifest();
+        self.save_new_id();
     }
 
     /// The manifest knows our id: host the directory, and through it everything else.

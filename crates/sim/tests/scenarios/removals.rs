@@ -1,4 +1,6 @@
-//! Nodes that are removed for ever: the change ends, and who comes later finds those that stay.
+//! Nodes that are removed for ever: the change ends, and who comes when they are gone finds those that stay.
+
+use std::path::Path;
 
 use paxos::NodeId;
 
@@ -69,6 +71,35 @@ fn who_joins_by_a_node_that_was_removed_is_told_of_the_others() {
         let late = stage.add_node_by(0);
         stage.wait_within(20 * SECOND, "it to join", |look| {
             look.node(late).is_some_and(|node| node.id() != NodeId(0))
+        });
+    }
+}
+
+/// Else it asks nobody for an id any more, and knows nobody.
+#[test]
+fn who_has_an_id_on_its_disk_has_the_others_addresses_there() {
+    for seed in 0..30 {
+        let mut stage = Stage::three(seed);
+        let late = stage.add_node();
+        let host = stage.nodes[late];
+        stage.wait("its id to be on its disk", |look| {
+            let manifest = look.world.disk(host).contents(Path::new("/data/manifest"));
+            manifest.is_some_and(|bytes| String::from_utf8_lossy(&bytes).contains("\"node\": 4"))
+        });
+        let kept = stage
+            .world
+            .disk(host)
+            .contents(Path::new("/data/peers.json"));
+        let kept = String::from_utf8(kept.unwrap_or_default()).expect("it is JSON");
+        for address in &stage.addresses[..3] {
+            assert!(kept.contains(address), "seed {seed}: {kept:?}");
+        }
+        // And it goes on from there.
+        stage.cut_power(late);
+        stage.restart(late);
+        stage.wait("it to host the logs", |look| {
+            look.node(late)
+                .is_some_and(|node| node.log_views().count() == 2)
         });
     }
 }
