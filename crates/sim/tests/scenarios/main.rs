@@ -8,6 +8,7 @@ mod caller;
 mod small_writes;
 mod stage;
 
+mod abandoned;
 mod auxiliary;
 mod clients;
 mod directory;
