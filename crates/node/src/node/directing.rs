@@ -165,7 +165,14 @@ impl Node {
                 Answer::Line(line) => self.env.part(request.conn, &line),
                 Answer::List(line) => self.env.answer(request.conn, line),
                 Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
-                Answer::Wait if late => self.env.refuse(request.conn, no_directory_quorum()),
+                Answer::Wait if late => {
+                    let refusal = no_directory_quorum();
+                    let refusal = match request.wants {
+                        Wants::Join(_) => self.naming_others(refusal),
+                        _ => refusal,
+                    };
+                    self.env.refuse(request.conn, refusal);
+                }
                 Answer::Wait | Answer::Until(_) => kept.push(request),
             }
         }
@@ -222,6 +229,7 @@ impl Node {
                 Wants::DeleteLog(delete) if delete.proposed => {
                     refusal.clone().key("log", &delete.name)
                 }
+                Wants::Join(_) => self.naming_others(refusal.clone()),
                 _ => refusal.clone(),
             };
             self.env.refuse(request.conn, refusal);

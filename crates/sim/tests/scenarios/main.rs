@@ -8,6 +8,7 @@ mod caller;
 mod small_writes;
 mod stage;
 
+mod abandoned;
 mod auxiliary;
 mod clients;
 mod directory;
@@ -27,6 +28,7 @@ mod promises;
 mod readers;
 mod reconfiguration;
 mod recovery;
+mod removals;
 mod scrub;
 mod trims;
 mod truths;
