@@ -238,6 +238,7 @@ impl SimDisk {
     /// A new, empty disk in the same machine.
     pub(crate) fn lose_everything(&mut self) {
         self.last_writes.clear();
+        self.unsettled.clear();
         self.media = Media::default();
     }
 

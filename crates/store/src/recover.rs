@@ -19,8 +19,8 @@ use std::path::{Path, PathBuf};
 use formats::DecodeError;
 use formats::past::End;
 use formats::record::{RecordHeader, RecordKind};
-use formats::segment::{self, SegmentError};
-use ops::{DirectoryEntry, Disk, Op};
+use formats::segment::{self, SegmentError, SegmentHeader};
+use ops::{BLOCK, DirectoryEntry, Disk, Op};
 use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
 use thiserror::Error;
@@ -111,9 +111,7 @@ impl Store {
         settle(disk, &config.directory)?;
         let listed = list(&config, disk)?;
         let paths: Vec<PathBuf> = listed.numbers.iter().map(|n| path(&config, *n)).collect();
-        for path in &paths {
-            settle(disk, path)?;
-        }
+        settle_newest(&config, disk, &listed.numbers)?;
         let feed = feed::Feed {
             speaks: config.speaks,
             on_record,
@@ -248,6 +246,40 @@ fn settle(disk: &mut dyn Disk, path: &Path) -> Result<(), RecoverError> {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(io(path, error)),
         _ => Ok(()),
     }
+}
+
+/// The files that were written to since a segment was last begun.
+///
+/// ‡ A segment's first block is written only when all before it is durable. So from the newest
+/// segment whose own first block is there, nothing of the ones before it is in memory alone.
+fn settle_newest(
+    config: &StoreConfig,
+    disk: &mut dyn Disk,
+    numbers: &[u64],
+) -> Result<(), RecoverError> {
+    for &number in numbers.iter().rev() {
+        let path = path(config, number);
+        settle(disk, &path)?;
+        // What sockets received behind a segment's end may be in memory alone, however old the segment is.
+        if config.landing.is_none() && is_begun(config, disk, &path, number) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the segment's own first block is there. What keeps it from being read is found again, and told,
+/// by the decision.
+fn is_begun(config: &StoreConfig, disk: &mut dyn Disk, path: &Path, number: u64) -> bool {
+    let mut block = vec![0; BLOCK];
+    if disk.read_at(path, 0, &mut block).is_err() {
+        return false;
+    }
+    let header = SegmentHeader::decode(config.speaks, &block);
+    header.is_ok_and(|header| {
+        let belongs = header.belongs_to(&config.identity, config.log, number);
+        belongs.is_ok()
+    })
 }
 
 enum PutAside {

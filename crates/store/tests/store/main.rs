@@ -8,3 +8,4 @@ mod descriptors;
 mod offline;
 mod refill;
 mod spares;
+mod starts;

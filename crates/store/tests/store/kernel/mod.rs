@@ -20,6 +20,11 @@ pub struct MemoryDisk {
     pub directories: BTreeSet<PathBuf>,
     /// Where blocks begin that a start cannot read.
     pub unreadable: BTreeSet<(PathBuf, u64)>,
+    /// Files that were being written when the process died: another loss of power may take what can
+    /// be read of them.
+    pub unsettled: BTreeSet<PathBuf>,
+    /// What starts made durable, in order.
+    pub settled: Vec<PathBuf>,
 }
 
 #[derive(Default)]
@@ -290,6 +295,7 @@ impl Kernel {
                     slices,
                     ..
                 } => {
+                    self.disk.unsettled.insert(self.open[&file].clone());
                     let mode = random.below(4);
                     let mut random = Random(random.next());
                     self.write(file, offset, &slices, |number| match mode {
@@ -371,7 +377,9 @@ impl Disk for MemoryDisk {
         Ok(count)
     }
 
-    fn settle(&mut self, _: &Path) -> io::Result<()> {
+    fn settle(&mut self, path: &Path) -> io::Result<()> {
+        self.unsettled.remove(path);
+        self.settled.push(path.to_owned());
         Ok(())
     }
 

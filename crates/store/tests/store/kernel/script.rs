@@ -278,6 +278,9 @@ pub fn recover(disk: &mut MemoryDisk, salt_seed: u64) -> Result<Recovery, Recove
         RecoveredRecord::Chosen(_) => {}
         RecoveredRecord::Gap => recovered.gap = true,
     })?;
+    let mut unsettled = disk.unsettled.iter();
+    let unsettled = unsettled.find(|path| disk.files.contains_key(*path));
+    assert_eq!(unsettled, None, "what is in memory alone was believed");
     Ok((store, report, recovered))
 }
 
