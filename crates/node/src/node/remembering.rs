@@ -432,10 +432,15 @@ impl Node {
         self.fail(format!("{directory} is an old copy: {why}"));
     }
 
-    /// Once all logs are closed: where each ended. True when it stands there, or cannot.
+    /// Once all logs are closed: where each ended, and what was told of the others' since that was last written. True
+    /// when it stands there, or cannot.
     pub(super) fn note_ends(&mut self) -> bool {
         if let Some(is_there) = self.past.noted {
-            return is_there;
+            return is_there && self.past.writing.is_none();
+        }
+        if self.past.grew {
+            self.past.version += 1;
+            self.save_met();
         }
         let sound = self
             .logs

@@ -149,6 +149,35 @@ fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
     }
 }
 
+/// What a node was told of the others is written when it is stopped, and not only now and then.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_copy_of_a_running_node_is_refused_by_peers_that_were_stopped_and_started() {
+    for seed in 0..4 {
+        let (mut stage, _, index, _) = three(seed);
+        let copy = stage.world.copy_disk(stage.nodes[index]);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, "append main mode=takeover");
+        stage.say_and_wait(&mut caller, 10_000);
+        stage.wait_whole(3);
+        stage.pass(TOLD_US);
+        stage.crash(index);
+        let nodes = stage.nodes.clone();
+        for other in (0..3).filter(|other| *other != index) {
+            stage.world.stop(nodes[other]);
+            stage.wait("the node to stop", |look| {
+                status(look, &nodes, other) == Status::Finished
+            });
+        }
+        for other in (0..3).filter(|other| *other != index) {
+            stage.restart(other);
+        }
+        stage.world.put_disk_back(nodes[index], &copy);
+        stage.restart(index);
+        wait_refused(&mut stage, index);
+        stage.wait_whole(2);
+    }
+}
+
 /// And one that told nothing since goes on: nobody counts on what it forgot.
 #[cfg_attr(not(feature = "mutations"), test)]
 fn a_copy_of_a_running_node_that_told_nothing_since_goes_on() {
