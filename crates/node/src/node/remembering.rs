@@ -129,10 +129,6 @@ impl Node {
 
     /// The first frame of a peer's connection. An error is why it is not heard.
     pub(crate) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
-        for kept in &told.kept {
-            let told = format!("node {peer} remembers more of this disk");
-            self.on_evidence(&Evidence::End(*kept), &told);
-        }
         let own = Start {
             incarnation: claim.incarnation,
             nonce: claim.nonce,
@@ -151,6 +147,11 @@ impl Node {
                     "it does not answer for its disk: what it says was overheard".to_owned(),
                 );
             }
+        }
+        // Each seal costs a look: a node that has a key has answered for it by now.
+        for kept in &told.kept {
+            let told = format!("node {peer} remembers more of this disk");
+            self.on_evidence(&Evidence::End(*kept), &told);
         }
         let known = self.past.met.get(&peer);
         let known = known.filter(|met| met.seen.disk == claim.disk);

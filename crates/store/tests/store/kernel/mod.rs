@@ -23,7 +23,7 @@ pub struct MemoryDisk {
     /// Files that were being written when the process died: another loss of power may take what can
     /// be read of them.
     pub unsettled: BTreeSet<PathBuf>,
-    /// What starts made durable, in order.
+    /// The paths that starts made durable, in order.
     pub settled: Vec<PathBuf>,
 }
 
