@@ -39,6 +39,7 @@ use formats::{BATCH_BUFFER, DATA_HEADER, RECORD_HEADER};
 use leader::Lane;
 use ops::{BLOCK, Buffer, Completion, ConnId, Machine, Op, Pool, Received, Slice, Time, Token};
 use replica::Limits;
+use wire::{Ask, Code, LINE_BYTES_MAX, Refusal};
 
 /// Batches up to here are copied to a small buffer, as in a node.
 pub const SMALL_BATCH: usize = 64 << 10;
@@ -47,7 +48,12 @@ pub const LARGE_BATCH: usize = 128 << 10;
 /// Chosen bytes kept once all followers were sent them, as in a node.
 const TAIL_BYTES: u64 = 8 << 20;
 
-const LINE_BYTES_MAX: usize = 8192;
+/// A leader says so, and the number of the lane, to a follower.
+const LINK: &[u8] = b"floor/1 ";
+
+fn link_line(lane: LaneId) -> Vec<u8> {
+    [LINK, format!("{lane}\n").as_bytes()].concat()
+}
 
 /// One log's bytes: on the leader a [`Lane`], on a follower a [`Source`].
 type LaneId = u32;
@@ -181,40 +187,44 @@ impl Floor {
             // we listen.
             return self.env.part(conn, b"");
         };
-        let line = String::from_utf8_lossy(&bytes[..length]).into_owned();
-        let leftover = &bytes[length + 1..];
-        let words: Vec<&str> = line.split(' ').collect();
-        match words[..] {
-            ["logberg/1", "append", log, ..] if !end => self.on_append(conn, log, leftover),
-            ["logberg/1", "close", log, _, at] => {
-                let lane = self.names.get(log).and_then(|id| self.lanes.get_mut(id));
-                let at = at.strip_prefix("at=").and_then(|at| at.parse().ok());
-                match (lane, at) {
-                    (Some(lane), Some(at)) => {
+        let (line, leftover) = (&bytes[..length], &bytes[length + 1..]);
+        if let Some(lane) = line.strip_prefix(LINK) {
+            return self.on_link(conn, lane);
+        }
+        match Ask::parse(line) {
+            Ok(Ask::Append { log, .. }) if !end => self.on_append(conn, &log, leftover),
+            Ok(Ask::Close { log, at }) => {
+                match self.names.get(&log).and_then(|id| self.lanes.get_mut(id)) {
+                    Some(lane) => {
                         self.env.conns.insert(conn, Purpose::Parting);
-                        lane.close_at(&mut self.env, conn, at);
+                        lane.close_at(&mut self.env, conn, at.position);
                     }
-                    _ => self.env.part(conn, b"error bad-request: no such stream\n"),
+                    None => self.refuse(conn, Code::BadRequest, "no such stream"),
                 }
             }
-            ["floor/1", lane] => match lane.parse() {
-                Ok(lane) => {
-                    self.env.conns.insert(conn, Purpose::LinkIn(lane));
-                    self.sources
-                        .insert(lane, Source::new(&mut self.env, conn, lane));
-                }
-                Err(_) => self.env.part(conn, b""),
-            },
-            _ => self
-                .env
-                .part(conn, b"error bad-request: the floor only appends\n"),
+            _ => self.refuse(conn, Code::BadRequest, "the floor only appends"),
         }
+    }
+
+    /// A leader's connection for one lane.
+    fn on_link(&mut self, conn: ConnId, lane: &[u8]) {
+        let lane = std::str::from_utf8(lane).ok();
+        let Some(lane) = lane.and_then(|lane| lane.parse().ok()) else {
+            return self.env.part(conn, b"");
+        };
+        self.env.conns.insert(conn, Purpose::LinkIn(lane));
+        let source = Source::new(&mut self.env, conn, lane);
+        self.sources.insert(lane, source);
+    }
+
+    fn refuse(&mut self, conn: ConnId, code: Code, sentence: &str) {
+        let refusal = Refusal::new(code, sentence);
+        self.env.part(conn, &refusal.encode());
     }
 
     fn on_append(&mut self, conn: ConnId, log: &str, leftover: &[u8]) {
         if self.names.contains_key(log) {
-            let busy = b"error busy stream=1.1.1: the floor takes one append to each log\n";
-            return self.env.part(conn, busy);
+            return self.refuse(conn, Code::Busy, "the floor takes one append to each log");
         }
         let id = self.names.len() as LaneId + 1;
         self.names.insert(log.to_owned(), id);

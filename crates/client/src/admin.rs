@@ -1,10 +1,9 @@
-//! The questions about a cluster, and the shapes of their answers.
+//! The questions about a cluster.
 
 use std::sync::Arc;
 use std::time::Instant;
 
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use crate::Client;
 use crate::answer::{Answer, Code, Refusal};
@@ -14,206 +13,15 @@ use crate::line::StreamName;
 use crate::lookout::{Lookout, OWED};
 use crate::request::{Before, Request};
 
-mod health;
 mod logs;
 mod scrub;
 
-pub use health::{Health, State, Warning};
-pub use logs::{DeletedLog, LogDetails, NewLog};
-pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
-
-/// One node's view of its cluster.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Status {
-    #[serde(default)]
-    pub cluster: String,
-    /// Keys that any request to this node may have, such as `cluster`.
-    #[serde(default)]
-    pub understands: Vec<String>,
-    /// The id of the node that answers.
-    pub node: u64,
-    #[serde(default)]
-    pub version: String,
-    /// What the cluster's logs are written in.
-    #[serde(default)]
-    pub cluster_version: u64,
-    /// What the disk of the node that answers is written in.
-    #[serde(default)]
-    pub disk_version: u64,
-    #[serde(default)]
-    pub address: String,
-    /// How the node writes, for example `O_DIRECT`.
-    #[serde(default)]
-    pub write_path: String,
-    #[serde(default)]
-    pub uptime_ms: u64,
-    /// Its own, or that of a live peer.
-    #[serde(default)]
-    pub disk_full: bool,
-    #[serde(default)]
-    pub nodes: Vec<NodeStatus>,
-    #[serde(default)]
-    pub logs: Vec<LogStatus>,
-    /// What keeps the cluster from being whole, each a sentence for people.
-    #[serde(default)]
-    pub waiting_for: Vec<String>,
-    #[serde(default)]
-    pub health: Health,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct NodeStatus {
-    pub id: u64,
-    #[serde(default)]
-    pub address: String,
-    #[serde(default)]
-    pub alive: bool,
-    #[serde(default)]
-    pub last_heard_ms: Option<u64>,
-    /// Versions, from the oldest to the newest: `1-2`.
-    #[serde(default)]
-    pub speaks: Option<String>,
-    #[serde(default)]
-    pub free_bytes: Option<u64>,
-    /// Whether this is the node that answers.
-    #[serde(default, rename = "self")]
-    pub is_self: bool,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct LogStatus {
-    pub id: u64,
-    #[serde(default)]
-    pub name: String,
-    /// leader, follower, candidate or stopped.
-    #[serde(default)]
-    pub role: String,
-    #[serde(default)]
-    pub leader: Option<u64>,
-    /// era.number.owner
-    #[serde(default)]
-    pub term: String,
-    #[serde(default)]
-    pub era: u64,
-    #[serde(default)]
-    pub weights: Vec<Weight>,
-    /// A leader's: auxiliaries are being sent the log's bytes.
-    #[serde(default)]
-    pub engaged: bool,
-    /// To followers, with proposals, since the node started.
-    #[serde(default)]
-    pub proposal_bytes_sent: u64,
-    /// What the log's files take on this node's disk: records, and trimmed files kept for the next ones.
-    #[serde(default)]
-    pub disk_bytes: u64,
-    /// The first slot not known to be chosen.
-    #[serde(default)]
-    pub first_unchosen: u64,
-    /// The first slot not proposed.
-    #[serde(default)]
-    pub proposed: u64,
-    /// Bytes in all the outputs of the log that were not trimmed.
-    #[serde(default)]
-    pub output_bytes: u64,
-    /// And those that were.
-    #[serde(default)]
-    pub trimmed_bytes: u64,
-    /// Chosen bytes that this node does not hold yet.
-    #[serde(default)]
-    pub missing_bytes: u64,
-    #[serde(default)]
-    pub streams: u64,
-    /// The stream that is being written.
-    #[serde(default)]
-    pub writer: Option<String>,
-    /// Why this replica takes no part any more.
-    #[serde(default)]
-    pub stopped: Option<String>,
-    #[serde(default)]
-    pub peers: Vec<PeerStatus>,
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Weight {
-    pub node: u64,
-    pub weight: u64,
-    /// It holds bytes only while others cannot.
-    #[serde(default)]
-    pub auxiliary: bool,
-}
-
-/// What a leader knows of another replica of a log.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct PeerStatus {
-    pub id: u64,
-    /// These three are unknown until the replica has answered this leader.
-    #[serde(default)]
-    pub accepted_up_to: Option<u64>,
-    #[serde(default)]
-    pub lag_bytes: Option<u64>,
-    #[serde(default)]
-    pub missing_bytes: Option<u64>,
-    #[serde(default)]
-    pub level: bool,
-}
-
-/// One stream of a log.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct StreamInfo {
-    /// `owner.incarnation.counter`
-    pub name: String,
-    #[serde(default)]
-    pub label: Option<String>,
-    /// Chosen bytes of this stream alone.
-    pub length: u64,
-    /// Bytes at the front that were trimmed.
-    #[serde(default)]
-    pub trimmed: u64,
-    pub end: StreamEnd,
-    #[serde(default)]
-    pub continues: Option<Continues>,
-    /// The stream that continues this one.
-    #[serde(default)]
-    pub continued_by: Option<String>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum StreamEnd {
-    /// It may still grow.
-    Open,
-    /// It ended cleanly.
-    Closed,
-    /// Its writer vanished or was superseded.
-    Cut,
-}
-
-/// Where a stream goes on from another.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Continues {
-    pub stream: String,
-    pub at: u64,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogInfo {
-    pub id: u64,
-    pub name: String,
-    /// What is kept of it, such as `10GiB,7d`; or `forever`.
-    #[serde(default = "forever")]
-    pub retention: String,
-}
-
-fn forever() -> String {
-    "forever".to_owned()
-}
-
-/// A log, and what is kept of it from now on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Retained {
-    pub name: String,
-    pub retention: String,
-}
+pub use logs::NewLog;
+pub use wire::told::{
+    Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
+    Retained, ScrubDifference, ScrubReport, ScrubView, State, Status, StreamEnd, StreamInfo,
+    Trimmed, Warning, Weight,
+};
 
 /// Which part of a list is wanted; the default is all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,21 +37,6 @@ impl<T> Default for Part<T> {
         let (after, limit) = (None, None);
         Self { after, limit }
     }
-}
-
-/// What a trim came to, or would.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Trimmed {
-    /// All slots below are forgotten.
-    pub before: u64,
-    /// Forgotten by this trim.
-    pub bytes: u64,
-    /// Streams of which nothing is left, not even their names.
-    pub streams: u64,
-    pub left_bytes: u64,
-    /// The position in the log's output at which what is left begins: a read without `stream` can
-    /// begin there.
-    pub left_from: u64,
 }
 
 /// Why a question was not answered.
@@ -333,7 +126,7 @@ impl Cluster {
                 Ok(Answer::Error(refusal)) => match elsewhere(&refusal) {
                     Some(said) => {
                         // A node that stopped leading in the middle may have begun it.
-                        let began = refusal.key::<String>("log").is_some();
+                        let began = refusal.value::<String>("log").is_some();
                         answer_lost |= began || matches!(said, Said::NoQuorum | Said::ShuttingDown);
                         search.said(&server, said);
                         continue;
@@ -398,7 +191,7 @@ impl AdminError {
         if refusal.code != Code::NotInForce {
             return Self::Refused { server, refusal };
         }
-        let logs = refusal.key::<String>("logs").unwrap_or_default();
+        let logs = refusal.value::<String>("logs").unwrap_or_default();
         let logs = logs.split(',').filter(|log| !log.is_empty());
         Self::NotInForce {
             logs: logs.map(str::to_owned).collect(),

@@ -587,14 +587,14 @@ impl<'a> Search<'a> {
 pub(crate) fn elsewhere(refusal: &Refusal) -> Option<Said> {
     match refusal.code {
         Code::NotLeader => Some(Said::NotLeader {
-            leader: refusal.key("leader"),
+            leader: refusal.value("leader"),
         }),
         Code::NoQuorum => Some(Said::NoQuorum),
         Code::ShuttingDown => Some(Said::ShuttingDown),
         Code::Overloaded => Some(Said::Overloaded),
         Code::NotHere => Some(Said::NotHere),
         Code::WrongCluster => {
-            let cluster = refusal.key("cluster").unwrap_or_default();
+            let cluster = refusal.value("cluster").unwrap_or_default();
             Some(Said::OtherCluster(cluster))
         }
         _ => None,

@@ -10,6 +10,8 @@ use crate::admin::{AdminError, LogStatus, Status};
 use crate::answer::Code;
 use crate::request::Request;
 
+pub use wire::told::Moved;
+
 /// One log's leader, by its own account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leader {
@@ -29,18 +31,6 @@ pub struct Leader {
 pub struct Candidate {
     pub node: u64,
     pub weight: u64,
-}
-
-/// What a move came to.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Moved {
-    pub log: String,
-    pub from: u64,
-    pub to: u64,
-    pub term: String,
-    /// How long nothing could be proposed, as the old leader saw it. Unknown if its answer was lost.
-    #[serde(default)]
-    pub pause_ms: Option<f64>,
 }
 
 impl Client {

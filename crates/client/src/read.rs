@@ -270,7 +270,7 @@ impl Reader {
                 log,
                 stream: stream.to_string(),
             },
-            (Code::Trimmed, stream) => match (refusal.key("from"), stream) {
+            (Code::Trimmed, stream) => match (refusal.value("from"), stream) {
                 (Some(from), _) => ReadError::Trimmed { from },
                 (None, Some(stream)) => ReadError::StreamTrimmed {
                     stream: stream.to_string(),
@@ -279,7 +279,7 @@ impl Reader {
             },
             (Code::PastEnd, _) => ReadError::PastEnd {
                 position: self.position,
-                length: refusal.key("length").unwrap_or(0),
+                length: refusal.value("length").unwrap_or(0),
             },
             _ => ReadError::Refused { server, refusal },
         }

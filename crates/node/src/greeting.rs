@@ -364,7 +364,7 @@ impl Node {
                 self.on_scrub_request(conn, request, id)?;
             }
             "status" => {
-                request.allow(0, &["fresh"])?;
+                request.check()?;
                 if request.flag("fresh")? {
                     return self.tell_fresh(conn, Wants::FreshStatus);
                 }
@@ -372,19 +372,19 @@ impl Node {
                 self.env.answer(conn, line);
             }
             "metrics" => {
-                request.allow(0, &[])?;
+                request.check()?;
                 let line = self.metrics_line();
                 self.env.answer(conn, line);
             }
             "streams" => {
-                request.allow(1, &["stale", "after", "limit"])?;
+                request.check()?;
                 let stale = request.flag("stale")?;
                 let list = StreamList::asked(request)?;
                 let (log, env) = self.turn_to_log(conn, request, Purpose::Reader)?;
                 log.on_streams_request(env, conn, stale, list);
             }
             "logs" => {
-                request.allow(0, &["stale", "after", "limit"])?;
+                request.check()?;
                 let list = LogList::asked(request)?;
                 match request.flag("stale")? {
                     true => {
@@ -403,12 +403,7 @@ impl Node {
             "join" => self.on_join(conn, request)?,
             "peer" => self.on_peer_greeting(conn, request, rest)?,
             other => {
-                return Err(Refusal::new(
-                    "bad-request",
-                    format!(
-                        "unknown verb {other:?}; known are append, close, read, streams, trim, lead, scrub, status, metrics, logs, create-log, delete-log, show-log, retain, members, change-members, join"
-                    ),
-                ));
+                return Err(LineError::UnknownVerb(other.to_owned()).into());
             }
         }
         Ok(())

@@ -27,7 +27,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("uring", &["ops"]),
     ("linux", &["ops", "pmem", "splice", "uring"]),
     // What asks.
-    ("client", &[]),
+    ("client", &["wire"]),
     ("terminal", &["client", "linux"]),
     // What searches, measures and torments.
     ("history", &[]),

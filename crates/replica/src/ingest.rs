@@ -13,7 +13,7 @@ use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
-use wire::Refusal;
+use wire::{Answer, ConnectionEnd, Refusal};
 
 use crate::env::{Env, SMALL_BATCH};
 use crate::log::Log;
@@ -24,7 +24,7 @@ const LARGE_BATCH: usize = 128 << 10;
 mod closing;
 mod opening;
 
-use opening::{Append, EndOfBytes};
+use opening::Append;
 
 #[derive(Default)]
 pub(crate) struct Ingest {
@@ -51,7 +51,7 @@ enum Sink {
 struct Writer {
     sink: Sink,
     stream: StreamName,
-    end: EndOfBytes,
+    end: ConnectionEnd,
     fill: Option<Buffer>,
     filled: usize,
     receiving: bool,
@@ -203,7 +203,7 @@ impl Log {
         };
         if writer.ended && writer.filled == 0 && !writer.close_proposed {
             match writer.end {
-                EndOfBytes::Fin => {
+                ConnectionEnd::Fin => {
                     let action = Action::CloseStream {
                         stream: writer.stream,
                         at: StreamPosition(writer.proposed),
@@ -217,7 +217,7 @@ impl Log {
                         self.drain(env);
                     }
                 }
-                EndOfBytes::Cut => self.part_with_cut_writer(env),
+                ConnectionEnd::Cut => self.part_with_cut_writer(env),
             }
         }
     }
@@ -236,14 +236,14 @@ impl Log {
     fn part_with_cut_writer(&mut self, env: &mut Env) {
         let over = |w: &Writer| {
             let all = w.filled == 0 && w.acknowledged >= w.proposed;
-            w.ended && w.end == EndOfBytes::Cut && all
+            w.ended && w.end == ConnectionEnd::Cut && all
         };
         if self.ingest.writer.as_ref().is_some_and(over)
             && let Some(writer) = self.ingest.writer.take()
             && let Sink::Client(conn) = writer.sink
         {
             let last = match writer.told < writer.acknowledged {
-                true => format!("ack {}\n", writer.acknowledged),
+                true => Answer::Ack(writer.acknowledged).to_line(),
                 false => String::new(),
             };
             env.part(conn, last.as_bytes());
@@ -311,7 +311,7 @@ impl Log {
             Err(_) => {
                 // A reset: what was received before it is still the client's word.
                 writer.ended = true;
-                writer.end = EndOfBytes::Cut;
+                writer.end = ConnectionEnd::Cut;
             }
         }
         self.propose_received(env);
@@ -376,7 +376,7 @@ impl Log {
         {
             writer.acknowledging = true;
             writer.told = writer.acknowledged;
-            env.send_bytes(conn, format!("ack {}\n", writer.told).as_bytes());
+            env.send_bytes(conn, Answer::Ack(writer.told).to_line().as_bytes());
         }
     }
 

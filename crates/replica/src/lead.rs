@@ -69,7 +69,7 @@ impl Moves {
 impl Moves {
     /// `lead LOG [to=ID]`
     pub fn on_request(&mut self, core: &mut Core, env: &mut Env, conn: ConnId, request: &Request) {
-        let to = request.allow(1, &["to"]).and_then(|()| parse_node(request));
+        let to = request.check().and_then(|()| parse_node(request));
         let to = match to {
             Ok(to) => to,
             Err(error) => return env.refuse(conn, error.into()),

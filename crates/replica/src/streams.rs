@@ -4,7 +4,7 @@
 use ops::ConnId;
 use paxos::{StreamEnd, StreamName, StreamState};
 use serde::Serialize;
-use wire::{LineError, Refusal, Request, parse_stream};
+use wire::{Refusal, Request};
 
 use crate::answers::Rest;
 use crate::env::Env;
@@ -41,23 +41,14 @@ struct Continues {
 
 /// How many of a list are asked for.
 pub fn limit(request: &Request) -> Result<u64, Refusal> {
-    match request.parsed::<u64>("limit")? {
-        Some(0) => Err(Refusal::new("bad-request", "limit is 1 or more")),
-        limit => Ok(limit.unwrap_or(u64::MAX)),
-    }
+    Ok(wire::ask::limit(request)?.unwrap_or(u64::MAX))
 }
 
 impl StreamList {
     /// `[after=NAME] [limit=N]`
     pub fn asked(request: &Request) -> Result<StreamList, Refusal> {
-        let after = request.get("after").map(|name| {
-            parse_stream(name).ok_or(LineError::BadValue {
-                key: "after".to_owned(),
-                value: name.to_owned(),
-            })
-        });
         Ok(StreamList {
-            after: after.transpose()?,
+            after: request.stream("after")?,
             left: limit(request)?,
             next: 0,
             named: false,

@@ -18,7 +18,7 @@ use paxos::{
     Action, By, LogState, ReadId, Slot, SlotRange, StreamName, StreamPosition, Time, Value,
 };
 use serde::Serialize;
-use wire::{LineError, Refusal, Request};
+use wire::{LineError, NoPlace, Refusal, Request};
 
 use crate::env::Env;
 use crate::lent::{Core, no_quorum};
@@ -173,11 +173,8 @@ impl Before {
         if let Ok(slot) = text.parse() {
             return Some(Before::Slot(Slot(slot)));
         }
-        let (name, position) = match text.split_once('@') {
-            Some((name, position)) => (name, position.parse().ok()?),
-            None => (text, 0),
-        };
-        let name = wire::parse_stream(name)?;
+        let name = wire::parse_stream(text).map(|name| (name, 0));
+        let (name, position) = name.or_else(|| wire::parse_place(text))?;
         Some(Before::Stream(name, StreamPosition(position)))
     }
 
@@ -212,12 +209,10 @@ impl Trims {
     }
 
     pub fn parse(core: &Core, env: &Env, request: &Request) -> Result<(Before, bool), Refusal> {
-        request.allow(1, &["before", "plan"])?;
+        request.check()?;
         let text = request.require("before")?;
-        let before = Before::parse(text).ok_or_else(|| LineError::BadValue {
-            key: "before".to_string(),
-            value: text.to_string(),
-        })?;
+        let bad = || LineError::Value(NoPlace.to_string());
+        let before = Before::parse(text).ok_or_else(bad)?;
         let plan = request.flag("plan")?;
         core.check_leading(env)?;
         Ok((before, plan))

@@ -1,8 +1,12 @@
-//! The lines that clients and peers begin with, and what they are answered (docs/wire.md).
+//! The lines that clients and peers begin with, and what they are answered (docs/wire.md): the one place
+//! where they are declared. Nodes, clients, the simulator and the floor of the benchmarks read and write them
+//! by what stands here.
 //!
 //! ```text
-//!   logberg/1 verb word… key=value…   ──▶   ok {JSON}
+//!   logberg/1 verb word… key=value…   ──▶   word… key=value…
+//!          Request, Ask                     ok {JSON}
 //!                                           error code key=value…: sentence
+//!                                                  Answer, Refusal
 //! ```
 //!
 //! Pure: nothing here knows a connection, a log or a clock.
@@ -10,15 +14,32 @@
 #![forbid(unsafe_code)]
 
 mod answer;
+pub mod ask;
+pub mod change;
 pub mod line;
+mod names;
+mod refusal;
+mod request;
 mod retention;
 mod standing;
+pub mod told;
 pub mod welcome;
 
-/// An answer that is JSON.
-pub use answer::ok;
-/// Requests, and refusals with a sentence.
-pub use line::{LINE_BYTES_MAX, LineError, PROTOCOL, Refusal, Request, encode, parse_stream};
+/// What a node says, line by line.
+pub use answer::{Answer, ReadEnd, ok};
+/// What a client asks.
+pub use ask::{Ask, ConnectionEnd, Format, Mode, NodeIds};
+/// The line without its meaning.
+pub use line::{LINE_BYTES_MAX, LineError, PROTOCOL, encode};
+/// Streams, and places in them.
+pub use names::{
+    Before, NoPlace, NoStreamName, NoStreamPlace, StreamName, StreamPlace, parse_place,
+    parse_stream,
+};
+/// `error` lines.
+pub use refusal::{Code, Refusal};
+/// A request as a node takes it apart.
+pub use request::Request;
 /// How much of a log is kept, as people write it.
 pub use retention::{BadRetention, Retention};
 /// What a node says of itself in a greeting.

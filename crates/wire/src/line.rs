@@ -1,31 +1,47 @@
-//! The text lines that clients and peers begin with (docs/wire.md).
+//! One line: its words and its `key=value` arguments, decoded, and nothing about their meaning.
+//!
+//! ```text
+//! line     = argument *(SP argument) LF               UTF-8, at most 8192 bytes with the LF
+//! argument = word | key "=" value                     all three percent-encoded
+//! ```
+//!
+//! There is one answer to each question of spelling (docs/wire.md): words are separated by one space,
+//! a carriage return before the line feed is none of the line, and a byte that must be encoded may not
+//! stand bare. So two lines that look different mean different things.
 
-use std::fmt::{self, Write};
+use std::collections::VecDeque;
+use std::fmt::{self, Write as _};
+use std::str::FromStr;
 
-/// Longest request line, with its line feed.
+/// Longest line, with its line feed. The answer `ok` alone may be longer.
 pub const LINE_BYTES_MAX: usize = 8192;
 
+/// What every request begins with.
 pub const PROTOCOL: &str = "logberg/1";
 
-/// `logberg/1 verb word… key=value…`, decoded.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    pub verb: String,
-    pub words: Vec<String>,
-    keys: Vec<(String, String)>,
-}
-
-/// Why a line is no request. Its text is the sentence that the sender gets.
+/// Why a line is not understood. Its text is the sentence that the sender gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LineError {
+    TooLong,
     NotText,
     OtherProtocol,
     OtherVersion(String),
     NoVerb,
+    UnknownVerb(String),
+    UnknownAnswer(String),
+    /// Two spaces in a row, a space at an end, or nothing at all.
+    EmptyWord,
+    /// A byte that must be percent-encoded.
+    Bare(u8),
     BadEncoding(String),
     UnknownKey(String),
     RepeatedKey(String),
-    BadValue { key: String, value: String },
+    BadValue {
+        key: String,
+        value: String,
+    },
+    /// The sentence says what the value is to be.
+    Value(String),
     Missing(&'static str),
     TooManyWords,
 }
@@ -33,7 +49,8 @@ pub enum LineError {
 impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LineError::NotText => write!(f, "the request line is not UTF-8 text"),
+            LineError::TooLong => write!(f, "the line is longer than {LINE_BYTES_MAX} bytes"),
+            LineError::NotText => write!(f, "the line is not UTF-8 text"),
             LineError::OtherProtocol => {
                 write!(
                     f,
@@ -47,143 +64,57 @@ impl fmt::Display for LineError {
                 )
             }
             LineError::NoVerb => write!(f, "the request line names no verb, see docs/wire.md"),
+            LineError::UnknownVerb(verb) => write!(
+                f,
+                "unknown verb {verb:?}; known are {}",
+                crate::ask::verbs().collect::<Vec<_>>().join(", ")
+            ),
+            LineError::UnknownAnswer(word) => write!(f, "unknown answer {word:?}"),
+            LineError::EmptyWord => write!(
+                f,
+                "words are separated by one space, and none stands at the line's end"
+            ),
+            LineError::Bare(byte) => {
+                write!(f, "the byte {byte:#04x} must be written %{byte:02X}")
+            }
             LineError::BadEncoding(word) => write!(f, "{word:?} is not percent-encoded text"),
             LineError::UnknownKey(key) => write!(f, "unknown key {key:?}"),
             LineError::RepeatedKey(key) => write!(f, "the key {key:?} stands twice"),
             LineError::BadValue { key, value } => write!(f, "{value:?} is no value for {key}"),
-            LineError::Missing(what) => write!(f, "the request lacks {what}"),
-            LineError::TooManyWords => write!(f, "the request has too many words"),
+            LineError::Value(sentence) => f.write_str(sentence),
+            LineError::Missing(what) => write!(f, "the line lacks {what}"),
+            LineError::TooManyWords => write!(f, "the line has too many words"),
         }
     }
 }
 
-impl Request {
-    /// `line` without its line feed.
-    pub fn parse(line: &[u8]) -> Result<Request, LineError> {
-        let text = std::str::from_utf8(line).map_err(|_| LineError::NotText)?;
-        let mut parts = text
-            .trim_end_matches('\r')
-            .split(' ')
-            .filter(|p| !p.is_empty());
-        match parts.next() {
-            Some(PROTOCOL) => {}
-            Some(other) if other.starts_with("logberg/") && other.len() < 32 => {
-                return Err(LineError::OtherVersion(other.to_string()));
-            }
-            _ => return Err(LineError::OtherProtocol),
-        }
-        let mut request = Request {
-            verb: decode(parts.next().ok_or(LineError::NoVerb)?)?,
-            ..Request::default()
-        };
-        for part in parts {
-            match part.split_once('=') {
-                Some((key, _)) if request.get(key).is_some() => {
-                    return Err(LineError::RepeatedKey(key.to_string()));
-                }
-                Some((key, value)) => request.keys.push((key.to_string(), decode(value)?)),
-                None => request.words.push(decode(part)?),
-            }
-        }
-        Ok(request)
-    }
-
-    pub fn new(verb: &str) -> Request {
-        Request {
-            verb: verb.to_string(),
-            ..Request::default()
-        }
-    }
-
-    pub fn key(mut self, key: &str, value: impl fmt::Display) -> Request {
-        self.keys.push((key.to_string(), value.to_string()));
-        self
-    }
-
-    /// With its line feed.
-    pub fn encode(&self) -> Vec<u8> {
-        let mut line = format!("{PROTOCOL} {}", encode(&self.verb));
-        for word in &self.words {
-            line.push(' ');
-            line.push_str(&encode(word));
-        }
-        for (key, value) in &self.keys {
-            let _ = write!(line, " {key}={}", encode(value));
-        }
-        line.push('\n');
-        line.into_bytes()
-    }
-
-    pub fn get(&self, key: &str) -> Option<&str> {
-        self.keys
-            .iter()
-            .find(|(k, _)| k == key)
-            .map(|(_, v)| v.as_str())
-    }
-
-    /// The value of a key that has been dealt with then, whatever the verb.
-    pub fn take(&mut self, key: &str) -> Option<String> {
-        let at = self.keys.iter().position(|(known, _)| known == key)?;
-        Some(self.keys.remove(at).1)
-    }
-
-    pub fn require(&self, key: &'static str) -> Result<&str, LineError> {
-        self.get(key).ok_or(LineError::Missing(key))
-    }
-
-    /// The value parsed, if the key is there.
-    pub fn parsed<T: std::str::FromStr>(&self, key: &str) -> Result<Option<T>, LineError> {
-        match self.get(key) {
-            None => Ok(None),
-            Some(value) => match value.parse() {
-                Ok(parsed) => Ok(Some(parsed)),
-                Err(_) => Err(LineError::BadValue {
-                    key: key.to_string(),
-                    value: value.to_string(),
-                }),
-            },
-        }
-    }
-
-    pub fn flag(&self, key: &str) -> Result<bool, LineError> {
-        match self.get(key) {
-            None | Some("0") => Ok(false),
-            Some("1") => Ok(true),
-            Some(other) => Err(LineError::BadValue {
-                key: key.to_string(),
-                value: other.to_string(),
-            }),
-        }
-    }
-
-    /// Refuses keys that this verb does not know, and more than `words_max` words.
-    pub fn allow(&self, words_max: usize, keys: &[&str]) -> Result<(), LineError> {
-        if self.words.len() > words_max {
-            return Err(LineError::TooManyWords);
-        }
-        match self.keys.iter().find(|(k, _)| !keys.contains(&k.as_str())) {
-            Some((key, _)) => Err(LineError::UnknownKey(key.clone())),
-            None => Ok(()),
-        }
-    }
-}
+impl std::error::Error for LineError {}
 
 /// Percent-encodes a word or value: also `=`, which a word may not hold bare, and a colon at the
 /// end, which would end the keys of an error line.
 pub fn encode(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
+    encode_into(text, &mut out);
+    out
+}
+
+fn encode_into(text: &str, out: &mut String) {
     for (at, &b) in text.as_bytes().iter().enumerate() {
         let ends_with_colon = b == b':' && at + 1 == text.len();
         if b.is_ascii_graphic() && b != b'%' && b != b'=' && !ends_with_colon {
-            out.push(b as char);
+            out.push(char::from(b));
         } else {
             let _ = write!(out, "%{b:02X}");
         }
     }
-    out
 }
 
-fn decode(text: &str) -> Result<String, LineError> {
+/// Reads what [`encode`] wrote.
+pub fn decode(text: &str) -> Result<String, LineError> {
+    let bare = |b: &u8| !b.is_ascii_graphic();
+    if let Some(b) = text.bytes().find(bare) {
+        return Err(LineError::Bare(b));
+    }
     if !text.contains('%') {
         return Ok(text.to_string());
     }
@@ -203,77 +134,142 @@ fn decode(text: &str) -> Result<String, LineError> {
     String::from_utf8(bytes).map_err(|_| bad())
 }
 
-/// One `error` line: a code, keys, and a sentence that names the remedy.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
-    pub code: &'static str,
-    pub keys: Vec<(&'static str, String)>,
-    pub sentence: String,
+/// What a key that stands twice means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Repeated {
+    /// In a request: whoever wrote it is mistaken about one of the two.
+    IsRefused,
+    /// In an answer, as with all that is not known there: the first one counts.
+    IsPassedOver,
 }
 
-impl Refusal {
-    pub fn new(code: &'static str, sentence: impl Into<String>) -> Refusal {
-        Refusal {
-            code,
-            keys: Vec::new(),
-            sentence: sentence.into(),
-        }
+/// A line without meaning: its words and its keys, in their order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Words {
+    pub(crate) words: VecDeque<String>,
+    pub(crate) keys: Vec<(String, String)>,
+}
+
+impl Words {
+    /// Of a request, with or without its line feed.
+    pub fn of_request(line: &[u8]) -> Result<Words, LineError> {
+        Words::parse(line, Repeated::IsRefused)
     }
 
-    pub fn key(mut self, key: &'static str, value: impl fmt::Display) -> Refusal {
-        self.keys.push((key, value.to_string()));
+    /// Of an answer, with or without its line feed.
+    pub fn of_answer(line: &[u8]) -> Result<Words, LineError> {
+        Words::parse(line, Repeated::IsPassedOver)
+    }
+
+    fn parse(line: &[u8], repeated: Repeated) -> Result<Words, LineError> {
+        let mut parsed = Words::default();
+        for argument in text_of(line)?.split(' ') {
+            match argument.split_once('=') {
+                _ if argument.is_empty() => return Err(LineError::EmptyWord),
+                None => parsed.words.push_back(decode(argument)?),
+                Some((key, value)) => {
+                    let (key, value) = (decode(key)?, decode(value)?);
+                    let stands = parsed.keys.iter().any(|(known, _)| *known == key);
+                    match (stands, repeated) {
+                        (false, _) => parsed.keys.push((key, value)),
+                        (true, Repeated::IsRefused) => return Err(LineError::RepeatedKey(key)),
+                        (true, Repeated::IsPassedOver) => {}
+                    }
+                }
+            }
+        }
+        Ok(parsed)
+    }
+
+    /// The words and the keys that were not taken out.
+    pub fn into_parts(self) -> (Vec<String>, Vec<(String, String)>) {
+        (self.words.into(), self.keys)
+    }
+
+    /// The next word.
+    pub fn word(&mut self, what: &'static str) -> Result<String, LineError> {
+        self.words.pop_front().ok_or(LineError::Missing(what))
+    }
+
+    /// The next word, as a number or a name.
+    pub fn word_as<T: FromStr>(&mut self, what: &'static str) -> Result<T, LineError> {
+        let value = self.word(what)?;
+        let key = what.to_owned();
+        value
+            .parse()
+            .map_err(|_| LineError::BadValue { key, value })
+    }
+
+    /// A key's value, as a number or a name.
+    pub fn key_as<T: FromStr>(&mut self, key: &'static str) -> Result<T, LineError> {
+        let found = self.keys.iter().find(|(known, _)| known == key);
+        let (_, value) = found.ok_or(LineError::Missing(key))?;
+        value.parse().map_err(|_| LineError::BadValue {
+            key: key.to_owned(),
+            value: value.clone(),
+        })
+    }
+
+    /// `key=1` is true, `key=0` and no key are false.
+    pub fn flag(&mut self, key: &'static str) -> Result<bool, LineError> {
+        let found = self.keys.iter().find(|(known, _)| known == key);
+        match found.map(|(_, value)| value.as_str()) {
+            None | Some("0") => Ok(false),
+            Some("1") => Ok(true),
+            Some(value) => Err(LineError::BadValue {
+                key: key.to_owned(),
+                value: value.to_owned(),
+            }),
+        }
+    }
+}
+
+/// Without its end.
+pub(crate) fn text_of(line: &[u8]) -> Result<&str, LineError> {
+    let line = line.strip_suffix(b"\n").unwrap_or(line);
+    let line = line.strip_suffix(b"\r").unwrap_or(line);
+    std::str::from_utf8(line).map_err(|_| LineError::NotText)
+}
+
+/// Writes a line, argument by argument.
+#[derive(Clone, Debug)]
+pub struct LineWriter(String);
+
+impl LineWriter {
+    pub fn new(first: &str) -> Self {
+        Self(first.to_owned())
+    }
+
+    pub fn word(mut self, word: impl fmt::Display) -> Self {
+        self.0.push(' ');
+        encode_into(&word.to_string(), &mut self.0);
         self
     }
 
-    pub fn encode(&self) -> Vec<u8> {
-        let mut line = format!("error {}", self.code);
-        for (key, value) in &self.keys {
-            let _ = write!(line, " {key}={}", encode(value));
-        }
-        line.push_str(": ");
-        // A sentence may quote what a stranger said, and its line may be no longer than others.
-        for c in self.sentence.chars() {
-            if line.len() + c.len_utf8() >= LINE_BYTES_MAX {
-                break;
-            }
-            line.push(if c.is_control() { ' ' } else { c });
-        }
-        line.push('\n');
-        line.into_bytes()
+    pub fn key(mut self, key: &str, value: impl fmt::Display) -> Self {
+        self.0.push(' ');
+        encode_into(key, &mut self.0);
+        self.0.push('=');
+        encode_into(&value.to_string(), &mut self.0);
+        self
     }
-}
 
-impl From<LineError> for Refusal {
-    fn from(error: LineError) -> Refusal {
-        match error {
-            LineError::OtherVersion(_) => {
-                Refusal::new("version", error.to_string()).key("speaks", 1)
-            }
-            _ => Refusal::new("bad-request", error.to_string()),
+    pub fn key_if(self, key: &str, value: Option<impl fmt::Display>) -> Self {
+        match value {
+            Some(value) => self.key(key, value),
+            None => self,
         }
     }
-}
 
-/// `owner.incarnation.counter`, in its one spelling.
-pub fn parse_stream(text: &str) -> Option<paxos::StreamName> {
-    let mut parts = text.split('.');
-    let mut next = || {
-        let part = parts.next()?;
-        let number: u32 = part.parse().ok()?;
-        // `parse` would take a sign and zeros in front.
-        (number.to_string() == part).then_some(number)
-    };
-    let (owner, incarnation, counter) = (next()?, next()?, next()?);
-    if parts.next().is_some() {
-        return None;
+    pub fn flag(self, key: &str, value: bool) -> Self {
+        if value { self.key(key, 1) } else { self }
     }
-    Some(paxos::StreamName {
-        owner: paxos::NodeId(owner),
-        sequence: paxos::StreamSequence {
-            incarnation,
-            counter,
-        },
-    })
+
+    /// Ends the line with its line feed.
+    pub fn end(mut self) -> String {
+        self.0.push('\n');
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -282,75 +278,53 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_request_line_reads_as_documented() {
-        let r = Request::parse(b"logberg/1 append main label=a%20b continues=1.2.3@77").unwrap();
-        assert_eq!(
-            (r.verb.as_str(), r.words.as_slice()),
-            ("append", &["main".to_string()][..])
-        );
-        assert_eq!(r.get("label"), Some("a b"));
-        assert_eq!(r.allow(1, &["label", "continues"]), Ok(()));
-        assert_eq!(
-            r.allow(1, &["label"]),
-            Err(LineError::UnknownKey("continues".into()))
-        );
-        assert_eq!(
-            Request::parse(b"logberg/1 read main from=1 from=2"),
-            Err(LineError::RepeatedKey("from".into()))
-        );
-    }
-
-    #[test]
-    fn strangers_and_other_versions_get_different_answers() {
-        assert_eq!(
-            Request::parse(b"GET / HTTP/1.1"),
-            Err(LineError::OtherProtocol)
-        );
-        assert_eq!(
-            Request::parse(b"logberg/2 status"),
-            Err(LineError::OtherVersion("logberg/2".into()))
-        );
-        assert_eq!(Request::parse(b"logberg/1"), Err(LineError::NoVerb));
-        assert_eq!(Request::parse(b"\xff\xfe"), Err(LineError::NotText));
-    }
-
-    #[test]
-    fn numbers_and_escapes_have_one_spelling() {
-        for word in ["%+5", "%4", "%x0", "%ff"] {
-            let line = format!("logberg/1 read {word}");
-            let refused = Request::parse(line.as_bytes());
-            assert_eq!(refused, Err(LineError::BadEncoding(word.into())));
+    fn a_line_has_one_spelling() {
+        let refused = |line: &[u8]| Words::of_request(line).expect_err("one spelling");
+        for line in ["", " ", "a  b", " a", "a ", "a \r\n"] {
+            assert_eq!(refused(line.as_bytes()), LineError::EmptyWord, "{line:?}");
         }
-        assert!(parse_stream("1.2.3").is_some());
-        for name in ["+1.2.3", "01.2.3", "1.2", "1.2.3.4", "1..3"] {
-            assert_eq!(parse_stream(name), None, "{name}");
+        assert_eq!(refused("ü".as_bytes()), LineError::Bare(0xc3));
+        assert_eq!(refused(b"a\tb"), LineError::Bare(b'\t'));
+        assert_eq!(refused(b"a\r\r\n"), LineError::Bare(b'\r'));
+        assert_eq!(refused(b"\xff"), LineError::NotText);
+        for word in ["%+5", "%4", "%x0", "%ff", "%"] {
+            let error = LineError::BadEncoding(word.into());
+            assert_eq!(refused(word.as_bytes()), error, "{word:?}");
         }
-        assert_eq!(formats::parse_hex16(&"0f".repeat(16)), Some([15; 16]));
-        assert_eq!(formats::parse_hex16(&"+f".repeat(16)), None);
+        assert_eq!(Words::of_request(b"a\r\n"), Words::of_request(b"a"));
     }
 
     #[test]
-    fn a_refusal_is_one_line_however_long_and_odd_what_it_quotes() {
-        let verb = "\u{1}".repeat(8000);
-        let line = Refusal::new("bad-request", format!("unknown {verb:?}\r\n")).encode();
-        assert_eq!(line.len(), LINE_BYTES_MAX);
-        assert!(line.ends_with(b"\n") && !line[..line.len() - 1].contains(&b'\n'));
+    fn a_value_may_hold_a_bare_equals_sign_and_be_empty() {
+        let words = Words::of_request(b"a k=x=y l=").unwrap();
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(words.keys, [pair("k", "x=y"), pair("l", "")]);
+    }
+
+    #[test]
+    fn a_key_that_stands_twice_is_refused_in_a_request_and_passed_over_in_an_answer() {
+        let line = b"a k=1 %6B=2";
+        let refused = LineError::RepeatedKey("k".to_owned());
+        assert_eq!(Words::of_request(line), Err(refused));
+        let mut answer = Words::of_answer(line).unwrap();
+        assert_eq!(answer.key_as("k"), Ok(1));
     }
 
     proptest! {
         #[test]
-        fn any_text_survives_encoding(word in "\\PC+", value in "\\PC*") {
-            let mut r = Request::new("verb").key("k", &value);
-            r.words.push(word);
-            let line = r.encode();
-            prop_assert_eq!(Request::parse(&line[..line.len() - 1]).unwrap(), r);
+        fn every_text_survives_a_line(word in ".+", value in ".*") {
+            let line = LineWriter::new("verb").word(&word).key("k", &value).end();
+            prop_assert!(line.is_ascii());
+            let mut words = Words::of_request(line.as_bytes()).unwrap();
+            prop_assert_eq!(words.word("verb").unwrap(), "verb");
+            prop_assert_eq!(words.word("word").unwrap(), word);
+            prop_assert_eq!(words.key_as::<String>("k").unwrap(), value);
         }
 
         #[test]
-        fn any_bytes_parse_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-            if let Err(e) = Request::parse(&bytes) {
-                prop_assert!(!Refusal::from(e).encode()[..].is_empty());
-            }
+        fn no_bytes_from_outside_panic(line in proptest::collection::vec(any::<u8>(), 0..100)) {
+            let _ = Words::of_request(&line);
+            let _ = Words::of_answer(&line);
         }
     }
 }

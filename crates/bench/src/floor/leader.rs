@@ -12,9 +12,10 @@ use formats::frame::{ProposeHeader, ProposedValue};
 use formats::{BATCH_BUFFER, DataHeader, LogId, PAYLOAD_BYTES_MAX, RECORD_HEADER};
 use ops::{BLOCK, Buffer, ConnId, Received, Slice, Token};
 use paxos::{Digest, Offset, Slot, SlotRange, StreamName, Term};
+use wire::Answer;
 
 use super::segments::Segments;
-use super::{Env, LARGE_BATCH, LaneId, SMALL_BATCH, TAIL_BYTES};
+use super::{Env, LARGE_BATCH, LaneId, SMALL_BATCH, TAIL_BYTES, link_line};
 
 pub struct Lane {
     id: LaneId,
@@ -107,7 +108,9 @@ impl Lane {
     pub fn settle(&mut self, env: &mut Env) {
         if self.segments.is_none() && self.links.iter().all(|link| link.up) {
             self.segments = Some(Segments::new(env, self.id));
-            env.send(self.writer.conn, b"stream 1.1.1 at=0\n");
+            let name = "1.1.1".parse().expect("a stream's name");
+            let opened = Answer::Stream { name, at: 0 };
+            env.send(self.writer.conn, opened.to_line().as_bytes());
         }
         self.propose_received(env);
         self.receive_more(env);
@@ -250,7 +253,7 @@ impl Lane {
 
     pub fn on_link_up(&mut self, env: &mut Env, index: usize, conn: ConnId) {
         self.links[index].conn = Some(conn);
-        env.send(conn, format!("floor/1 {}\n", self.id).as_bytes());
+        env.send(conn, &link_line(self.id));
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
@@ -312,7 +315,7 @@ impl Lane {
         {
             writer.acknowledging = true;
             writer.told = self.chosen;
-            env.send(writer.conn, format!("ack {}\n", self.chosen).as_bytes());
+            env.send(writer.conn, Answer::Ack(self.chosen).to_line().as_bytes());
         }
         self.answer_closes(env);
     }
@@ -326,7 +329,7 @@ impl Lane {
         let chosen = self.chosen;
         let done = self.closes.extract_if(.., |(_, at)| *at <= chosen);
         for (conn, at) in done.collect::<Vec<_>>() {
-            env.part(conn, format!("closed {at}\n").as_bytes());
+            env.part(conn, Answer::Closed(at).to_line().as_bytes());
             self.writer.ended = true;
             env.part(self.writer.conn, b"");
         }

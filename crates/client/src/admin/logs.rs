@@ -1,8 +1,6 @@
 //! Logs come, are looked at, and go.
 
-use serde::{Deserialize, Serialize};
-
-use super::{AdminError, LogInfo, Weight, forever};
+use super::{AdminError, DeletedLog, LogDetails, LogInfo};
 use crate::Client;
 use crate::answer::Code;
 use crate::request::{NodeIds, Request};
@@ -17,30 +15,6 @@ pub struct NewLog {
     pub auxiliary: Vec<u64>,
     /// `10GiB`, `7d`, both as `10GiB,7d`; everything if there is none.
     pub retention: Option<String>,
-}
-
-/// What the directory says of one log.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LogDetails {
-    pub id: u64,
-    pub name: String,
-    /// `bytes`: its writers' own.
-    #[serde(default)]
-    pub kind: String,
-    #[serde(default)]
-    pub members: Vec<Weight>,
-    #[serde(default)]
-    pub on_all_nodes: bool,
-    #[serde(default = "forever")]
-    pub retention: String,
-}
-
-/// A log that is no more.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DeletedLog {
-    /// `None` if an earlier attempt, whose answer was lost, deleted it.
-    pub id: Option<u64>,
-    pub name: String,
 }
 
 impl Client {

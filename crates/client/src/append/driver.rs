@@ -360,7 +360,7 @@ pub(super) fn finished(error: impl Into<AppendError>) -> Over {
 /// A change of leader ended the stream, and no other writer: the chain goes on, as after a loss.
 /// Should another have come meanwhile, the resumption is told.
 fn was_cut_off(refusal: &Refusal) -> bool {
-    refusal.code == Code::Superseded && refusal.key::<StreamName>("stream").is_none()
+    refusal.code == Code::Superseded && refusal.value::<StreamName>("stream").is_none()
 }
 
 fn timespec(duration: Duration) -> Timespec {

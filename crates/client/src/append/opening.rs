@@ -44,15 +44,15 @@ impl Chain {
         match refusal.code {
             Code::UnknownLog => AppendError::UnknownLog { log },
             Code::Superseded => AppendError::Superseded {
-                by: refusal.key("stream"),
+                by: refusal.value("stream"),
             },
             Code::Busy => AppendError::Busy {
                 log,
-                stream: refusal.key("stream"),
+                stream: refusal.value("stream"),
             },
             Code::Full => AppendError::Full {
                 server: server.to_owned(),
-                disks: refusal.key("disks"),
+                disks: refusal.value("disks"),
             },
             _ => AppendError::Refused {
                 server: server.to_owned(),
@@ -112,7 +112,7 @@ pub(super) fn attempt(
             }
             Ok(Answer::Error(refusal)) => {
                 // A node that stopped leading in the middle names the stream that may be open.
-                let began = refusal.key::<StreamName>("stream").is_some();
+                let began = refusal.value::<StreamName>("stream").is_some();
                 return match elsewhere(&refusal) {
                     Some(said @ (Said::NoQuorum | Said::ShuttingDown)) => Attempt::Unknown(said),
                     Some(said) if began => Attempt::Unknown(said),
@@ -179,8 +179,8 @@ pub(super) fn open(
             (Code::Continues, Some(place)) => {
                 return Err(AppendError::Continues {
                     place,
-                    length: refusal.key("length").unwrap_or(0),
-                    by: refusal.key("by"),
+                    length: refusal.value("length").unwrap_or(0),
+                    by: refusal.value("by"),
                 });
             }
             (Code::UnknownStream, Some(place)) => {

@@ -83,7 +83,7 @@ impl Driver {
                         Lesson::Nonsense(what) => search.said(&server, Said::Garbled(what)),
                     },
                     Code::Busy => {
-                        let by = refusal.key("stream");
+                        let by = refusal.value("stream");
                         let superseded = AppendError::Superseded { by };
                         let ours = by.is_some_and(|by| {
                             by == resumption.place.stream || self.wrote.contains(&by)
@@ -186,10 +186,10 @@ impl Resumption {
 
     /// Learns from `error continues length=L by=NAME`.
     fn on_refused(&mut self, refusal: &Refusal) -> Lesson {
-        let Some(length) = refusal.key::<u64>("length") else {
+        let Some(length) = refusal.value::<u64>("length") else {
             return Lesson::Nonsense("a refusal to continue without a length".to_owned());
         };
-        let by = refusal.key::<StreamName>("by");
+        let by = refusal.value::<StreamName>("by");
         if self.supposed && length > 0 {
             return Lesson::Superseded(Some(self.place.stream));
         }
@@ -251,9 +251,9 @@ mod tests {
     }
 
     fn refusal(length: u64, by: Option<u64>) -> Refusal {
-        let refusal = Refusal::new(Code::Continues, "").with("length", length);
+        let refusal = Refusal::new(Code::Continues, "").key("length", length);
         match by {
-            Some(counter) => refusal.with("by", name(counter)),
+            Some(counter) => refusal.key("by", name(counter)),
             None => refusal,
         }
     }

@@ -1,15 +1,9 @@
 //! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree.
 
-mod answers;
 mod backups;
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
-
-#[test]
-fn answers_of_the_corpus() {
-    replay::replay("answers", answers::check);
-}
 
 #[test]
 fn backups_of_the_corpus() {

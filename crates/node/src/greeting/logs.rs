@@ -4,7 +4,8 @@ use formats::LogId;
 use ops::ConnId;
 use paxos::NodeId;
 use replica::Purpose;
-use wire::{BadRetention, LineError, Refusal, Request, Retention, parse_stream};
+use wire::ask::node_ids;
+use wire::{BadRetention, LineError, Refusal, Request, Retention};
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, check_log_name};
 use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_log};
@@ -12,12 +13,12 @@ use crate::node::{CreateLog, DeleteLog, Node, Retain, ShowLog, Wants, unknown_lo
 impl Node {
     /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`
     pub(super) fn on_create_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(1, &["members", "auxiliary", "retention"])?;
+        request.check()?;
         let name = log_name(request)?;
         let retention = request.get("retention").unwrap_or("forever");
         let retention = parse_retention(retention)?;
-        let hosts = node_ids(request, "members")?;
-        let auxiliary = node_ids(request, "auxiliary")?;
+        let ids = |key| node_ids(request, key).map(|ids| ids.to_u32());
+        let (hosts, auxiliary) = (ids("members")?, ids("auxiliary")?);
         check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
         if name == DIRECTORY_NAME {
             return Err(Refusal::new(
@@ -37,7 +38,7 @@ impl Node {
 
     /// `delete-log NAME [abandon=1]`
     pub(super) fn on_delete_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(1, &["abandon"])?;
+        request.check()?;
         let name = log_name(request)?;
         if name == DIRECTORY_NAME {
             return Err(Refusal::new(
@@ -58,14 +59,14 @@ impl Node {
 
     /// `show-log NAME`
     pub(super) fn on_show_log(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(1, &[])?;
+        request.check()?;
         let name = log_name(request)?;
         self.await_directory(conn, Wants::ShowLog(ShowLog { name }))
     }
 
     /// `retain NAME retention=…`
     pub(super) fn on_retain(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(1, &["retention"])?;
+        request.check()?;
         let retention = parse_retention(request.require("retention")?)?;
         if log_name(request)? == DIRECTORY_NAME {
             return Err(Refusal::new(
@@ -83,19 +84,15 @@ impl Node {
 
     /// `close NAME stream=… at=…`
     pub(super) fn on_close(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(1, &["stream", "at"])?;
+        request.check()?;
         if self.log_named(request)? == DIRECTORY {
             return Err(Refusal::new(
                 "bad-request",
                 "log 0 is the cluster's directory: its stream is its leader's own, and nobody else closes it",
             ));
         }
-        let stream = parse_stream(request.require("stream")?).ok_or_else(|| {
-            Refusal::new(
-                "bad-request",
-                "a stream's name is owner.incarnation.counter",
-            )
-        })?;
+        let stream = request.stream("stream")?;
+        let stream = stream.ok_or(LineError::Missing("stream"))?;
         let at = request.parsed::<u64>("at")?;
         let at = at.ok_or(LineError::Missing("at"))?;
         let (log, env) = self.turn_to_log(conn, request, Purpose::Request)?;
@@ -150,15 +147,4 @@ fn log_name(request: &Request) -> Result<String, Refusal> {
 fn parse_retention(text: &str) -> Result<Retention, Refusal> {
     text.parse()
         .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))
-}
-
-fn node_ids(request: &Request, key: &str) -> Result<Vec<u32>, Refusal> {
-    let ids = request.get(key).into_iter().flat_map(|n| n.split(','));
-    let ids: Result<Vec<u32>, _> = ids.map(str::parse).collect();
-    ids.map_err(|_| {
-        Refusal::new(
-            "bad-request",
-            format!("{key} is node ids with commas between them"),
-        )
-    })
 }

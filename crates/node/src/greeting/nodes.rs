@@ -12,7 +12,7 @@ use crate::status::LogList;
 impl Node {
     /// `members [local] [after=ID] [limit=N]`
     pub(super) fn on_members(&mut self, conn: ConnId, request: &Request) -> Result<(), Refusal> {
-        request.allow(0, &["local", "after", "limit"])?;
+        request.check()?;
         let list = LogList::asked(request)?;
         if !request.flag("local")? {
             return self.await_directory(conn, Wants::Members(list));

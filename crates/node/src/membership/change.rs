@@ -75,6 +75,43 @@ fn refused(sentence: impl Into<String>) -> Refusal {
     Refusal::new("refused", sentence)
 }
 
+impl Action {
+    fn of(asked: wire::change::Action) -> Result<Action, Refusal> {
+        use wire::change::Action as Asked;
+        let id = |number: u64| {
+            let bad = |_| Refusal::new("bad-request", format!("{number} is too large"));
+            u32::try_from(number).map_err(bad)
+        };
+        Ok(match asked {
+            Asked::Add { node, weight } => Action::Add {
+                node: id(node)?,
+                weight: id(weight)?,
+            },
+            Asked::Remove { node } => Action::Remove { node: id(node)? },
+            Asked::Replace { old, new } => Action::Replace {
+                old: id(old)?,
+                new: id(new)?,
+            },
+            Asked::Weight { node, weight } => Action::Weight {
+                node: id(node)?,
+                weight: id(weight)?,
+            },
+            Asked::Address { node, address } => Action::Address {
+                node: id(node)?,
+                address,
+            },
+            Asked::Zone { node, zone } => {
+                let zone = if zone == "-" { String::new() } else { zone };
+                wire::check_zone(&zone)?;
+                Action::Zone {
+                    node: id(node)?,
+                    zone,
+                }
+            }
+        })
+    }
+}
+
 impl Ask {
     /// Logs have to hear of it.
     pub fn changes_weights(&self) -> bool {
@@ -82,64 +119,14 @@ impl Ask {
     }
 
     pub fn parse(request: &Request) -> Result<Ask, Refusal> {
-        let words: Vec<&str> = request.words.iter().map(String::as_str).collect();
-        let node = |text: &str| {
-            let parsed = text.parse::<u32>().ok().filter(|node| *node > 0);
-            parsed.ok_or_else(|| Refusal::new("bad-request", format!("{text:?} is no node's id")))
-        };
-        let weight = |text: &str| {
-            text.parse::<u32>().map_err(|_| {
-                Refusal::new(
-                    "bad-request",
-                    format!("{text:?} is no weight: say 0, 1, 2 …"),
-                )
-            })
-        };
-        let (action, keys): (Action, &[&str]) = match words.as_slice() {
-            ["add", id] => {
-                let weight = request.parsed("weight")?.unwrap_or(1);
-                let node = node(id)?;
-                (Action::Add { node, weight }, &["weight", "log"])
-            }
-            ["remove", id] => (Action::Remove { node: node(id)? }, &[]),
-            ["replace", old, new] => {
-                let (old, new) = (node(old)?, node(new)?);
-                (Action::Replace { old, new }, &[])
-            }
-            ["weight", id, text] => {
-                let (node, weight) = (node(id)?, weight(text)?);
-                (Action::Weight { node, weight }, &["log"])
-            }
-            ["address", id, address] => {
-                let (node, address) = (node(id)?, address.to_string());
-                if !address.contains(':') {
-                    return Err(Refusal::new("bad-request", "an address is HOST:PORT"));
-                }
-                (Action::Address { node, address }, &[])
-            }
-            ["zone", id, zone] => {
-                let zone = if *zone == "-" { "" } else { zone };
-                let (node, zone) = (node(id)?, zone.to_string());
-                wire::check_zone(&zone)?;
-                (Action::Zone { node, zone }, &[])
-            }
-            _ => {
-                return Err(Refusal::new(
-                    "bad-request",
-                    "say add ID, remove ID, replace OLD NEW, weight ID WEIGHT, address ID HOST:PORT or zone ID ZONE",
-                ));
-            }
-        };
-        let common = ["force", "plan", "version"];
-        let keys: Vec<&str> = keys.iter().copied().chain(common).collect();
-        request.allow(words.len(), &keys)?;
-        let logs = request.get("log").into_iter().flat_map(|l| l.split(','));
+        let asked = wire::change::Change::read(request)?;
+        let action = Action::of(asked.action)?;
         Ok(Ask {
             action,
-            logs: logs.map(str::to_string).collect(),
-            force: request.flag("force")?,
-            plan: request.flag("plan")?,
-            version: request.parsed("version")?,
+            logs: asked.logs,
+            force: asked.force,
+            plan: asked.plan,
+            version: asked.version,
         })
     }
 

@@ -46,7 +46,7 @@ impl Scene {
     fn said(&self, line: &str) -> String {
         let refusal = self.ask(line).expect_err("it is refused");
         assert!(
-            ["refused", "unknown-node", "unknown-log"].contains(&refusal.code),
+            ["refused", "unknown-node", "unknown-log"].contains(&refusal.code.as_str()),
             "{refusal:?}"
         );
         refusal.sentence

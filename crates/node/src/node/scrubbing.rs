@@ -72,7 +72,7 @@ impl Node {
         request: &Request,
         id: LogId,
     ) -> Result<(), Refusal> {
-        request.allow(1, &["start", "rate"])?;
+        request.check()?;
         let rate = request
             .parsed("rate")?
             .unwrap_or(self.env.limits.scrub_rate_asked);

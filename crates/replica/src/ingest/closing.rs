@@ -2,7 +2,7 @@
 
 use ops::ConnId;
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
-use wire::Refusal;
+use wire::{Answer, Refusal};
 
 use super::{Close, Sink, Writer, cut_off};
 use crate::env::Env;
@@ -61,7 +61,7 @@ impl Log {
             };
             match stream.end {
                 StreamEnd::Closed if length == at => {
-                    env.part(conn, format!("closed {at}\n").as_bytes());
+                    env.part(conn, Answer::Closed(at).to_line().as_bytes());
                 }
                 StreamEnd::Closed => {
                     env.refuse(conn, other_length(format!("{name} was closed at {length}")));
@@ -138,7 +138,7 @@ impl Log {
             }
             return;
         };
-        let line = format!("closed {at}\n");
+        let line = Answer::Closed(at.0).to_line();
         for close in closes {
             env.part(close.conn, line.as_bytes());
         }

@@ -6,7 +6,7 @@ use formats::RECORD_HEADER;
 use ops::ConnId;
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
-use wire::{Refusal, Request};
+use wire::{Answer, ConnectionEnd, LineError, Mode, NoStreamPlace, Refusal, Request};
 
 use super::{Ingest, Sink, Writer, superseded};
 use crate::env::{Env, Purpose};
@@ -19,27 +19,13 @@ pub(super) struct Append {
     pub(super) label: String,
     pub(super) continues: Option<(StreamName, u64)>,
     pub(super) mode: Mode,
-    pub(super) end: EndOfBytes,
+    pub(super) end: ConnectionEnd,
     /// What came after the request line.
     pub(super) leftover: Vec<u8>,
     /// The client's end of bytes came with it.
     pub(super) ended: bool,
     pub(super) since: Time,
     pub(super) told_at: Time,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
-    Refuse,
-    Wait,
-    TakeOver,
-}
-
-/// What a client's half-close means.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum EndOfBytes {
-    Cut,
-    Fin,
 }
 
 pub(super) fn parse_append(
@@ -49,7 +35,7 @@ pub(super) fn parse_append(
     ended: bool,
     now: Time,
 ) -> Result<Append, Refusal> {
-    request.allow(1, &["label", "continues", "mode", "end"])?;
+    request.check()?;
     let bad = |what: &str| Refusal::new("bad-request", what.to_string());
     let label = request.get("label").unwrap_or_default().to_string();
     if label.len() > paxos::LABEL_BYTES_MAX {
@@ -57,29 +43,13 @@ pub(super) fn parse_append(
     }
     let continues = match request.get("continues") {
         None => None,
-        Some(text) => {
-            let (name, at) = text
-                .split_once('@')
-                .ok_or_else(|| bad("continues is written NAME@POSITION"))?;
-            let name = wire::parse_stream(name)
-                .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?;
-            let at = at
-                .parse()
-                .map_err(|_| bad("continues is written NAME@POSITION"))?;
-            Some((name, at))
+        Some(place) => {
+            let bad = || LineError::Value(NoStreamPlace.to_string());
+            Some(wire::parse_place(place).ok_or_else(bad)?)
         }
     };
-    let mode = match request.get("mode") {
-        None | Some("refuse") => Mode::Refuse,
-        Some("wait") => Mode::Wait,
-        Some("takeover") => Mode::TakeOver,
-        Some(_) => return Err(bad("mode is refuse, wait or takeover")),
-    };
-    let end = match request.get("end") {
-        None | Some("cut") => EndOfBytes::Cut,
-        Some("fin") => EndOfBytes::Fin,
-        Some(_) => return Err(bad("end is cut or fin")),
-    };
+    let mode = request.value("mode")?.unwrap_or_default();
+    let end = request.value("end")?.unwrap_or_default();
     let told_at = Time(now.0.saturating_sub(1_000_000));
     Ok(Append {
         from: Sink::Client(conn),
@@ -102,7 +72,7 @@ impl Ingest {
             label: "commands".to_string(),
             continues: None,
             mode: Mode::TakeOver,
-            end: EndOfBytes::Cut,
+            end: ConnectionEnd::Cut,
             leftover: Vec::new(),
             ended: false,
             since: now,
@@ -193,7 +163,7 @@ impl Log {
                             append.told_at = env.now;
                             // A client that does not read is not told once more: that would only grow.
                             if !env.is_sending(conn) {
-                                env.send_bytes(conn, b"waiting\n");
+                                env.send_bytes(conn, Answer::Waiting.to_line().as_bytes());
                             }
                         }
                         kept.push_back(append);
@@ -278,7 +248,11 @@ impl Log {
                 return;
             }
             let base = self.chain_base(stream);
-            env.send_bytes(conn, format!("stream {stream} at={base}\n").as_bytes());
+            let opened = Answer::Stream {
+                name: stream.into(),
+                at: base,
+            };
+            env.send_bytes(conn, opened.to_line().as_bytes());
         }
         let mut writer = Writer {
             sink: from,
@@ -326,7 +300,7 @@ impl Log {
     /// The stream that is being written or opened, and what it continues. A client that has sent its
     /// last byte keeps nobody from writing.
     fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
-        let active = |w: &&Writer| !w.ended || w.end == EndOfBytes::Fin;
+        let active = |w: &&Writer| !w.ended || w.end == ConnectionEnd::Fin;
         if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
             let state = self.core.engine.state().stream(writer.stream);
             let continued = state.and_then(|s| s.continues).map(|(name, _)| name);

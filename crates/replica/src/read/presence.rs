@@ -4,6 +4,7 @@ use std::io;
 
 use ops::{BLOCK, Buffer, ConnId, Received};
 use paxos::Time;
+use wire::Answer;
 
 use super::Readers;
 use crate::env::Env;
@@ -26,8 +27,12 @@ impl Readers {
             if let Some(place) = reader.place {
                 self.waiting.remove(&place);
             }
-            let line = format!("data {} 0 00000000\n", reader.cursor.at);
-            env.send_bytes(conn, line.as_bytes());
+            let life = Answer::Data {
+                position: reader.cursor.at,
+                count: 0,
+                crc32c: 0,
+            };
+            env.send_bytes(conn, life.to_line().as_bytes());
         }
     }
 

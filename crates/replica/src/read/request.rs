@@ -2,7 +2,7 @@
 
 use ops::ConnId;
 use paxos::Time;
-use wire::{Refusal, Request};
+use wire::{Format, Refusal, Request};
 
 use super::cursor::{Cursor, Target};
 use super::{Barrier, Reader, Readers};
@@ -37,32 +37,24 @@ impl Readers {
 }
 
 fn parse_read(request: &Request) -> Result<Reader, Refusal> {
-    request.allow(1, &["stream", "from", "to", "follow", "stale", "format"])?;
+    request.check()?;
     let bad = |what: &str| Refusal::new("bad-request", what.to_string());
-    let target = match request.get("stream") {
-        None => Target::Everything,
-        Some(name) => Target::Chain(
-            wire::parse_stream(name)
-                .ok_or_else(|| bad("a stream's name is owner.incarnation.counter"))?,
-        ),
-    };
+    let target = request
+        .stream("stream")?
+        .map_or(Target::Everything, Target::Chain);
     let from = request.parsed::<u64>("from")?.unwrap_or(0);
     let to = request.parsed::<u64>("to")?;
     if to.is_some_and(|to| to < from) {
         return Err(bad("the range ends before it begins: choose from <= to"));
     }
-    let framed = match request.get("format") {
-        None | Some("raw") => false,
-        Some("framed") => true,
-        Some(_) => return Err(bad("format is raw or framed")),
-    };
+    let format: Format = request.value("format")?.unwrap_or_default();
     Ok(Reader {
         cursor: Cursor::new(target, from),
         to,
         asked_to: to,
         follow: request.flag("follow")?,
         stale: request.flag("stale")?,
-        framed,
+        framed: format == Format::Framed,
         barrier: Barrier::Passed,
         began: false,
         busy: false,

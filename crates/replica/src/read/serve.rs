@@ -4,7 +4,7 @@ use ops::{Buffer, ConnId, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{StreamEnd, StreamName, StreamPosition, Time};
 use store::{ReadBytes, ReadFailure};
-use wire::Refusal;
+use wire::{Answer, ReadEnd, Refusal};
 
 use super::cursor::Target;
 use super::{Barrier, MISSING_WAIT, RETRY, Readers};
@@ -54,16 +54,13 @@ impl Readers {
             // of life.
             reader.began = true;
             if reader.framed {
-                let open = match reader.cursor.is_open(state) {
-                    true => " open=1",
-                    false => "",
+                let begins = Answer::Reading {
+                    from: reader.cursor.at,
+                    length,
+                    stale: reader.stale,
+                    open: reader.cursor.is_open(state),
                 };
-                let line = format!(
-                    "reading from={} length={length} stale={}{open}\n",
-                    reader.cursor.at,
-                    u8::from(reader.stale)
-                );
-                env.send_bytes(conn, line.as_bytes());
+                env.send_bytes(conn, begins.to_line().as_bytes());
                 reader.busy = true;
                 return;
             }
@@ -77,7 +74,7 @@ impl Readers {
             }
             // Nothing was ever opened.
             match reached || !reader.follow {
-                true => self.end_reader(core, env, conn, Ok("open")),
+                true => self.end_reader(core, env, conn, Ok(ReadEnd::Open)),
                 false => self.give_sign_of_life(env, conn),
             }
             return;
@@ -88,13 +85,13 @@ impl Readers {
         }
         if reached {
             let status = if reader.asked_to.is_some_and(|to| at >= to) {
-                "to"
+                ReadEnd::To
             } else {
                 match spot.end {
-                    _ if spot.available > 0 => "open",
-                    StreamEnd::Closed => "closed",
-                    StreamEnd::Cut => "cut",
-                    StreamEnd::Open => "open",
+                    _ if spot.available > 0 => ReadEnd::Open,
+                    StreamEnd::Closed => ReadEnd::Closed,
+                    StreamEnd::Cut => ReadEnd::Cut,
+                    StreamEnd::Open => ReadEnd::Open,
                 }
             };
             return self.end_reader(core, env, conn, Ok(status));
@@ -106,7 +103,7 @@ impl Readers {
             // Following: more may come, unless its writer said that there is no more.
             return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
             {
-                true => self.end_reader(core, env, conn, Ok("closed")),
+                true => self.end_reader(core, env, conn, Ok(ReadEnd::Closed)),
                 false => self.give_sign_of_life(env, conn),
             };
         }
@@ -159,7 +156,7 @@ impl Readers {
                 self.send_chunk(env, conn, slice);
             }
             Err(_) if mutation::is(Mutation::MissingBytesAreAnEnd) => {
-                self.end_reader(core, env, conn, Ok("open"));
+                self.end_reader(core, env, conn, Ok(ReadEnd::Open));
             }
             Err(_) => {
                 let since = *reader.missing_since.get_or_insert(env.now);
@@ -184,9 +181,12 @@ impl Readers {
         };
         let mut slices = Vec::with_capacity(2);
         if reader.framed {
-            let digest = crc32c::crc32c(&slice);
-            let line = format!("data {} {} {digest:08x}\n", reader.cursor.at, slice.len());
-            slices.push(Slice::copied_from(line.as_bytes()));
+            let header = Answer::Data {
+                position: reader.cursor.at,
+                count: slice.len() as u64,
+                crc32c: crc32c::crc32c(&slice),
+            };
+            slices.push(Slice::copied_from(header.to_line().as_bytes()));
         }
         reader.missing_since = None;
         reader.place = None;
@@ -217,7 +217,7 @@ impl Readers {
         core: &Core,
         env: &mut Env,
         conn: ConnId,
-        end: Result<&str, Refusal>,
+        end: Result<ReadEnd, Refusal>,
     ) {
         let Some(reader) = self.remove_reader(core, env, conn) else {
             return;
@@ -226,11 +226,10 @@ impl Readers {
             return;
         }
         match end {
-            Ok(status) if reader.framed => {
-                env.part(
-                    conn,
-                    format!("end {} {status}\n", reader.cursor.at).as_bytes(),
-                );
+            Ok(end) if reader.framed => {
+                let position = reader.cursor.at;
+                let last = Answer::End { position, end };
+                env.part(conn, last.to_line().as_bytes());
             }
             Ok(_) => env.part(conn, b""),
             // In a raw answer a line after bytes would be taken for bytes, and an end for theirs.

@@ -1,4 +1,7 @@
-//! The lines of the wire, taken apart.
+//! The lines of the wire, taken apart by their grammar, for whoever looks at words and keys.
+
+use wire::Answer;
+use wire::line::Words;
 
 /// `word argument … key=value …`, or an error: then `word` is its code and `sentence` is there.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -10,27 +13,43 @@ pub struct Line {
 }
 
 impl Line {
+    /// A line that the grammar of `wire` does not take is a mistake of whoever said it.
     pub fn parse(text: &str) -> Line {
-        let (text, sentence) = match text.strip_prefix("error ") {
-            Some(error) => match error.split_once(": ") {
-                Some((error, sentence)) => (error, Some(sentence.to_owned())),
-                None => (error.trim_end_matches(':'), Some(String::new())),
-            },
-            None => (text, None),
-        };
-        let mut words = text.split(' ').filter(|word| !word.is_empty());
-        let mut line = Line {
-            word: words.next().unwrap_or_default().to_owned(),
-            sentence,
-            ..Line::default()
-        };
-        for word in words {
-            match word.split_once('=') {
-                Some((key, value)) => line.keys.push((key.to_owned(), decoded(value))),
-                None => line.arguments.push(decoded(word)),
-            }
+        if let Some(json) = text.strip_prefix("ok ") {
+            return Line {
+                word: "ok".to_owned(),
+                arguments: vec![json.to_owned()],
+                ..Line::default()
+            };
         }
-        line
+        let parsed = match text.starts_with("error ") {
+            true => Answer::parse(text.as_bytes()).map(Line::of_refusal),
+            false => Words::of_answer(text.as_bytes()).map(Line::of_words),
+        };
+        parsed.unwrap_or_else(|error| panic!("{text:?}: {error}"))
+    }
+
+    fn of_refusal(answer: Answer) -> Line {
+        let Answer::Error(refusal) = answer else {
+            unreachable!("it begins as an error does")
+        };
+        Line {
+            word: refusal.code.to_string(),
+            keys: refusal.keys,
+            sentence: Some(refusal.sentence),
+            ..Line::default()
+        }
+    }
+
+    fn of_words(words: Words) -> Line {
+        let (arguments, keys) = words.into_parts();
+        let mut arguments = arguments.into_iter();
+        Line {
+            word: arguments.next().unwrap_or_default(),
+            arguments: arguments.collect(),
+            keys,
+            sentence: None,
+        }
     }
 
     pub fn is_error(&self) -> bool {
@@ -60,25 +79,6 @@ impl Line {
         let value = value.and_then(|value| value.parse().ok());
         value.unwrap_or_else(|| panic!("{self:?} has no number at {index}"))
     }
-}
-
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::new();
-    let mut rest = text.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let hex = |digits: &[u8]| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok();
-        match (first, after.get(..2).and_then(hex)) {
-            (b'%', Some(byte)) => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => {
-                bytes.push(first);
-                rest = after;
-            }
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl Caller {
         world.poke(self.host);
     }
 
-    fn send(&self, world: &mut World, bytes: &[u8]) {
+    pub fn send(&self, world: &mut World, bytes: &[u8]) {
         let slices = vec![Slice::copied_from(bytes)];
         self.give(world, Op::Send { conn: CONN, slices });
     }

@@ -15,6 +15,7 @@ mod directory;
 mod durability;
 mod elections;
 mod followers;
+mod grammar;
 mod gray;
 mod guests;
 mod health;

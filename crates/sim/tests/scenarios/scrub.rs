@@ -42,7 +42,8 @@ impl Stage {
 
     /// What `scrub` says.
     fn scrub(&mut self, index: usize, keys: &str) -> String {
-        let caller = self.call(index, &format!("scrub {LOG} {keys}"));
+        let space = if keys.is_empty() { "" } else { " " };
+        let caller = self.call(index, &format!("scrub {LOG}{space}{keys}"));
         self.wait("an answer", |_| caller.is_over());
         caller.text()
     }

@@ -328,6 +328,13 @@ impl Stage {
         Caller::call(&mut self.world, &name, &self.addresses[index], request)
     }
 
+    /// Who says this line, whatever it is.
+    pub fn say_line(&mut self, index: usize, line: &str) -> Caller {
+        let caller = self.dial(index);
+        caller.send(&mut self.world, format!("{line}\n").as_bytes());
+        caller
+    }
+
     /// Who connects, and says nothing.
     pub fn dial(&mut self, index: usize) -> Caller {
         let name = self.next_caller();

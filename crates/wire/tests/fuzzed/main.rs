@@ -1,12 +1,18 @@
 //! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree: golden
 //! bytes, and what fuzzing found. docs/testing.md says how to fuzz.
 
+mod answers;
 mod request_lines;
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
 
 use replay::replay;
+
+#[test]
+fn answers_of_the_corpus() {
+    replay("answers", answers::check);
+}
 
 #[test]
 fn request_lines_of_the_corpus() {

@@ -75,7 +75,7 @@ impl Conversation {
         truth.named.push(named.clone());
         let own = truth.cluster.clone();
         (named != own)
-            .then(|| Refusal::new(Code::WrongCluster, "Of another cluster.").with("cluster", own))
+            .then(|| Refusal::new(Code::WrongCluster, "Of another cluster.").key("cluster", own))
     }
 
     fn run(mut self) -> std::io::Result<()> {
@@ -111,7 +111,7 @@ impl Conversation {
             let refusal = Refusal::new(Code::NotLeader, "Ask there.");
             return self.refuse(match hint.as_str() {
                 "" => refusal,
-                hint => refusal.with("leader", hint),
+                hint => refusal.key("leader", hint),
             });
         }
         match request {
@@ -312,7 +312,7 @@ impl Conversation {
             let mut truth = self.shared.lock();
             truth.leader = (truth.leader + 1) % self.shared.addresses.len();
             drop(truth);
-            let refusal = Refusal::new(Code::NotLeader, "Deposed.").with("stream", name);
+            let refusal = Refusal::new(Code::NotLeader, "Deposed.").key("stream", name);
             return self.refuse(refusal);
         }
         self.say(&Answer::Stream { name, at })?;
@@ -391,7 +391,7 @@ impl Conversation {
                     let by = truth.streams.get(index + 1).map(|next| next.name);
                     drop(truth);
                     return self.refuse(match by {
-                        Some(by) => refusal.with("stream", by),
+                        Some(by) => refusal.key("stream", by),
                         None => refusal,
                     });
                 }
@@ -449,7 +449,7 @@ impl Conversation {
         let length = bytes.len();
         if from > length && !follow {
             let refusal = Refusal::new(Code::PastEnd, "It ends before.");
-            return self.refuse(refusal.with("length", length));
+            return self.refuse(refusal.key("length", length));
         }
         self.say(&Answer::Reading {
             from: from as u64,

@@ -92,9 +92,9 @@ impl Truth {
             let length = old.bytes.len() as u64;
             if length != place.position || old.continued_by.is_some() {
                 let refusal = Refusal::new(Code::Continues, "It ends elsewhere.");
-                let refusal = refusal.with("length", length);
+                let refusal = refusal.key("length", length);
                 return Err(match old.continued_by {
-                    Some(by) => refusal.with("by", by),
+                    Some(by) => refusal.key("by", by),
                     None => refusal,
                 });
             }
@@ -104,7 +104,7 @@ impl Truth {
             let own = continues.is_some_and(|place| place.stream == self.streams[active].name);
             if !own && mode != Mode::TakeOver {
                 let refusal = Refusal::new(Code::Busy, "Somebody writes.");
-                return Err(refusal.with("stream", self.streams[active].name));
+                return Err(refusal.key("stream", self.streams[active].name));
             }
             self.cut(active);
         }
@@ -150,7 +150,7 @@ impl Truth {
         let stream = &mut self.streams[index];
         let length = stream.bytes.len() as u64;
         if length != at.position {
-            return Err(Refusal::new(Code::Continues, "It ends elsewhere.").with("length", length));
+            return Err(Refusal::new(Code::Continues, "It ends elsewhere.").key("length", length));
         }
         if stream.end == StreamEnd::Cut {
             return Err(Refusal::new(Code::Superseded, "It was cut."));

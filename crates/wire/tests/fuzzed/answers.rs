@@ -1,16 +1,16 @@
 //! A node's answers: a line is read as it would be written.
 
-use client::admin::{LogInfo, Status, StreamInfo};
-use client::answer::Answer;
-use client::line::Words;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use wire::line::Words;
+use wire::told::{LogInfo, Members, ScrubView, Status, StreamInfo};
+use wire::{Answer, LINE_BYTES_MAX};
 
 /// `bytes`: a line, up to its line feed.
 pub fn check(bytes: &[u8]) {
     let line = bytes.split(|byte| *byte == b'\n').next();
     let line = line.expect("at least nothing");
-    let _ = Words::parse(line);
+    let _ = Words::of_answer(line);
     let answer = match Answer::parse(line) {
         Ok(answer) => answer,
         Err(error) => return assert!(!error.to_string().is_empty()),
@@ -20,12 +20,15 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(again.matches('\n').count(), 1, "{again:?}");
     match &answer {
         Answer::Error(refusal) => {
-            // A sentence is for people: only its line breaks are lost.
-            let sentence = refusal.sentence.replace('\r', " ");
-            let mut said = refusal.clone();
-            said.sentence = sentence;
-            assert_eq!(Answer::parse(again.as_bytes()), Ok(Answer::Error(said)));
-            let _: Option<u64> = refusal.key("length");
+            // A sentence is for people: what is no text for them is lost, and what is too long for a line.
+            assert!(again.len() <= LINE_BYTES_MAX || refusal.keys.len() > 1);
+            let Ok(Answer::Error(said)) = Answer::parse(again.as_bytes()) else {
+                panic!("{again:?} is no refusal");
+            };
+            assert_eq!((&said.code, &said.keys), (&refusal.code, &refusal.keys));
+            let plain = refusal.sentence.replace(char::is_control, " ");
+            assert!(plain.starts_with(&said.sentence), "{said:?}");
+            let _: Option<u64> = refusal.value("length");
         }
         answer => assert_eq!(Answer::parse(again.as_bytes()).as_ref(), Ok(answer)),
     }
@@ -33,6 +36,8 @@ pub fn check(bytes: &[u8]) {
         check_json::<Status>(&json);
         check_json::<Vec<StreamInfo>>(&json);
         check_json::<Vec<LogInfo>>(&json);
+        check_json::<Members>(&json);
+        check_json::<ScrubView>(&json);
     }
 }
 

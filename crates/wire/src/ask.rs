@@ -1,0 +1,483 @@
+//! The requests of clients, typed: each verb with its words and keys, once.
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::str::FromStr;
+
+use crate::change::Change;
+use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, PROTOCOL};
+use crate::{Before, Request, StreamName, StreamPlace};
+
+/// The verbs of clients and nodes: how many words each takes at most, and its keys. Any but the last two
+/// may have `cluster` besides, and those two more keys than are known here. `change-members` depends on
+/// its first word ([`crate::change`]).
+const VERBS: [(&str, usize, &[&str]); 18] = [
+    ("append", 1, &["label", "continues", "mode", "end"]),
+    ("close", 1, &["stream", "at"]),
+    (
+        "read",
+        1,
+        &["stream", "from", "to", "follow", "stale", "format"],
+    ),
+    ("streams", 1, &["stale", "after", "limit"]),
+    ("trim", 1, &["before", "plan"]),
+    ("lead", 1, &["to"]),
+    ("scrub", 1, &["start", "rate"]),
+    ("status", 0, &["fresh"]),
+    ("metrics", 0, &[]),
+    ("logs", 0, &["stale", "after", "limit"]),
+    ("create-log", 1, &["members", "auxiliary", "retention"]),
+    ("delete-log", 1, &["abandon"]),
+    ("show-log", 1, &[]),
+    ("retain", 1, &["retention"]),
+    ("members", 0, &["local", "after", "limit"]),
+    (
+        "change-members",
+        3,
+        &["weight", "log", "force", "plan", "version"],
+    ),
+    ("join", 0, &["address", "disk", "speaks"]),
+    ("peer", 0, &[]),
+];
+
+/// All that a request line may begin with.
+pub fn verbs() -> impl Iterator<Item = &'static str> {
+    VERBS.iter().map(|(verb, ..)| *verb)
+}
+
+/// The keys of a verb.
+pub fn keys_of(verb: &str) -> Option<&'static [&'static str]> {
+    let found = VERBS.iter().find(|(known, ..)| *known == verb)?;
+    Some(found.2)
+}
+
+/// How many words a request may have, and which keys.
+pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]), LineError> {
+    let verb = request.verb.as_str();
+    if verb == "change-members" {
+        return crate::change::shape(request);
+    }
+    let found = VERBS.iter().find(|(known, ..)| *known == verb);
+    let (_, words_max, keys) = found.ok_or_else(|| LineError::UnknownVerb(verb.to_owned()))?;
+    Ok((*words_max, keys))
+}
+
+/// What a client asks. One request is the first line of one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ask {
+    Append {
+        log: String,
+        label: Option<String>,
+        continues: Option<StreamPlace>,
+        mode: Mode,
+        end: ConnectionEnd,
+    },
+    Close {
+        log: String,
+        /// The stream, and the position it must have reached: all of it, and no more.
+        at: StreamPlace,
+    },
+    Read {
+        log: String,
+        stream: Option<StreamName>,
+        from: u64,
+        to: Option<u64>,
+        follow: bool,
+        stale: bool,
+        format: Format,
+    },
+    Trim {
+        log: String,
+        before: Before,
+        /// Only say what it would come to.
+        plan: bool,
+    },
+    Lead {
+        log: String,
+        /// The most suitable node, if none is named.
+        to: Option<u64>,
+    },
+    /// How the node's scrubs of a log go.
+    Scrub {
+        log: String,
+        /// Begin one now: the log's leader.
+        start: bool,
+        /// Read so many bytes a second.
+        rate: Option<u64>,
+    },
+    Status {
+        /// Not before the node knows all that is chosen of the directory by then.
+        fresh: bool,
+    },
+    Metrics,
+    Streams {
+        log: String,
+        stale: bool,
+        /// Those that were opened after this one.
+        after: Option<StreamName>,
+        /// So many at most.
+        limit: Option<u64>,
+    },
+    Logs {
+        /// As the server has read so far, also without a quorum.
+        stale: bool,
+        /// Those with a higher id.
+        after: Option<u64>,
+        limit: Option<u64>,
+    },
+    CreateLog {
+        name: String,
+        /// Ids of the nodes that are to host it; none for all.
+        members: NodeIds,
+        /// Ids of the nodes that are to be auxiliary.
+        auxiliary: NodeIds,
+        /// As in `Retain`.
+        retention: Option<String>,
+    },
+    DeleteLog {
+        name: String,
+        /// Its name is freed though it has not ended.
+        abandon: bool,
+    },
+    ShowLog {
+        name: String,
+    },
+    Members {
+        /// Of the node that is asked, whether it leads or not.
+        local: bool,
+        /// Only logs with a higher id.
+        after: Option<u64>,
+        limit: Option<u64>,
+    },
+    ChangeMembers(Change),
+    /// `10GiB`, `7d`, `10GiB,7d` or `forever`.
+    Retain {
+        log: String,
+        retention: String,
+    },
+}
+
+/// What an append does when the log has an active writer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    #[default]
+    Refuse,
+    Wait,
+    TakeOver,
+}
+
+/// What the end of an append's connection means.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ConnectionEnd {
+    /// The stream is cut: a killed client's connection ends too.
+    #[default]
+    Cut,
+    /// The client's half-close is a clean end of the stream.
+    Fin,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Format {
+    #[default]
+    Raw,
+    Framed,
+}
+
+/// Written with commas between them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeIds(pub Vec<u64>);
+
+impl fmt::Display for NodeIds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, id) in self.0.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            write!(f, "{comma}{id}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for NodeIds {
+    type Err = ParseIntError;
+    fn from_str(text: &str) -> Result<NodeIds, ParseIntError> {
+        let ids = text.split(',').map(|id| id.parse::<u32>().map(u64::from));
+        ids.collect::<Result<_, _>>().map(NodeIds)
+    }
+}
+
+impl NodeIds {
+    /// As nodes number themselves: no other ids are read.
+    pub fn to_u32(&self) -> Vec<u32> {
+        let ids = self.0.iter();
+        ids.filter_map(|id| u32::try_from(*id).ok()).collect()
+    }
+}
+
+/// Gives an enum of words its two directions from one table, and the sentence for what is none of them.
+macro_rules! words {
+    ($type:ty, $sentence:literal { $($variant:ident = $word:literal),* $(,)? }) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$variant => $word),* })
+            }
+        }
+        impl FromStr for $type {
+            type Err = &'static str;
+            fn from_str(word: &str) -> Result<Self, &'static str> {
+                match word { $($word => Ok(Self::$variant),)* _ => Err($sentence) }
+            }
+        }
+    };
+}
+
+words!(Mode, "mode is refuse, wait or takeover" { Refuse = "refuse", Wait = "wait", TakeOver = "takeover" });
+words!(ConnectionEnd, "end is cut or fin" { Cut = "cut", Fin = "fin" });
+words!(Format, "format is raw or framed" { Raw = "raw", Framed = "framed" });
+
+impl Ask {
+    /// The request as a line with its line feed. Defaults are left out.
+    pub fn to_line(&self) -> String {
+        self.to_line_for(None)
+    }
+
+    /// The same, for the nodes of one cluster alone. Only to those that said that they understand it.
+    pub fn to_line_for(&self, cluster: Option<&str>) -> String {
+        let line = LineWriter::new(PROTOCOL);
+        let line = match self {
+            Self::Append {
+                log,
+                label,
+                continues,
+                mode,
+                end,
+            } => line
+                .word("append")
+                .word(log)
+                .key_if("label", label.as_ref())
+                .key_if("continues", *continues)
+                .key_if("mode", (*mode != Mode::default()).then_some(mode))
+                .key_if("end", (*end != ConnectionEnd::default()).then_some(end)),
+            Self::Close { log, at } => line
+                .word("close")
+                .word(log)
+                .key("stream", at.stream)
+                .key("at", at.position),
+            Self::Read {
+                log,
+                stream,
+                from,
+                to,
+                follow,
+                stale,
+                format,
+            } => line
+                .word("read")
+                .word(log)
+                .key_if("stream", *stream)
+                .key_if("from", (*from > 0).then_some(from))
+                .key_if("to", *to)
+                .flag("follow", *follow)
+                .flag("stale", *stale)
+                .key_if("format", (*format != Format::default()).then_some(format)),
+            Self::Trim { log, before, plan } => line
+                .word("trim")
+                .word(log)
+                .key("before", before)
+                .flag("plan", *plan),
+            Self::Lead { log, to } => line.word("lead").word(log).key_if("to", *to),
+            Self::Scrub { log, start, rate } => line
+                .word("scrub")
+                .word(log)
+                .flag("start", *start)
+                .key_if("rate", *rate),
+            Self::Status { fresh } => line.word("status").flag("fresh", *fresh),
+            Self::Metrics => line.word("metrics"),
+            Self::Streams {
+                log,
+                stale,
+                after,
+                limit,
+            } => line
+                .word("streams")
+                .word(log)
+                .flag("stale", *stale)
+                .key_if("after", *after)
+                .key_if("limit", *limit),
+            Self::Logs {
+                stale,
+                after,
+                limit,
+            } => line
+                .word("logs")
+                .flag("stale", *stale)
+                .key_if("after", *after)
+                .key_if("limit", *limit),
+            Self::CreateLog {
+                name,
+                members,
+                auxiliary,
+                retention,
+            } => line
+                .word("create-log")
+                .word(name)
+                .key_if("members", (!members.0.is_empty()).then_some(members))
+                .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary))
+                .key_if("retention", retention.as_ref()),
+            Self::DeleteLog { name, abandon } => {
+                line.word("delete-log").word(name).flag("abandon", *abandon)
+            }
+            Self::ShowLog { name } => line.word("show-log").word(name),
+            Self::Members {
+                local,
+                after,
+                limit,
+            } => line
+                .word("members")
+                .flag("local", *local)
+                .key_if("after", *after)
+                .key_if("limit", *limit),
+            Self::ChangeMembers(change) => change.write(line.word("change-members")),
+            Self::Retain { log, retention } => {
+                line.word("retain").word(log).key("retention", retention)
+            }
+        };
+        line.key_if("cluster", cluster).end()
+    }
+
+    /// The log whose leader alone can answer it, in words.
+    pub fn leader_of(&self) -> Option<String> {
+        match self {
+            Self::CreateLog { .. }
+            | Self::DeleteLog { .. }
+            | Self::ShowLog { .. }
+            | Self::Retain { .. }
+            | Self::Logs { stale: false, .. }
+            | Self::Members { local: false, .. }
+            | Self::Status { fresh: true }
+            | Self::ChangeMembers(_) => Some("log 0, the cluster's directory,".to_owned()),
+            Self::Streams {
+                log, stale: false, ..
+            }
+            | Self::Trim { log, .. }
+            | Self::Lead { log, .. }
+            | Self::Scrub {
+                log, start: true, ..
+            } => Some(format!("the log {log}")),
+            _ => None,
+        }
+    }
+
+    /// Parses a request line, with or without its line feed.
+    pub fn parse(line: &[u8]) -> Result<Self, LineError> {
+        if line.len() > LINE_BYTES_MAX {
+            return Err(LineError::TooLong);
+        }
+        Self::read(&Request::parse(line)?)
+    }
+
+    /// What a request of a client means. The key `cluster` has been dealt with before.
+    pub fn read(request: &Request) -> Result<Self, LineError> {
+        request.check()?;
+        let log = || {
+            let name = request.words.first().cloned();
+            name.ok_or(LineError::Missing("the log's name"))
+        };
+        Ok(match request.verb.as_str() {
+            "append" => Self::Append {
+                log: log()?,
+                label: request.get("label").map(str::to_owned),
+                continues: request.value("continues")?,
+                mode: request.value("mode")?.unwrap_or_default(),
+                end: request.value("end")?.unwrap_or_default(),
+            },
+            "close" => Self::Close {
+                log: log()?,
+                at: StreamPlace {
+                    stream: needed(request.value("stream")?, "stream")?,
+                    position: needed(request.parsed("at")?, "at")?,
+                },
+            },
+            "read" => Self::Read {
+                log: log()?,
+                stream: request.value("stream")?,
+                from: request.parsed("from")?.unwrap_or(0),
+                to: request.parsed("to")?,
+                follow: request.flag("follow")?,
+                stale: request.flag("stale")?,
+                format: request.value("format")?.unwrap_or_default(),
+            },
+            "trim" => Self::Trim {
+                log: log()?,
+                before: needed(request.value("before")?, "before")?,
+                plan: request.flag("plan")?,
+            },
+            "lead" => Self::Lead {
+                log: log()?,
+                to: request.parsed("to")?,
+            },
+            "scrub" => Self::Scrub {
+                log: log()?,
+                start: request.flag("start")?,
+                rate: request.parsed("rate")?,
+            },
+            "status" => Self::Status {
+                fresh: request.flag("fresh")?,
+            },
+            "metrics" => Self::Metrics,
+            "streams" => Self::Streams {
+                log: log()?,
+                stale: request.flag("stale")?,
+                after: request.value("after")?,
+                limit: limit(request)?,
+            },
+            "logs" => Self::Logs {
+                stale: request.flag("stale")?,
+                after: request.parsed("after")?,
+                limit: limit(request)?,
+            },
+            "create-log" => Self::CreateLog {
+                name: log()?,
+                members: node_ids(request, "members")?,
+                auxiliary: node_ids(request, "auxiliary")?,
+                retention: request.get("retention").map(str::to_owned),
+            },
+            "delete-log" => Self::DeleteLog {
+                name: log()?,
+                abandon: request.flag("abandon")?,
+            },
+            "show-log" => Self::ShowLog { name: log()? },
+            "members" => Self::Members {
+                local: request.flag("local")?,
+                after: request.parsed("after")?,
+                limit: limit(request)?,
+            },
+            "change-members" => Self::ChangeMembers(Change::read(request)?),
+            "retain" => Self::Retain {
+                log: log()?,
+                retention: request.require("retention")?.to_owned(),
+            },
+            other => return Err(LineError::UnknownVerb(other.to_owned())),
+        })
+    }
+}
+
+fn needed<T>(value: Option<T>, what: &'static str) -> Result<T, LineError> {
+    value.ok_or(LineError::Missing(what))
+}
+
+/// How many of a list are asked for, where that is said.
+pub fn limit(request: &Request) -> Result<Option<u64>, LineError> {
+    match request.parsed("limit")? {
+        Some(0) => Err(LineError::Value("limit is 1 or more".to_owned())),
+        limit => Ok(limit),
+    }
+}
+
+/// The ids of nodes under a key; none without it.
+pub fn node_ids(request: &Request, key: &str) -> Result<NodeIds, LineError> {
+    let ids = request.get(key).map(str::parse).transpose();
+    let ids = ids.map_err(|_: ParseIntError| {
+        LineError::Value(format!("{key} is node ids with commas between them"))
+    });
+    Ok(ids?.unwrap_or_default())
+}

@@ -1,0 +1,155 @@
+//! `change-members`: what an operator may ask of the members of a cluster.
+
+use crate::Request;
+use crate::line::{LineError, LineWriter};
+
+/// Each action with the number of its words, its own included, and the keys that it has besides the
+/// common ones.
+const ACTIONS: [(&str, usize, &[&str]); 6] = [
+    ("add", 2, &["weight", "log", "force", "plan", "version"]),
+    ("remove", 2, &["force", "plan", "version"]),
+    ("replace", 3, &["force", "plan", "version"]),
+    ("weight", 3, &["log", "force", "plan", "version"]),
+    ("address", 3, &["force", "plan", "version"]),
+    ("zone", 3, &["force", "plan", "version"]),
+];
+
+const HOW: &str = "say add ID, remove ID, replace OLD NEW, weight ID WEIGHT, address ID HOST:PORT or zone ID ZONE";
+
+pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]), LineError> {
+    let action = request.words.first().map(String::as_str);
+    let found = ACTIONS.iter().find(|(known, ..)| Some(*known) == action);
+    match found {
+        Some((_, words, keys)) if *words == request.words.len() => Ok((*words, keys)),
+        _ => Err(LineError::Value(HOW.to_owned())),
+    }
+}
+
+/// What is to be changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    Add {
+        node: u64,
+        weight: u64,
+    },
+    Remove {
+        node: u64,
+    },
+    Replace {
+        old: u64,
+        new: u64,
+    },
+    Weight {
+        node: u64,
+        weight: u64,
+    },
+    Address {
+        node: u64,
+        address: String,
+    },
+    /// `-` is none.
+    Zone {
+        node: u64,
+        zone: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    pub action: Action,
+    /// Of an addition or a weight; none are all.
+    pub logs: Vec<String>,
+    /// Takes the risks that it is refused for otherwise.
+    pub force: bool,
+    /// Only says what it would come to.
+    pub plan: bool,
+    /// Refused if the members were changed since.
+    pub version: Option<u64>,
+}
+
+impl Change {
+    pub fn new(action: Action) -> Change {
+        Change {
+            action,
+            logs: Vec::new(),
+            force: false,
+            plan: false,
+            version: None,
+        }
+    }
+
+    pub(crate) fn write(&self, line: LineWriter) -> LineWriter {
+        let line = match &self.action {
+            Action::Add { node, weight } => line.word("add").word(node).key("weight", weight),
+            Action::Remove { node } => line.word("remove").word(node),
+            Action::Replace { old, new } => line.word("replace").word(old).word(new),
+            Action::Weight { node, weight } => line.word("weight").word(node).word(weight),
+            Action::Address { node, address } => line.word("address").word(node).word(address),
+            Action::Zone { node, zone } => line.word("zone").word(node).word(zone),
+        };
+        let logs = (!self.logs.is_empty()).then(|| self.logs.join(","));
+        line.key_if("log", logs)
+            .flag("force", self.force)
+            .flag("plan", self.plan)
+            .key_if("version", self.version)
+    }
+
+    /// What `change-members` asks for.
+    pub fn read(request: &Request) -> Result<Change, LineError> {
+        request.check()?;
+        let words: Vec<&str> = request.words.iter().map(String::as_str).collect();
+        let action = match words.as_slice() {
+            ["add", id] => Action::Add {
+                node: node(id)?,
+                weight: request.get("weight").map_or(Ok(1), weight)?,
+            },
+            ["remove", id] => Action::Remove { node: node(id)? },
+            ["replace", old, new] => Action::Replace {
+                old: node(old)?,
+                new: node(new)?,
+            },
+            ["weight", id, text] => Action::Weight {
+                node: node(id)?,
+                weight: weight(text)?,
+            },
+            ["address", id, address] if address.contains(':') => Action::Address {
+                node: node(id)?,
+                address: (*address).to_owned(),
+            },
+            ["address", ..] => {
+                return Err(LineError::Value("an address is HOST:PORT".to_owned()));
+            }
+            ["zone", id, zone] => Action::Zone {
+                node: node(id)?,
+                zone: (*zone).to_owned(),
+            },
+            _ => return Err(LineError::Value(HOW.to_owned())),
+        };
+        let logs = request.get("log").map(|names| names.split(',').collect());
+        let logs: Vec<&str> = logs.unwrap_or_default();
+        if logs.iter().any(|name| name.is_empty()) {
+            let sentence = "log is names of logs with commas between them";
+            return Err(LineError::Value(sentence.to_owned()));
+        }
+        Ok(Change {
+            action,
+            logs: logs.into_iter().map(str::to_owned).collect(),
+            force: request.flag("force")?,
+            plan: request.flag("plan")?,
+            version: request.parsed("version")?,
+        })
+    }
+}
+
+fn node(text: &str) -> Result<u64, LineError> {
+    let id = text.parse::<u32>().ok().filter(|node| *node > 0);
+    let id = id.ok_or_else(|| LineError::Value(format!("{text:?} is no node's id")))?;
+    Ok(id.into())
+}
+
+fn weight(text: &str) -> Result<u64, LineError> {
+    let weight = text
+        .parse::<u32>()
+        .map_err(|_| LineError::Value(format!("{text:?} is no weight: say 0, 1, 2 …")))?;
+    Ok(weight.into())
+}

@@ -1,0 +1,49 @@
+//! The logs of a cluster, as its directory has them.
+
+use serde::{Deserialize, Serialize};
+
+use super::status::Weight;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogInfo {
+    pub id: u64,
+    pub name: String,
+    /// What is kept of it, such as `10GiB,7d`; or `forever`.
+    #[serde(default = "forever")]
+    pub retention: String,
+}
+
+fn forever() -> String {
+    "forever".to_owned()
+}
+
+/// A log, and what is kept of it from now on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retained {
+    pub name: String,
+    pub retention: String,
+}
+
+/// What the directory says of one log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogDetails {
+    pub id: u64,
+    pub name: String,
+    /// `bytes`: its writers' own.
+    #[serde(default)]
+    pub kind: String,
+    #[serde(default)]
+    pub members: Vec<Weight>,
+    #[serde(default)]
+    pub on_all_nodes: bool,
+    #[serde(default = "forever")]
+    pub retention: String,
+}
+
+/// A log that is no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DeletedLog {
+    /// `None` if an earlier attempt, whose answer was lost, deleted it.
+    pub id: Option<u64>,
+    pub name: String,
+}

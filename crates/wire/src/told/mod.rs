@@ -1,0 +1,18 @@
+//! The JSON that follows `ok`, as far as two sides use it. Fields that an older node does not say have a
+//! default, and those that a newer one says more are passed over.
+
+mod health;
+mod logs;
+mod members;
+mod moved;
+mod scrub;
+mod status;
+mod streams;
+
+pub use health::{Health, State, Warning};
+pub use logs::{DeletedLog, LogDetails, LogInfo, Retained};
+pub use members::{Log, Member, Members, Node, Planned, PlannedLog};
+pub use moved::Moved;
+pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
+pub use status::{LogStatus, NodeStatus, PeerStatus, Status, Weight};
+pub use streams::{Continues, StreamEnd, StreamInfo, Trimmed};

@@ -1,0 +1,140 @@
+//! How a node sees its cluster.
+
+use serde::{Deserialize, Serialize};
+
+use super::health::Health;
+
+/// One node's view of its cluster.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    #[serde(default)]
+    pub cluster: String,
+    /// Keys that any request to this node may have, such as `cluster`.
+    #[serde(default)]
+    pub understands: Vec<String>,
+    /// The id of the node that answers.
+    pub node: u64,
+    #[serde(default)]
+    pub version: String,
+    /// What the cluster's logs are written in.
+    #[serde(default)]
+    pub cluster_version: u64,
+    /// What the disk of the node that answers is written in.
+    #[serde(default)]
+    pub disk_version: u64,
+    #[serde(default)]
+    pub address: String,
+    /// How the node writes, for example `O_DIRECT`.
+    #[serde(default)]
+    pub write_path: String,
+    #[serde(default)]
+    pub uptime_ms: u64,
+    /// Its own, or that of a live peer.
+    #[serde(default)]
+    pub disk_full: bool,
+    #[serde(default)]
+    pub nodes: Vec<NodeStatus>,
+    #[serde(default)]
+    pub logs: Vec<LogStatus>,
+    /// What keeps the cluster from being whole, each a sentence for people.
+    #[serde(default)]
+    pub waiting_for: Vec<String>,
+    #[serde(default)]
+    pub health: Health,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct NodeStatus {
+    pub id: u64,
+    #[serde(default)]
+    pub address: String,
+    #[serde(default)]
+    pub alive: bool,
+    #[serde(default)]
+    pub last_heard_ms: Option<u64>,
+    /// Versions, from the oldest to the newest: `1-2`.
+    #[serde(default)]
+    pub speaks: Option<String>,
+    #[serde(default)]
+    pub free_bytes: Option<u64>,
+    /// Whether this is the node that answers.
+    #[serde(default, rename = "self")]
+    pub is_self: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LogStatus {
+    pub id: u64,
+    #[serde(default)]
+    pub name: String,
+    /// leader, follower, candidate or stopped.
+    #[serde(default)]
+    pub role: String,
+    #[serde(default)]
+    pub leader: Option<u64>,
+    /// era.number.owner
+    #[serde(default)]
+    pub term: String,
+    #[serde(default)]
+    pub era: u64,
+    #[serde(default)]
+    pub weights: Vec<Weight>,
+    /// A leader's: auxiliaries are being sent the log's bytes.
+    #[serde(default)]
+    pub engaged: bool,
+    /// To followers, with proposals, since the node started.
+    #[serde(default)]
+    pub proposal_bytes_sent: u64,
+    /// What the log's files take on this node's disk: records, and trimmed files kept for the next ones.
+    #[serde(default)]
+    pub disk_bytes: u64,
+    /// The first slot not known to be chosen.
+    #[serde(default)]
+    pub first_unchosen: u64,
+    /// The first slot not proposed.
+    #[serde(default)]
+    pub proposed: u64,
+    /// Bytes in all the outputs of the log that were not trimmed.
+    #[serde(default)]
+    pub output_bytes: u64,
+    /// And those that were.
+    #[serde(default)]
+    pub trimmed_bytes: u64,
+    /// Chosen bytes that this node does not hold yet.
+    #[serde(default)]
+    pub missing_bytes: u64,
+    #[serde(default)]
+    pub streams: u64,
+    /// The stream that is being written.
+    #[serde(default)]
+    pub writer: Option<String>,
+    /// Why this replica takes no part any more.
+    #[serde(default)]
+    pub stopped: Option<String>,
+    #[serde(default)]
+    pub peers: Vec<PeerStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Weight {
+    pub node: u64,
+    pub weight: u64,
+    /// It holds bytes only while others cannot.
+    #[serde(default)]
+    pub auxiliary: bool,
+}
+
+/// What a leader knows of another replica of a log.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct PeerStatus {
+    pub id: u64,
+    /// These three are unknown until the replica has answered this leader.
+    #[serde(default)]
+    pub accepted_up_to: Option<u64>,
+    #[serde(default)]
+    pub lag_bytes: Option<u64>,
+    #[serde(default)]
+    pub missing_bytes: Option<u64>,
+    #[serde(default)]
+    pub level: bool,
+}
