@@ -6,15 +6,16 @@ use std::time::Instant;
 use serde::de::DeserializeOwned;
 
 use crate::Client;
-use crate::answer::{Answer, Code, Refusal};
-use crate::cluster::{Cluster, Said, Search, Unreachable, elsewhere};
-use crate::connection::NoLine;
+use crate::answer::{Code, Refusal};
+use crate::cluster::{Cluster, Unreachable};
 use crate::line::StreamName;
-use crate::lookout::{Lookout, OWED};
 use crate::request::{Before, Request};
 
 mod logs;
 mod scrub;
+
+/// An answer to one question, and how it came.
+pub(crate) use talk::Asked;
 
 pub use logs::NewLog;
 pub use wire::told::{
@@ -60,106 +61,7 @@ pub enum AdminError {
     Garbled { server: String, what: String },
 }
 
-/// An answer to one question, and how it came.
-pub(crate) struct Asked {
-    pub server: String,
-    pub answer: Result<String, Refusal>,
-    /// An earlier attempt may have been carried out: its connection broke after the question.
-    pub answer_lost: bool,
-}
-
 impl Cluster {
-    /// Asks until a server answers with more than "elsewhere" or "later".
-    pub(crate) fn ask(
-        self: &Arc<Self>,
-        request: &Request,
-        deadline: Instant,
-    ) -> Result<Asked, AdminError> {
-        let mut search = Search::new(self);
-        // What has no log is answered by any node: nobody else could say that this one is wrong.
-        let mut lookout = match request {
-            Request::Streams {
-                log, stale: false, ..
-            }
-            | Request::Trim { log, .. }
-            | Request::Scrub {
-                log, start: true, ..
-            }
-            | Request::Lead { log, .. } => Some(Lookout::new(self.clone(), log)),
-            _ => None,
-        };
-        let mut answer_lost = false;
-        loop {
-            let server = search.next(deadline).map_err(|unreachable| Unreachable {
-                of: request.leader_of(),
-                ..unreachable
-            })?;
-            let mut connection = match self.reach(&server) {
-                Ok(connection) => connection,
-                Err(said) => {
-                    search.said(&server, said);
-                    continue;
-                }
-            };
-            let silence = self.timeouts.silence;
-            let answer = match connection.ask(request, silence) {
-                Ok(()) => loop {
-                    let before = connection.received();
-                    let deadline = Instant::now() + silence;
-                    let answer = match &mut lookout {
-                        None => connection.answer(deadline),
-                        Some(lookout) => {
-                            lookout.answer(&server, &mut connection, OWED, Some(deadline))
-                        }
-                    };
-                    match answer {
-                        // Slow is not silent.
-                        Err(NoLine::Silent) if connection.received() > before => {}
-                        answer => break answer,
-                    }
-                },
-                Err(error) => Err(NoLine::Lost(error)),
-            };
-            let answer = match answer {
-                Ok(Answer::Ok(json)) => Ok(json),
-                Ok(Answer::Closed(position)) => Ok(position.to_string()),
-                Ok(Answer::Error(refusal)) => match elsewhere(&refusal) {
-                    Some(said) => {
-                        // A node that stopped leading in the middle may have begun it.
-                        let began = refusal.value::<String>("log").is_some();
-                        answer_lost |= began || matches!(said, Said::NoQuorum | Said::ShuttingDown);
-                        search.said(&server, said);
-                        continue;
-                    }
-                    None if self.misunderstood(&server, &connection, &refusal) => {
-                        search.again(&server);
-                        continue;
-                    }
-                    None => Err(refusal),
-                },
-                Ok(other) => {
-                    let what = other.to_line().trim_end().to_owned();
-                    return Err(AdminError::Garbled { server, what });
-                }
-                Err(no_line) => {
-                    answer_lost = true;
-                    let said = match &no_line {
-                        NoLine::Silent => Said::Unanswered,
-                        other => Said::from(other),
-                    };
-                    search.said(&server, said);
-                    continue;
-                }
-            };
-            self.succeeded(&server);
-            return Ok(Asked {
-                server,
-                answer,
-                answer_lost,
-            });
-        }
-    }
-
     pub(crate) fn streams(
         self: &Arc<Self>,
         log: &str,
@@ -200,8 +102,13 @@ impl AdminError {
     }
 }
 
-impl Asked {
-    pub(crate) fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
+/// What an answer says.
+pub(crate) trait Json {
+    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError>;
+}
+
+impl Json for Asked {
+    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
         let server = self.server;
         match self.answer {
             Err(refusal) => Err(AdminError::refused(server, refusal)),

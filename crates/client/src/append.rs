@@ -1,31 +1,26 @@
 //! Appending: one writer, one chain of streams, every byte once.
 
 mod acknowledgements;
-mod closing;
 mod driver;
-mod opening;
-mod resuming;
 mod shared;
 
 use std::fmt;
 use std::io;
-use std::net::Shutdown;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use rustix::event::EventfdFlags;
+use talk::{CHUNK_BYTES, Input};
 
 use crate::Client;
-use crate::answer::Refusal;
-use crate::cluster::Unreachable;
 use crate::line::{StreamName, StreamPlace};
 use crate::request::Mode;
-use crate::ring::{CHUNK_BYTES, Ring};
+use crate::sockets::Sockets;
 use crate::stage::{Push, Pusher, Stage};
 
 pub use acknowledgements::Acknowledgements;
 use shared::{Shared, State};
+pub use talk::{AppendError, Closed, Statistics};
 
 /// Called on the appender's thread with each acknowledged chain position and the time at which it
 /// arrived. It holds up the connection while it runs.
@@ -68,101 +63,6 @@ impl fmt::Debug for AppendOptions {
     }
 }
 
-/// Why an append is over. What was acknowledged stays.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum AppendError {
-    #[error(transparent)]
-    Unreachable(#[from] Unreachable),
-    #[error(
-        "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
-    )]
-    UnknownLog { log: String },
-    #[error("log {log:?} has an active writer{}; wait for it or take over", named(.stream))]
-    Busy {
-        log: String,
-        stream: Option<StreamName>,
-    },
-    /// Final in every mode: two writers that took over from each other would do so for ever.
-    #[error("another writer took over{}; what was acknowledged stays", named(.by))]
-    Superseded { by: Option<StreamName> },
-    #[error("{place} cannot be continued: that stream is {length} bytes long{}", continued(.by))]
-    Continues {
-        place: StreamPlace,
-        length: u64,
-        by: Option<StreamName>,
-    },
-    #[error("there is no stream {stream} to continue; it may have been trimmed")]
-    UnknownStream { stream: StreamName },
-    /// `disks`: whose they are, if the server said so.
-    #[error("{}; free space there, or trim", full(.server, .disks))]
-    Full {
-        server: String,
-        disks: Option<String>,
-    },
-    #[error("{server} refused: {refusal}")]
-    Refused { server: String, refusal: Refusal },
-    #[error("{server} answered with what cannot be: {what}; do not trust this stream's end")]
-    Garbled { server: String, what: String },
-    #[error("the stream is closed")]
-    Closed,
-    #[error("the appender was dropped; what was acknowledged stays")]
-    Dropped,
-    #[error("the appender's thread could not run: {0}")]
-    Thread(String),
-}
-
-fn full(server: &str, disks: &Option<String>) -> String {
-    match disks {
-        Some(disks) => format!("the disk of {disks} is full"),
-        None => format!("a disk of the cluster is full, as {server} says"),
-    }
-}
-
-fn named(stream: &Option<StreamName>) -> String {
-    stream.map_or_else(String::new, |name| format!(" (stream {name})"))
-}
-
-fn continued(by: &Option<StreamName>) -> String {
-    by.map_or_else(String::new, |name| format!(" and continued by {name}"))
-}
-
-impl From<AppendError> for io::Error {
-    fn from(error: AppendError) -> Self {
-        let kind = match error {
-            AppendError::Unreachable(_) => io::ErrorKind::TimedOut,
-            AppendError::Full { .. } => io::ErrorKind::StorageFull,
-            AppendError::Busy { .. } => io::ErrorKind::ResourceBusy,
-            AppendError::UnknownLog { .. } | AppendError::UnknownStream { .. } => {
-                io::ErrorKind::NotFound
-            }
-            AppendError::Garbled { .. } => io::ErrorKind::InvalidData,
-            _ => io::ErrorKind::Other,
-        };
-        Self::new(kind, error)
-    }
-}
-
-/// A chain that ended cleanly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Closed {
-    /// The first stream this appender opened: the name by which to read all it wrote.
-    pub stream: StreamName,
-    /// The last one; the same unless the appender had to resume.
-    pub last: StreamName,
-    /// The end of the chain, in bytes from its beginning.
-    pub position: u64,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Statistics {
-    pub streams_opened: u64,
-    /// Connections that were lost or given up and replaced.
-    pub reconnects: u64,
-    pub bytes_resent: u64,
-    /// The longest time in which bytes waited and none was acknowledged.
-    pub acknowledge_gap_max: Duration,
-}
-
 /// Writes a chain of streams, whatever happens to leaders and connections.
 ///
 /// Writes are coalesced: they are sent when 64 KiB are together, when nothing is unacknowledged, or
@@ -202,42 +102,42 @@ impl Client {
     /// [`Timeouts::total`](crate::Timeouts::total).
     pub fn append(&self, log: &str, mut options: AppendOptions) -> Result<Appender, AppendError> {
         let on_acknowledged = options.on_acknowledged.take();
-        let opened = opening::open(&self.cluster, log, &options)?;
         let thread = |error: io::Error| AppendError::Thread(error.to_string());
-        let wake = rustix::event::eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)
-            .map_err(|error| thread(error.into()))?;
-        let (stage, pusher) = Stage::new(opened.at);
+        let cluster = &self.cluster;
+        let mut sockets = Sockets::new().map_err(thread)?;
+        let wanted = talk::AppendOptions {
+            log: log.to_owned(),
+            label: options.label,
+            mode: options.mode,
+            buffer_bytes_max: options.buffer_bytes_max,
+            continues: options.continues,
+        };
+        let (now, timeouts) = (cluster.now(), cluster.timeouts);
+        let mut machine = talk::Appender::new(now, &cluster.known(), wanted, timeouts);
+        cluster.handle(&mut machine, &Input::Time);
+        let first = loop {
+            if let Some(first) = machine.stream() {
+                break first;
+            }
+            if let Some(Err(error)) = machine.outcome() {
+                return Err(error.clone());
+            }
+            sockets.turn(&mut machine, cluster);
+        };
+        let (stage, pusher) = Stage::new(machine.position());
         let state = State {
-            ring: Ring::new(opened.at, options.buffer_bytes_max),
-            flush_to: 0,
-            closing_since: None,
+            machine,
             abandoned: false,
             outcome: None,
-            first: opened.name,
-            last: opened.name,
-            base: opened.at,
-            statistics: Statistics {
-                streams_opened: 1,
-                ..Statistics::default()
-            },
             driver_sleeps: false,
             waiters: 0,
-            connection: opened.connection.stream().try_clone().ok(),
         };
-        let shared = Arc::new(Shared::new(state, stage, wake));
-        let driver = driver::Driver::new(
-            shared.clone(),
-            self.cluster.clone(),
-            opening::Chain {
-                log: log.to_owned(),
-                label: options.label,
-                mode: options.mode,
-            },
-            on_acknowledged,
-        );
+        let (wake, began) = (sockets.wake(), cluster.began());
+        let shared = Arc::new(Shared::new(state, stage, wake, first, began));
+        let driver = driver::Driver::new(shared.clone(), cluster.clone(), sockets, on_acknowledged);
         let driver = std::thread::Builder::new()
             .name("logberg-append".to_owned())
-            .spawn(move || driver.run(opened))
+            .spawn(move || driver.run())
             .map_err(thread)?;
         Ok(Appender {
             shared,
@@ -266,7 +166,7 @@ impl Appender {
 
     /// Everything below this chain position is chosen.
     pub fn acknowledged(&self) -> u64 {
-        self.shared.lock().ring.acknowledged()
+        self.shared.lock().machine.acknowledged()
     }
 
     /// The chain position of the next byte.
@@ -276,11 +176,11 @@ impl Appender {
 
     /// The first stream this appender opened, by which all it writes can be read.
     pub fn stream(&self) -> StreamName {
-        self.shared.lock().first
+        self.shared.first
     }
 
     pub fn statistics(&self) -> Statistics {
-        self.shared.lock().statistics
+        self.shared.lock().machine.statistics()
     }
 
     /// Whether the appender still works: for who has nothing to write and would not notice
@@ -312,7 +212,7 @@ impl Appender {
     /// Errors: after any, the stream may be closed or not; `streams` tells.
     pub fn close(&mut self) -> Result<Closed, AppendError> {
         let mut state = self.shared.lock();
-        state.closing_since.get_or_insert_with(Instant::now);
+        state.machine.close(self.shared.now());
         self.shared.ask_attention(&state);
         self.shared.wake_driver(&mut state);
         let outcome = loop {
@@ -359,25 +259,25 @@ impl Appender {
         let shared = &*self.shared;
         let mut state = shared.lock();
         loop {
-            if state.outcome.is_some() || state.closing_since.is_some() {
+            if state.outcome.is_some() || state.machine.is_closing() {
                 return Err(state.error().unwrap_or(AppendError::Closed));
             }
             let mut taken = 0;
             // What was pushed before has to stand before.
-            if state.ring.written() == self.pusher.pushed() {
-                if bytes.len() >= CHUNK_BYTES && state.ring.at_chunk_end() {
+            if state.machine.position() == self.pusher.pushed() {
+                if bytes.len() >= CHUNK_BYTES && state.machine.ring().at_chunk_end() {
                     // Whole chunks are copied without the lock; the driver sends meanwhile.
-                    if let Some(mut chunk) = state.ring.take_chunk() {
+                    if let Some(mut chunk) = state.machine.ring_mut().take_chunk() {
                         drop(state);
                         taken = CHUNK_BYTES;
                         chunk.extend_from_slice(&bytes[..taken]);
                         state = shared.lock();
-                        state.ring.push_chunk(chunk);
+                        state.machine.ring_mut().push_chunk(chunk);
                     }
                 } else {
-                    taken = state.ring.write(bytes);
+                    taken = state.machine.write(bytes);
                 }
-                self.pusher.skip_to(&shared.stage, state.ring.written());
+                self.pusher.skip_to(&shared.stage, state.machine.position());
             }
             if state.driver_sleeps && (taken == 0 || state.has_to_send()) {
                 shared.wake_driver(&mut state);
@@ -416,9 +316,6 @@ impl Drop for Appender {
     fn drop(&mut self) {
         let mut state = self.shared.lock();
         state.abandoned = true;
-        if let Some(connection) = &state.connection {
-            let _ = connection.shutdown(Shutdown::Both);
-        }
         state.driver_sleeps = true;
         self.shared.wake_driver(&mut state);
         drop(state);

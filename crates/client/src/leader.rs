@@ -6,7 +6,7 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::Client;
-use crate::admin::{AdminError, LogStatus, Status};
+use crate::admin::{AdminError, Json, LogStatus, Status};
 use crate::answer::Code;
 use crate::request::Request;
 

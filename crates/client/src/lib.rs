@@ -1,15 +1,16 @@
 //! Appends to, reads and administers a Logberg cluster.
 //!
 //! ```text
-//!                 write ─► Ring ─► driver thread ═══► leader        one connection per appender
-//!   Appender  ◄── acknowledged ◄──────────┘ ◄═ ack ═══╝
+//!                 write ─► talk::Appender ─► driver thread ═══► leader     one connection per appender
+//!   Appender  ◄── acknowledged ◄──────────────────┘ ◄═ ack ═══╝
 //!                 (a leader is lost: find the next, continue the stream there, send what is left)
 //!
 //!   Reader    ◄── checked chunks ◄═══════════════════ leader, or any node if stale is good enough
 //!   Client    ◄── status, streams, logs ◄════════════ whoever can answer
 //! ```
 //!
-//! Blocking, on threads of the standard library; no runtime. The protocol is docs/wire.md.
+//! Blocking, on threads of the standard library; no runtime. What is said to whom is decided by the machines of
+//! the crate `talk`; here are the sockets, the threads and the clock. The protocol is docs/wire.md.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -55,14 +56,12 @@ pub mod answer;
 mod append;
 pub mod backup;
 mod cluster;
-mod connection;
 pub mod leader;
 pub mod line;
-mod lookout;
 pub mod members;
 mod read;
 pub mod request;
-mod ring;
+mod sockets;
 mod stage;
 
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Client;
-use crate::admin::{AdminError, Part};
+use crate::admin::{AdminError, Json, Part};
 use crate::cluster::Cluster;
 use crate::request::Request;
 

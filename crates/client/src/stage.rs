@@ -18,7 +18,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crate::ring::Ring;
+use talk::Ring;
 
 /// What is pushed before the writer takes the lock to make room.
 const STAGE_BYTES: usize = 16 << 10;
@@ -160,7 +160,7 @@ impl Pusher {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ring::CHUNK_BYTES;
+    use talk::CHUNK_BYTES;
 
     #[test]
     fn bytes_come_out_in_the_order_in_which_they_went_in() {

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// From each crate to those that it depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 21] = [
     // What decides.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -27,7 +27,8 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("uring", &["ops"]),
     ("linux", &["ops", "pmem", "splice", "uring"]),
     // What asks.
-    ("client", &["wire"]),
+    ("talk", &["paxos", "wire"]),
+    ("client", &["talk", "wire"]),
     ("terminal", &["client", "linux"]),
     // What searches, measures and torments.
     ("history", &[]),

@@ -1,6 +1,6 @@
 //! Logs come, are looked at, and go.
 
-use super::{AdminError, DeletedLog, LogDetails, LogInfo};
+use super::{AdminError, DeletedLog, Json, LogDetails, LogInfo};
 use crate::Client;
 use crate::answer::Code;
 use crate::request::{NodeIds, Request};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AdminError, ScrubView};
+use super::{AdminError, Json, ScrubView};
 use crate::Client;
 use crate::answer::Code;
 use crate::cluster::Cluster;

@@ -19,7 +19,7 @@ impl Acknowledgements {
 
     /// Everything below this chain position is chosen.
     pub fn position(&self) -> u64 {
-        self.shared.lock().ring.acknowledged()
+        self.shared.lock().machine.acknowledged()
     }
 
     /// Has sent what waits for company and returns when everything below `position` is chosen,
@@ -35,7 +35,7 @@ impl Acknowledgements {
 pub(super) fn wait(shared: &Shared, position: u64) -> Result<(), AppendError> {
     let mut state = shared.lock();
     shared.flush(&mut state, position.min(shared.stage.pushed()));
-    while state.ring.acknowledged() < position {
+    while state.machine.acknowledged() < position {
         if let Some(error) = state.error() {
             return Err(error);
         }

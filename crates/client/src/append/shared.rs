@@ -1,17 +1,14 @@
 //! What the writer and the driver's thread share, and how they call each other.
 
-use std::net::TcpStream;
 use std::os::fd::OwnedFd;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
-use super::{AppendError, Closed, Statistics};
+use talk::COALESCE_BYTES;
+
+use super::{AppendError, Closed};
 use crate::line::StreamName;
-use crate::ring::Ring;
 use crate::stage::{NEVER, OVER, Stage};
-
-/// This much is sent even while earlier bytes are not acknowledged; less waits for company.
-const COALESCE_BYTES: u64 = 64 << 10;
 
 /// What the writer and the driver's thread share.
 #[derive(Debug)]
@@ -22,44 +19,27 @@ pub(super) struct Shared {
     /// Something was acknowledged, or given back, or is over.
     pub changed: Condvar,
     /// An eventfd: the driver sleeps in poll, where a condition variable does not reach.
-    pub wake: OwnedFd,
+    wake: Arc<OwnedFd>,
+    /// The first stream.
+    pub first: StreamName,
+    /// From when the machine counts time.
+    began: Instant,
 }
 
 #[derive(Debug)]
 pub(super) struct State {
-    pub ring: Ring,
-    /// A flush asked for everything below to be sent now.
-    pub flush_to: u64,
-    pub closing_since: Option<Instant>,
+    pub machine: talk::Appender,
     pub abandoned: bool,
     pub outcome: Option<Result<Closed, AppendError>>,
-    pub first: StreamName,
-    /// The stream being written and the chain position at which it begins.
-    pub last: StreamName,
-    pub base: u64,
-    pub statistics: Statistics,
     /// The driver is in poll, or about to be, and wants to be woken by more to send.
     pub driver_sleeps: bool,
     /// Writers in `changed`.
     pub waiters: u32,
-    /// The present connection, to be broken when the appender is dropped.
-    pub connection: Option<TcpStream>,
 }
 
 impl State {
     pub fn has_to_send(&self) -> bool {
-        let unsent = self.ring.unsent();
-        unsent > 0
-            // (There is nothing to wait for where nothing more fits in.)
-            && (unsent >= COALESCE_BYTES
-                || self.ring.is_full()
-                || self.ring.sent() == self.ring.acknowledged()
-                || self.flush_to > self.ring.sent()
-                || self.closing_since.is_some())
-    }
-
-    pub fn all_acknowledged(&self) -> bool {
-        self.ring.acknowledged() == self.ring.written()
+        self.machine.sending().is_some()
     }
 
     pub fn error(&self) -> Option<AppendError> {
@@ -72,20 +52,32 @@ impl State {
 }
 
 impl Shared {
-    pub fn new(state: State, stage: Stage, wake: OwnedFd) -> Self {
+    pub fn new(
+        state: State,
+        stage: Stage,
+        wake: Arc<OwnedFd>,
+        first: StreamName,
+        began: Instant,
+    ) -> Self {
         Self {
             state: Mutex::new(state),
             stage,
             changed: Condvar::new(),
             wake,
+            first,
+            began,
         }
+    }
+
+    pub fn now(&self) -> Duration {
+        self.began.elapsed()
     }
 
     /// Whoever holds the lock sees in the ring all that was written, as far as the ring has room.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements that could panic under the lock.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        self.stage.drain(&mut state.ring);
+        self.stage.drain(state.machine.ring_mut());
         state
     }
 
@@ -96,7 +88,7 @@ impl Shared {
             .wait(state)
             .unwrap_or_else(PoisonError::into_inner);
         state.waiters -= 1;
-        self.stage.drain(&mut state.ring);
+        self.stage.drain(state.machine.ring_mut());
         state
     }
 
@@ -124,7 +116,7 @@ impl Shared {
 
     /// Has everything below `position` sent without waiting for company.
     pub fn flush(&self, state: &mut State, position: u64) {
-        state.flush_to = state.flush_to.max(position);
+        state.machine.flush(position);
         if state.has_to_send() {
             self.wake_driver(state);
         }
@@ -133,17 +125,19 @@ impl Shared {
     /// Says until which position small writes need not call anybody: to be called when anything
     /// below changes. True if that position is reached.
     pub fn ask_attention(&self, state: &State) -> bool {
-        if state.outcome.is_some() || state.closing_since.is_some() {
+        if state.outcome.is_some() || state.machine.is_closing() {
             // Every write calls, and hears why it may not. The driver need not hear of any.
             self.stage.ask_attention(OVER);
             return false;
         }
-        self.stage.ask_attention(if !state.driver_sleeps {
-            NEVER
-        } else if state.ring.sent() == state.ring.acknowledged() {
-            state.ring.sent() + 1
-        } else {
-            state.ring.sent() + COALESCE_BYTES
-        })
+        let ring = state.machine.ring();
+        self.stage
+            .ask_attention(if !state.driver_sleeps || !state.machine.is_writing() {
+                NEVER
+            } else if ring.sent() == ring.acknowledged() {
+                ring.sent() + 1
+            } else {
+                ring.sent() + COALESCE_BYTES
+            })
     }
 }

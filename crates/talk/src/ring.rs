@@ -18,11 +18,11 @@ use std::sync::Arc;
 
 /// One chunk. Large enough that a full one fills a system call, small enough that the last one,
 /// partly filled, is a small part of the bound.
-pub(crate) const CHUNK_BYTES: usize = 256 << 10;
+pub const CHUNK_BYTES: usize = 256 << 10;
 
 /// acknowledged <= sent <= written, and sent <= sent_max <= written. All are chain positions.
 #[derive(Debug)]
-pub(crate) struct Ring {
+pub struct Ring {
     chunks: VecDeque<Chunk>,
     spare: Vec<Vec<u8>>,
     chunks_max: usize,
@@ -41,7 +41,7 @@ struct Chunk {
 
 /// A part of a chunk, lent to the sender.
 #[derive(Debug)]
-pub(crate) struct Lent {
+pub struct Lent {
     bytes: Arc<Vec<u8>>,
     from: usize,
     to: usize,

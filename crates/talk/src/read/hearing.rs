@@ -1,0 +1,236 @@
+//! What a server sends: lines, and the bytes of chunks behind them.
+
+use std::time::Duration;
+
+use wire::Answer;
+
+use super::{Body, Phase, ReadError, Reader, Reading, error};
+use crate::known::Known;
+use crate::links::{Input, Link};
+use crate::lookout::{OWED, SIGN_OF_LIFE};
+use crate::said::{Said, elsewhere};
+use crate::search::Backoff;
+
+/// The largest chunk this side takes. The wire's is 4 MiB; this leaves later nodes some room and
+/// keeps a wrong length from becoming a large allocation.
+const CHUNK_BYTES_MAX: u64 = 16 << 20;
+
+/// Why a line did not bring the read forward.
+enum Hindrance {
+    Lost(Said),
+    Final(ReadError),
+}
+
+impl Reader {
+    /// Where the caller may put bytes of this connection directly, if a chunk is on its way there; then it
+    /// says so with [`Reader::filled`]. Otherwise they come by [`Input::Received`].
+    pub fn room(&mut self, link: Link) -> Option<&mut [u8]> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return None;
+        };
+        let body = reading.body.as_mut().filter(|_| reading.link == link)?;
+        Some(&mut body.bytes[body.filled..])
+    }
+
+    /// So many bytes were put into [`Reader::room`].
+    pub fn filled(&mut self, now: Duration, known: &mut Known, count: usize) {
+        if let Phase::Reading(reading) = &mut self.phase
+            && let Some(body) = &mut reading.body
+        {
+            body.filled = (body.filled + count).min(body.bytes.len());
+            reading.since = now;
+        }
+        self.converse(now, known, &Input::Time);
+    }
+
+    /// How long the server may say nothing before it is left.
+    pub(super) fn silence(&self, reading: &Reading) -> Duration {
+        // A follower that is owed no bytes is owed a sign of life, each second.
+        match self.options.follow && reading.body.is_none() {
+            true => self.timeouts.silence.max(SIGN_OF_LIFE),
+            false => self.timeouts.silence,
+        }
+    }
+
+    /// How long before others are asked.
+    pub(super) fn patience(&self, reading: &Reading) -> Duration {
+        match self.options.follow && reading.body.is_none() {
+            true => SIGN_OF_LIFE,
+            false => OWED,
+        }
+    }
+
+    pub(super) fn converse(&mut self, now: Duration, known: &mut Known, input: &Input) {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return;
+        };
+        let mut lost = None;
+        match input {
+            Input::Received(link, bytes) if *link == reading.link => {
+                reading.lines.push(bytes);
+                if reading.body.is_some() {
+                    reading.since = now; // Slow is not silent.
+                }
+            }
+            Input::Lost(link, said) if *link == reading.link => lost = Some(said.clone()),
+            _ => {}
+        }
+        let mut hindrance = None;
+        while self.chunk().is_empty() && matches!(self.phase, Phase::Reading(_)) {
+            match self.hear(now) {
+                Ok(true) => self.lookout.disarm(&mut self.links),
+                Ok(false) => break,
+                Err(why) => {
+                    hindrance = Some(why);
+                    break;
+                }
+            }
+        }
+        // What came before the end counts. Behind a chunk that is not consumed it is found out again.
+        let lost = lost.map(Hindrance::Lost);
+        let hindrance = hindrance.or(lost).or_else(|| self.judge(now, known, input));
+        match hindrance {
+            None => {}
+            Some(Hindrance::Final(error)) => self.fail(error),
+            Some(Hindrance::Lost(said)) if self.chunk().is_empty() => self.lose(now, known, said),
+            Some(Hindrance::Lost(said)) => {
+                if let Phase::Reading(reading) = &mut self.phase {
+                    reading.lost = Some(said);
+                }
+            }
+        }
+    }
+
+    /// Gives a silent server up, and asks others before.
+    fn judge(&mut self, now: Duration, known: &mut Known, input: &Input) -> Option<Hindrance> {
+        let Phase::Reading(reading) = &self.phase else {
+            return None;
+        };
+        if !self.chunk().is_empty() {
+            return None;
+        }
+        if let Some(said) = &reading.lost {
+            return Some(Hindrance::Lost(said.clone()));
+        }
+        let silent = now.saturating_sub(reading.since);
+        let (patience, silence) = (self.patience(reading), self.silence(reading));
+        let server = reading.server.clone();
+        if self.lookout.handle(now, &mut self.links, known, input) {
+            return Some(Hindrance::Lost(Said::Silent));
+        }
+        if silent >= silence {
+            return Some(Hindrance::Lost(Said::Silent));
+        }
+        if silent >= patience && !self.lookout.is_armed() {
+            self.lookout.arm(now, &server);
+            self.lookout
+                .handle(now, &mut self.links, known, &Input::Time);
+        }
+        None
+    }
+
+    /// Takes in one line, or what has come of a chunk. False: there is nothing whole.
+    fn hear(&mut self, now: Duration) -> Result<bool, Hindrance> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return Ok(false);
+        };
+        if let Some(body) = &mut reading.body {
+            body.filled += reading.lines.take_into(&mut body.bytes[body.filled..]);
+            if body.filled < body.bytes.len() {
+                return Ok(false);
+            }
+            return self.on_chunk(now).map(|()| true);
+        }
+        let garbled = |server: &str, what: String| {
+            Hindrance::Final(ReadError::Garbled {
+                server: server.to_owned(),
+                what,
+            })
+        };
+        let here = self.position;
+        let answer = match reading.lines.answer() {
+            Ok(None) => return Ok(false),
+            Ok(Some(answer)) => answer,
+            Err(error) => return Err(Hindrance::Lost(Said::Garbled(error.to_string()))),
+        };
+        reading.since = now;
+        match answer {
+            Answer::Data {
+                position,
+                count,
+                crc32c,
+            } => {
+                if position != here || count > CHUNK_BYTES_MAX {
+                    let what = format!("{count} bytes at {position}, not at {here}");
+                    return Err(garbled(&reading.server, what));
+                }
+                let after = position.checked_add(count);
+                if after.is_none() || self.options.to.is_some_and(|to| after > Some(to)) {
+                    let what = format!("{count} bytes at {position}, past the end");
+                    return Err(garbled(&reading.server, what));
+                }
+                let mut bytes = std::mem::take(&mut reading.room);
+                bytes.resize(count as usize, 0);
+                reading.body = Some(Body {
+                    bytes,
+                    filled: 0,
+                    crc32c,
+                });
+                Ok(true)
+            }
+            Answer::End { position, end } if position == here => {
+                self.leave();
+                self.end = Some(end);
+                Ok(false)
+            }
+            Answer::Error(refusal) => Err(match elsewhere(&refusal) {
+                Some(said) => Hindrance::Lost(said),
+                None => Hindrance::Final(error::refused(
+                    &self.options,
+                    here,
+                    &reading.server,
+                    refusal,
+                )),
+            }),
+            other => {
+                let line = other.to_line();
+                let what = format!("{:?} at {here}", line.trim_end());
+                Err(garbled(&reading.server, what))
+            }
+        }
+    }
+
+    /// A chunk is whole: it is verified before anybody sees it.
+    fn on_chunk(&mut self, now: Duration) -> Result<(), Hindrance> {
+        let Phase::Reading(reading) = &mut self.phase else {
+            return Ok(());
+        };
+        let Some(Body { bytes, crc32c, .. }) = reading.body.take() else {
+            return Ok(());
+        };
+        let found = crc32c::crc32c(&bytes);
+        let count = bytes.len() as u64;
+        if found != crc32c {
+            return Err(Hindrance::Final(ReadError::Corrupt {
+                server: reading.server.clone(),
+                position: self.position,
+                count,
+                expected: crc32c,
+                found,
+            }));
+        }
+        reading.since = now;
+        // The chunk before was consumed: its room is used again.
+        reading.room = std::mem::replace(&mut self.chunk, bytes);
+        self.taken = 0;
+        self.position += count;
+        // To a follower nothing may be owed. To others bytes are, and a sign of life is none.
+        if count > 0 || self.options.follow {
+            self.progress = now;
+        } else if now.saturating_sub(self.progress) >= self.timeouts.total {
+            return Err(Hindrance::Lost(Said::NotHere));
+        }
+        self.backoff = Backoff::graceful();
+        Ok(())
+    }
+}

@@ -1,0 +1,328 @@
+//! One question, asked of one server after the other until somebody's answer is good enough.
+//!
+//! ```text
+//!   search ─ server ─► probe (is it of our cluster?) ─► dial ─► ask ─► answer ─► taken, or the next server
+//!                                                                  └─ silent: others are asked who leads
+//! ```
+
+use std::time::Duration;
+
+use wire::{Answer, Ask, Code, Refusal};
+
+use crate::known::{Known, is_a_cluster, names_clusters};
+use crate::links::{Input, Lines, Link, Links};
+use crate::lookout::{Lookout, OWED};
+use crate::question::Question;
+use crate::said::{Said, Timeouts, Unreachable, elsewhere};
+use crate::search::{Next, Search};
+
+#[derive(Debug)]
+pub(crate) struct Seeker {
+    pub ask: Ask,
+    search: Search,
+    exchange: Option<Exchange>,
+}
+
+/// With one server, from the dial to the first answer that counts.
+#[derive(Debug)]
+struct Exchange {
+    server: String,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// Whoever listens at an address may be replaced at any time: which cluster is it of?
+    Probing(Question),
+    /// The request names the cluster where the server understands that.
+    Dialling {
+        link: Link,
+        names_cluster: bool,
+    },
+    Asked(Asked),
+    /// It refused a request that names the cluster: perhaps its program is too old to know that.
+    Doubting(Question, Refusal),
+}
+
+#[derive(Debug)]
+struct Asked {
+    link: Link,
+    lines: Lines,
+    /// Since when an answer is owed, or the next piece of one.
+    since: Duration,
+    /// After so long others are asked.
+    patience: Duration,
+    names_cluster: bool,
+}
+
+/// What came of it so far.
+#[derive(Debug)]
+pub(crate) enum Found {
+    /// The connection is open until the next server is asked, or it is taken.
+    Answered {
+        server: String,
+        answer: Answer,
+    },
+    /// Nothing was asked there.
+    Unreached {
+        server: String,
+        said: Said,
+    },
+    /// The question may have been understood, but no answer came.
+    Unanswered {
+        server: String,
+        said: Said,
+    },
+    GaveUp(Unreachable),
+}
+
+/// What the machine around lends.
+pub(crate) struct Lent<'a> {
+    pub now: Duration,
+    pub known: &'a mut Known,
+    pub links: &'a mut Links,
+    pub lookout: &'a mut Lookout,
+    pub timeouts: &'a Timeouts,
+}
+
+impl Seeker {
+    pub fn new(ask: Ask, search: Search) -> Self {
+        Self {
+            ask,
+            search,
+            exchange: None,
+        }
+    }
+
+    /// Goes on elsewhere, later there again.
+    pub fn said(&mut self, lent: &mut Lent, server: &str, said: Said) {
+        self.hang_up(lent);
+        self.search.said(lent.known, server, said);
+    }
+
+    /// Asks this server next.
+    pub fn again(&mut self, lent: &mut Lent, server: &str) {
+        self.hang_up(lent);
+        self.search.again(server);
+    }
+
+    /// The connection on which the last answer came. From here on it is the caller's.
+    pub fn take(&mut self) -> Option<(Link, Lines)> {
+        match self.exchange.take()?.stage {
+            Stage::Asked(asked) => Some((asked.link, asked.lines)),
+            _ => None,
+        }
+    }
+
+    /// More is to come from the server that answered last; others are asked after `patience`.
+    pub fn listen(&mut self, now: Duration, patience: Duration) {
+        if let Some(Exchange {
+            stage: Stage::Asked(asked),
+            ..
+        }) = &mut self.exchange
+        {
+            (asked.since, asked.patience) = (now, patience);
+        }
+    }
+
+    pub fn hang_up(&mut self, lent: &mut Lent) {
+        lent.lookout.disarm(lent.links);
+        match self.exchange.take().map(|exchange| exchange.stage) {
+            None => {}
+            Some(Stage::Probing(question) | Stage::Doubting(question, _)) => {
+                question.give_up(lent.links);
+            }
+            Some(Stage::Dialling { link, .. }) => lent.links.close(link),
+            Some(Stage::Asked(asked)) => lent.links.close(asked.link),
+        }
+    }
+
+    pub fn deadline(&self, deadline: Duration, timeouts: &Timeouts, lookout: &Lookout) -> Duration {
+        let next = match self.exchange.as_ref().map(|exchange| &exchange.stage) {
+            None => self.search.paused_until().unwrap_or(Duration::ZERO),
+            Some(Stage::Probing(question) | Stage::Doubting(question, _)) => question.deadline,
+            Some(Stage::Dialling { .. }) => return Duration::MAX,
+            Some(Stage::Asked(asked)) => {
+                let armed = lookout.is_armed() || asked.patience >= timeouts.silence;
+                let patience = if armed {
+                    timeouts.silence
+                } else {
+                    asked.patience
+                };
+                let mut next = asked.since + patience;
+                if let Some(look) = lookout.deadline() {
+                    next = next.min(look);
+                }
+                return next;
+            }
+        };
+        next.min(deadline)
+    }
+
+    /// Call it until nothing is found: what is found has to be dealt with first.
+    pub fn handle(&mut self, lent: &mut Lent, input: &Input, deadline: Duration) -> Option<Found> {
+        if let Some(found) = self.progress(lent, input) {
+            return Some(found);
+        }
+        if self.exchange.is_some() {
+            return None;
+        }
+        match self.search.next(lent.now, deadline, lent.known) {
+            Next::Pause => None,
+            Next::GiveUp(unreachable) => Some(Found::GaveUp(unreachable)),
+            Next::Ask(server) => {
+                let probes =
+                    lent.known.cluster.is_some() && !lent.known.understands.contains_key(&server);
+                let connect = lent.timeouts.connect;
+                let stage = match probes {
+                    // A server that is slow with that is asked again when the others have been.
+                    true => Stage::Probing(Question::ask(
+                        lent.links,
+                        &server,
+                        connect,
+                        lent.now + connect,
+                    )),
+                    false => Stage::Dialling {
+                        link: lent.links.connect(&server, connect),
+                        names_cluster: lent.known.understands.get(&server) == Some(&true),
+                    },
+                };
+                self.exchange = Some(Exchange { server, stage });
+                None
+            }
+        }
+    }
+
+    fn progress(&mut self, lent: &mut Lent, input: &Input) -> Option<Found> {
+        let exchange = self.exchange.as_mut()?;
+        let server = exchange.server.clone();
+        match &mut exchange.stage {
+            Stage::Probing(question) => {
+                let told = question.handle(lent.now, lent.links, input)?;
+                let said = match told {
+                    Ok(status) if is_other(lent.known, &status.cluster) => {
+                        Said::OtherCluster(status.cluster)
+                    }
+                    Ok(status) => {
+                        lent.known.learn(&server, &status);
+                        exchange.stage = Stage::Dialling {
+                            link: lent.links.connect(&server, lent.timeouts.connect),
+                            names_cluster: names_clusters(&status),
+                        };
+                        return None;
+                    }
+                    Err(said) => said,
+                };
+                self.exchange = None;
+                Some(Found::Unreached { server, said })
+            }
+            Stage::Dialling {
+                link,
+                names_cluster,
+            } => match input {
+                Input::Connected(connected) if connected == link => {
+                    let link = *link;
+                    let cluster = lent.known.cluster.as_deref();
+                    let cluster = cluster.filter(|_| *names_cluster);
+                    let line = self.ask.to_line_for(cluster);
+                    lent.links.send(link, line.into_bytes());
+                    exchange.stage = Stage::Asked(Asked {
+                        link,
+                        lines: Lines::default(),
+                        since: lent.now,
+                        patience: OWED,
+                        names_cluster: cluster.is_some(),
+                    });
+                    None
+                }
+                Input::Lost(lost, said) if lost == link => {
+                    // The next process that listens there is asked again.
+                    lent.known.understands.remove(&server);
+                    let said = said.clone();
+                    self.exchange = None;
+                    Some(Found::Unreached { server, said })
+                }
+                _ => None,
+            },
+            Stage::Asked(asked) => {
+                let said = match asked.hear(lent, &server, input) {
+                    None => return None,
+                    Some(Ok(Answer::Error(refusal))) if asked.is_doubtful(&refusal) => {
+                        lent.links.close(asked.link);
+                        let (connect, silence) = (lent.timeouts.connect, lent.timeouts.silence);
+                        let until = lent.now + silence;
+                        let question = Question::ask(lent.links, &server, connect, until);
+                        exchange.stage = Stage::Doubting(question, refusal);
+                        return None;
+                    }
+                    Some(Ok(answer)) => return Some(Found::Answered { server, answer }),
+                    Some(Err(said)) => said,
+                };
+                self.hang_up(lent);
+                Some(Found::Unanswered { server, said })
+            }
+            Stage::Doubting(question, refusal) => {
+                let told = question.handle(lent.now, lent.links, input)?;
+                if told.is_ok_and(|status| !names_clusters(&status)) {
+                    // It is asked again, without.
+                    lent.known.understands.insert(server.clone(), false);
+                    self.exchange = None;
+                    self.search.again(&server);
+                    return None;
+                }
+                let answer = Answer::Error(refusal.clone());
+                self.exchange = None;
+                Some(Found::Answered { server, answer })
+            }
+        }
+    }
+}
+
+fn is_other(known: &Known, cluster: &str) -> bool {
+    is_a_cluster(cluster) && known.cluster() != Some(cluster)
+}
+
+impl Asked {
+    /// An answer, or why there is none.
+    fn hear(
+        &mut self,
+        lent: &mut Lent,
+        server: &str,
+        input: &Input,
+    ) -> Option<Result<Answer, Said>> {
+        match input {
+            Input::Received(link, bytes) if *link == self.link => {
+                // Slow is not silent.
+                self.since = lent.now;
+                self.lines.push(bytes);
+            }
+            Input::Lost(link, said) if *link == self.link => return Some(Err(said.clone())),
+            _ => {}
+        }
+        match self.lines.answer() {
+            Ok(None) => {}
+            Ok(Some(answer)) => {
+                lent.lookout.disarm(lent.links);
+                return Some(Ok(answer));
+            }
+            Err(error) => return Some(Err(Said::Garbled(error.to_string()))),
+        }
+        let Lent { now, links, .. } = lent;
+        if lent.lookout.handle(*now, links, lent.known, input) {
+            return Some(Err(Said::Silent));
+        }
+        let silent = now.saturating_sub(self.since);
+        if silent >= lent.timeouts.silence {
+            return Some(Err(Said::Silent));
+        }
+        if silent >= self.patience && !lent.lookout.is_armed() {
+            lent.lookout.arm(*now, server);
+            lent.lookout.handle(*now, links, lent.known, &Input::Time);
+        }
+        None
+    }
+
+    fn is_doubtful(&self, refusal: &Refusal) -> bool {
+        self.names_cluster && refusal.code == Code::BadRequest && elsewhere(refusal).is_none()
+    }
+}
