@@ -176,7 +176,7 @@ impl Machine for Asker {
         Asker::poll_output(self)
     }
 
-    fn deadline(&self, _: Duration) -> Option<Duration> {
+    fn deadline(&self) -> Option<Duration> {
         Asker::deadline(self)
     }
 }
@@ -190,7 +190,7 @@ impl Machine for Learner {
         Learner::poll_output(self)
     }
 
-    fn deadline(&self, _: Duration) -> Option<Duration> {
+    fn deadline(&self) -> Option<Duration> {
         Learner::deadline(self)
     }
 }
@@ -204,8 +204,8 @@ impl Machine for talk::Appender {
         talk::Appender::poll_output(self)
     }
 
-    fn deadline(&self, now: Duration) -> Option<Duration> {
-        talk::Appender::deadline(self, now)
+    fn deadline(&self) -> Option<Duration> {
+        talk::Appender::deadline(self)
     }
 }
 
@@ -218,7 +218,7 @@ impl Machine for talk::Reader {
         talk::Reader::poll_output(self)
     }
 
-    fn deadline(&self, _: Duration) -> Option<Duration> {
+    fn deadline(&self) -> Option<Duration> {
         talk::Reader::deadline(self)
     }
 

@@ -25,7 +25,7 @@ pub(crate) const READ_BYTES: usize = 16 << 10;
 pub(crate) trait Machine {
     fn handle(&mut self, now: Duration, known: &mut Known, input: &Input);
     fn poll_output(&mut self) -> Option<Output>;
-    fn deadline(&self, now: Duration) -> Option<Duration>;
+    fn deadline(&self) -> Option<Duration>;
 
     /// Whether bytes of this connection are wanted now.
     fn hears(&self, _: Link) -> bool {
@@ -101,7 +101,7 @@ impl Sockets {
         }
         if !self.tell(machine, cluster) && !self.receive_lively(machine, cluster) {
             let now = cluster.now();
-            let timeout = machine.deadline(now).map(|at| at.saturating_sub(now));
+            let timeout = machine.deadline().map(|at| at.saturating_sub(now));
             let ready = self.wait(timeout, None, |link| machine.hears(link));
             for link in ready.readable {
                 self.receive(link, machine, cluster);
@@ -135,18 +135,14 @@ impl Sockets {
 
     pub fn perform(&mut self, output: Output) {
         match output {
-            Output::Connect {
-                link,
-                server,
-                within,
-            } => self.connect(link, server, within),
-            Output::Send { link, bytes } => {
+            Output::Connect(link, server, within) => self.connect(link, server, within),
+            Output::Send(link, bytes) => {
                 if let Some(socket) = self.open.get_mut(&link) {
                     socket.unsent.extend_from_slice(&bytes);
                     self.send(link);
                 }
             }
-            Output::Close { link } => {
+            Output::Close(link) => {
                 self.open.remove(&link);
                 self.dialling.remove(&link);
             }
@@ -287,7 +283,7 @@ impl Sockets {
         match retry_interrupted(|| (&socket.stream).read(&mut self.buffer)) {
             Ok(count) if count > 0 => {
                 self.lively = Some(link);
-                cluster.handle(machine, &Input::Received(link, &self.buffer[..count]));
+                cluster.handle(machine, &Input::Received(link, self.buffer[..count].into()));
                 true
             }
             other => self.received_none(link, other),

@@ -35,7 +35,7 @@ const ARROWS: [(&str, &[&str]); 21] = [
     (
         "sim",
         &[
-            "commands", "formats", "node", "ops", "paxos", "replica", "store", "wire",
+            "commands", "formats", "node", "ops", "paxos", "replica", "store", "talk", "wire",
         ],
     ),
     (

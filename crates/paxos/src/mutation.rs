@@ -204,6 +204,14 @@ mutations! {
     MissingBytesAreAnEnd "missing-bytes-are-an-end" "replica::read::serve::on_reader_bytes"
         "\"Not here\" is an answer, \"end\" is not."
 
+    // Clients.
+    ResumedOneByteLate "resumed-one-byte-late" "talk::append::opening::resumed"
+        "A writer that lost its connection goes on with the first byte that is not known to be chosen."
+    EarlierStreamsCounted "earlier-streams-counted" "talk::append::writing::hear"
+        "A position that is acknowledged counts the bytes of its own stream alone."
+    ReadOnPastItsPlace "read-on-past-its-place" "talk::read::lose"
+        "A read that lost its server goes on right behind the last byte that it handed out."
+
     // Writers.
     AcknowledgedWhenProposed "acknowledged-when-proposed" "replica::ingest::acknowledge"
         "What was acknowledged is chosen."

@@ -33,7 +33,7 @@ use ops::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
-    Appender, AppenderConfig, Chain, Churner, Ending, Ledger, Mover, MoverConfig, Operator,
+    Appender, AppenderConfig, ByHand, Chain, Churner, Ending, Ledger, Mover, MoverConfig, Operator,
     OperatorConfig, Reader, ReaderConfig, Retainer, RetainerConfig, SharedChain, Trimmer,
     TrimmerConfig, Visitor, VisitorConfig,
 };
@@ -261,13 +261,13 @@ impl Cluster {
         let config = AppenderConfig {
             log: log.to_owned(),
             nodes: self.addresses.clone(),
-            ending: match random.coin() {
-                true => Ending::Close,
-                false => Ending::Fin,
-            },
+            ending: Ending::Close,
+            by_hand: random.coin().then(|| ByHand {
+                eager: random.coin(),
+                fin: random.coin(),
+            }),
             chunk_bytes: 1..chunk_bytes_max,
             pace_us: 0..pace_us_max,
-            eager: random.coin(),
             patience_us: scenario.patience_us,
             ..AppenderConfig::default()
         };

@@ -7,8 +7,8 @@ use sim::mutations::{Broken, Search, first_violation};
 const SEEDS: u64 = 24;
 
 /// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions,
-/// versions, wishes, members, the directory's answers, logs that have ended.
-const SOON: [Mutation; 15] = [
+/// versions, wishes, members, the directory's answers, logs that have ended, clients.
+const SOON: [Mutation; 18] = [
     Mutation::PromiseBeforeDurable,
     Mutation::BoundSlotPromisedFree,
     Mutation::AckBeforeDurability,
@@ -24,6 +24,9 @@ const SOON: [Mutation; 15] = [
     Mutation::HoldsBelowNotAsked,
     Mutation::DirectoryAnsweredWithoutBarrier,
     Mutation::SealedLogTakesStreams,
+    Mutation::ResumedOneByteLate,
+    Mutation::EarlierStreamsCounted,
+    Mutation::ReadOnPastItsPlace,
 ];
 
 fn unseen(asserts: bool) -> Vec<Mutation> {

@@ -70,7 +70,12 @@ impl Inquiry {
         }
     }
 
-    pub fn deadline(&self, until: Duration, timeouts: &Timeouts, lookout: &Lookout) -> Duration {
+    pub fn deadline(
+        &self,
+        until: Duration,
+        timeouts: &Timeouts,
+        lookout: &Lookout,
+    ) -> Option<Duration> {
         self.seeker.deadline(until, timeouts, lookout)
     }
 
@@ -184,7 +189,7 @@ impl Asker {
             let inquiry = &self.inquiry;
             inquiry.deadline(self.until, &self.timeouts, &self.lookout)
         };
-        self.outcome.is_none().then(deadline)
+        self.outcome.is_none().then(deadline).flatten()
     }
 
     /// The answer, once.

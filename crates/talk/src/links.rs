@@ -1,5 +1,6 @@
 //! Connections as a machine sees them: numbers, and lines of bytes.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -18,7 +19,7 @@ pub struct Link(pub u64);
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
     Connected(Link),
-    Received(Link, &'a [u8]),
+    Received(Link, Cow<'a, [u8]>),
     /// The connection could not be made, ended or broke. Nothing more comes of it.
     Lost(Link, Said),
     /// Nothing but that time has passed, or that the caller gave or took bytes.
@@ -29,21 +30,12 @@ pub enum Input<'a> {
 /// meanwhile is told as lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// To any address of `server` (`HOST:PORT`), of which each is tried for `within`; then it is connected
+    /// To any address of this server (`HOST:PORT`), of which each is tried for so long; then it is connected
     /// or lost.
-    Connect {
-        link: Link,
-        server: String,
-        within: Duration,
-    },
-    Send {
-        link: Link,
-        bytes: Vec<u8>,
-    },
+    Connect(Link, String, Duration),
+    Send(Link, Vec<u8>),
     /// Nothing of it is heard any more, and what it still tells is passed over.
-    Close {
-        link: Link,
-    },
+    Close(Link),
 }
 
 /// A machine's connections, and what it wants done with them.
@@ -57,20 +49,17 @@ impl Links {
     pub fn connect(&mut self, server: &str, within: Duration) -> Link {
         self.next += 1;
         let link = Link(self.next);
-        self.outputs.push_back(Output::Connect {
-            link,
-            server: server.to_owned(),
-            within,
-        });
+        let connect = Output::Connect(link, server.to_owned(), within);
+        self.outputs.push_back(connect);
         link
     }
 
     pub fn send(&mut self, link: Link, bytes: Vec<u8>) {
-        self.outputs.push_back(Output::Send { link, bytes });
+        self.outputs.push_back(Output::Send(link, bytes));
     }
 
     pub fn close(&mut self, link: Link) {
-        self.outputs.push_back(Output::Close { link });
+        self.outputs.push_back(Output::Close(link));
     }
 
     pub fn poll(&mut self) -> Option<Output> {

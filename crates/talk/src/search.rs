@@ -148,7 +148,9 @@ impl Search {
         } = &said
         {
             known.add(leader);
-            if self.hints < HINTS_MAX && leader != server {
+            // Where no others are learned none is asked.
+            let is_known = known.servers.contains(leader);
+            if self.hints < HINTS_MAX && leader != server && is_known {
                 self.hints += 1;
                 self.round.retain(|server| server != leader);
                 self.round.push_front(leader.clone());

@@ -137,26 +137,31 @@ impl Seeker {
         }
     }
 
-    pub fn deadline(&self, deadline: Duration, timeouts: &Timeouts, lookout: &Lookout) -> Duration {
-        let next = match self.exchange.as_ref().map(|exchange| &exchange.stage) {
-            None => self.search.paused_until().unwrap_or(Duration::ZERO),
-            Some(Stage::Probing(question) | Stage::Doubting(question, _)) => question.deadline,
-            Some(Stage::Dialling { .. }) => return Duration::MAX,
-            Some(Stage::Asked(asked)) => {
-                let armed = lookout.is_armed() || asked.patience >= timeouts.silence;
-                let patience = if armed {
-                    timeouts.silence
-                } else {
-                    asked.patience
-                };
-                let mut next = asked.since + patience;
-                if let Some(look) = lookout.deadline() {
-                    next = next.min(look);
+    /// `deadline` ends the search, and no exchange that is under way. None: the caller bounds what is waited for.
+    pub fn deadline(
+        &self,
+        deadline: Duration,
+        timeouts: &Timeouts,
+        lookout: &Lookout,
+    ) -> Option<Duration> {
+        Some(
+            match self.exchange.as_ref().map(|exchange| &exchange.stage) {
+                None => {
+                    let paused = self.search.paused_until();
+                    paused.map_or(deadline, |until| until.min(deadline))
                 }
-                return next;
-            }
-        };
-        next.min(deadline)
+                Some(Stage::Probing(question) | Stage::Doubting(question, _)) => question.deadline,
+                Some(Stage::Dialling { .. }) => return None,
+                Some(Stage::Asked(asked)) => {
+                    let patience = match lookout.is_armed() {
+                        true => timeouts.silence,
+                        false => asked.patience.min(timeouts.silence),
+                    };
+                    let owed = asked.since.saturating_add(patience);
+                    lookout.deadline().map_or(owed, |look| look.min(owed))
+                }
+            },
+        )
     }
 
     /// Call it until nothing is found: what is found has to be dealt with first.

@@ -91,17 +91,23 @@ impl Driver {
 
     /// Tells the machine what the sockets know, does what it wants, and looks for something to send.
     fn step(&mut self) -> Task {
-        let told = self.sockets.told();
-        let again = told.is_some();
-        self.tell(&told.unwrap_or(Input::Time));
-        while let Some(output) = self.outputs.pop_front() {
-            self.sockets.perform(output);
+        if let Some(told) = self.sockets.told() {
+            self.tell(&told);
         }
-        let shared = self.shared.clone();
-        let mut state = shared.lock();
+        let mut state = self.shared.lock();
         if state.abandoned {
             state.outcome = Some(Err(AppendError::Dropped));
             return Task::Over;
+        }
+        self.cluster.handle(&mut state.machine, &Input::Time);
+        take_outputs(&mut state, &mut self.outputs);
+        if !self.outputs.is_empty() {
+            drop(state);
+            // To connect may take its time.
+            for output in self.outputs.drain(..) {
+                self.sockets.perform(output);
+            }
+            return Task::Again;
         }
         if let Some(outcome) = state.machine.outcome() {
             state.outcome = Some(outcome.clone());
@@ -112,7 +118,7 @@ impl Driver {
             state.machine.lend(PARTS_MAX, &mut self.lent);
             return Task::Send(link);
         }
-        match again || self.sockets.has_told() || !shared.fall_asleep(&mut state) {
+        match self.sockets.has_told() || !self.shared.fall_asleep(&mut state) {
             true => Task::Again,
             false => Task::Sleep,
         }
@@ -120,27 +126,20 @@ impl Driver {
 
     /// Tells the machine, and whoever waits what came of it.
     fn tell(&mut self, input: &Input) {
-        let shared = self.shared.clone();
-        let mut state = shared.lock();
+        let mut state = self.shared.lock();
         let before = state.machine.acknowledged();
         self.cluster.handle(&mut state.machine, input);
-        self.take_outputs(&mut state);
+        take_outputs(&mut state, &mut self.outputs);
         let after = state.machine.acknowledged();
         if after == before {
             return;
         }
         if state.waiters > 0 {
-            shared.changed.notify_all();
+            self.shared.changed.notify_all();
         }
         drop(state);
         if let Some(on_acknowledged) = &mut self.on_acknowledged {
             on_acknowledged(after, Instant::now());
-        }
-    }
-
-    fn take_outputs(&mut self, state: &mut State) {
-        while let Some(output) = state.machine.poll_output() {
-            self.outputs.push_back(output);
         }
     }
 
@@ -180,7 +179,7 @@ impl Driver {
         let now = self.cluster.now();
         let deadline = {
             let state = self.shared.lock();
-            state.machine.deadline(now)
+            state.machine.deadline()
         };
         let timeout = deadline.map(|deadline| deadline.saturating_sub(now));
         let ready = self.sockets.wait(timeout, writes, |_| true);
@@ -196,7 +195,7 @@ impl Driver {
         loop {
             match self.sockets.read(link, &mut received) {
                 Ok(count) if count > 0 => {
-                    self.tell(&Input::Received(link, &received[..count]));
+                    self.tell(&Input::Received(link, received[..count].into()));
                     if count < received.len() {
                         break;
                     }
@@ -208,5 +207,11 @@ impl Driver {
             }
         }
         self.received = received;
+    }
+}
+
+fn take_outputs(state: &mut State, outputs: &mut VecDeque<Output>) {
+    while let Some(output) = state.machine.poll_output() {
+        outputs.push_back(output);
     }
 }

@@ -1,13 +1,17 @@
-//! A writer that never gives up: follows the leader, continues its stream after every loss.
+//! A writer that never gives up: one client after another, each of them the one that people use, or somebody who
+//! speaks the lines by hand.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use ops::{Completion, Machine, Op, Time};
+use talk::{AppendError, AppendOptions, Input, Known, Link, Output, Timeouts};
+use wire::{Ask, ConnectionEnd, Mode};
 
 use super::chain::SharedChain;
 use super::content;
-use super::conversation::{Conversation, News};
-use super::line::Line;
+use super::notary::{Notary, came_too_late};
+use super::phones::{Heard, Phones, since_start, time};
 use crate::random::Random;
 
 #[derive(Clone, Debug)]
@@ -16,47 +20,45 @@ pub struct AppenderConfig {
     /// `HOST:PORT` of every node.
     pub nodes: Vec<String>,
     pub ending: Ending,
+    /// In half of the attempts.
+    pub by_hand: Option<ByHand>,
     pub chunk_bytes: Range<u64>,
     /// Between two chunks.
     pub pace_us: Range<u64>,
     /// Sent and not acknowledged.
     pub ahead_bytes_max: u64,
-    /// Send bytes right behind the request, before the stream is open.
-    pub eager: bool,
     /// After an error.
     pub rest_us: Range<u64>,
     /// How long it waits for an answer before it tries another node.
     pub patience_us: u64,
 }
 
+/// As people do with `nc`: one connection, and no attempt to go on.
+#[derive(Clone, Copy, Debug)]
+pub struct ByHand {
+    /// Bytes are said right behind the request, before the stream is open.
+    pub eager: bool,
+    /// `end=fin` and a half-close.
+    pub fin: bool,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// `close` in a second exchange.
+    /// A clean end.
     Close,
-    /// `end=fin` and a half-close.
-    Fin,
     /// Stops when all is acknowledged, without a word.
     Vanish,
 }
 
 pub struct Appender {
     config: AppenderConfig,
-    chain: SharedChain,
     random: Random,
-    conversation: Conversation,
+    phones: Phones,
+    notary: Notary,
+    chain: SharedChain,
     state: State,
-    /// The stream to continue, and the chain's position at which it begins.
-    stream: Option<(String, u64)>,
-    node: usize,
-    leader: Option<String>,
     takeover: bool,
-    /// All of it is there and can no longer be closed: its continuation can.
-    cut: bool,
-    /// Of the chain; on this connection.
-    sent: u64,
     next_chunk_at: Time,
-    patient_until: Time,
-    counts: AppenderCounts,
 }
 
 /// What other writers did to this one.
@@ -68,20 +70,28 @@ pub struct AppenderCounts {
     pub superseded: u64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Resting {
-        until: Time,
-    },
-    Connecting,
-    /// The request is sent.
-    Opening,
-    Streaming,
-    /// Everything and the half-close are sent.
-    Ending,
-    Closing,
+    Resting { until: Time },
+    Talking(Box<Talking>),
+    ByHand(Hand),
     Finished,
 }
+
+struct Talking {
+    known: Known,
+    machine: talk::Appender,
+}
+
+struct Hand {
+    how: ByHand,
+    begins: u64,
+    sent: u64,
+    half_closed: bool,
+    patient_until: Time,
+}
+
+/// Of a hand.
+const LINK: Link = Link(0);
 
 impl Default for AppenderConfig {
     fn default() -> AppenderConfig {
@@ -89,10 +99,10 @@ impl Default for AppenderConfig {
             log: "1".to_owned(),
             nodes: Vec::new(),
             ending: Ending::Close,
+            by_hand: None,
             chunk_bytes: 1..20_000,
             pace_us: 100..20_000,
             ahead_bytes_max: 200_000,
-            eager: false,
             rest_us: 1_000..300_000,
             patience_us: 10_000_000,
         }
@@ -102,23 +112,16 @@ impl Default for AppenderConfig {
 impl Appender {
     /// Writes the chain's content, all of it.
     pub fn new(seed: u64, config: AppenderConfig, chain: SharedChain) -> Appender {
-        let mut random = Random::new(seed ^ chain.borrow().client);
-        let node = random.below(config.nodes.len() as u64) as usize;
+        let random = Random::new(seed ^ chain.borrow().client);
         Appender {
             config,
-            chain,
             random,
-            conversation: Conversation::default(),
+            phones: Phones::default(),
+            notary: Notary::new(chain.clone()),
+            chain,
             state: State::Resting { until: Time(0) },
-            stream: None,
-            node,
-            leader: None,
             takeover: false,
-            cut: false,
-            sent: 0,
             next_chunk_at: Time(0),
-            patient_until: Time(0),
-            counts: AppenderCounts::default(),
         }
     }
 
@@ -131,7 +134,10 @@ impl Appender {
     }
 
     pub fn counts(&self) -> AppenderCounts {
-        self.counts
+        AppenderCounts {
+            busy: self.notary.busy,
+            superseded: self.notary.superseded,
+        }
     }
 
     fn total(&self) -> u64 {
@@ -143,239 +149,356 @@ impl Appender {
     }
 
     fn begin(&mut self, now: Time) {
-        self.chain.borrow_mut().attempts += 1;
-        let address = match self.leader.take() {
-            Some(leader) => leader,
-            None => {
-                self.node = (self.node + 1) % self.config.nodes.len();
-                self.config.nodes[self.node].clone()
-            }
+        let all = self.acknowledged() == self.total();
+        if all && (self.config.ending == Ending::Vanish || self.chain.borrow().closed) {
+            self.state = State::Finished;
+            return;
+        }
+        let mode = match std::mem::take(&mut self.takeover) {
+            true => Mode::TakeOver,
+            false => Mode::Refuse,
         };
-        self.conversation.connect(&address);
-        self.state = State::Connecting;
-        self.patient_until = Time(now.0 + self.config.patience_us);
+        let by_hand = self.config.by_hand.filter(|_| !all);
+        match by_hand.filter(|_| self.random.coin()) {
+            Some(how) => self.dial(now, how),
+            None => self.talk(now, mode),
+        }
+    }
+
+    fn talk(&mut self, now: Time, mode: Mode) {
+        let known = known(&self.config.nodes, &mut self.random);
+        let continues = self.notary.place();
+        let options = AppendOptions {
+            log: self.config.log.clone(),
+            label: Some(format!("client-{}", self.chain.borrow().client)),
+            mode,
+            buffer_bytes_max: self.config.ahead_bytes_max as usize,
+            continues,
+        };
+        let silence = Duration::from_micros(self.config.patience_us);
+        let timeouts = Timeouts {
+            connect: Duration::from_secs(1).min(silence),
+            silence,
+            total: 3 * silence,
+        };
+        let machine = talk::Appender::new(since_start(now), &known, options, timeouts);
+        self.state = State::Talking(Box::new(Talking { known, machine }));
+        self.tell(now, &Input::Time);
+    }
+
+    /// Tells the machine, does what it wants, and judges what it makes of it.
+    fn tell(&mut self, now: Time, input: &Input) {
+        let State::Talking(talking) = &mut self.state else {
+            return;
+        };
+        let Talking { known, machine } = &mut **talking;
+        machine.handle(since_start(now), known, input);
+        while let Some(output) = machine.poll_output() {
+            if let Output::Send(link, bytes) = &output {
+                self.notary.on_said(*link, bytes);
+            }
+            self.phones.perform(now, &output);
+        }
+        let (said, promised) = (machine.acknowledged(), self.chain.borrow().acknowledged);
+        assert!(
+            said <= promised || !machine.is_open(),
+            "the client says that {said} bytes are chosen, and was promised {promised}"
+        );
+        match machine.outcome().cloned() {
+            None => {}
+            Some(Ok(closed)) => {
+                let chain = self.chain.borrow();
+                let ended = chain.closed && closed.position == chain.total;
+                assert!(
+                    ended,
+                    "the client says {closed:?}, and was promised {chain:?}"
+                );
+                drop(chain);
+                self.leave(now);
+                self.state = State::Finished;
+            }
+            Some(Err(error)) => self.failed(now, error),
+        }
+    }
+
+    /// The world's faults end a client, and another one goes on; a mistake of the client's does not.
+    fn failed(&mut self, now: Time, error: AppendError) {
+        match &error {
+            AppendError::Superseded { by: Some(by) } if self.notary.is_of_the_chain(*by) => {
+                panic!("the client takes its own stream {by} for another's");
+            }
+            AppendError::Busy { .. } | AppendError::Superseded { .. } => {
+                self.takeover = self.random.coin();
+            }
+            AppendError::Unreachable(_)
+            | AppendError::Continues { .. }
+            | AppendError::Full { .. }
+            | AppendError::UnknownLog { .. } => {}
+            AppendError::Refused { refusal, .. } if came_too_late(refusal) => {}
+            _ => panic!("an honest cluster was told: {error}"),
+        }
+        self.rest(now);
+    }
+
+    fn leave(&mut self, now: Time) {
+        match &self.state {
+            // To close is to say that these were all the bytes.
+            State::ByHand(hand) if hand.how.fin => self.phones.abandon_all(),
+            _ => self.phones.close_all(now),
+        }
+        self.notary.forget();
     }
 
     fn rest(&mut self, now: Time) {
-        match self.config.ending {
-            // To close is to say that these were all the bytes.
-            Ending::Fin => self.conversation.abandon(),
-            Ending::Close | Ending::Vanish => self.conversation.close(),
-        }
+        self.leave(now);
         let rest_us = self.random.within(&self.config.rest_us);
         let until = Time(now.0 + rest_us);
         self.state = State::Resting { until };
     }
 
-    fn request(&mut self) {
-        let log = &self.config.log;
-        let acknowledged = self.acknowledged();
-        let all_sent = acknowledged == self.total();
-        if let (Some((name, begins)), true) = (&self.stream, all_sent)
-            && self.config.ending == Ending::Close
-            && !self.cut
-        {
-            let at = acknowledged - begins;
-            let line = format!("logberg/1 close {log} stream={name} at={at}\n");
-            self.chain.borrow_mut().close_asked = true;
-            self.conversation.send(line.as_bytes());
-            self.state = State::Closing;
-            return;
-        }
-        let mut line = format!("logberg/1 append {log}");
-        match &self.stream {
-            Some((name, begins)) => {
-                line += &format!(" continues={name}@{}", acknowledged - begins);
-            }
-            None => line += &format!(" label=client-{}", self.chain.borrow().client),
-        }
-        if self.takeover {
-            line += " mode=takeover";
-        }
-        if self.config.ending == Ending::Fin {
-            line += " end=fin";
-        }
-        line.push('\n');
-        self.conversation.send(line.as_bytes());
-        self.state = State::Opening;
-        self.sent = acknowledged;
-        if self.config.eager {
-            self.send_chunk();
-        }
-    }
-
-    fn may_send(&self) -> bool {
-        let ahead = self.sent - self.acknowledged();
-        let room = ahead < self.config.ahead_bytes_max;
-        room && self.sent < self.total() && self.conversation.sends() < 3
-    }
-
-    fn send_chunk(&mut self) {
-        let left = self.total() - self.sent;
-        let ahead = self.sent - self.acknowledged();
+    /// The next chunk of content, as long as there is room for it.
+    fn next_chunk(&mut self, written: u64) -> Vec<u8> {
+        let left = self.total() - written;
+        let ahead = written.saturating_sub(self.acknowledged());
         let room = self.config.ahead_bytes_max.saturating_sub(ahead);
         let count = self.random.within(&self.config.chunk_bytes);
-        let count = count.min(left).min(room);
-        if count == 0 {
-            return;
-        }
-        let mut bytes = vec![0; count as usize];
-        content::fill(self.chain.borrow().client, self.sent, &mut bytes);
-        self.conversation.send(&bytes);
-        self.sent += count;
-        let mut chain = self.chain.borrow_mut();
-        chain.sent = chain.sent.max(self.sent);
+        let mut bytes = vec![0; count.min(left).min(room) as usize];
+        content::fill(self.chain.borrow().client, written, &mut bytes);
+        bytes
     }
 
-    fn hear(&mut self, now: Time, line: &Line) {
-        self.patient_until = Time(now.0 + self.config.patience_us);
-        if line.is_error() {
-            return self.refused(now, line);
-        }
-        match (line.word.as_str(), self.state) {
-            ("waiting", State::Opening) => {}
-            ("stream", State::Opening) => {
-                let name = line.arguments.first().expect("a stream has a name");
-                let at = line.number("at");
-                assert_eq!(at, self.acknowledged(), "where {line:?} begins");
-                self.opened(name, at);
-                self.stream = Some((name.clone(), at));
-                self.state = State::Streaming;
-                self.takeover = false;
-            }
-            ("ack", State::Streaming | State::Ending) => {
-                let position = self.in_chain(line.position(0));
-                assert!(position <= self.sent, "{line:?} of {} sent", self.sent);
-                self.chain.borrow_mut().acknowledge(position);
-            }
-            ("closed", State::Ending | State::Closing) => {
-                let position = self.in_chain(line.position(0));
-                self.chain.borrow_mut().close(position);
-                self.finish();
-            }
-            _ => panic!("{line:?} while {:?}", self.state),
-        }
-    }
-
-    fn opened(&mut self, name: &str, at: u64) {
-        let mut chain = self.chain.borrow_mut();
-        // Who sends eagerly may be observed before it hears that its stream is open.
-        assert!(
-            self.config.eager || chain.observed <= at,
-            "bytes were seen that are not in the chain: {name} begins at {at} of {chain:?}"
-        );
-        chain.opened(name, at);
-        self.cut = false;
-    }
-
-    fn in_chain(&self, position: u64) -> u64 {
-        let (_, begins) = self.stream.as_ref().expect("acks are of a stream");
-        begins + position
-    }
-
-    fn refused(&mut self, now: Time, line: &Line) {
-        self.counts.superseded += u64::from(line.word == "superseded");
-        match line.word.as_str() {
-            "not-leader" => {
-                self.leader = line.key("leader").map(str::to_owned);
-            }
-            "busy" => {
-                self.counts.busy += 1;
-                self.takeover = self.random.coin();
-            }
-            "continues" => {
-                let (_, begins) = self.stream.clone().expect("we continue a stream");
-                let length = begins + line.number("length");
-                self.chain.borrow_mut().acknowledge(length);
-                if let Some(by) = line.key("by") {
-                    // We did, and did not hear of it.
-                    self.opened(by, length);
-                    self.stream = Some((by.to_owned(), length));
-                }
-            }
-            "superseded" if self.state == State::Closing => self.cut = true,
-            "no-quorum" | "superseded" | "full" | "shutting-down" | "unknown-log" => {}
-            "bad-request" if line.came_too_late() => {}
-            _ => panic!(
-                "{line:?} in answer to an honest appender, while {:?}",
-                self.state
-            ),
-        }
-        self.rest(now);
-    }
-
-    fn finish(&mut self) {
-        self.conversation.close();
-        self.state = State::Finished;
-    }
-
-    fn go_on(&mut self, now: Time) {
-        if self.state != State::Streaming {
-            return;
-        }
-        let acknowledged_all = self.acknowledged() == self.total();
-        match self.config.ending {
-            Ending::Fin if self.sent == self.total() => {
-                self.chain.borrow_mut().close_asked = true;
-                self.conversation.shutdown_write();
-                self.state = State::Ending;
-                return;
-            }
-            Ending::Vanish if acknowledged_all => return self.finish(),
-            Ending::Close if acknowledged_all => return self.rest(now),
-            _ => {}
-        }
-        if self.next_chunk_at <= now && self.may_send() {
-            self.send_chunk();
+    fn is_due(&mut self, now: Time) -> bool {
+        let due = self.next_chunk_at <= now;
+        if due {
             let pace_us = self.random.within(&self.config.pace_us);
             self.next_chunk_at = Time(now.0 + pace_us.max(1));
         }
+        due
     }
+
+    fn may_write(&self) -> bool {
+        let State::Talking(talking) = &self.state else {
+            return false;
+        };
+        let written = talking.machine.position();
+        let ahead = written.saturating_sub(self.acknowledged());
+        let room = ahead < self.config.ahead_bytes_max;
+        talking.machine.is_open() && room && written < self.total()
+    }
+
+    fn go_on(&mut self, now: Time) {
+        if self.may_write() && self.is_due(now) {
+            let written = match &self.state {
+                State::Talking(talking) => talking.machine.position(),
+                _ => return,
+            };
+            let bytes = self.next_chunk(written);
+            if let State::Talking(talking) = &mut self.state {
+                talking.machine.write(&bytes);
+            }
+        }
+        let (ending, total) = (self.config.ending, self.total());
+        if let State::Talking(talking) = &mut self.state
+            && talking.machine.is_open()
+            && talking.machine.position() == total
+            && ending == Ending::Close
+        {
+            talking.machine.close(since_start(now));
+        }
+        self.tell(now, &Input::Time);
+        self.send();
+        if ending == Ending::Vanish && self.acknowledged() == total {
+            self.leave(now);
+            self.state = State::Finished;
+        }
+    }
+
+    /// Gives the connection what the machine lends.
+    fn send(&mut self) {
+        let State::Talking(talking) = &mut self.state else {
+            return;
+        };
+        let machine = &mut talking.machine;
+        while let Some(link) = machine
+            .sending()
+            .filter(|link| self.phones.sends(*link) < 3)
+        {
+            let mut parts = Vec::new();
+            machine.lend(1, &mut parts);
+            let Some(part) = parts.first() else { return };
+            // A socket takes what it likes.
+            let count = 1 + self.random.below(part.bytes().len() as u64);
+            let bytes = &part.bytes()[..count as usize];
+            self.notary.on_said(link, bytes);
+            self.phones.send(link, bytes);
+            machine.sent(count);
+        }
+    }
+
+    /// Calls one node, by hand.
+    fn dial(&mut self, now: Time, how: ByHand) {
+        let server = self.random.pick(&self.config.nodes).cloned();
+        let patience = Duration::from_micros(self.config.patience_us);
+        let server = server.expect("there are nodes");
+        let call = Output::Connect(LINK, server, patience);
+        self.phones.perform(now, &call);
+        self.state = State::ByHand(Hand {
+            how,
+            begins: self.acknowledged(),
+            sent: 0,
+            half_closed: false,
+            patient_until: Time(now.0 + self.config.patience_us),
+        });
+    }
+
+    fn ask_by_hand(&mut self) {
+        let State::ByHand(hand) = &self.state else {
+            return;
+        };
+        let ask = Ask::Append {
+            log: self.config.log.clone(),
+            label: Some(format!("client-{}", self.chain.borrow().client)),
+            continues: self.notary.place(),
+            mode: Mode::Refuse,
+            end: match hand.how.fin {
+                true => ConnectionEnd::Fin,
+                false => ConnectionEnd::Cut,
+            },
+        };
+        let (line, eager) = (ask.to_line(), hand.how.eager);
+        self.say_by_hand(line.as_bytes());
+        if eager {
+            self.say_more_by_hand();
+        }
+    }
+
+    fn say_by_hand(&mut self, bytes: &[u8]) {
+        self.notary.on_said(LINK, bytes);
+        self.phones.send(LINK, bytes);
+    }
+
+    fn say_more_by_hand(&mut self) {
+        let State::ByHand(hand) = &self.state else {
+            return;
+        };
+        let bytes = self.next_chunk(hand.begins + hand.sent);
+        if bytes.is_empty() {
+            return;
+        }
+        self.say_by_hand(&bytes);
+        if let State::ByHand(hand) = &mut self.state {
+            hand.sent += bytes.len() as u64;
+        }
+    }
+
+    fn go_on_by_hand(&mut self, now: Time) {
+        let acknowledged_all = self.acknowledged() == self.total();
+        let (closed, total) = (self.chain.borrow().closed, self.total());
+        let State::ByHand(hand) = &mut self.state else {
+            return;
+        };
+        let said_all = hand.begins + hand.sent == total;
+        if closed || hand.patient_until <= now || acknowledged_all && !hand.how.fin {
+            return self.rest(now);
+        }
+        if !self.notary.is_open(LINK) {
+            return;
+        }
+        if said_all && hand.how.fin && !hand.half_closed {
+            hand.half_closed = true;
+            self.notary.on_half_close();
+            return self.phones.shutdown_write(LINK);
+        }
+        if !said_all && self.phones.sends(LINK) < 3 && self.is_due(now) {
+            self.say_more_by_hand();
+        }
+    }
+
+    fn hear(&mut self, now: Time, heard: Heard) {
+        if let Heard::Received(link, bytes, _) = &heard {
+            self.notary.on_heard(*link, bytes);
+        }
+        if let State::ByHand(hand) = &mut self.state {
+            hand.patient_until = Time(now.0 + self.config.patience_us);
+            return match heard {
+                Heard::Connected(_) => self.ask_by_hand(),
+                Heard::Sent | Heard::Received(_, _, false) => {}
+                Heard::Received(_, _, true) | Heard::Lost(..) => self.rest(now),
+            };
+        }
+        match heard {
+            Heard::Sent => {}
+            Heard::Connected(link) => self.tell(now, &Input::Connected(link)),
+            Heard::Received(link, bytes, ended) => {
+                self.tell(now, &Input::Received(link, bytes.into()));
+                if ended {
+                    self.tell(now, &Input::Lost(link, talk::Said::Lost));
+                }
+            }
+            Heard::Lost(link, said) => self.tell(now, &Input::Lost(link, said)),
+        }
+        self.send();
+    }
+}
+
+/// A client that was told of these nodes, in some order.
+pub(crate) fn known(nodes: &[String], random: &mut Random) -> Known {
+    let mut nodes = nodes.to_vec();
+    let first = random.below(nodes.len() as u64) as usize;
+    nodes.rotate_left(first);
+    Known::new(nodes, random.draw())
 }
 
 impl Machine for Appender {
     fn handle(&mut self, now: Time, completion: Completion) {
-        let Some(news) = self.conversation.handle(completion) else {
-            return;
-        };
-        if news == News::Connected {
-            return self.request();
-        }
-        while self.conversation.is_open() {
-            let Some(line) = self.conversation.line() else {
-                break;
-            };
-            self.hear(now, &Line::parse(&line));
-        }
-        if news == News::Over && self.conversation.is_open() {
-            self.rest(now);
+        if let Some(heard) = self.phones.handle(completion) {
+            self.hear(now, heard);
         }
     }
 
     fn on_time(&mut self, now: Time) {
+        while let Some(late) = self.phones.late(now) {
+            self.hear(now, late);
+        }
         match self.state {
             State::Resting { until } if until <= now => self.begin(now),
             State::Resting { .. } | State::Finished => {}
-            _ if self.patient_until <= now => self.rest(now),
-            _ => self.go_on(now),
+            State::Talking(_) => self.go_on(now),
+            State::ByHand(_) => self.go_on_by_hand(now),
         }
     }
 
     fn poll_op(&mut self) -> Option<Op> {
-        self.conversation.poll_op()
+        self.phones.poll_op()
     }
 
     fn deadline(&self) -> Option<Time> {
-        match self.state {
-            State::Finished => None,
-            State::Resting { until } => Some(until),
-            // A chunk may have to wait for an acknowledgement instead: that wakes us too.
-            State::Streaming if self.may_send() => Some(self.next_chunk_at.min(self.patient_until)),
-            _ => Some(self.patient_until),
-        }
+        let next = match &self.state {
+            State::Finished => return None,
+            State::Resting { until } => return Some(*until),
+            State::ByHand(hand) => {
+                let left = hand.begins + hand.sent < self.total();
+                let open = self.notary.is_open(LINK);
+                let says = open && left && self.phones.sends(LINK) < 3;
+                match says {
+                    true => self.next_chunk_at.min(hand.patient_until),
+                    false => hand.patient_until,
+                }
+            }
+            State::Talking(talking) => {
+                let due = talking.machine.deadline();
+                let due = due.map_or(Time(u64::MAX), time);
+                match self.may_write() {
+                    true => self.next_chunk_at.min(due),
+                    false => due,
+                }
+            }
+        };
+        let late = self.phones.deadline();
+        Some(late.map_or(next, |late| late.min(next)))
     }
 
     fn is_finished(&self) -> bool {
-        self.state == State::Finished
+        matches!(self.state, State::Finished)
     }
 }

@@ -13,7 +13,6 @@ pub(crate) struct Conversation {
     conns: u64,
     conn: Option<ConnId>,
     heard: Vec<u8>,
-    sends: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +53,6 @@ impl Conversation {
             self.ops.push_back(Op::Close { conn, flush: false });
         }
         self.heard.clear();
-        self.sends = 0;
     }
 
     /// Goes away without a word: for whom a clean end would say too much.
@@ -65,19 +63,8 @@ impl Conversation {
 
     pub fn send(&mut self, bytes: &[u8]) {
         let Some(conn) = self.conn else { return };
-        self.sends += 1;
         let slices = vec![Slice::copied_from(bytes)];
         self.ops.push_back(Op::Send { conn, slices });
-    }
-
-    pub fn shutdown_write(&mut self) {
-        let Some(conn) = self.conn else { return };
-        self.ops.push_back(Op::ShutdownWrite { conn });
-    }
-
-    /// Sends that are not with the kernel yet.
-    pub fn sends(&self) -> usize {
-        self.sends
     }
 
     pub fn poll_op(&mut self) -> Option<Op> {
@@ -94,7 +81,6 @@ impl Conversation {
                 Err(_) => Some(News::Over),
             },
             Completion::Sent { conn, result } if self.conn == Some(conn) => {
-                self.sends -= 1;
                 // An error will be heard too, behind what the other side said before it.
                 result.is_ok().then_some(News::Sent)
             }

@@ -1,8 +1,9 @@
 //! Clients that know what they sent, and readers that know what they should see.
 //!
-//! Both speak the client lines of the wire over simulated connections. They share a [`Chain`]: the
-//! one place that remembers what was promised to whom. A broken promise is a panic, at the moment
-//! somebody sees it.
+//! Both are the client that people use, the machines of the crate `talk`, over simulated connections; a part of
+//! the writers speaks by hand. They share a [`Chain`]: the one place that remembers what was promised to whom. A
+//! notary writes it, who listens to what is said and heard on every connection: no client is believed. A broken
+//! promise is a panic, at the moment somebody sees it, whether a node broke it or the client.
 
 mod appender;
 mod asker;
@@ -13,14 +14,16 @@ mod conversation;
 mod ledger;
 mod line;
 mod mover;
+mod notary;
 mod operator;
+mod phones;
 mod reader;
 mod requester;
 mod retainer;
 mod trimmer;
 mod visitor;
 
-pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
+pub use appender::{Appender, AppenderConfig, AppenderCounts, ByHand, Ending};
 pub use asker::Asker;
 pub use chain::{Chain, SharedChain};
 pub use churner::Churner;

@@ -1,14 +1,19 @@
 //! A reader that knows what it must see: an initial part of what was sent, with everything that
-//! was acknowledged before it asked.
+//! was acknowledged before it asked. It reads by the client that people use, and believes it nothing.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use ops::{Completion, Machine, Op, Time};
+use talk::{Input, Known, Link, Output, ReadError, ReadOptions, Said, Timeouts};
+use wire::{Answer, Ask, ReadEnd};
 
+use super::appender::known;
 use super::chain::SharedChain;
 use super::content;
-use super::conversation::{Conversation, News};
-use super::line::Line;
+use super::notary::came_too_late;
+use super::phones::{Heard, Phones, since_start, time};
 use crate::random::Random;
 
 #[derive(Clone, Debug)]
@@ -30,14 +35,11 @@ pub struct Reader {
     config: ReaderConfig,
     chain: SharedChain,
     random: Random,
-    conversation: Conversation,
+    phones: Phones,
     state: State,
-    node: usize,
-    leader: Option<String>,
     read: Read,
-    /// Where to go on if the connection is lost.
+    /// Where to go on if the client gave up.
     resume_at: Option<u64>,
-    patient_until: Time,
     bytes_checked: u64,
     counts: ReaderCounts,
 }
@@ -65,19 +67,29 @@ struct Read {
     known: u64,
     /// Known to be trimmed by then.
     trimmed: u64,
-    /// Of the answer.
+    /// Of the last answer.
     length: u64,
     at: u64,
+    /// What each connection asked from, and heard of its first line.
+    links: BTreeMap<Link, First>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
+struct First {
+    from: u64,
+    heard: Vec<u8>,
+    over: bool,
+}
+
 enum State {
     Resting { until: Time },
-    Connecting,
-    Asked,
-    Reading,
-    Data { count: usize, checksum: u32 },
+    Talking(Box<Talking>),
     Finished,
+}
+
+struct Talking {
+    known: Known,
+    machine: talk::Reader,
 }
 
 impl Default for ReaderConfig {
@@ -101,13 +113,10 @@ impl Reader {
             random: Random::new(seed ^ 0x7265_6164),
             config,
             chain,
-            conversation: Conversation::default(),
+            phones: Phones::default(),
             state: State::Resting { until: Time(0) },
-            node: 0,
-            leader: None,
             read: Read::default(),
             resume_at: None,
-            patient_until: Time(0),
             bytes_checked: 0,
             counts: ReaderCounts::default(),
         }
@@ -141,28 +150,41 @@ impl Reader {
         if too_early {
             return self.rest(now);
         }
-        let address = match self.leader.take() {
-            Some(leader) => leader,
-            None => {
-                self.node = self.random.below(self.config.nodes.len() as u64) as usize;
-                self.config.nodes[self.node].clone()
-            }
+        let first = self.choose();
+        let silence = Duration::from_micros(self.config.patience_us);
+        let timeouts = Timeouts {
+            connect: Duration::from_secs(1).min(silence),
+            silence,
+            // Whoever probes asks one node, once.
+            total: if self.config.probes {
+                Duration::ZERO
+            } else {
+                3 * silence
+            },
         };
-        self.conversation.connect(&address);
-        self.state = State::Connecting;
-        self.patient_until = Time(now.0 + self.config.patience_us);
+        let options = ReadOptions {
+            log: self.config.log.clone(),
+            stream: Some(first.parse().expect("it was written as a name")),
+            from: self.read.from,
+            to: self.read.to,
+            follow: self.read.follow,
+            stale: self.read.stale,
+        };
+        let known = match self.config.probes {
+            true => {
+                let node = self.random.pick(&self.config.nodes).cloned();
+                Known::new(node, self.random.draw()).alone()
+            }
+            false => known(&self.config.nodes, &mut self.random),
+        };
+        let machine = talk::Reader::new(since_start(now), &known, options, timeouts);
+        self.state = State::Talking(Box::new(Talking { known, machine }));
+        self.tell(now, &Input::Time);
     }
 
-    fn rest(&mut self, now: Time) {
-        self.conversation.close();
-        let rest_us = self.random.within(&self.config.rest_us);
-        let until = Time(now.0 + rest_us.max(1));
-        self.state = State::Resting { until };
-    }
-
-    fn request(&mut self) {
+    /// What to read; the name of the chain.
+    fn choose(&mut self) -> String {
         let chain = self.chain.borrow();
-        let first = chain.first.as_ref().expect("it was looked at before");
         let from = match self.resume_at.take() {
             Some(position) => {
                 self.counts.resumed += 1;
@@ -187,75 +209,66 @@ impl Reader {
             trimmed: chain.trimmed,
             length: 0,
             at: from,
+            links: BTreeMap::new(),
         };
-        let mut line = format!(
-            "logberg/1 read {} stream={first} from={from} format=framed",
-            self.config.log
-        );
-        if self.read.stale {
-            line += " stale=1";
-        }
-        if self.read.follow {
-            line += " follow=1";
-        }
-        if let Some(to) = self.read.to {
-            line += &format!(" to={to}");
-        }
-        line.push('\n');
-        drop(chain);
-        self.conversation.send(line.as_bytes());
-        self.state = State::Asked;
+        chain.first.clone().expect("it was looked at before")
     }
 
-    fn hear(&mut self, now: Time, line: &Line) {
-        if line.is_error() {
-            return self.refused(now, line);
+    fn rest(&mut self, now: Time) {
+        self.phones.close_all(now);
+        let rest_us = self.random.within(&self.config.rest_us);
+        let until = Time(now.0 + rest_us.max(1));
+        self.state = State::Resting { until };
+    }
+
+    /// Tells the machine, does what it wants, and judges what it hands out.
+    fn tell(&mut self, now: Time, input: &Input) {
+        let mut input = input;
+        loop {
+            let State::Talking(talking) = &mut self.state else {
+                return;
+            };
+            let Talking { known, machine } = &mut **talking;
+            machine.handle(since_start(now), known, input);
+            input = &Input::Time;
+            while let Some(output) = machine.poll_output() {
+                if let Output::Send(link, bytes) = &output {
+                    let from = self.read.at;
+                    self.read.on_said(*link, bytes, from);
+                }
+                self.phones.perform(now, &output);
+            }
+            let chunk = machine.chunk().to_vec();
+            let at = machine.position();
+            if chunk.is_empty() {
+                break;
+            }
+            machine.consume(since_start(now), chunk.len());
+            assert_eq!(at, self.read.at, "a gap or a repeat");
+            self.check(&chunk);
         }
-        match (line.word.as_str(), self.state) {
-            ("reading", State::Asked) => {
-                let length = line.number("length");
-                let mut chain = self.chain.borrow_mut();
-                assert_eq!(line.number("from"), self.read.from, "{line:?}");
-                chain.observe(length);
-                assert!(
-                    self.read.stale || length >= self.read.known,
-                    "acknowledged bytes are missing: {line:?} of {:?}",
-                    self.read
-                );
-                self.read.length = length;
-                self.state = State::Reading;
-            }
-            ("data", State::Reading) => {
-                assert_eq!(
-                    line.position(0),
-                    self.read.at,
-                    "a gap or a repeat: {line:?}"
-                );
-                let count = line.position(1) as usize;
-                assert!(
-                    self.read.stale || count == 0 || self.read.at >= self.read.trimmed,
-                    "trimmed bytes are back: {line:?} of {:?}",
-                    self.read
-                );
-                let checksum = line
-                    .arguments
-                    .get(2)
-                    .map(|hex| u32::from_str_radix(hex, 16));
-                let checksum = checksum.expect("a checksum").expect("in hex");
-                self.state = State::Data { count, checksum };
-            }
-            ("end", State::Reading) => self.end(now, line),
-            _ => panic!("{line:?} while {:?}", self.state),
+        let State::Talking(talking) = &self.state else {
+            return;
+        };
+        let reconnects = talking.machine.reconnects();
+        let (end, error) = (talking.machine.end(), talking.machine.error().cloned());
+        if end.is_some() || error.is_some() {
+            self.counts.resumed += reconnects;
+        }
+        match (end, error) {
+            (Some(end), _) => self.end(now, end),
+            (None, Some(error)) => self.failed(now, &error),
+            (None, None) => {}
         }
     }
 
-    fn check(&mut self, bytes: &[u8], checksum: u32) {
+    fn check(&mut self, bytes: &[u8]) {
         let mut chain = self.chain.borrow_mut();
         let at = self.read.at;
-        assert_eq!(
-            content::crc32c(bytes),
-            checksum,
-            "damaged on the way at {at}"
+        assert!(
+            self.read.stale || at >= self.read.trimmed,
+            "trimmed bytes are back: {at} of {:?}",
+            self.read
         );
         let mut expected = vec![0; bytes.len()];
         content::fill(chain.client, at, &mut expected);
@@ -267,29 +280,23 @@ impl Reader {
         self.read.at += bytes.len() as u64;
         chain.observe(self.read.at);
         self.bytes_checked += bytes.len() as u64;
-        self.state = State::Reading;
     }
 
-    fn end(&mut self, now: Time, line: &Line) {
+    fn end(&mut self, now: Time, end: ReadEnd) {
         let chain = self.chain.borrow();
         let read = &self.read;
-        assert_eq!(line.position(0), read.at, "{line:?} of {read:?}");
         let least = read.to.unwrap_or(read.length);
         let complete = read.at >= least && read.to.is_none_or(|to| read.at == to);
-        assert!(
-            complete,
-            "bytes are missing or too many: {line:?} of {read:?}"
-        );
-        let kind = line.arguments.get(1).map(String::as_str);
-        let closed = match kind {
-            Some("closed") => {
-                assert!(chain.close_asked, "{line:?} of {chain:?}");
+        assert!(complete, "bytes are missing or too many: {end} of {read:?}");
+        let closed = match end {
+            ReadEnd::Closed => {
+                assert!(chain.close_asked, "{end} of {chain:?}");
                 assert_eq!(read.at, chain.total, "closed too early: {chain:?}");
                 true
             }
-            Some("to") if read.to.is_some() => false,
-            Some("cut" | "open") if !read.follow => false,
-            _ => panic!("{line:?} in answer to {read:?}"),
+            ReadEnd::To if read.to.is_some() => false,
+            ReadEnd::Cut | ReadEnd::Open if !read.follow => false,
+            _ => panic!("{end} in answer to {read:?}"),
         };
         drop(chain);
         let kind = match read.stale {
@@ -302,100 +309,130 @@ impl Reader {
         // From its beginning, or from what is left of it.
         let all = self.read.from <= self.chain.borrow().trimmed;
         if closed && all && self.config.until_closed {
-            self.conversation.close();
+            self.phones.close_all(now);
             self.state = State::Finished;
             return;
         }
         self.rest(now);
     }
 
-    fn refused(&mut self, now: Time, line: &Line) {
-        match line.word.as_str() {
-            "not-leader" if self.config.probes => {}
-            "not-leader" => {
-                self.leader = line.key("leader").map(str::to_owned);
-            }
-            "no-quorum" | "shutting-down" | "unknown-log" | "not-here" => {}
-            "trimmed" => {
-                let from = line.number("from");
-                assert!(from > self.read.at, "{line:?} in answer to {:?}", self.read);
+    fn failed(&mut self, now: Time, error: &ReadError) {
+        match error {
+            ReadError::Trimmed { from } => {
+                let from = *from;
+                assert!(from > self.read.at, "{error} in answer to {:?}", self.read);
                 self.chain.borrow_mut().left_from(from);
                 self.counts.trimmed += 1;
                 self.rest(now);
                 self.resume_at = Some(from);
                 return;
             }
-            "past-end" | "unknown-stream" if self.read.stale => {}
-            "bad-request" if line.came_too_late() => {}
-            _ => panic!("{line:?} in answer to {:?}", self.read),
+            ReadError::Unreachable(_) | ReadError::UnknownLog { .. } => {}
+            ReadError::PastEnd { .. } | ReadError::UnknownStream { .. } if self.read.stale => {}
+            ReadError::Refused { refusal, .. } if came_too_late(refusal) => {}
+            _ => panic!("{error} in answer to {:?}", self.read),
         }
-        self.lost(now);
-    }
-
-    fn lost(&mut self, now: Time) {
-        let reads = !self.config.probes;
-        if reads && matches!(self.state, State::Reading | State::Data { .. }) && self.random.coin()
-        {
+        let goes_on = !self.config.probes && self.read.at > self.read.from;
+        if goes_on && self.random.coin() {
             self.resume_at = Some(self.read.at);
         }
         self.rest(now);
     }
 
-    /// What was heard so far, as far as it is whole.
-    fn take(&mut self, now: Time) {
-        while self.conversation.is_open() {
-            if let State::Data { count, checksum } = self.state {
-                let Some(bytes) = self.conversation.bytes(count) else {
-                    return;
-                };
-                self.check(&bytes, checksum);
-            } else {
-                let Some(line) = self.conversation.line() else {
-                    return;
-                };
-                self.hear(now, &Line::parse(&line));
+    fn hear(&mut self, now: Time, heard: Heard) {
+        match heard {
+            Heard::Sent => {}
+            Heard::Connected(link) => self.tell(now, &Input::Connected(link)),
+            Heard::Received(link, bytes, ended) => {
+                if let Some(length) = self.read.on_heard(link, &bytes) {
+                    self.chain.borrow_mut().observe(length);
+                }
+                self.tell(now, &Input::Received(link, bytes.into()));
+                if ended {
+                    self.tell(now, &Input::Lost(link, Said::Lost));
+                }
             }
+            Heard::Lost(link, said) => self.tell(now, &Input::Lost(link, said)),
         }
+    }
+}
+
+impl Read {
+    /// A request goes on where the last byte was seen.
+    fn on_said(&mut self, link: Link, line: &[u8], at: u64) {
+        let mut request = wire::Request::parse(line).expect("a request is a line of the grammar");
+        request.take("cluster");
+        if let Ask::Read { from, .. } = Ask::read(&request).expect("it is a client's request") {
+            assert_eq!(from, at, "a gap or a repeat");
+            let first = First {
+                from,
+                ..First::default()
+            };
+            self.links.insert(link, first);
+        }
+    }
+
+    /// The first line says what is there: the length.
+    fn on_heard(&mut self, link: Link, bytes: &[u8]) -> Option<u64> {
+        let first = self.links.get_mut(&link).filter(|first| !first.over)?;
+        first.heard.extend_from_slice(bytes);
+        let end = first.heard.iter().position(|byte| *byte == b'\n')?;
+        let answer = Answer::parse(&first.heard[..end]);
+        let from = first.from;
+        *first = First {
+            from,
+            heard: Vec::new(),
+            over: true,
+        };
+        let Ok(Answer::Reading {
+            from: said, length, ..
+        }) = answer
+        else {
+            return None;
+        };
+        assert_eq!(said, from, "reading from {said}");
+        assert!(
+            self.stale || length >= self.known,
+            "acknowledged bytes are missing: {length} of {self:?}"
+        );
+        self.length = length;
+        Some(length)
     }
 }
 
 impl Machine for Reader {
     fn handle(&mut self, now: Time, completion: Completion) {
-        let Some(news) = self.conversation.handle(completion) else {
-            return;
-        };
-        self.patient_until = Time(now.0 + self.config.patience_us);
-        if news == News::Connected {
-            return self.request();
-        }
-        self.take(now);
-        if news == News::Over && self.conversation.is_open() {
-            self.lost(now);
+        if let Some(heard) = self.phones.handle(completion) {
+            self.hear(now, heard);
         }
     }
 
     fn on_time(&mut self, now: Time) {
+        while let Some(late) = self.phones.late(now) {
+            self.hear(now, late);
+        }
         match self.state {
             State::Resting { until } if until <= now => self.begin(now),
             State::Resting { .. } | State::Finished => {}
-            _ if self.patient_until <= now => self.lost(now),
-            _ => {}
+            State::Talking(_) => self.tell(now, &Input::Time),
         }
     }
 
     fn poll_op(&mut self) -> Option<Op> {
-        self.conversation.poll_op()
+        self.phones.poll_op()
     }
 
     fn deadline(&self) -> Option<Time> {
-        match self.state {
-            State::Finished => None,
-            State::Resting { until } => Some(until),
-            _ => Some(self.patient_until),
-        }
+        let due = match &self.state {
+            State::Finished => return None,
+            State::Resting { until } => return Some(*until),
+            State::Talking(talking) => talking.machine.deadline().map_or(Time(u64::MAX), time),
+        };
+        let late = self.phones.deadline();
+        Some(late.map_or(due, |late| late.min(due)))
     }
 
     fn is_finished(&self) -> bool {
-        self.state == State::Finished
+        matches!(self.state, State::Finished)
     }
 }

@@ -37,7 +37,12 @@ enum Fate {
 }
 
 impl Closing {
-    pub fn deadline(&self, until: Duration, timeouts: &Timeouts, lookout: &Lookout) -> Duration {
+    pub fn deadline(
+        &self,
+        until: Duration,
+        timeouts: &Timeouts,
+        lookout: &Lookout,
+    ) -> Option<Duration> {
         match &self.inquiry {
             Some((_, inquiry)) => inquiry.deadline(until, timeouts, lookout),
             None => self.seeker.deadline(until, timeouts, lookout),

@@ -53,6 +53,19 @@ pub struct AppendOptions {
     pub continues: Option<StreamPlace>,
 }
 
+impl AppendOptions {
+    /// A new chain in this log, which is refused while somebody else writes; 64 MiB are kept.
+    pub fn to(log: &str) -> Self {
+        Self {
+            log: log.to_owned(),
+            label: None,
+            mode: Mode::Refuse,
+            buffer_bytes_max: 64 << 20,
+            continues: None,
+        }
+    }
+}
+
 /// A chain that ended cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed {
@@ -106,7 +119,8 @@ struct Progress {
     at: Duration,
     /// When the present server last acknowledged, or when bytes began to wait for it.
     heard: Duration,
-    /// Nothing waited when this was last looked at.
+    /// When this was last looked at, and whether nothing waited then.
+    looked_at: Duration,
     was_idle: bool,
     /// Between connections that bring nothing.
     backoff: Backoff,
@@ -141,6 +155,7 @@ impl Progress {
             closing_since: None,
             at: now,
             heard: now,
+            looked_at: now,
             was_idle: true,
             backoff: Backoff::graceful(),
             statistics: Statistics::default(),
@@ -169,6 +184,7 @@ impl Progress {
             (self.at, self.heard) = (now, now);
         }
         self.was_idle = self.all_acknowledged();
+        self.looked_at = now;
     }
 
     fn acknowledged(&mut self, now: Duration) {
@@ -228,17 +244,15 @@ impl Appender {
         self.links.poll()
     }
 
-    /// When [`Appender::handle`] is to be called with [`Input::Time`] at the latest.
-    pub fn deadline(&self, now: Duration) -> Option<Duration> {
+    /// When [`Appender::handle`] is to be called with [`Input::Time`] at the latest, if nothing happens before.
+    pub fn deadline(&self) -> Option<Duration> {
         let total = self.timeouts.total;
-        let until = self.progress.deadline(now, total);
+        let until = self.progress.deadline(self.progress.looked_at, total);
         match &self.phase {
-            Phase::Opening(opening) => Some(opening.deadline(&self.timeouts, &self.lookout)),
+            Phase::Opening(opening) => opening.deadline(&self.timeouts, &self.lookout),
             Phase::Writing => self.writing_deadline(),
-            Phase::Resuming(resuming) => {
-                Some(resuming.deadline(until, &self.timeouts, &self.lookout))
-            }
-            Phase::Closing(closing) => Some(closing.deadline(until, &self.timeouts, &self.lookout)),
+            Phase::Resuming(resuming) => resuming.deadline(until, &self.timeouts, &self.lookout),
+            Phase::Closing(closing) => closing.deadline(until, &self.timeouts, &self.lookout),
             Phase::Over => None,
         }
     }
@@ -281,6 +295,16 @@ impl Appender {
     pub fn sent(&mut self, count: u64) {
         let again = self.progress.ring.advance_sent(count);
         self.progress.statistics.bytes_resent += again;
+    }
+
+    /// The same for callers that may copy: the next bytes of the ring as an output, and they count as sent.
+    pub fn send_some(&mut self) -> Option<Output> {
+        let link = self.sending()?;
+        let mut parts = Vec::new();
+        self.lend(1, &mut parts);
+        let bytes = parts.first()?.bytes().to_vec();
+        self.sent(bytes.len() as u64);
+        Some(Output::Send(link, bytes))
     }
 
     /// For callers that fill chunks of it outside of any lock.

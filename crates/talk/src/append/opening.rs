@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use paxos::mutation::{self, Mutation};
 use wire::{Answer, Ask, Code, Refusal, StreamName, StreamPlace};
 
 use super::error::final_error;
@@ -108,7 +109,7 @@ impl Opening {
         }
     }
 
-    pub fn deadline(&self, timeouts: &Timeouts, lookout: &Lookout) -> Duration {
+    pub fn deadline(&self, timeouts: &Timeouts, lookout: &Lookout) -> Option<Duration> {
         self.seeker.deadline(self.until, timeouts, lookout)
     }
 
@@ -120,7 +121,12 @@ impl Opening {
 }
 
 impl Resuming {
-    pub fn deadline(&self, until: Duration, timeouts: &Timeouts, lookout: &Lookout) -> Duration {
+    pub fn deadline(
+        &self,
+        until: Duration,
+        timeouts: &Timeouts,
+        lookout: &Lookout,
+    ) -> Option<Duration> {
         self.seeker.deadline(until, timeouts, lookout)
     }
 }
@@ -367,7 +373,10 @@ impl Appender {
         position: u64,
     ) {
         let Some(chain) = &mut self.chain else { return };
-        if at != position || !self.progress.ring.resume_at(position) {
+        let sent_more = self.progress.ring.sent_max() > position;
+        let late = sent_more && mutation::is(Mutation::ResumedOneByteLate);
+        let first = position + u64::from(late);
+        if at != position || !self.progress.ring.resume_at(first) {
             let what = format!("it continues at {at} what ends at {position}");
             let server = writing.server.clone();
             self.links.close(writing.link);

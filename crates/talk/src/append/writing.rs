@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use paxos::mutation::{self, Mutation};
 use wire::{Answer, Code, Refusal, StreamName};
 
 use super::error::final_error;
@@ -133,11 +134,11 @@ impl Appender {
         if let Some(position) = acknowledged {
             let base = self.chain.as_ref().map_or(0, |chain| chain.base);
             let before = self.progress.ring.acknowledged();
-            if !self
-                .progress
-                .ring
-                .acknowledge(base.saturating_add(position))
-            {
+            let mut below = base.saturating_add(position);
+            if mutation::is(Mutation::EarlierStreamsCounted) {
+                below = self.progress.ring.sent().min(below.saturating_add(base));
+            }
+            if !self.progress.ring.acknowledge(below) {
                 let what = format!("it acknowledges {position}, which was not sent");
                 return Err(garbled(what));
             }

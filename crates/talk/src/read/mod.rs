@@ -5,6 +5,7 @@ mod hearing;
 
 use std::time::Duration;
 
+use paxos::mutation::{self, Mutation};
 use wire::{Answer, Ask, Code, Format, ReadEnd, StreamName};
 
 use crate::known::Known;
@@ -146,7 +147,7 @@ impl Reader {
     pub fn deadline(&self) -> Option<Duration> {
         match &self.phase {
             Phase::Seeking { seeker, until, .. } => {
-                Some(seeker.deadline(*until, &self.timeouts, &self.lookout))
+                seeker.deadline(*until, &self.timeouts, &self.lookout)
             }
             Phase::Reading(reading) if self.chunk().is_empty() => {
                 let patience = match self.lookout.is_armed() {
@@ -320,6 +321,7 @@ impl Reader {
             _ => return,
         };
         self.leave();
+        self.position += u64::from(mutation::is(Mutation::ReadOnPastItsPlace));
         self.reconnects += 1;
         if self.options.follow && now.saturating_sub(began) > self.timeouts.silence {
             // Nothing may have been owed for hours; the search's time begins now.

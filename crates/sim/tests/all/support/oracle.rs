@@ -126,6 +126,8 @@ impl Oracle {
                 "append" => self.append(conn, &line),
                 "close" => self.close_stream(conn, &line),
                 "read" => self.read(conn, &line),
+                "status" => self.status(conn),
+                "streams" => self.streams(conn),
                 _ => panic!("{line:?}"),
             },
         };
@@ -210,7 +212,7 @@ impl Oracle {
     }
 
     fn read(&mut self, conn: ConnId, line: &Line) -> bool {
-        let from = line.number("from") as usize;
+        let from = line.key("from").map_or(0, |from| from.parse().unwrap());
         let mut bytes = Vec::new();
         let log = self.log.clone();
         let log = log.borrow();
@@ -256,6 +258,39 @@ impl Oracle {
         }
         let kind = if closed { "closed" } else { "open" };
         self.say(conn, &format!("end {length} {kind}\n"));
+        true
+    }
+
+    /// Nothing that helps anybody.
+    fn status(&mut self, conn: ConnId) -> bool {
+        self.say(conn, "ok {\"node\":1}\n");
+        true
+    }
+
+    fn streams(&mut self, conn: ConnId) -> bool {
+        let log = self.log.clone();
+        let log = log.borrow();
+        let active = |index| {
+            let writes = |conn: &Conn| conn.appends.is_some_and(|(stream, _)| stream == index);
+            self.conns.values().any(writes)
+        };
+        let entries = log.streams.iter().enumerate().map(|(index, stream)| {
+            let end = match stream.closed {
+                true => "closed",
+                false if active(index) => "open",
+                false => "cut",
+            };
+            let by = stream.continued_by.map(|by| format!("\"{}\"", name(by)));
+            format!(
+                "{{\"name\":\"{}\",\"length\":{},\"end\":\"{end}\",\"continued_by\":{}}}",
+                name(index),
+                stream.bytes.len(),
+                by.as_deref().unwrap_or("null"),
+            )
+        });
+        let entries: Vec<String> = entries.collect();
+        let line = format!("ok [{}]\n", entries.join(","));
+        self.say(conn, &line);
         true
     }
 
