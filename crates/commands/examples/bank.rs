@@ -13,7 +13,7 @@ use commands::{
 
 #[derive(Default)]
 pub struct Bank {
-    balances: BTreeMap<String, u64>,
+    pub balances: BTreeMap<String, u64>,
 }
 
 /// Lines, and one that is not whole yet.

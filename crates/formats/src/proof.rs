@@ -53,7 +53,16 @@ pub enum Evidence {
     /// It started as this.
     Start(Start, Signature),
     /// It held so much of a log.
-    End(LogId, End, Seal),
+    End(SealedEnd),
+}
+
+/// How much of a log a start of a disk's node held, as that start told it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SealedEnd {
+    pub start: Start,
+    pub log: LogId,
+    pub end: End,
+    pub seal: Seal,
 }
 
 /// In front of the ids of disks that a key names. Earlier ones were drawn, and prove nothing.
@@ -107,8 +116,9 @@ impl DiskKey {
         Challenge(self.mac(&bytes))
     }
 
-    pub fn seal(&self, log: LogId, end: End) -> Seal {
+    pub fn seal(&self, start: Start, log: LogId, end: End) -> Seal {
         let mut bytes = b"logberg end\0".to_vec();
+        start.put(&mut bytes);
         log.0.put(&mut bytes);
         end.put(&mut bytes);
         Seal(self.mac(&bytes))
@@ -120,7 +130,7 @@ impl DiskKey {
             Evidence::Start(start, signature) => self
                 .public()
                 .has_signed(&start_bytes(disk, *start), signature),
-            Evidence::End(log, end, seal) => self.seal(*log, *end) == *seal,
+            Evidence::End(told) => self.seal(told.start, told.log, told.end) == told.seal,
         }
     }
 
@@ -198,7 +208,8 @@ impl fmt::Debug for Signature {
     }
 }
 
-/// One word of a line: `start:INCARNATION:NONCE:SIGNATURE` or `end:LOG:ERA:NUMBER:OWNER:SLOT:SEAL`.
+/// One word of a line: `start:INCARNATION:NONCE:SIGNATURE` or
+/// `end:INCARNATION:NONCE:LOG:ERA:NUMBER:OWNER:SLOT:SEAL`.
 impl fmt::Display for Evidence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -206,12 +217,17 @@ impl fmt::Display for Evidence {
                 let Start { incarnation, nonce } = start;
                 write!(f, "start:{incarnation}:{nonce}:{}", hex(&signature.0))
             }
-            Evidence::End(log, end, seal) => {
+            Evidence::End(SealedEnd {
+                start: Start { incarnation, nonce },
+                log,
+                end,
+                seal,
+            }) => {
                 let Term { era, number, owner } = end.promised.0;
                 let (era, slot) = (era.0, end.accepted_up_to);
                 write!(
                     f,
-                    "end:{log}:{era}:{number}:{owner}:{slot}:{}",
+                    "end:{incarnation}:{nonce}:{log}:{era}:{number}:{owner}:{slot}:{}",
                     hex(&seal.0)
                 )
             }
@@ -230,17 +246,30 @@ impl FromStr for Evidence {
         fn number<T: FromStr>(word: &str) -> Result<T, NoEvidence> {
             word.parse().map_err(|_| NoEvidence)
         }
+        let start = |incarnation, nonce| {
+            Ok(Start {
+                incarnation: number(incarnation)?,
+                nonce: number(nonce)?,
+            })
+        };
         let words: Vec<&str> = text.split(':').collect();
         match words[..] {
             ["start", incarnation, nonce, signature] => {
-                let start = Start {
-                    incarnation: number(incarnation)?,
-                    nonce: number(nonce)?,
-                };
+                let start = start(incarnation, nonce)?;
                 let signature = parse_hex(signature).ok_or(NoEvidence)?;
                 Ok(Evidence::Start(start, Signature(signature)))
             }
-            ["end", log, era, count, owner, slot, seal] => {
+            [
+                "end",
+                incarnation,
+                nonce,
+                log,
+                era,
+                count,
+                owner,
+                slot,
+                seal,
+            ] => {
                 let term = Term {
                     era: Era(number(era)?),
                     number: number(count)?,
@@ -250,8 +279,12 @@ impl FromStr for Evidence {
                     promised: PromisedTerm(term),
                     accepted_up_to: Slot(number(slot)?),
                 };
-                let seal = Seal(parse_hex(seal).ok_or(NoEvidence)?);
-                Ok(Evidence::End(LogId(number(log)?), end, seal))
+                Ok(Evidence::End(SealedEnd {
+                    start: start(incarnation, nonce)?,
+                    log: LogId(number(log)?),
+                    end,
+                    seal: Seal(parse_hex(seal).ok_or(NoEvidence)?),
+                }))
             }
             _ => Err(NoEvidence),
         }
@@ -266,6 +299,24 @@ impl Encode for Signature {
     fn parse(from: &mut Reader<'_>) -> Result<Signature, DecodeError> {
         let bytes = from.bytes(64)?;
         Ok(Signature(std::array::from_fn(|at| bytes[at])))
+    }
+}
+
+impl Encode for SealedEnd {
+    const BYTES_MIN: usize = Start::BYTES_MIN + 4 + End::BYTES_MIN + Seal::BYTES_MIN;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.start.put(out);
+        self.log.put(out);
+        self.end.put(out);
+        self.seal.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<SealedEnd, DecodeError> {
+        Ok(SealedEnd {
+            start: Start::parse(from)?,
+            log: LogId::parse(from)?,
+            end: End::parse(from)?,
+            seal: Seal::parse(from)?,
+        })
     }
 }
 
@@ -298,6 +349,17 @@ mod tests {
         End {
             promised: PromisedTerm(term),
             accepted_up_to: Slot(slot),
+        }
+    }
+
+    fn sealed(key: &DiskKey, start: Start, slot: u64) -> SealedEnd {
+        let (log, end) = (LogId(4), end(slot));
+        let seal = key.seal(start, log, end);
+        SealedEnd {
+            start,
+            log,
+            end,
+            seal,
         }
     }
 
@@ -336,7 +398,7 @@ mod tests {
         let (one, other) = (DiskKey::new([1; 32]), DiskKey::new([2; 32]));
         let all = [
             Evidence::Start(START, one.sign_start(one.disk(), START)),
-            Evidence::End(LogId(4), end(50), one.seal(LogId(4), end(50))),
+            Evidence::End(sealed(&one, START, 50)),
         ];
         for evidence in all {
             assert!(one.has_said(one.disk(), &evidence));
@@ -347,13 +409,28 @@ mod tests {
                 assert_ne!(line[..cut].parse(), Ok(evidence));
             }
         }
-        let more = Evidence::End(LogId(4), end(51), one.seal(LogId(4), end(50)));
-        assert!(!one.has_said(one.disk(), &more));
+        let said = sealed(&one, START, 50);
+        let more = SealedEnd {
+            end: end(51),
+            ..said
+        };
+        let later = Start {
+            incarnation: 8,
+            ..START
+        };
+        let as_another_start = SealedEnd {
+            start: later,
+            ..said
+        };
+        for changed in [more, as_another_start] {
+            assert!(!one.has_said(one.disk(), &Evidence::End(changed)));
+        }
         for nonsense in [
             "",
             "start",
             "start:1:2:zz",
             "end:1:2:3:4:5:",
+            "end:1:2:3:4:5:6:7:",
             "start:-1:2:00",
             "é:::",
         ] {

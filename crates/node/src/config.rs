@@ -9,6 +9,8 @@ use paxos::NodeId;
 use replica::Limits;
 use wire::Standing;
 
+use crate::hosted::Hosts;
+
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     pub directory: PathBuf,
@@ -24,6 +26,8 @@ pub struct NodeConfig {
     /// Of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,
+    /// Guests, by the names of logs.
+    pub hosts: Hosts,
 }
 
 /// Where a node may be found, and which, if that is known.

@@ -302,7 +302,11 @@ impl Node {
             return Err(too_many_connections());
         }
         if self.is_gone() && !matches!(request.verb.as_str(), "peer" | "status" | "metrics") {
-            return Err(Refusal::new("shutting-down", crate::node::REMOVED));
+            let refusal = Refusal::new("shutting-down", crate::node::REMOVED);
+            return Err(match request.verb.as_str() {
+                "join" => self.naming_others(refusal),
+                _ => refusal,
+            });
         }
         self.serve(conn, request, rest, ended, Look::First)
     }

@@ -17,6 +17,7 @@ pub mod config;
 mod beat;
 mod greeting;
 pub mod health;
+pub mod hosted;
 
 mod counts;
 pub mod directory;

@@ -19,6 +19,7 @@ use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
 use crate::greeting::{Greeting, Held};
 use crate::health::Board;
+use crate::hosted::HostedLogs;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;
@@ -81,6 +82,7 @@ pub struct Node {
     listed_addresses: BTreeMap<NodeId, String>,
     pub(crate) board: Board,
     pub(crate) directory: Replica<Directory>,
+    pub(crate) hosted: HostedLogs,
     directing: Directing,
     confirming: Confirming,
     wishing: Wishing,
@@ -202,6 +204,7 @@ impl Node {
                 },
                 SessionBounds::default(),
             ),
+            hosted: HostedLogs::new(),
             directing: Directing::default(),
             confirming: Confirming::default(),
             wishing: Wishing::default(),
@@ -526,7 +529,7 @@ impl Node {
     fn settle(&mut self) {
         loop {
             let dirty = std::mem::take(&mut self.dirty);
-            for id in dirty {
+            for &id in &dirty {
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.settle(&mut self.env);
                     self.agenda.set(id, log.deadline(&self.env));
@@ -535,6 +538,12 @@ impl Node {
             }
             while let Some(event) = self.env.out.events.pop_front() {
                 self.on_log_event(event);
+            }
+            if dirty.contains(&DIRECTORY) {
+                self.take_directory();
+            }
+            if !self.hosted.is_empty() {
+                self.serve_hosted(&dirty);
             }
             let outbox: VecDeque<_> = std::mem::take(&mut self.env.out.outbox);
             for (to, frame) in outbox {
@@ -741,6 +750,7 @@ impl Machine for Node {
             self.dial_join();
         }
         self.dirty.extend(self.agenda.due(now));
+        self.dirty.extend(self.hosted_due());
         self.scrub();
         self.settle();
     }
@@ -756,6 +766,7 @@ impl Machine for Node {
             self.peers.next_judgement(&self.env),
             self.scrub_deadline(),
             self.settling_deadline(),
+            self.hosted_deadline(),
         ];
         own.into_iter().chain([self.agenda.first()]).flatten().min()
     }

@@ -637,7 +637,8 @@ fn said_node(said: &str) -> Option<NodeId> {
     Some(NodeId(id.parse::<u32>().ok().filter(|id| *id > 0)?))
 }
 
-fn said_key<'a>(said: &'a str, key: &str) -> Option<&'a str> {
+/// The value behind a key of `CODE key=value: SENTENCE`.
+pub(crate) fn said_key<'a>(said: &'a str, key: &str) -> Option<&'a str> {
     let (head, _) = said.split_once(": ")?;
     head.split(' ').find_map(|word| word.strip_prefix(key))
 }

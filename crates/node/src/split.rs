@@ -7,6 +7,8 @@
 //!   A          C active   B auxiliary          ‡ marked once A and C hold everything
 //! ```
 //!
+//! Where the active members are no quorum (a log of two that was made with an auxiliary) one more becomes active at once.
+//!
 //! Each step is one legal change, worked out anew from where the log stands, so it does not matter who
 //! leads meanwhile. A node that comes back is an auxiliary, and is released from what it still holds.
 //!
@@ -72,7 +74,10 @@ pub fn next_step(
     let missing = rules.auxiliaries.saturating_sub(auxiliaries.len());
     let needed = rules.log_bytes.saturating_add(2 * rules.reserve_bytes);
     let is_able = |part: &&&Part| part.is_alive() && part.free_bytes >= needed;
-    if away.len() > missing {
+    // ‡ Active members that are no quorum are fewer copies than one has: nothing is released, and no member can say that
+    // others hold everything without it. A log may be made so.
+    let is_short = !has_active_quorum(configuration);
+    if is_short || away.len() > missing {
         // One more of those that can be reached has to hold everything.
         let mut able: Vec<&&Part> = auxiliaries.iter().filter(is_able).collect();
         able.sort_by_key(|part| (part.stands_in, Reverse(part.free_bytes), part.node));
@@ -108,8 +113,13 @@ pub fn next_step(
     let changes = spared.iter().map(|part| Change::MarkAuxiliary(part.node));
     changes.into_iter().find(|change| {
         let next = configuration.apply(*change);
-        next.is_ok_and(|next| next.is_quorum(|node| !next.is_auxiliary(node)))
+        next.is_ok_and(|next| has_active_quorum(&next))
     })
+}
+
+/// Whether the members that are not auxiliary can decide by themselves.
+pub fn has_active_quorum(configuration: &Configuration) -> bool {
+    configuration.is_quorum(|node| !configuration.is_auxiliary(node))
 }
 
 #[cfg(test)]
@@ -257,6 +267,26 @@ mod tests {
         assert_eq!(step(&[4], &parts), Some(Change::UnmarkAuxiliary(NodeId(4))));
         parts[0].is_spared = true;
         assert_eq!(step(&[], &parts), Some(Change::MarkAuxiliary(NodeId(1))));
+    }
+
+    #[test]
+    fn an_auxiliary_becomes_active_where_the_active_members_are_no_quorum() {
+        let one_of_two = Rules {
+            auxiliaries: 0,
+            ..RULES
+        };
+        let marked = configuration(2, &[2]);
+        let step = |parts: &[Part]| next_step(&marked, parts, &[NodeId(2)], one_of_two);
+        let mut parts = parts(2);
+        let unmark = Change::UnmarkAuxiliary(NodeId(2));
+        assert_eq!(step(&parts), Some(unmark));
+        parts[1].free_bytes = 101_999;
+        assert_eq!(step(&parts), None, "it has no room for the log");
+        parts[1].free_bytes = 1_000_000;
+        parts[1].silent_for = Some(SECOND);
+        assert_eq!(step(&parts), None, "it cannot be filled");
+        let active = next_step(&configuration(2, &[]), &parts, &[NodeId(2)], one_of_two);
+        assert_eq!(active, None, "and stays active");
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use formats::past::End;
 use formats::proof::DiskKey;
 use formats::segment::{directory_name, log_of};
 use formats::{ClusterId, Identity, LogId, past};
@@ -14,6 +15,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use replica::{Env, Log};
 use store::past::ends::Lost;
+use store::past::found::{self, FOUND_FILE};
 use store::past::key::{self, KEY_ASIDE, KEY_FILE};
 use store::past::own::{Own, Trouble};
 use store::past::starts::{self, STARTS_FILE};
@@ -156,7 +158,17 @@ impl Node {
         let path = directory.join(STARTS_FILE);
         let written = disk.write_file(&path, &starts::encode(&starts));
         written.map_err(|error| StartError::Io { path, error })?;
-        let past = Remembering::load(disk, &directory, starts);
+        let ends = logs.iter();
+        let ends = ends.map(|(id, log): (&LogId, &Log)| (*id, log.store().durable_end()));
+        let ends: Vec<(LogId, End)> = ends.collect();
+        let mut found = own.found;
+        found.add(manifest.incarnation, &ends, |log| {
+            manifest.deleted.contains(&log)
+        });
+        let path = directory.join(FOUND_FILE);
+        let written = disk.write_file(&path, &found::encode(&found));
+        written.map_err(|error| StartError::Io { path, error })?;
+        let past = Remembering::load(disk, &directory, starts, found);
         env.own.evidence = past.evidence();
         tracing::info!(
             node = manifest.identity.node.0,

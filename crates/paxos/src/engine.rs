@@ -603,15 +603,25 @@ impl Engine {
     }
 
     /// ‡ Whether this term can be one that its owner prepared, so that it may raise the promise or be
-    /// followed. In an era only its members prepare; of an era before it is not known here who they
-    /// were, and a term of it stands in the way of none of this era. What of an era to come is not
-    /// known here is asked for, and looked at again.
+    /// followed. In an era only its members prepare. Who they were in an era before is not known here any
+    /// more: a later term than the promised one, by which others lead that this replica may follow, would
+    /// depose them for a while, so it is believed of a present member alone, and of the leader that is followed,
+    /// which may have left and is to hand over. What of an era to come is not known here is asked for, and
+    /// looked at again.
     pub(crate) fn believes(&mut self, term: Term) -> Result<(), Ignored> {
-        if term <= self.acceptor.promised().0 || term.era < self.state.era {
+        if term <= self.acceptor.promised().0 {
             return Ok(());
         }
+        let is_member = self.state.configuration.contains(term.owner);
         let anybody = mutation::is(Mutation::TermsOfStrangers);
-        if !self.state.configuration.contains(term.owner) && !anybody {
+        if term.era < self.state.era {
+            let is_followed = self.followed_term() == Some(term);
+            return match is_member || is_followed || anybody {
+                true => Ok(()),
+                false => Err(Ignored::NotMember),
+            };
+        }
+        if !is_member && !anybody {
             return Err(match term.era > self.state.era {
                 true => Ignored::EraNotKnown,
                 false => Ignored::NotMember,

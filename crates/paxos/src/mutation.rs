@@ -75,16 +75,22 @@ mutations! {
     RescueKeepsTheWish "rescue-keeps-the-wish" "node::rescue::copy::settle"
         "What is carried out of a lost cluster obeys no wish of its directory."
 
+    // Guests.
+    GuestSettledAtOnce "guest-settled-at-once" "replica::port::writing::take_settled"
+        "A guest that was deposed hears how much of its stream is chosen once a barrier that began after that has passed."
+
     // What disks have been through.
     IncarnationNotDurable "incarnation-not-durable" "node::node::remembering::save_met"
         "A node keeps on its disk which start of each other node it met, before anything of it is heard."
     OlderStartAdmitted "older-start-admitted" "store::past::met::check, node::peers::goes_on_as"
         "A directory that lacks a start of its node that was met, or an end that was told, is refused."
+    TodaysEndsBelieved "todays-ends-believed" "store::past::met::check"
+        "What an earlier start of a node told is compared with what the later one found, not with what it wrote since."
     DisksNeedNoProof "disks-need-no-proof" "node::greeting::peer::check_proof, node::node::remembering::on_past"
         "Whoever says that he is a disk which a key names signs with that key what the other node asks him to."
     EvidenceIgnored "evidence-ignored" "node::node::remembering::on_evidence"
         "A node that is shown what its own disk said, and that its directory has forgotten, stops, whoever shows it."
-    ActsBeforeItAsks "acts-before-it-asks" "node::start::start"
+    ActsBeforeItAsks "acts-before-it-asks" "node::start::open"
         "A node that comes back promises, accepts and leads nothing before its peers said what they remember."
     ContradictingStateInstalled "contradicting-state-installed" "paxos::learner::on_state"
         "A state that lacks or contradicts what is known to be chosen here replaces nothing."

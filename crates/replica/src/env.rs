@@ -10,7 +10,7 @@ use formats::proof::{DiskKey, Evidence, PublicKey, Signature};
 use formats::version::{self, Speaks};
 use formats::{BATCH_BUFFER, Frame, Identity, LogId, RECORD_HEADER};
 use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
-use paxos::{Message, NodeId, Outcome, Slot, StreamName, Time};
+use paxos::{Message, NodeId, Outcome, Slot, Time};
 use store::Calendar;
 use wire::{Refusal, Request, Standing};
 
@@ -55,20 +55,6 @@ pub enum LogEvent {
         log: LogId,
         slot: Slot,
         outcome: Outcome,
-    },
-    /// Chosen bytes for the subscriber inside the process.
-    Chunk {
-        log: LogId,
-        stream: StreamName,
-        bytes: Vec<u8>,
-    },
-    /// The subscriber's current stream ended here; a torn frame at its end is dropped.
-    StreamEnded {
-        log: LogId,
-    },
-    /// What comes next for the subscriber was trimmed: it goes on with the first stream that is left.
-    Skipped {
-        log: LogId,
     },
     Role {
         log: LogId,

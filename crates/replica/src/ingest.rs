@@ -22,10 +22,8 @@ use crate::log::Log;
 const LARGE_BATCH: usize = 128 << 10;
 
 mod closing;
-mod local;
 mod opening;
 
-use local::Local;
 use opening::{Append, EndOfBytes};
 
 #[derive(Default)]
@@ -41,14 +39,13 @@ pub(crate) struct Ingest {
     early_closes: Vec<Close>,
     /// Numbers the streams we open in this incarnation.
     counter: u32,
-    /// Commands of the state machine inside this process, until they are in a stream.
-    local: Local,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
     Client(ConnId),
-    Local,
+    /// It submits its bytes (`port`).
+    Guest,
 }
 
 struct Writer {
@@ -84,7 +81,7 @@ struct Close {
 
 impl Ingest {
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.queue.is_empty() || !self.early_closes.is_empty() || self.local.wanted
+        !self.queue.is_empty() || !self.early_closes.is_empty()
     }
 
     pub(crate) fn check_invariants(&self) {
@@ -102,6 +99,36 @@ impl Ingest {
     pub(crate) fn writer_stream(&self) -> Option<StreamName> {
         self.writer.as_ref().map(|w| w.stream)
     }
+
+    fn guest(&self) -> Option<&Writer> {
+        let writer = self.writer.as_ref();
+        writer.filter(|writer| writer.sink == Sink::Guest)
+    }
+
+    /// The stream that is written now, if it is the guest's own.
+    pub(crate) fn guests_stream(&self) -> Option<StreamName> {
+        Some(self.guest()?.stream)
+    }
+
+    /// How much of the guest's stream was proposed.
+    pub(crate) fn proposed(&self) -> u64 {
+        self.guest().map_or(0, |writer| writer.proposed)
+    }
+
+    /// So much more of the guest's stream is proposed now. Returns where it begins there.
+    pub(crate) fn on_guest_proposes(&mut self, count: usize) -> u64 {
+        let Some(writer) = self.writer.as_mut() else {
+            return 0;
+        };
+        let position = writer.proposed;
+        writer.proposed += count as u64;
+        position
+    }
+
+    pub(crate) fn is_all_acknowledged(&self) -> bool {
+        let writer = self.writer.as_ref();
+        writer.is_none_or(|writer| writer.acknowledged == writer.proposed)
+    }
 }
 
 impl Log {
@@ -113,10 +140,10 @@ impl Log {
         self.settle_outcomes(env);
         self.open_next(env);
         self.try_early_closes(env);
-        self.write_local(env);
+        self.propose_submitted(env);
         if self.core.is_full(env)
             && let Some(writer) = &self.ingest.writer
-            && writer.sink != Sink::Local
+            && writer.sink != Sink::Guest
         {
             let refusal = self.core.disk_full(env);
             self.drop_writer(env, Some(refusal));
@@ -130,7 +157,7 @@ impl Log {
             let Some(writer) = &self.ingest.writer else {
                 return;
             };
-            if writer.sink == Sink::Local {
+            if writer.sink == Sink::Guest {
                 return;
             }
             if writer.filled == 0 {
@@ -386,8 +413,8 @@ impl Log {
             (Sink::Client(conn), Some(refusal)) => env.refuse(conn, refusal),
             // What it was told last may still be on its way.
             (Sink::Client(conn), None) => env.part(conn, b""),
-            // The rest of a command that began in this stream is none in the next.
-            (Sink::Local, _) => self.ingest.local.pending.clear(),
+            // The rest of what began in this stream is nothing in the next.
+            (Sink::Guest, _) => self.port.writing.stop(),
         }
     }
 
@@ -445,7 +472,7 @@ impl Log {
         for close in closing.chain(early) {
             env.refuse(close.conn, refusal.clone());
         }
-        self.ingest.local = Local::default();
+        self.port.writing.stop();
     }
 
     /// ‡ The log has ended. Who has begun to write or to read here hears that this log was deleted. Who was about to

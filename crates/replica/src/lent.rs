@@ -43,7 +43,7 @@ pub(crate) enum Ticket {
     Rebind,
     Reader(ConnId),
     Feeder(NodeId),
-    Local,
+    Port,
     Examine(Asker),
 }
 

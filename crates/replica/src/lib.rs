@@ -3,7 +3,7 @@
 //! ```text
 //! client ── ingest ─┬─ own segment ─ durable ─┐
 //!                   └─ replicate ⇄ follow ────┴─ accepted ─ paxos ─ chosen ─┬─ acknowledge
-//!                                                                            └─ read / apply
+//!                                                                            └─ read, port
 //! ```
 //!
 //! A [`Log`] knows no other log, no directory and no member's place. The node around it hands over what
@@ -24,6 +24,7 @@ mod lead;
 mod lent;
 mod limits;
 mod log;
+mod port;
 mod pulse;
 mod read;
 mod rebind;
@@ -44,6 +45,8 @@ pub use env::{Env, LogEvent, Neighbours, Out, Own, Purpose, Room};
 pub use inspect::LogView;
 pub use limits::Limits;
 pub use log::Log;
+/// What a guest inside this process has to do with a log.
+pub use port::{Event, NotNow, Port};
 /// How long proposals take.
 pub use pulse::Pulse;
 /// A connection of ours to a peer, and how far it has come.

@@ -33,6 +33,7 @@ use crate::follow::Sources;
 use crate::ingest::Ingest;
 use crate::lead::Moves;
 use crate::lent::Core;
+use crate::port;
 use crate::pulse::Pulse;
 use crate::read::Readers;
 use crate::rebind::Rebind;
@@ -62,6 +63,7 @@ pub struct Log {
     pub(crate) moves: Moves,
     pub(crate) keeping: Keeping,
     pub(crate) pulse: Pulse,
+    pub(crate) port: port::Ends,
     /// The bytes of the batch that the engine is being told of, until it asks to persist them.
     at_hand: Option<Buffer>,
     /// Messages that wait for a record, in the order of the records.
@@ -128,6 +130,7 @@ impl Log {
             moves: Moves::default(),
             keeping: Keeping::default(),
             pulse: Pulse::default(),
+            port: port::Ends::default(),
             at_hand: None,
             awaiting_durable: VecDeque::new(),
             durable: RecordNumber(0),

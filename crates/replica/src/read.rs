@@ -1,6 +1,6 @@
 //! Readers: chosen bytes to whoever asks, from memory while they are young, from disk afterwards.
 //!
-//! Shape:  ring or segment -> socket (or the state machine inside this process).
+//! Shape:  ring or segment -> socket.
 //! Units:  positions count the bytes of a chain of continued streams, or of all outputs in order.
 //! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
 //!
@@ -19,8 +19,7 @@ use crate::lent::Core;
 use crate::streams::StreamList;
 
 mod barrier;
-mod cursor;
-mod local;
+pub(crate) mod cursor;
 mod presence;
 mod request;
 mod serve;
@@ -28,7 +27,6 @@ pub(crate) mod slots;
 mod turns;
 
 use cursor::Cursor;
-use local::Local;
 use presence::SIGN_OF_LIFE;
 
 #[derive(Default)]
@@ -40,7 +38,6 @@ pub(crate) struct Readers {
     last_place: u64,
     /// The last barrier that was asked for.
     last_read: u64,
-    local: Option<Local>,
     /// Who asked for the table of streams, and waits for this barrier.
     tables: BTreeMap<ConnId, (ReadId, StreamList)>,
     passed: Option<ReadId>,
@@ -91,7 +88,6 @@ impl Readers {
             .any(|r| r.missing_since.is_some() || matches!(r.barrier, Barrier::Waiting(_)))
             || !self.tables.is_empty()
             || !self.waiting.is_empty()
-            || self.local.as_ref().is_some_and(|l| !l.caught_up)
     }
 
     /// When a follower that waits for more is next due a sign of life, or to be looked at.
@@ -150,7 +146,6 @@ impl Readers {
         }
         self.pump_waiting(core, env);
         self.look_at_silent(env);
-        self.pump_local(core, env);
     }
 
     fn remove_reader(&mut self, core: &Core, env: &mut Env, conn: ConnId) -> Option<Reader> {

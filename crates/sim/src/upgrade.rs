@@ -1,13 +1,24 @@
 //! Programs of two versions side by side: which one each node's next start is.
 //!
 //! Its chance is its own, from the seed: what else happens in a run is drawn as without it.
+//!
+//! The older program of these runs is this one with a lower number. What programs of that number did not know it has to do
+//! without: the directory that it makes has no key that names its disk, and it cannot prove that it is a disk that has
+//! one (docs/decisions/0032). So it starts on no directory that the newer one made.
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::io;
+use std::path::Path;
 use std::rc::Rc;
 
-use formats::Speaks;
 use formats::version::FIRST;
+use formats::{ClusterId, DiskId, Identity, Speaks};
+use node::config::Start;
+use ops::Disk;
+use paxos::NodeId;
 use serde::{Deserialize, Serialize};
+use store::Manifest;
 
 use crate::random::Random;
 
@@ -28,6 +39,8 @@ pub(crate) struct Running {
     random: Random,
     /// By the node's index; `None` until its first start.
     newer: Vec<Option<bool>>,
+    /// Whether the newer one made its directory, by the node's index.
+    keyed: Vec<bool>,
     /// Until then the first one keeps the older program: a cluster that went on takes in nobody who did
     /// not.
     all_joined: bool,
@@ -73,6 +86,7 @@ impl Upgrade {
         Rc::new(RefCell::new(Running {
             random,
             newer: vec![None; nodes],
+            keyed: vec![false; nodes],
             all_joined: false,
             pinned: (!self.to_the_end).then_some(pinned),
             phase: Phase::Mixing,
@@ -88,6 +102,7 @@ impl Running {
             _ if index == 0 && !self.all_joined => false,
             // It joins again.
             (Some(_), _) if disk_is_empty => true,
+            _ if self.keyed[index] && !disk_is_empty => true,
             (_, Phase::Finishing) => true,
             (Some(now), Phase::Keeping) => now,
             (None, _) => self.random.coin(),
@@ -96,6 +111,11 @@ impl Running {
             (Some(true), Phase::Mixing) => self.random.below(4) > 0,
         };
         self.newer[index] = Some(drawn);
+        self.keyed[index] = if disk_is_empty {
+            drawn
+        } else {
+            self.keyed[index]
+        };
         match drawn {
             true => newer(),
             false => older(),
@@ -117,5 +137,55 @@ impl Running {
 
     pub fn finish(&mut self) {
         self.phase = Phase::Finishing;
+    }
+}
+
+/// What a program of before left in an empty directory that it was started with: an id that was drawn, and names no key.
+pub(crate) fn make_directory_of_before(
+    disk: &mut dyn Disk,
+    directory: &Path,
+    start: &Start,
+) -> io::Result<()> {
+    let mut drawn = disk.random()?;
+    drawn[0] = 0;
+    let (cluster, node) = match start {
+        Start::Bootstrap { .. } => (ClusterId(disk.random()?), NodeId(1)),
+        _ => (ClusterId::default(), NodeId(0)),
+    };
+    let manifest = Manifest {
+        version: FIRST,
+        identity: Identity {
+            cluster,
+            node,
+            disk: DiskId(drawn),
+        },
+        incarnation: 0,
+        logs: Vec::new(),
+        deleted: BTreeSet::new(),
+    };
+    disk.create_directory(directory)?;
+    manifest.save(disk, directory).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_older_program_starts_on_no_directory_that_the_newer_one_made() {
+        for seed in 0..200 {
+            let upgrade = Upgrade {
+                to_the_end: seed % 2 == 0,
+                settle_us: 0,
+            };
+            let programs = upgrade.programs(seed, 3);
+            let mut programs = programs.borrow_mut();
+            programs.on_all_joined();
+            for index in 0..3 {
+                let made_by = programs.next(index, true);
+                let later: Vec<Speaks> = (0..20).map(|_| programs.next(index, false)).collect();
+                assert!(made_by == older() || later.iter().all(|speaks| *speaks == newer()));
+            }
+        }
     }
 }

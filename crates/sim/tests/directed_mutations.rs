@@ -8,6 +8,8 @@
 mod caller;
 #[path = "scenarios/directory.rs"]
 mod directory;
+#[path = "scenarios/hosted.rs"]
+mod hosted;
 #[path = "scenarios/overtaken.rs"]
 mod overtaken;
 #[path = "scenarios/past.rs"]
@@ -22,7 +24,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 10] = [
+const RULES: [(Mutation, fn()); 12] = [
     (
         Mutation::StaleWishTrims,
         overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,
@@ -56,8 +58,16 @@ const RULES: [(Mutation, fn()); 10] = [
         past::an_old_copy_believes_what_its_own_disk_said_whoever_shows_it,
     ),
     (
+        Mutation::TodaysEndsBelieved,
+        past::a_copy_is_judged_by_what_it_found_and_not_by_what_it_wrote_since,
+    ),
+    (
         Mutation::DisksNeedNoProof,
         past::nobody_claims_a_disk_without_its_key,
+    ),
+    (
+        Mutation::GuestSettledAtOnce,
+        hosted::two_banks_in_one_node_lose_no_coin_and_pay_none_twice,
     ),
     (
         Mutation::ContradictingStateInstalled,

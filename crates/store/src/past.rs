@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!  own directory   starts    ⟨incarnation, nonce⟩ of the last starts            told at each connection
+//!                  found     where the last starts found that each log ended   told at each connection
 //!                  ends      where each log ended when the node was stopped     compared by the next start
 //!                  key       names the disk, signs its starts, seals its ends
 //!                  refused   a peer said that this is an old copy               no start any more
@@ -15,6 +16,7 @@
 //! start.
 
 pub mod ends;
+pub mod found;
 pub mod key;
 pub mod met;
 pub mod own;

@@ -18,6 +18,7 @@ use super::recover::{Files, Sink, Whose, apply, corruption, hold, recovered, sto
 use super::recovery::{Aside, Depth, Taken, Verdict, decide};
 use super::{Holdings, RecoverError, Replay};
 use crate::past::ends::{ENDS_FILE, Lost};
+use crate::past::found::FOUND_FILE;
 use crate::past::key::KEY_FILE;
 use crate::past::met::MET_FILE;
 use crate::past::own::Own;
@@ -144,6 +145,7 @@ pub fn verify(
                 crate::PEERS_FILE,
                 KEY_FILE,
                 STARTS_FILE,
+                FOUND_FILE,
                 ENDS_FILE,
                 MET_FILE,
                 REFUSED_FILE,

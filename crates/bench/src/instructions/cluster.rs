@@ -46,6 +46,7 @@ impl Cluster {
                 limits: Limits::default(),
                 version: "simulated",
                 speaks: Speaks::THIS,
+                hosts: Default::default(),
             };
             let start = move |disk: &mut dyn ops::Disk, now| {
                 let node = Node::start(config.clone(), disk, now);

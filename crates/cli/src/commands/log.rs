@@ -49,7 +49,8 @@ Examples:
 Nothing brings a deleted log back. Its clients are told that there is no such log. A node that is away
 removes its files when it comes back. The name may be used again, for another log, once this one has ended:
 its own nodes agree that nothing more is acknowledged there. If too few of them are there for that, the deletion is
-agreed and not yet in force (exit code 10); the same command again waits on, and --abandon does not wait at all.
+agreed and not yet in force (exit code 10); the same command again waits on, and --abandon waits for a second and then
+frees the name all the same. Nodes that have not heard of that go on with the old log where more than half of it is.
 
 Example:
   logberg log delete orders --yes
@@ -208,10 +209,11 @@ fn check_abandon(name: &str, yes: Option<&str>) -> Result<()> {
         };
     }
     let explained = format!(
-        "The name {name} is freed although that log has not ended. Where nodes of it run that are not reached from here, \
-         its old leader may go on acknowledging appends: their writers are told that the bytes are safe, and the bytes \
-         are lost when those nodes hear of this. A new log of that name begins empty and shows nothing of it. To lose \
-         nothing, bring back more than half of its nodes and say `logberg log delete {name}` without --abandon."
+        "The name {name} is freed, after a second also if that log cannot end. Where more than half of its nodes run and are \
+         not reached from here, its old leader may then go on acknowledging appends, and readers there are shown the old \
+         log: writers are told that the bytes are safe, and the bytes are lost when those nodes hear of this. A new log of \
+         that name begins empty and shows nothing of it. To lose nothing, bring back more than half of its nodes and say \
+         `logberg log delete {name}` without --abandon."
     );
     if !std::io::stdin().is_terminal() {
         return Err(Failure::usage(format!(

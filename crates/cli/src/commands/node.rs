@@ -282,6 +282,7 @@ impl Settings {
             limits,
             version: env!("CARGO_PKG_VERSION"),
             speaks: Speaks::THIS,
+            hosts: Default::default(),
         })
     }
 }

@@ -34,6 +34,8 @@ pub struct Arguments {
 #[derive(Serialize)]
 struct Verdict<'a> {
     sound: bool,
+    /// A node starts from the directory, whatever is wrong with it.
+    starts: bool,
     #[serde(flatten)]
     report: &'a VerifyReport,
 }
@@ -55,6 +57,7 @@ impl Arguments {
         match global.json {
             true => show::print_json(&Verdict {
                 sound: report.is_sound(),
+                starts: report.starts(),
                 report: &report,
             })?,
             false => show::print(render(&report))?,

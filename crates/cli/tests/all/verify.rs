@@ -27,6 +27,7 @@ fn a_sound_directory_is_told_from_a_damaged_one() {
         assert_eq!(output.status.code(), Some(0), "{}", err(&output));
         let report = json(&output);
         assert_eq!(report["sound"], true);
+        assert_eq!(report["starts"], true);
         let said = out(&verify(&place.path().join(format!("node-{id}")), &[]));
         assert!(!said.contains("not one of ours"), "{said}");
         let main = &report["logs"][1];
@@ -56,6 +57,12 @@ fn a_sound_directory_is_told_from_a_damaged_one() {
         out(&output)
     );
     assert!(out(&output).contains("DAMAGED"), "{}", out(&output));
+    // Machines need not know how each problem is told.
+    let report = json(&verify(&node, &["--json"]));
+    assert_eq!(
+        (&report["sound"], &report["starts"]),
+        (&false.into(), &true.into())
+    );
 }
 
 #[test]
@@ -70,6 +77,7 @@ fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
     fs::remove_file(&segments[1]).unwrap();
     let output = verify(&node.data, &[]);
     assert_eq!(output.status.code(), Some(9), "{}", out(&output));
+    assert_eq!(json(&verify(&node.data, &["--json"]))["starts"], false);
     let said = out(&output);
     let line = said.lines().find(|line| line.starts_with("MISSING"));
     let line = line.unwrap_or_else(|| panic!("{said}"));

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use paxos::*;
 
 use crate::frame::{Told, *};
-use crate::proof::{Seal, Signature};
+use crate::past::{Findings, Found};
+use crate::proof::{Seal, SealedEnd, Signature};
 use crate::record::*;
 use crate::segment::{Birth, Predecessor, SegmentHeader};
 use crate::version::{FIRST, Speaks};
@@ -375,6 +376,22 @@ fn golden_past() {
         deleted: vec![(1, 3), (9, 9)],
         seals: vec![Seal([0x5e; 16]), Seal([0xa1; 16])],
         answer: Some(Signature([0x51; 64])),
+        found: Findings(vec![
+            Found {
+                incarnation: 4,
+                ends: vec![(LogId(0), Default::default()), (LogId(7), end)],
+            },
+            Found {
+                incarnation: 7,
+                ends: vec![(LogId(7), Default::default())],
+            },
+        ]),
+        kept: vec![SealedEnd {
+            start: start(3, 5),
+            log: LogId(7),
+            end,
+            seal: Seal([0x0c; 16]),
+        }],
     };
     check_control("control_past", &Frame::Past(told));
 }

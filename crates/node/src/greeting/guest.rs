@@ -180,7 +180,7 @@ impl Node {
         let log = log.filter(|log| !log.is_stopped());
         let is_led = log.is_some_and(|log| log.engine().leader().is_some());
         let is_current =
-            is_led && log.is_some_and(|log| log.local_is_current()) && self.is_listed();
+            is_led && log.is_some_and(|log| log.guest_is_current()) && self.is_listed();
         let since = |before: Option<Time>, holds: bool| holds.then(|| before.unwrap_or(now));
         self.guests.lost_since = since(self.guests.lost_since, !is_led);
         self.guests.current_since = since(self.guests.current_since, is_current);

@@ -50,6 +50,8 @@ impl Node {
             abandon: request.flag("abandon")?,
             id: None,
             proposed: false,
+            since: None,
+            freed: false,
         };
         self.await_directory(conn, Wants::DeleteLog(delete))
     }

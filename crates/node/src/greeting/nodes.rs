@@ -54,6 +54,7 @@ impl Node {
             slot: None,
             proposed: false,
         };
-        self.await_directory(conn, Wants::Join(join))
+        let awaited = self.await_directory(conn, Wants::Join(join));
+        awaited.map_err(|refusal| self.naming_others(refusal))
     }
 }

@@ -19,6 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use paxos::{Change, Configuration, NodeId, WEIGHT_TOTAL_MAX};
 
+use crate::split::has_active_quorum;
+
 /// Weights are scaled by no more than this on the way.
 const FACTOR_MAX: u32 = 4;
 /// A path longer than this is none: smaller weights say the same.
@@ -305,7 +307,7 @@ fn take(step: Step, now: &[u32]) -> Option<Weights> {
 /// Where auxiliaries are in the way of a step: the active members of what follows must be a quorum.
 fn make_room(configuration: &Configuration, change: Change, goal: Goal) -> Change {
     let next = configuration.apply(change);
-    if next.is_ok_and(|next| next.is_quorum(|node| !next.is_auxiliary(node))) {
+    if next.is_ok_and(|next| has_active_quorum(&next)) {
         return change;
     }
     let auxiliaries = configuration.members().iter().filter(|m| m.auxiliary);

@@ -7,6 +7,7 @@ use formats::LogId;
 use wire::{NodeKind, Standing};
 
 use crate::directory::{self, Directory, NodeEntry};
+use crate::split::has_active_quorum;
 
 impl NodeEntry {
     /// Whether a node that says this says something new.
@@ -30,7 +31,7 @@ impl Directory {
         for node in nodes.filter(|node| self.stands_in(*node)) {
             marked.push(node);
             let begins = directory::configuration(members, &marked);
-            if !begins.is_ok_and(|c| c.is_quorum(|member| !c.is_auxiliary(member))) {
+            if !begins.is_ok_and(|begins| has_active_quorum(&begins)) {
                 marked.pop();
             }
         }

@@ -63,7 +63,7 @@ impl Node {
         }
         let current = asked.barrier.is_some_and(|barrier| {
             let log = self.logs.get(&DIRECTORY);
-            log.is_some_and(|log| log.has_passed(barrier) && log.local_is_current())
+            log.is_some_and(|log| log.has_passed(barrier) && log.guest_is_current())
         });
         current || mutation::is(Mutation::DirectoryAnsweredWithoutBarrier)
     }
@@ -105,7 +105,7 @@ impl Node {
         };
         let now = self.env.now;
         let since = &mut self.confirming.follows_since;
-        match old && log.local_is_current() {
+        match old && log.guest_is_current() {
             true => now.0 >= since.get_or_insert(now).0 + OLD_LEADER_SETTLES,
             false => {
                 *since = None;

@@ -69,28 +69,6 @@ impl Node {
     }
 
     pub(super) fn on_log_event(&mut self, event: LogEvent) {
-        let (LogEvent::Chunk { log, .. }
-        | LogEvent::StreamEnded { log }
-        | LogEvent::Skipped { log }) = &event
-        else {
-            return self.on_other_event(event);
-        };
-        if let Some(log) = self.logs.get_mut(log) {
-            log.local_took();
-        }
-        match event {
-            LogEvent::Chunk {
-                log: DIRECTORY,
-                stream,
-                bytes,
-            } => self.on_directory_bytes(stream, &bytes),
-            LogEvent::StreamEnded { log: DIRECTORY } => self.on_directory_stream_ended(),
-            LogEvent::Skipped { log: DIRECTORY } => self.directory.skip(),
-            _ => {}
-        }
-    }
-
-    fn on_other_event(&mut self, event: LogEvent) {
         match event {
             LogEvent::Applied {
                 log: DIRECTORY,
@@ -127,6 +105,7 @@ impl Node {
                 if log == DIRECTORY {
                     self.doubt_directory();
                     if !self.logs.get(&log).is_some_and(Log::is_leading) {
+                        self.directing.forget_commands();
                         self.refuse_requests();
                         self.forget_settling();
                     }
@@ -148,14 +127,13 @@ impl Node {
                 tracing::error!(%refused, "a command of the directory was not proposed");
             }
         }
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
-            return false;
-        };
-        if batch.is_empty() {
+        let leads = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
+        if batch.is_empty() || !leads {
             return false;
         }
-        self.dirty.insert(DIRECTORY);
-        log.append_local(&mut self.env, &batch.take())
+        self.directing.add_commands(&batch.take());
+        self.submit_commands();
+        true
     }
 
     /// Moves every waiting request on: proposes what it needs, answers what the directory has.
@@ -187,7 +165,14 @@ impl Node {
                 Answer::Line(line) => self.env.part(request.conn, &line),
                 Answer::List(line) => self.env.answer(request.conn, line),
                 Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
-                Answer::Wait if late => self.env.refuse(request.conn, no_directory_quorum()),
+                Answer::Wait if late => {
+                    let refusal = no_directory_quorum();
+                    let refusal = match request.wants {
+                        Wants::Join(_) => self.naming_others(refusal),
+                        _ => refusal,
+                    };
+                    self.env.refuse(request.conn, refusal);
+                }
                 Answer::Wait | Answer::Until(_) => kept.push(request),
             }
         }
@@ -226,7 +211,8 @@ impl Node {
     /// Every command of this node's that was chosen is applied here, and none is on its way.
     fn has_applied_its_own(&self) -> bool {
         let log = self.logs.get(&DIRECTORY);
-        log.is_some_and(|log| log.local_is_idle() && log.local_is_current())
+        self.directing.is_idle()
+            && log.is_some_and(|log| log.guest_is_idle() && log.guest_is_current())
     }
 
     pub(super) fn refuse_requests(&mut self) {
@@ -243,6 +229,7 @@ impl Node {
                 Wants::DeleteLog(delete) if delete.proposed => {
                     refusal.clone().key("log", &delete.name)
                 }
+                Wants::Join(_) => self.naming_others(refusal.clone()),
                 _ => refusal.clone(),
             };
             self.env.refuse(request.conn, refusal);
@@ -259,7 +246,8 @@ impl Node {
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return;
         };
-        if !log.can_propose() || !log.local_is_idle() || !self.is_confirmed() {
+        let is_idle = self.directing.is_idle() && log.guest_is_idle();
+        if !log.can_propose() || !is_idle || !self.is_confirmed() {
             return;
         }
         let own = self.env.own.identity.node;

@@ -11,6 +11,7 @@ use store::{ManifestLog, PEERS_FILE, Store};
 
 use super::{Node, TOKEN_MANIFEST, TOKEN_PEERS};
 use crate::directory::{self, DIRECTORY};
+use crate::join::Join;
 use crate::peers::file;
 
 pub(crate) struct Creating {
@@ -23,11 +24,12 @@ pub(crate) struct Creating {
 impl Node {
     pub(super) fn log_appeared(&mut self, id: LogId) {
         self.dirty.insert(id);
+        self.attach_hosted(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };
         if id == DIRECTORY {
-            log.subscribe_local();
+            log.attach(0, true);
         }
         for (peer, state) in &self.peers.peers {
             if state.alive && self.directory.hosts(id, *peer) {
@@ -179,6 +181,15 @@ impl Node {
             self.peers_file.stale = true;
         } else if self.peers_file.stale {
             self.save_peers();
+        }
+        self.save_new_id();
+    }
+
+    /// ‡ After the others' addresses: who has an id asks nobody for one, and would know nobody if it ended in between.
+    pub(crate) fn save_new_id(&mut self) {
+        let is_new = self.join.as_ref().is_some_and(Join::is_answered);
+        if is_new && !self.peers_file.writing {
+            self.save_manifest();
         }
     }
 

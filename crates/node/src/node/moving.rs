@@ -25,6 +25,7 @@ use replica::{Env, Log};
 use super::Node;
 use crate::directory::{Command, DIRECTORY};
 use crate::membership::plan::{Goal, next_step};
+use crate::split::has_active_quorum;
 
 /// A log's way to its wanted configuration, as its leader sees it.
 pub(crate) struct Move {
@@ -196,8 +197,8 @@ impl Node {
 
     /// Who leaves goes out of the directory once it has weight nowhere, as far as its leader sees.
     fn dismiss(&mut self) {
-        let idle = |log: &Log| log.can_propose() && log.local_is_idle();
-        if !self.logs.get(&DIRECTORY).is_some_and(idle) {
+        let idle = |log: &Log| log.can_propose() && log.guest_is_idle();
+        if !self.directing.is_idle() || !self.logs.get(&DIRECTORY).is_some_and(idle) {
             return;
         }
         if !self.is_confirmed() {
@@ -371,8 +372,19 @@ impl Look<'_> {
     fn unsettled(&self) -> Option<String> {
         let engine = &self.log.engine();
         let configuration = &engine.state().configuration;
-        let settled = configuration.is_quorum(|node| engine.holds_below(node).is_some());
-        (!settled).then(|| "the members are being filled with the last bytes".into())
+        if configuration.is_quorum(|node| engine.holds_below(node).is_some()) {
+            return None;
+        }
+        if has_active_quorum(configuration) {
+            return Some("the members are being filled with the last bytes".into());
+        }
+        let members = configuration.members().iter();
+        let auxiliaries = members.filter(|member| member.auxiliary);
+        let auxiliaries: Vec<String> = auxiliaries.map(|m| m.node.to_string()).collect();
+        Some(format!(
+            "the active members are no quorum, and node {} is to become active: start it, or give its disk room for the whole log",
+            auxiliaries.join(" or ")
+        ))
     }
 
     /// Who leads best when this leader leaves.

@@ -10,8 +10,8 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use formats::past::{End, Start, Told};
-use formats::proof::{DiskKey, Evidence, Seal, Signature};
+use formats::past::{End, Findings, Start, Told};
+use formats::proof::{DiskKey, Evidence, Seal, SealedEnd, Signature};
 use formats::{DiskId, Frame, LogId, parse_hex16, version};
 use ops::{ConnId, Disk, Op};
 use paxos::mutation::{self, Mutation};
@@ -43,6 +43,8 @@ pub(crate) struct Remembering {
     grown_at: Time,
     /// This node's own.
     pub(crate) starts: Vec<Start>,
+    /// Where this start, and those before, found that each log ended.
+    found: Findings,
     told: BTreeMap<LogId, End>,
     told_at: Time,
     /// The note of a stop: on its way, or there.
@@ -50,7 +52,12 @@ pub(crate) struct Remembering {
 }
 
 impl Remembering {
-    pub(crate) fn load(disk: &mut dyn Disk, directory: &Path, starts: Vec<Start>) -> Remembering {
+    pub(crate) fn load(
+        disk: &mut dyn Disk,
+        directory: &Path,
+        starts: Vec<Start>,
+        found: Findings,
+    ) -> Remembering {
         let met = met::load(disk, directory).unwrap_or_else(|trouble| {
             tracing::error!(
                 path = %directory.join(MET_FILE).display(),
@@ -61,6 +68,7 @@ impl Remembering {
         Remembering {
             met,
             starts,
+            found,
             ..Remembering::default()
         }
     }
@@ -121,6 +129,10 @@ impl Node {
 
     /// The first frame of a peer's connection. An error is why it is not heard.
     pub(crate) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
+        for kept in &told.kept {
+            let told = format!("node {peer} remembers more of this disk");
+            self.on_evidence(&Evidence::End(*kept), &told);
+        }
         let own = Start {
             incarnation: claim.incarnation,
             nonce: claim.nonce,
@@ -240,18 +252,29 @@ impl Node {
         let answer = key.zip(challenge);
         let told = Told {
             starts: self.past.starts.clone(),
+            found: self.past.found.clone(),
             seals: self.seals_of(&ends),
             ends,
             deleted: self.manifest.deleted_ranges(),
             answer: answer
                 .map(|(key, challenge)| key.answer(challenge, peer, self.env.own.start())),
+            kept: self.kept_of(peer),
         };
         self.peers.send(&mut self.env, peer, &Frame::Past(told));
     }
 
+    /// ‡ Whoever is not heard may be an old copy, and knows by that at this node's first word. Whoever is heard has told
+    /// what it has, and was not found to lack anything.
+    fn kept_of(&mut self, peer: NodeId) -> Vec<SealedEnd> {
+        let is_heard = self.peers.get_or_add(peer).incoming.is_some();
+        let met = self.past.met.get(&peer).filter(|_| !is_heard);
+        met.map_or_else(Vec::new, |met| met.kept().collect())
+    }
+
     fn seals_of(&self, ends: &[(LogId, End)]) -> Vec<Seal> {
+        let start = self.env.own.start();
         let key = self.env.own.key.iter();
-        key.flat_map(|key| ends.iter().map(|(log, end)| key.seal(*log, *end)))
+        key.flat_map(|key| ends.iter().map(|(log, end)| key.seal(start, *log, *end)))
             .collect()
     }
 
@@ -274,7 +297,7 @@ impl Node {
     pub(crate) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
         let disk = self.env.own.identity.disk;
         let is_own = |key: &DiskKey| key.has_said(disk, evidence);
-        if !self.env.own.key.as_ref().is_some_and(is_own) || self.remembers(evidence) {
+        if self.remembers(evidence) || !self.env.own.key.as_ref().is_some_and(is_own) {
             return;
         }
         let why = match evidence {
@@ -284,9 +307,9 @@ impl Node {
                     start.incarnation
                 )
             }
-            Evidence::End(log, end, _) => {
+            Evidence::End(SealedEnd { log, end, .. }) => {
                 format!(
-                    "{told}: in log {log} it had accepted all below slot {} and promised {}, and this directory has less",
+                    "{told}: in log {log} it had accepted all below slot {} and promised {}, and this directory had less",
                     end.accepted_up_to, end.promised.0
                 )
             }
@@ -303,9 +326,15 @@ impl Node {
                 let first = starts.first().map_or(0, |first| first.incarnation);
                 start.incarnation < first || starts.contains(start)
             }
-            Evidence::End(log, end, _) => {
-                let has = self.logs.get(log).map(|log| log.store().durable_end());
-                has.is_some_and(|has| has.has(*end)) || self.manifest.deleted.contains(log)
+            // ‡ What a start told the next one found, or it was forgotten. What was written since is something else.
+            Evidence::End(SealedEnd {
+                start, log, end, ..
+            }) => {
+                let has = match *start == self.env.own.start() {
+                    true => self.logs.get(log).map(|log| log.store().durable_end()),
+                    false => Some(self.past.found.after(start.incarnation, *log)),
+                };
+                has.unwrap_or_default().has(*end) || self.manifest.deleted.contains(log)
             }
         }
     }

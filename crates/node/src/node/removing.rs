@@ -38,6 +38,7 @@ struct Remains {
 impl Node {
     /// The directory says that it is no more.
     pub(super) fn delete_log(&mut self, id: LogId) {
+        self.hosted.remove(&id);
         let Some(mut log) = self.logs.remove(&id) else {
             return;
         };

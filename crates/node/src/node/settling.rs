@@ -15,11 +15,30 @@ use super::Node;
 
 /// Longer than it takes to dial a peer, and to be dialled by it, where both run. Microseconds.
 const SETTLES_WITHIN: u64 = 300_000;
+/// A process that was stopped meanwhile, or that waited for the machine, heard nobody.
+const STEP_MAX: u64 = 50_000;
 
 #[derive(Default)]
 pub(super) struct Settling {
-    /// From the first round on: what came before, the reading of the disk, gave nobody time to say anything.
-    until: Option<Time>,
+    /// For how long others could say something, in microseconds.
+    rested: u64,
+    /// The last round. There is none before the first: what came before, the reading of the disk, gave nobody time.
+    looked_at: Option<Time>,
+}
+
+impl Settling {
+    /// One more round. True once it has rested long enough.
+    fn pass(&mut self, now: Time) -> bool {
+        let before = self.looked_at.replace(now).unwrap_or(now);
+        self.rested += now.0.saturating_sub(before.0).min(STEP_MAX);
+        self.rested >= SETTLES_WITHIN
+    }
+
+    /// When to look again.
+    fn deadline(&self, now: Time) -> Time {
+        let rest = SETTLES_WITHIN.saturating_sub(self.rested);
+        Time(self.looked_at.unwrap_or(now).0 + rest.min(STEP_MAX))
+    }
 }
 
 impl Node {
@@ -27,11 +46,7 @@ impl Node {
         if !self.env.own.settling {
             return;
         }
-        let now = self.env.now;
-        let until = *self
-            .settling
-            .until
-            .get_or_insert(Time(now.0 + SETTLES_WITHIN));
+        let has_rested = self.settling.pass(self.env.now);
         let own = self.env.own.identity.node;
         let is_alone = |log: &replica::Log| {
             let configuration = &log.engine().state().configuration;
@@ -44,17 +59,43 @@ impl Node {
             state.is_some_and(|peer| peer.alive)
         };
         let all = !waits_to_be_dialled && self.env.peers.addresses.keys().all(has_answered);
-        if all || now >= until {
+        if all || has_rested {
             self.env.own.settling = false;
             self.dirty.extend(self.logs.keys());
         }
     }
 
     pub(super) fn settling_deadline(&self) -> Option<Time> {
-        let now = self.env.now;
-        self.env
-            .own
-            .settling
-            .then(|| self.settling.until.unwrap_or(now))
+        let is_resting = self.env.own.settling;
+        is_resting.then(|| self.settling.deadline(self.env.now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_came_before_the_first_round_is_no_rest() {
+        let mut settling = Settling::default();
+        let read_its_disk = Time(90_000_000);
+        assert!(!settling.pass(read_its_disk));
+        assert_eq!(settling.deadline(read_its_disk).0, 90_000_000 + STEP_MAX);
+        let mut now = read_its_disk;
+        while !settling.pass(now) {
+            now = settling.deadline(now);
+        }
+        assert_eq!(now.0 - read_its_disk.0, SETTLES_WITHIN);
+    }
+
+    #[test]
+    fn a_process_that_was_stopped_has_not_listened_meanwhile() {
+        let mut settling = Settling::default();
+        assert!(!settling.pass(Time(0)));
+        assert!(!settling.pass(Time(3_600_000_000)));
+        assert_eq!(settling.rested, STEP_MAX);
+        // A clock that stands still.
+        assert!(!settling.pass(Time(3_600_000_000)));
+        assert_eq!(settling.rested, STEP_MAX);
     }
 }

@@ -59,7 +59,7 @@ impl Node {
                     log = id.0,
                     name = log.name(),
                     node = node.0,
-                    "this auxiliary takes the place of an active node that stays away, or only stands in"
+                    "this auxiliary becomes active: an active node stays away or only stands in, or the active ones are no quorum"
                 ),
                 _ => tracing::info!(log = id.0, name = log.name(), ?change, "a new split"),
             }

@@ -227,14 +227,19 @@ impl Node {
             || mutation::is(Mutation::NameFreedBeforeTheSeal)
     }
 
-    /// Where what was agreed is not in force yet.
-    pub(crate) fn not_in_force(&self) -> BTreeSet<LogId> {
-        let leads = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
-        if !leads || !self.is_confirmed() {
-            return BTreeSet::new();
-        }
+    /// Where what was agreed is not in force yet, by what this node knows of the directory and has heard of the logs.
+    pub(super) fn unheard(&self) -> BTreeSet<LogId> {
         let logs = self.directory.logs.keys().copied();
         logs.filter(|id| !self.has_heard(*id)).collect()
+    }
+
+    /// The same, as the directory's leader warns of it: of nothing while it cannot know. ‡ That is no answer to an operator.
+    pub(crate) fn not_in_force(&self) -> BTreeSet<LogId> {
+        let leads = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
+        match leads && self.is_confirmed() {
+            true => self.unheard(),
+            false => BTreeSet::new(),
+        }
     }
 
     fn names_of(&self, logs: &BTreeSet<LogId>) -> String {

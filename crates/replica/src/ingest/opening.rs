@@ -8,7 +8,7 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 use wire::{Refusal, Request};
 
-use super::{Sink, Writer, superseded};
+use super::{Ingest, Sink, Writer, superseded};
 use crate::env::{Env, Purpose};
 use crate::lent::no_quorum;
 use crate::log::Log;
@@ -92,6 +92,23 @@ pub(super) fn parse_append(
         since: now,
         told_at,
     })
+}
+
+impl Ingest {
+    /// A stream of the guest's own, whoever writes now.
+    pub(crate) fn open_for_guest(&mut self, now: Time) {
+        self.queue.push_back(Append {
+            from: Sink::Guest,
+            label: "commands".to_string(),
+            continues: None,
+            mode: Mode::TakeOver,
+            end: EndOfBytes::Cut,
+            leftover: Vec::new(),
+            ended: false,
+            since: now,
+            told_at: now,
+        });
+    }
 }
 
 impl Log {
@@ -238,16 +255,16 @@ impl Log {
             if mutation::is(Mutation::AckToASupersededWriter) {
                 self.acknowledge_proposed(env);
             }
-            match self.is_local_again(stream) {
-                true => self.ingest.writer = None, // What waits is written to the new one.
+            match self.is_guest_again(stream) {
+                true => self.ingest.writer = None,
                 false => self.supersede_writer(env, superseded(stream)),
             }
         }
         let Some(append) = self.ingest.opening.remove(&stream) else {
             return;
         };
-        if append.from == Sink::Local {
-            self.ingest.local.wanted = false;
+        if append.from == Sink::Guest {
+            self.port.writing.on_opened();
         }
         let Append {
             from,
@@ -287,11 +304,11 @@ impl Log {
         self.ingest.writer = Some(writer);
     }
 
-    /// The state machine inside this process goes on from one stream of its own to the next.
-    fn is_local_again(&self, stream: StreamName) -> bool {
-        let is_local = |sink: Option<Sink>| sink == Some(Sink::Local);
-        is_local(self.ingest.writer.as_ref().map(|writer| writer.sink))
-            && is_local(self.ingest.opening.get(&stream).map(|append| append.from))
+    /// The guest goes on from one stream of its own to the next.
+    fn is_guest_again(&self, stream: StreamName) -> bool {
+        let opening = self.ingest.opening.get(&stream);
+        let opens = opening.is_some_and(|append| append.from == Sink::Guest);
+        opens && self.ingest.guests_stream().is_some()
     }
 
     pub(crate) fn on_not_opened(&mut self, env: &mut Env, stream: StreamName, reason: NotOpened) {
@@ -299,7 +316,7 @@ impl Log {
             return;
         };
         let Sink::Client(conn) = append.from else {
-            self.ingest.local.wanted = false; // The next attempt takes the next number.
+            self.port.writing.on_opened(); // The next attempt takes the next number.
             return;
         };
         let continued = append.continues.map_or(stream, |(name, _)| name);

@@ -188,10 +188,7 @@ impl Log {
                     self.feeders
                         .on_bytes(&mut self.core, env, peer, wanted, buffer, result);
                 }
-                Some((Ticket::Local, wanted)) => {
-                    self.readers
-                        .on_local_bytes(&mut self.core, env, wanted, buffer, result)
-                }
+                Some((Ticket::Port, wanted)) => self.on_port_read(env, wanted, buffer, result),
                 Some((Ticket::Examine(asker), wanted)) => {
                     let content = result.map(|bytes| &buffer[bytes.payload]);
                     let (core, catch_up) = (&mut self.core, &self.catch_up);

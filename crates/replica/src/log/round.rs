@@ -125,6 +125,7 @@ impl Log {
             && (self.rebind.is_under_way()
                 || self.catch_up.is_busy()
                 || self.ingest.is_waiting()
+                || self.port.is_busy()
                 || self.readers.are_retrying()
                 || self.trims.are_waiting()
                 || self.moves.are_waiting()

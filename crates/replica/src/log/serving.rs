@@ -1,4 +1,4 @@
-//! Clients that do not write: readers, lists, trims, moves; and the state machine inside this process.
+//! Clients that do not write: readers, lists, trims, moves.
 
 use ops::{Buffer, ConnId, Received};
 use paxos::{ReadId, Slot};
@@ -163,21 +163,5 @@ impl Log {
         if self.moves.release_writers() {
             self.refuse_writers_not_leading(env);
         }
-    }
-
-    /// The state machine inside this process has taken one more of the events for it.
-    pub fn local_took(&mut self) {
-        self.readers.local_took();
-    }
-
-    /// ‡ The state machine inside this process has taken all that is chosen. What stands in the queue of events
-    /// is not taken: an answer in between would be of a moment ago.
-    pub fn local_is_current(&self) -> bool {
-        self.readers.local_is_current(&self.core)
-    }
-
-    /// The state machine inside this process follows this log from its beginning.
-    pub fn subscribe_local(&mut self) {
-        self.readers.subscribe_local();
     }
 }

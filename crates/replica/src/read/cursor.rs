@@ -4,37 +4,37 @@ use paxos::{LogState, StreamEnd, StreamName, StreamState};
 
 /// A place in a chain of streams.
 #[derive(Clone, Debug)]
-pub(super) struct Cursor {
-    pub(super) target: Target,
-    pub(super) at: u64,
+pub(crate) struct Cursor {
+    pub(crate) target: Target,
+    pub(crate) at: u64,
     /// The stream that `at` is in, and where that stream begins.
-    pub(super) stream: Option<StreamName>,
-    pub(super) base: u64,
+    pub(crate) stream: Option<StreamName>,
+    pub(crate) base: u64,
     /// Its index among all streams of the log, those that left the table included.
-    pub(super) index: u64,
+    pub(crate) index: u64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Everything,
     Chain(StreamName),
 }
 
 /// What the cursor points at.
-pub(super) struct Spot {
-    pub(super) stream: StreamName,
-    pub(super) position: u64,
+pub(crate) struct Spot {
+    pub(crate) stream: StreamName,
+    pub(crate) position: u64,
     /// Chosen bytes from there to the stream's end.
-    pub(super) available: u64,
+    pub(crate) available: u64,
     /// What the cursor points at was trimmed: from here on there are bytes, or will be.
-    pub(super) left_from: Option<u64>,
-    pub(super) end: StreamEnd,
+    pub(crate) left_from: Option<u64>,
+    pub(crate) end: StreamEnd,
     /// A later stream of the chain was entered to get here.
-    pub(super) moved: bool,
+    pub(crate) moved: bool,
 }
 
 impl Cursor {
-    pub(super) fn new(target: Target, at: u64) -> Cursor {
+    pub(crate) fn new(target: Target, at: u64) -> Cursor {
         Cursor {
             target,
             at,
@@ -45,7 +45,7 @@ impl Cursor {
     }
 
     /// `None` while there is nothing at all, or if nothing of the chain is left in the table.
-    pub(super) fn spot(&mut self, state: &LogState) -> Option<Spot> {
+    pub(crate) fn spot(&mut self, state: &LogState) -> Option<Spot> {
         let mut moved = false;
         loop {
             let (stream, base) = self.find(state)?;
@@ -153,7 +153,7 @@ impl Cursor {
     }
 
     /// Whether somebody may still be writing at its end.
-    pub(super) fn is_open(&self, state: &LogState) -> bool {
+    pub(crate) fn is_open(&self, state: &LogState) -> bool {
         match self.target {
             Target::Everything => state.current.is_some(),
             Target::Chain(_) => self
@@ -163,7 +163,7 @@ impl Cursor {
     }
 
     /// Chosen bytes from the chain's beginning to its end so far, trimmed ones included.
-    pub(super) fn length(&self, state: &LogState) -> Option<u64> {
+    pub(crate) fn length(&self, state: &LogState) -> Option<u64> {
         match self.target {
             Target::Everything => {
                 let left: u64 = state.streams.iter().map(|s| s.length.0).sum();

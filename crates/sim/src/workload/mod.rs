@@ -235,11 +235,16 @@ fn do_without_the_dead(cluster: &mut Cluster) -> Result<(), String> {
 /// Longer than any record takes to its disk.
 const SETTLE_US: u64 = 2_000_000;
 
+/// Longer than it takes until a node that did not start is started again.
+const START_AGAIN_US: u64 = 2_000_000;
+
 /// A disk that was damaged may be beyond use; it is one node's only.
 fn leave_out_the_damaged(cluster: &mut Cluster) -> Result<(), String> {
     if cluster.scenario().damaged_node().is_none() {
         return Ok(());
     }
+    // Whose program was too old for its disk is started again with a newer one in a moment.
+    cluster.world.run_for(START_AGAIN_US, u64::MAX);
     let well = |node: &crate::HostId| cluster.world.status(*node) != Status::FailedToStart;
     let (well, lost): (Vec<_>, Vec<_>) = cluster.nodes.iter().copied().partition(well);
     if lost.len() > 1 {

@@ -17,7 +17,7 @@ use super::draw::MORE_LOGS;
 use crate::client::{Asker, Ledger};
 use crate::host::{HostId, Process};
 use crate::scenario::{Cluster, Scenario};
-use crate::upgrade::Programs;
+use crate::upgrade::{self, Programs};
 use crate::world::World;
 
 /// Created and deleted by a client all the time, in a part of the seeds.
@@ -91,6 +91,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
             limits: limits.clone(),
             version: "simulated",
             speaks: Speaks::THIS,
+            hosts: Default::default(),
         };
         let programs = programs.clone();
         Box::new(move |disk, now| start_node(&config, index, programs.as_ref(), disk, now))
@@ -155,6 +156,9 @@ fn start_node(
         let files = disk.list(&config.directory).unwrap_or_default();
         let is_empty = !files.iter().any(|file| file.name == MANIFEST_FILE);
         config.speaks = programs.borrow_mut().next(index, is_empty);
+        if is_empty && config.speaks == upgrade::older() {
+            upgrade::make_directory_of_before(disk, &config.directory, &config.start)?;
+        }
     }
     match Node::start(config, disk, now) {
         Ok(node) => Ok(Box::new(node)),

@@ -73,6 +73,7 @@ impl Scene {
             limits: small_limits(),
             version: "simulated",
             speaks: Speaks::THIS,
+            hosts: Default::default(),
         };
         let started = world.start(node, move |disk, now| {
             let node = Node::start(config.clone(), disk, now);

@@ -252,6 +252,40 @@ pub fn an_append_acknowledged_after_its_log_was_deleted_and_made_anew_is_in_one_
     }
 }
 
+/// The change begins an era of log 0 too. Then its leader does not know for a moment whether what it has read of log 0 is
+/// all, and that is no reason to say that every log has heard.
+#[test]
+fn an_era_of_log_0_in_between_makes_no_change_ok_that_a_log_has_not_heard() {
+    for seed in 0..5 {
+        let mut stage = Stage::three(seed);
+        let far = [stage.add_node(), stage.add_node()];
+        stage.wait("ids", |look| {
+            (0..5).all(|index| look.node(index).is_some_and(|node| node.id().0 > 0))
+        });
+        granted(&mut stage, "create-log some members=4,5");
+        stage.wait("its replicas", |look| {
+            far.iter()
+                .all(|index| look.view_of(*index, "some").is_some())
+        });
+        stage.pass(SECOND);
+        for index in far {
+            stage.crash(index);
+        }
+        let era = |stage: &Stage| {
+            let look = stage.look();
+            look.view_of(0, DIRECTORY_NAME).map(|view| view.state.era.0)
+        };
+        let before = era(&stage);
+        let answer = done(&mut stage, "change-members weight 2 2 force=1");
+        assert!(
+            answer.starts_with("error not-in-force logs=some"),
+            "seed {seed}: {answer}"
+        );
+        stage.pass(SECOND);
+        assert!(era(&stage) > before, "log 0 began an era");
+    }
+}
+
 fn read_by_name(stage: &mut Stage, log: &str) -> Vec<u8> {
     for round in 0..200 {
         let index = round % stage.nodes.len();

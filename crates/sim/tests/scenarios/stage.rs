@@ -9,6 +9,7 @@ use std::rc::Rc;
 use formats::{LogId, Speaks, codec};
 use node::Node;
 use node::config::{NodeConfig, Start};
+use node::hosted::Hosts;
 use ops::{BLOCK, Disk, Time};
 use paxos::{Digest, NodeId, PromisedTerm, Role, Slot, Term};
 use sim::client::{Appender, AppenderConfig, Chain, Ending, Reader, ReaderConfig, SharedChain};
@@ -31,6 +32,7 @@ pub struct Stage {
     callers: usize,
     voters: u32,
     limits: replica::Limits,
+    hosts: Hosts,
     /// What each node speaks from its next start on.
     programs: Rc<RefCell<Vec<Speaks>>>,
     next_program: Speaks,
@@ -67,11 +69,22 @@ impl Stage {
 
     /// A stage whose nodes are of that program, until they are given another.
     pub fn of_program(program: Speaks, seed: u64, voters: u32, limits: replica::Limits) -> Stage {
+        let mut stage = Stage::empty(program, seed, voters, limits);
+        stage.begin();
+        stage
+    }
+
+    fn begin(&mut self) {
+        self.add_node();
+        self.wait("the first node to lead", |look| look.leader() == Some(0));
+    }
+
+    fn empty(program: Speaks, seed: u64, voters: u32, limits: replica::Limits) -> Stage {
         let mut world = World::new(seed);
         if std::env::var_os("TRACE").is_some() {
             world.trace().print(true);
         }
-        let mut stage = Stage {
+        Stage {
             world,
             nodes: Vec::new(),
             addresses: Vec::new(),
@@ -80,12 +93,22 @@ impl Stage {
             callers: 0,
             voters,
             limits,
+            hosts: Hosts::default(),
             programs: Rc::default(),
             next_program: program,
             known: Rc::default(),
-        };
-        stage.add_node();
-        stage.wait("the first node to lead", |look| look.leader() == Some(0));
+        }
+    }
+
+    /// As `three`, whose nodes have these guests.
+    pub fn hosting(seed: u64, voters: u32, hosts: Hosts) -> Stage {
+        let mut stage = Stage::empty(Speaks::THIS, seed, voters, small_limits());
+        stage.hosts = hosts;
+        stage.begin();
+        for _ in 1..voters {
+            stage.add_node();
+        }
+        stage.wait_whole(voters as usize);
         stage
     }
 
@@ -139,6 +162,7 @@ impl Stage {
             limits: self.limits.clone(),
             version: "simulated",
             speaks: Speaks::THIS,
+            hosts: self.hosts.clone(),
         }
     }
 

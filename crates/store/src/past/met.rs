@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use formats::past::{End, STARTS_KEPT, Start, Told};
-use formats::proof::{Evidence, Seal, Signature};
+use formats::proof::{Evidence, Seal, SealedEnd, Signature};
 use formats::{DiskId, LogId, hex, parse_hex, parse_hex16};
 use ops::Disk;
-use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
+use paxos::NodeId;
+use paxos::mutation::{self, Mutation};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-use super::page;
+use super::page::{self, PageEnd, page_end};
 
 pub const MET_FILE: &str = "met";
 
@@ -34,8 +35,8 @@ pub struct Met {
     pub signature: Option<Signature>,
     /// Never above what it told to be durable.
     pub ends: BTreeMap<LogId, End>,
-    /// Its own seals of these, where it told them.
-    pub seals: BTreeMap<LogId, Seal>,
+    /// Its own seals of these, where it told them, and as which start.
+    pub seals: BTreeMap<LogId, (Start, Seal)>,
 }
 
 /// What a directory should have and has not.
@@ -67,6 +68,8 @@ impl Met {
     /// ‡ An honest node is never refused. A start that was admitted had written its list before it said anything, so
     /// every later one lists it, or has listed `STARTS_KEPT` others since. (A start that nobody met may be missing,
     /// and an older program's is in no list.) What it told of a log was durable, and neither number goes back.
+    ///
+    /// ‡ What an earlier start told stands in what this one found. What it holds by now may be more, and something else.
     pub fn check(&self, told: &Told) -> Result<(), Lacks> {
         let starts = &told.starts;
         let seen = self.start();
@@ -85,9 +88,13 @@ impl Met {
                 return Err(Lacks::Start(known.incarnation));
             }
         }
+        let is_same = starts.last() == Some(&seen) || mutation::is(Mutation::TodaysEndsBelieved);
         let ends: BTreeMap<LogId, End> = told.ends.iter().copied().collect();
         for (log, before) in &self.ends {
-            let has = ends.get(log).copied().unwrap_or_default();
+            let has = match is_same {
+                true => ends.get(log).copied().unwrap_or_default(),
+                false => told.found.after(seen.incarnation, *log),
+            };
             if !told.has_deleted(*log) && !has.has(*before) {
                 return Err(Lacks::End {
                     log: *log,
@@ -125,13 +132,22 @@ impl Met {
     /// What shows an old copy of this disk that it is one, whoever shows it.
     pub fn evidence(&self, lacks: Option<Lacks>) -> Option<Evidence> {
         if let Some(Lacks::End { log, told, .. }) = lacks {
-            let seal = self
-                .seals
-                .get(&log)
-                .filter(|_| self.ends.get(&log) == Some(&told))?;
-            return Some(Evidence::End(log, told, *seal));
+            let kept = self.kept().find(|kept| kept.log == log);
+            return kept.filter(|kept| kept.end == told).map(Evidence::End);
         }
         Some(Evidence::Start(self.start(), self.signature?))
+    }
+
+    /// What it said of its logs, as it can be shown.
+    pub fn kept(&self) -> impl Iterator<Item = SealedEnd> {
+        self.seals.iter().filter_map(|(log, (start, seal))| {
+            Some(SealedEnd {
+                start: *start,
+                log: *log,
+                end: *self.ends.get(log)?,
+                seal: *seal,
+            })
+        })
     }
 
     fn start(&self) -> Start {
@@ -144,6 +160,7 @@ impl Met {
     /// It told more. True if it did. So many logs are kept, and what it tells of others is dropped.
     pub fn grow(&mut self, told: &Told, room: usize) -> bool {
         let mut grew = false;
+        let start = self.start();
         for (log, end, seal) in told.sealed() {
             if self.ends.len() >= room && !self.ends.contains_key(&log) {
                 continue;
@@ -154,16 +171,13 @@ impl Met {
             *known = more;
             // A seal is of both numbers as they were told.
             match seal.filter(|_| more == end) {
-                Some(seal) => _ = self.seals.insert(log, seal),
+                Some(seal) => _ = self.seals.insert(log, (start, seal)),
                 None => _ = self.seals.remove(&log),
             }
         }
         grew
     }
 }
-
-/// ⟨log, era, number, owner, slot⟩
-type PageEnd = (u32, u32, u32, u32, u64);
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -175,24 +189,24 @@ struct PageMet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<String>,
     ends: Vec<PageEnd>,
-    /// One for each end, or an empty text.
+    /// One for each end, as INCARNATION:NONCE:SEAL, or an empty text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     seals: Vec<String>,
 }
 
 pub fn encode<'a>(met: impl Iterator<Item = (NodeId, &'a Met)>) -> Vec<u8> {
     let of = |(node, met): (NodeId, &Met)| {
-        let end = |(log, end): (&LogId, &End)| {
-            let Term { era, number, owner } = end.promised.0;
-            (log.0, era.0, number, owner.0, end.accepted_up_to.0)
-        };
         let page = PageMet {
             disk: hex(&met.seen.disk.0),
             incarnation: met.seen.incarnation,
             nonce: met.seen.nonce,
             listed: met.listed.map(|start| (start.incarnation, start.nonce)),
             signature: met.signature.map(|signature| hex(&signature.0)),
-            ends: met.ends.iter().map(end).collect(),
+            ends: met
+                .ends
+                .iter()
+                .map(|(log, end)| page_end(*log, end))
+                .collect(),
             seals: seals_of(met),
         };
         (node.0, page)
@@ -205,7 +219,11 @@ fn seals_of(met: &Met) -> Vec<String> {
     if met.seals.is_empty() {
         return Vec::new();
     }
-    let seal = |log: &LogId| met.seals.get(log).map(|seal| hex(&seal.0));
+    let seal = |log: &LogId| {
+        let (start, seal) = met.seals.get(log)?;
+        let Start { incarnation, nonce } = start;
+        Some(format!("{incarnation}:{nonce}:{}", hex(&seal.0)))
+    };
     let all = met.ends.keys().map(|log| seal(log).unwrap_or_default());
     all.collect()
 }
@@ -213,39 +231,37 @@ fn seals_of(met: &Met) -> Vec<String> {
 fn parse_seals(
     ends: &BTreeMap<LogId, End>,
     seals: &[String],
-) -> Result<BTreeMap<LogId, Seal>, String> {
+) -> Result<BTreeMap<LogId, (Start, Seal)>, String> {
     if !seals.is_empty() && seals.len() != ends.len() {
         return Err("its seals are of other ends".to_owned());
     }
     let there = ends.keys().zip(seals).filter(|(_, seal)| !seal.is_empty());
-    let parsed = there.map(|(log, seal)| Some((*log, Seal(parse_hex(seal)?))));
+    let parsed = there.map(|(log, seal)| Some((*log, parse_seal(seal)?)));
     parsed
         .collect::<Option<_>>()
         .ok_or_else(|| "a seal is wrong".to_owned())
+}
+
+fn parse_seal(text: &str) -> Option<(Start, Seal)> {
+    let mut words = text.split(':');
+    let start = Start {
+        incarnation: words.next()?.parse().ok()?,
+        nonce: words.next()?.parse().ok()?,
+    };
+    let seal = Seal(parse_hex(words.next()?)?);
+    words.next().is_none().then_some((start, seal))
 }
 
 pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
     let all: BTreeMap<u32, PageMet> = page::parse(MET_FILE, contents)?;
     let of = |(node, page): (u32, PageMet)| {
         let disk = parse_hex16(&page.disk).ok_or("a disk's id is wrong")?;
-        let end = |(log, era, number, owner, slot): PageEnd| {
-            let term = Term {
-                era: Era(era),
-                number,
-                owner: NodeId(owner),
-            };
-            let end = End {
-                promised: PromisedTerm(term),
-                accepted_up_to: Slot(slot),
-            };
-            (LogId(log), end)
-        };
         let signature = match &page.signature {
             Some(text) => Some(Signature(parse_hex(text).ok_or("a signature is wrong")?)),
             None => None,
         };
         let listed_ends = page.ends.len();
-        let ends: BTreeMap<LogId, End> = page.ends.into_iter().map(end).collect();
+        let ends: BTreeMap<LogId, End> = page.ends.into_iter().map(page::end).collect();
         if ends.len() != listed_ends {
             return Err("a log is listed twice".to_owned());
         }
@@ -279,6 +295,9 @@ pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<BTreeMap<NodeId, Me
 
 #[cfg(test)]
 mod tests {
+    use formats::past::{Findings, Found};
+    use paxos::{Era, PromisedTerm, Slot, Term};
+
     use super::super::starts;
     use super::*;
 
@@ -307,12 +326,19 @@ mod tests {
             incarnation: *incarnation,
             nonce: *nonce,
         };
+        let last = starts.last().map_or(0, |(incarnation, _)| *incarnation);
         Told {
+            found: found(last, ends),
             starts: starts.iter().map(start).collect(),
             ends: ends.iter().map(|(log, end)| (LogId(*log), *end)).collect(),
             deleted: vec![(5, 6)],
             ..Told::default()
         }
+    }
+
+    fn found(incarnation: u32, ends: &[(u32, End)]) -> Findings {
+        let ends = ends.iter().map(|(log, end)| (LogId(*log), *end)).collect();
+        Findings(vec![Found { incarnation, ends }])
     }
 
     fn met(starts: &[(u32, u64)], ends: &[(u32, End)]) -> Met {
@@ -394,6 +420,47 @@ mod tests {
             met.check(&told(&starts, &all[..1])).is_err(),
             "a log is gone"
         );
+    }
+
+    /// It forgot what it had promised, and has promised more since.
+    #[test]
+    fn what_a_later_start_wrote_is_not_what_an_earlier_one_told() {
+        let mut met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50)), (2, end(1, 7))]);
+        let more = Told {
+            found: found(3, &[(1, end(3, 40)), (2, end(1, 7))]),
+            ..told(
+                &[(1, 11), (2, 12), (3, 13)],
+                &[(1, end(4, 90)), (2, end(1, 7))],
+            )
+        };
+        let lacks = met.check(&more);
+        assert!(
+            matches!(lacks, Err(Lacks::End { has, .. }) if has == end(3, 40)),
+            "{lacks:?}"
+        );
+        // A log that it had to make anew.
+        let anew = Told {
+            found: found(3, &[(1, end(3, 50))]),
+            ..more.clone()
+        };
+        assert!(met.check(&anew).is_err());
+        let honest = Told {
+            found: found(3, &[(1, end(3, 50)), (2, end(1, 7))]),
+            ..more.clone()
+        };
+        assert_eq!(met.check(&honest), Ok(()));
+        // It was started once more since it forgot: the start behind the one that was met speaks.
+        let mut again = more.clone();
+        again.starts.push(Start {
+            incarnation: 4,
+            nonce: 14,
+        });
+        again.found.add(4, &again.ends.clone(), |_| false);
+        assert!(met.check(&again).is_err());
+        met.take(seen(3, 13), None, Some(&honest), 100);
+        // A new connection of the same start: it holds what it told since it began.
+        assert_eq!(met.check(&honest), Ok(()));
+        assert_eq!(met.ends[&LogId(1)], end(4, 90));
     }
 
     /// The older program wrote no list, and its number is in none.

@@ -9,9 +9,10 @@ use ops::Disk;
 use thiserror::Error;
 
 use super::ends::{ENDS_FILE, Ends, Lost};
+use super::found::{self, FOUND_FILE};
 use super::key::{self, KEY_FILE};
 use super::starts::STARTS_FILE;
-use formats::past::Start;
+use formats::past::{Findings, Start};
 
 use super::{refused, starts};
 use crate::Manifest;
@@ -20,6 +21,8 @@ use crate::Manifest;
 pub struct Own {
     /// The starts that it lists.
     pub starts: Vec<Start>,
+    /// What they found.
+    pub found: Findings,
     /// None in a directory of before disks had keys.
     pub key: Option<DiskKey>,
     /// The last start, by the manifest.
@@ -80,6 +83,12 @@ impl Own {
             tracing::error!(path = %path.display(), reason, "where the logs ended at the last stop cannot be read, so it is not known whether newer files were cut or removed since");
             None
         });
+        // A start can do without: then only what it finds itself speaks.
+        let found = found::load(disk, directory).unwrap_or_else(|reason| {
+            let path = directory.join(FOUND_FILE);
+            tracing::error!(path = %path.display(), reason, "what earlier starts found cannot be read, and is not told any more");
+            Findings::default()
+        });
         let last = starts.last().map_or(0, |start| start.incarnation);
         let noted = ends.as_ref().map_or(0, |ends| ends.incarnation);
         for (file, other) in [(STARTS_FILE, last), (ENDS_FILE, noted)] {
@@ -95,6 +104,7 @@ impl Own {
         }
         Ok(Own {
             starts,
+            found,
             key,
             incarnation: manifest.incarnation,
             ends,

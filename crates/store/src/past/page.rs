@@ -8,13 +8,37 @@
 use std::io;
 use std::path::Path;
 
+use formats::LogId;
+use formats::past::End;
 use ops::Disk;
+use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+
+/// ⟨log, era, number, owner, slot⟩
+pub(super) type PageEnd = (u32, u32, u32, u32, u64);
 
 /// A longer file is no node's: `met` has some fifty bytes for each log of each peer.
 const BYTES_MAX: usize = 512 << 20;
 const PIECE: usize = 64 << 10;
+
+pub(super) fn page_end(log: LogId, end: &End) -> PageEnd {
+    let Term { era, number, owner } = end.promised.0;
+    (log.0, era.0, number, owner.0, end.accepted_up_to.0)
+}
+
+pub(super) fn end((log, era, number, owner, slot): PageEnd) -> (LogId, End) {
+    let term = Term {
+        era: Era(era),
+        number,
+        owner: NodeId(owner),
+    };
+    let end = End {
+        promised: PromisedTerm(term),
+        accepted_up_to: Slot(slot),
+    };
+    (LogId(log), end)
+}
 
 pub(super) fn encode<T: Serialize>(name: &str, page: &T) -> Vec<u8> {
     let mut body = serde_json::to_vec(page).expect("numbers and text are always JSON");

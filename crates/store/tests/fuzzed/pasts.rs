@@ -2,8 +2,9 @@
 //! remembered of a node refuses none that goes on from there.
 
 use formats::LogId;
-use formats::past::{STARTS_KEPT, Start, Told};
+use formats::past::{FINDINGS_KEPT, Findings, Found, STARTS_KEPT, Start, Told};
 use store::past::ends::{self, ENDS_FILE, Ends};
+use store::past::found::{self, FOUND_FILE};
 use store::past::met::{self, MET_FILE};
 use store::past::refused::{self, REFUSED_FILE};
 use store::past::starts::{self, STARTS_FILE};
@@ -16,6 +17,7 @@ pub fn check(bytes: &[u8]) {
     for (name, check) in [
         (STARTS_FILE, check_starts as fn(&[u8])),
         (ENDS_FILE, check_ends),
+        (FOUND_FILE, check_found),
         (MET_FILE, check_met),
         (REFUSED_FILE, check_refused),
     ] {
@@ -71,6 +73,26 @@ fn check_ends(bytes: &[u8]) {
     }
 }
 
+fn check_found(bytes: &[u8]) {
+    let Some(mut findings) = taken(bytes, found::parse) else {
+        return;
+    };
+    assert_eq!(
+        found::parse(&found::encode(&findings)),
+        Ok(findings.clone())
+    );
+    let last = findings.0.last().map_or(0, |found| found.incarnation);
+    let Some(next) = last.checked_add(1) else {
+        return;
+    };
+    let before = findings.after(last, LogId(1));
+    let ends = [(LogId(1), before)];
+    findings.add(next, &ends, |_| false);
+    assert!(findings.0.len() <= FINDINGS_KEPT);
+    assert_eq!(findings.after(last, LogId(1)), before);
+    assert_eq!(findings.after(last, LogId(2)), Default::default());
+}
+
 fn check_met(bytes: &[u8]) {
     let Some(all) = taken(bytes, met::parse) else {
         return;
@@ -108,6 +130,10 @@ fn check_goes_on(mut met: Met) {
         starts: starts::after(known, next),
         ends: met.ends.iter().map(|(log, end)| (*log, *end)).collect(),
         deleted: Vec::new(),
+        found: Findings(vec![Found {
+            incarnation: later,
+            ends: met.ends.iter().map(|(log, end)| (*log, *end)).collect(),
+        }]),
         ..Told::default()
     };
     assert_eq!(met.check(&told), Ok(()));
@@ -117,7 +143,7 @@ fn check_goes_on(mut met: Met) {
         .iter()
         .position(|(_, end)| *end != Default::default());
     if let Some(some) = some {
-        less.ends.remove(some);
+        less.found.0[0].ends.remove(some);
         assert!(matches!(met.check(&less), Err(Lacks::End { .. })));
     }
     let mut claim = met.seen;

@@ -9,6 +9,7 @@
 use commands::{Applied, Halted, Torn};
 use formats::LogId;
 use paxos::{Action, By, NodeId, StreamName, StreamPosition};
+use replica::Event;
 
 use crate::directory::DIRECTORY;
 use crate::node::Node;
@@ -26,10 +27,47 @@ pub(in crate::node) struct Directing {
     snapshot_in: Option<StreamName>,
     /// Its size, or rather what was applied when it was taken.
     snapshot_bytes: u64,
+    /// Where this node leads: whole frames that are not in the log's hands yet.
+    commands: Vec<u8>,
+}
+
+impl Directing {
+    pub(super) fn add_commands(&mut self, frames: &[u8]) {
+        self.commands.extend_from_slice(frames);
+    }
+
+    pub(in crate::node) fn is_idle(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Whoever waits for one hears that this node no longer leads.
+    pub(super) fn forget_commands(&mut self) {
+        self.commands.clear();
+    }
 }
 
 impl Node {
-    pub(super) fn on_directory_bytes(&mut self, stream: StreamName, bytes: &[u8]) {
+    /// Takes what log 0 has for the directory.
+    pub(in crate::node) fn take_directory(&mut self) {
+        loop {
+            let Some(log) = self.logs.get_mut(&DIRECTORY) else {
+                return;
+            };
+            let Some(event) = log.port(&mut self.env).next_event() else {
+                return;
+            };
+            match event {
+                Event::Bytes { stream, bytes, .. } => self.on_directory_bytes(stream, &bytes),
+                Event::Ended { .. } => self.on_directory_stream_ended(),
+                Event::Skipped => self.directory.skip(),
+                Event::Begins { .. } => self.begin_directory_stream(),
+                Event::Deposed { .. } => self.directing.forget_commands(),
+                Event::Settled { .. } => {}
+            }
+        }
+    }
+
+    fn on_directory_bytes(&mut self, stream: StreamName, bytes: &[u8]) {
         self.directory.push(bytes);
         loop {
             let applied = match self.directory.apply_next() {
@@ -47,7 +85,7 @@ impl Node {
         }
     }
 
-    pub(super) fn on_directory_stream_ended(&mut self) {
+    fn on_directory_stream_ended(&mut self) {
         if let Some(torn) = self.directory.end_of_stream() {
             let Torn { position, bytes } = torn;
             tracing::info!(
@@ -67,7 +105,7 @@ impl Node {
 
     /// At the end of a round: what was applied is acted on, and who waits for it is answered.
     pub(in crate::node) fn direct(&mut self) {
-        self.begin_directory_stream();
+        self.submit_commands();
         if std::mem::take(&mut self.directing.has_news) {
             self.keep_to_directory();
             self.keep_guests();
@@ -90,16 +128,33 @@ impl Node {
     /// snapshot at its beginning stands for everything before.
     fn begin_directory_stream(&mut self) {
         let grown = self.directory_has_grown();
+        let parts = grown.then(|| self.directory.snapshot()).flatten();
+        let mut first: Vec<u8> = parts.into_iter().flatten().flatten().collect();
+        first.append(&mut self.directing.commands);
+        self.directing.commands = first;
+        self.submit_commands();
+    }
+
+    /// Into the log, as far as it takes them now.
+    pub(super) fn submit_commands(&mut self) {
         let Some(log) = self.logs.get_mut(&DIRECTORY) else {
             return;
         };
-        if !log.local_begins() {
+        if self.directing.commands.is_empty() {
             return;
         }
-        let parts = grown.then(|| self.directory.snapshot()).flatten();
-        let snapshot: Vec<u8> = parts.into_iter().flatten().flatten().collect();
-        log.begin_local(&mut self.env, &snapshot);
-        self.dirty.insert(DIRECTORY);
+        let mut port = log.port(&mut self.env);
+        // What cannot be taken now is tried again at the end of the next round.
+        let has_news = match port.has_begun() {
+            false => port.open(),
+            true => port.submit(&self.directing.commands).is_ok(),
+        };
+        if port.has_begun() && has_news {
+            self.directing.commands.clear();
+        }
+        if has_news {
+            self.dirty.insert(DIRECTORY);
+        }
     }
 
     fn directory_has_grown(&self) -> bool {
@@ -127,9 +182,11 @@ impl Node {
             if log.propose(&mut self.env, trim).is_ok() {
                 self.dirty.insert(DIRECTORY);
             }
-        } else if grown && log.local_has_begun() {
-            log.reopen_local(&mut self.env);
-            self.dirty.insert(DIRECTORY);
+        } else if grown {
+            let mut port = log.port(&mut self.env);
+            if port.has_begun() && port.open_anew() {
+                self.dirty.insert(DIRECTORY);
+            }
         }
     }
 

@@ -51,7 +51,7 @@ impl Node {
     }
 
     fn once_in_force(&self, worked: &Worked) -> Answer {
-        let mut waiting = self.not_in_force();
+        let mut waiting = self.unheard();
         if !worked.logs.is_empty() {
             let concerned = |id: &LogId| worked.logs.iter().any(|log| log.id == id.0);
             waiting.retain(concerned);

@@ -6,12 +6,15 @@
 //! ```
 //!
 //! ‡ A name ends in its log first. Else the old log's leader, which has not heard, goes on acknowledging
-//! what nobody will ever find, under a name that is another log's by then.
+//! what nobody will ever find, under a name that is another log's by then; and a node that lags answers from the old log who
+//! was told that it is deleted. So a log that is abandoned gets a moment to end too. Only one that cannot, as too few
+//! of its nodes are there, goes on until it hears.
 
 use std::collections::BTreeSet;
 
 use formats::LogId;
 use formats::version::WISHES;
+use paxos::Time;
 use wire::Refusal;
 
 use super::{Answer, Commands};
@@ -20,12 +23,19 @@ use crate::node::Node;
 
 pub(crate) struct DeleteLog {
     pub name: String,
-    /// Not waiting for the log to end: it may not be able to.
+    /// Not waiting for long until the log ends: it may not be able to.
     pub abandon: bool,
     /// What had that name when it was asked.
     pub id: Option<LogId>,
     pub proposed: bool,
+    /// Of a log that is abandoned: when this was first looked at by who can free the name.
+    pub since: Option<Time>,
+    /// It has not ended, and its name is to be free.
+    pub freed: bool,
 }
+
+/// So long a log that is abandoned may take to end. One that has a quorum takes some hundredth of it. Microseconds.
+const ABANDONED_ENDS: u64 = 1_000_000;
 
 impl Node {
     /// Answered once it is agreed, and the log has ended. The nodes free their files by themselves.
@@ -34,7 +44,7 @@ impl Node {
         delete: &mut DeleteLog,
         commands: &mut Commands,
     ) -> Answer {
-        let DeleteLog { name, abandon, .. } = delete;
+        let DeleteLog { name, .. } = delete;
         let named = || {
             let current = self.directory.log_by_name(name);
             current.or_else(|| self.directory.sealing_by_name(name))
@@ -48,13 +58,20 @@ impl Node {
             return Answer::Line(line.into_bytes());
         }
         let sealing = self.directory.logs.get(&id).is_some_and(|e| e.sealing);
-        if !delete.proposed && self.can_direct() {
-            let seals = self.env.version >= WISHES && !*abandon;
+        if !self.can_direct() {
+            // Whoever leads log 0 next is asked again.
+        } else if !delete.proposed {
             delete.proposed = true;
-            match seals {
+            match self.env.version >= WISHES {
                 true if sealing => {}
                 true => commands.push(Command::SealLog { id: id.0 }),
                 false => commands.push(Command::DeleteLog { id: id.0 }),
+            }
+        } else if delete.abandon && sealing && !delete.freed {
+            let now = self.env.now;
+            delete.freed = now.0 >= delete.since.get_or_insert(now).0 + ABANDONED_ENDS;
+            if delete.freed {
+                commands.push(Command::DeleteLog { id: id.0 });
             }
         }
         match sealing {

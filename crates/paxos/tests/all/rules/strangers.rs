@@ -41,6 +41,70 @@ fn a_term_whose_owner_is_no_member_changes_nothing() {
     assert_eq!(one.engine.role(), Role::Candidate);
 }
 
+/// In era 1, of nodes 1 to 3. What is promised is of the era before.
+fn after_an_era(promised: Term) -> Solo {
+    let mut state = three();
+    state.era = Era(1);
+    let mut checkpoint = fresh(state);
+    checkpoint.promised = PromisedTerm(promised);
+    let mut one = Solo::new(checkpoint);
+    one.alive();
+    one
+}
+
+/// It has left, or was never here: what it prepared before this era stands in the way of a leader of this one all the same.
+#[test]
+fn an_earlier_eras_term_of_who_is_no_member_deposes_nobody() {
+    let (promised, later) = (term(0, 3, 2), term(0, 4, 99));
+    let mut one = after_an_era(promised);
+    one.from(TWO, status(promised));
+    let follows = Role::Follower {
+        leader: TWO,
+        term: promised,
+    };
+    assert_eq!(one.engine.role(), follows);
+    for message in [
+        Message::Prepare { term: later },
+        status(later),
+        Message::Propose(proposal(later, slots(0, 1), Value::NoOp, 0)),
+    ] {
+        let out = one.from(STRANGER, message.clone());
+        assert!(ignored(&out, Ignored::NotMember), "{message:?}");
+        assert_eq!(persists(&out), 0);
+        assert_eq!(one.engine.role(), follows);
+    }
+    // A present member may have prepared it before this era was known to it.
+    let later = term(0, 4, 3);
+    one.from(THREE, Message::Prepare { term: later });
+    assert_eq!(one.engine.promised().0, later);
+}
+
+/// It was followed before this replica knew the era without it: it finishes what it began, and hands over.
+#[test]
+fn a_leader_that_left_is_heard_while_it_is_followed() {
+    let four = [1, 2, 3, 99].map(NodeId);
+    let state = LogState::new(Configuration::equal(four).unwrap());
+    let mut one = Solo::new(fresh(state));
+    one.input(Input::PeerAlive(STRANGER));
+    let led = term(0, 3, 99);
+    one.from(STRANGER, status(led));
+    let mut later = three();
+    later.era = Era(1);
+    later.era_start = Slot(5);
+    later.next = Slot(5);
+    one.from(STRANGER, Message::State(later.into()));
+    assert_eq!(one.engine.state().era, Era(1));
+    let out = one.from(STRANGER, status(led));
+    assert!(!ignored(&out, Ignored::NotMember));
+    let out = one.from(
+        STRANGER,
+        Message::Prepare {
+            term: term(1, 1, 2),
+        },
+    );
+    assert!(promised(&out).is_some(), "for its successor");
+}
+
 #[test]
 fn nobody_but_a_member_prepares_a_members_term() {
     let mut one = follower();

@@ -1,0 +1,226 @@
+//! A small state machine in memory, as `commands` has it, and what became of each command that was called here.
+//!
+//! ```text
+//!  call ─▶ outbox ─ Begins ─▶ submitted: ⟨stream, end⟩ ─┬─ applied from that stream ─▶ Answered
+//!                    │                                  └─ the stream is settled below its end ─▶ Never
+//!                    └─ this node no longer leads ─▶ Never
+//! ```
+
+use std::collections::VecDeque;
+
+use commands::{Applied, Batch, Frame, Halted, Replica, SessionBounds, StateMachine, TooLarge};
+use paxos::{StreamName, Time};
+use replica::{Event, NotNow, Port};
+
+use super::Hosted;
+
+/// Counts what was called here, from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+/// What became of a command.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is chosen, and applied here; of a session also if that was before.
+    Answered(Applied),
+    /// It was not applied, and never will be: it may be called again.
+    Never,
+}
+
+/// So much is kept before the log takes it; a call on top of it is refused.
+const OUTBOX_MAX: usize = 4 << 20;
+
+pub struct Small<M: StateMachine> {
+    replica: Replica<M>,
+    calls: u64,
+    /// Not submitted: the frame of each, in order.
+    outbox: VecDeque<(CallId, Vec<u8>)>,
+    outbox_bytes: usize,
+    /// In that stream, in order, each with where its frame ends there. What stands before them is a snapshot.
+    submitted: VecDeque<Submitted>,
+    outcomes: VecDeque<(CallId, Outcome)>,
+    /// The last snapshot begins this stream.
+    snapshot_in: Option<StreamName>,
+    snapshot_bytes: u64,
+    /// All before this stream is to be trimmed, and that is proposed.
+    trimming: Option<StreamName>,
+    /// A snapshot is written, and all before it trimmed, when the log has grown by so much.
+    growth_bytes: u64,
+    own: Option<StreamName>,
+}
+
+struct Submitted {
+    call: CallId,
+    stream: StreamName,
+    end: u64,
+}
+
+/// Why a command is not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotCalled {
+    #[error(transparent)]
+    TooLarge(#[from] TooLarge),
+    #[error("too much waits already: call again in a moment")]
+    Later,
+}
+
+impl<M: StateMachine> Small<M> {
+    pub fn new(machine: M, bounds: SessionBounds, growth_bytes: u64) -> Small<M> {
+        Small {
+            replica: Replica::new(machine, bounds),
+            calls: 0,
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            submitted: VecDeque::new(),
+            outcomes: VecDeque::new(),
+            snapshot_in: None,
+            snapshot_bytes: 0,
+            trimming: None,
+            growth_bytes,
+            own: None,
+        }
+    }
+
+    /// What it is in, as far as this node has taken it.
+    pub fn replica(&self) -> &Replica<M> {
+        &self.replica
+    }
+
+    pub fn halted(&self) -> Option<&Halted> {
+        self.replica.halted()
+    }
+
+    /// Its outcome follows, if this node leads: else it is `Never` at once.
+    pub fn call(&mut self, frame: &Frame<'_>) -> Result<CallId, NotCalled> {
+        let mut batch = Batch::default();
+        batch.push(frame)?;
+        let bytes = batch.take();
+        if self.outbox_bytes > 0 && self.outbox_bytes + bytes.len() > OUTBOX_MAX {
+            return Err(NotCalled::Later);
+        }
+        self.calls += 1;
+        self.outbox_bytes += bytes.len();
+        self.outbox.push_back((CallId(self.calls), bytes));
+        Ok(CallId(self.calls))
+    }
+
+    pub fn next_outcome(&mut self) -> Option<(CallId, Outcome)> {
+        self.outcomes.pop_front()
+    }
+
+    fn on_bytes(&mut self, stream: StreamName, position: u64, bytes: &[u8]) {
+        self.replica.push(bytes);
+        // Halted, it applies nothing more, and says why (`halted`).
+        while let Ok(Some(applied)) = self.replica.apply_next() {
+            if let Applied::Snapshot { bytes, .. } = applied {
+                self.snapshot_in = Some(stream);
+                self.snapshot_bytes = bytes;
+                continue;
+            }
+            let is_own = |first: &Submitted| first.stream == stream;
+            if let Some(first) = self.submitted.pop_front_if(|first| is_own(first)) {
+                paxos::invariant!(
+                    first.end <= position + bytes.len() as u64,
+                    "a command is applied before it is chosen whole"
+                );
+                self.outcomes
+                    .push_back((first.call, Outcome::Answered(applied)));
+            }
+        }
+    }
+
+    /// Nothing is added to that stream any more.
+    fn on_settled_stream(&mut self, stream: StreamName) {
+        while let Some(first) = self.submitted.pop_front_if(|first| first.stream == stream) {
+            self.outcomes.push_back((first.call, Outcome::Never));
+        }
+    }
+
+    fn begin(&mut self, stream: StreamName, port: &mut Port<'_>) {
+        self.own = Some(stream);
+        self.trimming = None;
+        if !self.has_grown(port) {
+            return;
+        }
+        let parts = self.replica.snapshot();
+        let snapshot: Vec<u8> = parts.into_iter().flatten().flatten().collect();
+        if !snapshot.is_empty() && port.submit(&snapshot).is_err() {
+            // Only of a full disk: the next stream begins with one.
+            self.snapshot_bytes = 0;
+        }
+    }
+
+    fn has_grown(&self, port: &Port<'_>) -> bool {
+        port.output_bytes() > self.growth_bytes + 3 * self.snapshot_bytes
+    }
+
+    fn submit(&mut self, port: &mut Port<'_>) {
+        while let Some((call, frame)) = self.outbox.front() {
+            match port.submit(frame) {
+                Ok(end) => {
+                    let Some(stream) = self.own else { return };
+                    self.submitted.push_back(Submitted {
+                        call: *call,
+                        stream,
+                        end,
+                    });
+                }
+                Err(NotNow::Later) => return,
+                Err(NotNow::NotWriting) => {
+                    port.open();
+                    return;
+                }
+                Err(NotNow::Full(_)) => self.outcomes.push_back((*call, Outcome::Never)),
+            }
+            self.outbox_bytes -= frame.len();
+            self.outbox.pop_front();
+        }
+    }
+
+    fn give_up_outbox(&mut self) {
+        self.outbox_bytes = 0;
+        for (call, _) in self.outbox.drain(..) {
+            self.outcomes.push_back((call, Outcome::Never));
+        }
+    }
+}
+
+impl<M: StateMachine> Hosted for Small<M> {
+    fn on_event(&mut self, event: Event, port: &mut Port<'_>) {
+        match event {
+            Event::Bytes {
+                stream,
+                position,
+                bytes,
+            } => self.on_bytes(stream, position, &bytes),
+            Event::Ended { stream, .. } => {
+                // A frame that was torn was not chosen whole, on any replica.
+                let _ = self.replica.end_of_stream();
+                self.on_settled_stream(stream);
+            }
+            Event::Skipped => self.replica.skip(),
+            Event::Begins { stream } => self.begin(stream, port),
+            Event::Deposed { .. } => self.own = None,
+            Event::Settled { stream, .. } => self.on_settled_stream(stream),
+        }
+    }
+
+    fn on_settled(&mut self, _now: Time, port: &mut Port<'_>) {
+        if !port.is_leading() {
+            return self.give_up_outbox();
+        }
+        self.submit(port);
+        match self.snapshot_in {
+            Some(stream) if port.has_more_before(stream) => {
+                if self.trimming != Some(stream) && port.trim_before(stream) {
+                    self.trimming = Some(stream);
+                }
+            }
+            _ => {
+                if port.has_begun() && self.has_grown(port) {
+                    port.open_anew();
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! The port: what a guest inside this process, a state machine for one, has to do with one log.
+//!
+//! ```text
+//!  chosen bytes ─▶ next ─▶ Bytes … Ended … Bytes …          the guest takes them, when it wants them
+//!  this node leads, a stream of the guest's own is open, all before it is taken ─▶ Begins
+//!  submit ─▶ own stream ─▶ proposed ─▶ chosen ─▶ Bytes of that stream
+//!  another one leads, or writes ─▶ Deposed … Ended or Settled: so much of the own stream is chosen, and no more ever
+//! ```
+//!
+//! *Credit* is that the guest takes: one chunk at most waits for it, and a guest that takes nothing costs nothing. What is young
+//! comes as a part of the very buffer that the followers were sent; whoever keeps it copies it.
+//!
+//! *Tickets* are positions: what was submitted ends at a position of the guest's stream, is chosen once `Bytes` of that stream
+//! reach it, and never will be if the stream's length, as `Ended` or `Settled` tells it, does not.
+
+mod reading;
+mod writing;
+
+use ops::{Buffer, Slice};
+use paxos::{Action, By, ReadId, Slot, StreamName, StreamPosition};
+use store::{ReadBytes, ReadFailure};
+use wire::Refusal;
+
+use crate::env::Env;
+use crate::lent::Wanted;
+use crate::log::Log;
+
+use reading::Reading;
+pub(crate) use writing::Writing;
+
+#[derive(Default)]
+pub(crate) struct Ends {
+    /// None where there is no guest.
+    reading: Option<Reading>,
+    pub(crate) writing: Writing,
+}
+
+/// What a guest is told, in order.
+#[derive(Debug)]
+pub enum Event {
+    /// The next chosen bytes.
+    Bytes {
+        stream: StreamName,
+        /// Of the first of them, in the stream.
+        position: u64,
+        bytes: Slice,
+    },
+    /// The stream that was read is over: the next bytes are another's. Its length is unknown if it was trimmed.
+    Ended {
+        stream: StreamName,
+        length: Option<u64>,
+    },
+    /// What would come next was trimmed: the next bytes are the first that are left.
+    Skipped,
+    /// From now on the guest may submit. All that was chosen before this stream is taken, and nobody adds to it.
+    Begins { stream: StreamName },
+    /// The guest may submit no more: this node no longer leads, or somebody else writes.
+    Deposed { stream: StreamName },
+    /// Of the stream that the guest was deposed from this much is chosen, is taken, and never grows.
+    Settled { stream: StreamName, length: u64 },
+}
+
+/// Why nothing can be submitted now.
+#[derive(Clone, Debug)]
+pub enum NotNow {
+    /// Not since `Begins`, or not any more.
+    NotWriting,
+    /// So much waits already for the disk or the followers: again once the log was settled.
+    Later,
+    /// A disk has reached its reserve.
+    Full(Refusal),
+}
+
+/// A log, as its guest may use it.
+pub struct Port<'a> {
+    log: &'a mut Log,
+    env: &'a mut Env,
+    /// The guest did something that the log has to be settled for.
+    is_dirty: bool,
+}
+
+impl Port<'_> {
+    /// What comes next, or nothing for now. There may be more whenever the log was settled.
+    pub fn next_event(&mut self) -> Option<Event> {
+        self.log.next_event(self.env)
+    }
+
+    /// Asks for a stream of the guest's own, which ends the one that is written now. Nothing happens where this node does not
+    /// lead, or the guest has one or waits for it: then it is false. `Begins` follows.
+    pub fn open(&mut self) -> bool {
+        let opens = self.log.open_for_guest(self.env);
+        self.is_dirty |= opens;
+        opens
+    }
+
+    /// Asks for another stream after the own one, once nothing is on its way. True if it is on its way now.
+    pub fn open_anew(&mut self) -> bool {
+        let opens = self.log.open_anew_for_guest(self.env);
+        self.is_dirty |= opens;
+        opens
+    }
+
+    /// Whether the guest may submit.
+    pub fn has_begun(&self) -> bool {
+        self.log.guest_has_begun()
+    }
+
+    /// All of these bytes or none. Returns where they end in the guest's stream.
+    ///
+    /// Errors: see [`NotNow`].
+    pub fn submit(&mut self, bytes: &[u8]) -> Result<u64, NotNow> {
+        let end = self.log.submit(self.env, bytes)?;
+        self.is_dirty = true;
+        Ok(end)
+    }
+
+    /// For a guest that must know all that is chosen by now: once it has passed, and [`Port::is_current`].
+    pub fn ask_barrier(&mut self) -> Result<ReadId, Refusal> {
+        self.is_dirty = true;
+        self.log.ask_barrier(self.env)
+    }
+
+    pub fn has_passed(&self, barrier: ReadId) -> bool {
+        self.log.has_passed(barrier)
+    }
+
+    /// It will not pass: another is to be asked for.
+    pub fn has_failed(&self, barrier: ReadId) -> bool {
+        self.log.has_failed(barrier)
+    }
+
+    /// ‡ The guest has taken all that is chosen, as far as this replica knows.
+    pub fn is_current(&self) -> bool {
+        self.log.guest_is_current()
+    }
+
+    pub fn is_leading(&self) -> bool {
+        self.log.is_leading()
+    }
+
+    /// Leading, and free to propose something.
+    pub fn can_propose(&self) -> bool {
+        self.log.can_propose()
+    }
+
+    /// Of the whole output, as far as it is left.
+    pub fn output_bytes(&self) -> u64 {
+        crate::output_bytes(self.log.core.engine.state())
+    }
+
+    /// All before that stream is forgotten, everywhere: the guest's state, as it stands at the stream's beginning, stands for it.
+    /// True if that is proposed now.
+    pub fn trim_before(&mut self, stream: StreamName) -> bool {
+        let Some(before) = self.trim_point(stream) else {
+            return false;
+        };
+        let by = By::Unsaid;
+        let proposed = self.log.propose(self.env, Action::Trim { before, by });
+        self.is_dirty |= proposed.is_ok();
+        proposed.is_ok()
+    }
+
+    /// Whether anything stands before that stream.
+    pub fn has_more_before(&self, stream: StreamName) -> bool {
+        self.trim_point(stream).is_some()
+    }
+
+    fn trim_point(&self, stream: StreamName) -> Option<Slot> {
+        let state = self.log.core.engine.state();
+        let point = state.trim_point(stream, StreamPosition(0))?;
+        state.would_forget(point).then_some(point)
+    }
+
+    /// Whether the log has to be settled for what was done by this.
+    pub fn is_dirty(&self) -> bool {
+        self.is_dirty
+    }
+}
+
+impl Log {
+    /// A guest takes this log's output from that position on.
+    ///
+    /// `uses_reserve`: its bytes are taken when a disk is full, too. That is for what frees disks.
+    pub fn attach(&mut self, from: u64, uses_reserve: bool) {
+        self.port.reading = Some(Reading::from(from));
+        self.port.writing = Writing::new(uses_reserve);
+    }
+
+    pub fn port<'a>(&'a mut self, env: &'a mut Env) -> Port<'a> {
+        Port {
+            log: self,
+            env,
+            is_dirty: false,
+        }
+    }
+
+    /// ‡ See [`Port::is_current`].
+    pub fn guest_is_current(&self) -> bool {
+        let reading = self.port.reading.as_ref();
+        reading.is_some_and(|reading| reading.is_current(&self.core))
+    }
+
+    /// Nothing that the guest submitted, or wants to, is on its way.
+    pub fn guest_is_idle(&self) -> bool {
+        self.port.writing.is_idle() && self.ingest.is_all_acknowledged()
+    }
+
+    fn next_event(&mut self, env: &mut Env) -> Option<Event> {
+        if self.core.stopped.is_some() {
+            return None;
+        }
+        if let Some(stream) = self.take_deposed() {
+            return Some(Event::Deposed { stream });
+        }
+        let reading = self.port.reading.as_mut()?;
+        if let Some(event) = reading.next(&mut self.core, env) {
+            if let Event::Ended { stream, .. } = &event {
+                self.port.writing.is_settled(*stream);
+            }
+            return Some(event);
+        }
+        self.drain(env); // The store was asked to read, perhaps.
+        if let Some(stream) = self.take_begun() {
+            return Some(Event::Begins { stream });
+        }
+        let (stream, length) = self.take_settled(env)?;
+        Some(Event::Settled { stream, length })
+    }
+
+    /// All before this stream, and none of it, is taken.
+    fn guest_has_reached(&self, stream: StreamName) -> bool {
+        let reading = self.port.reading.as_ref();
+        reading.is_some_and(|reading| reading.has_reached(stream))
+    }
+
+    pub(crate) fn on_port_read(
+        &mut self,
+        env: &Env,
+        wanted: Wanted,
+        buffer: Buffer,
+        result: Result<ReadBytes, ReadFailure>,
+    ) {
+        if let Some(reading) = &mut self.port.reading {
+            reading.on_read(env.now, wanted, buffer, result);
+        }
+    }
+}
+
+impl Ends {
+    /// Something is under way that nobody else would wake the log for.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.reading.as_ref().is_some_and(Reading::is_retrying) || self.writing.is_busy()
+    }
+}

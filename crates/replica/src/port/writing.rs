@@ -1,0 +1,187 @@
+//! What a guest submits: bytes of a stream of its own, in this leader's turn as writer.
+
+use std::collections::VecDeque;
+
+use formats::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
+use paxos::mutation::{self, Mutation};
+use paxos::{ReadId, StreamName};
+
+use super::NotNow;
+use crate::env::Env;
+use crate::log::Log;
+
+/// So much is taken before it can be proposed, and what is submitted at once on top of it.
+const PENDING_MAX: usize = 1 << 20;
+
+#[derive(Default)]
+pub(crate) struct Writing {
+    /// Of the own stream, and not proposed yet.
+    pending: VecDeque<u8>,
+    /// A stream of the guest's own is being opened.
+    is_opening: bool,
+    /// The guest was told that it may write this one.
+    begun: Option<StreamName>,
+    /// The guest was deposed from it, and does not know yet how much of it is chosen.
+    unsettled: Option<Unsettled>,
+    uses_reserve: bool,
+}
+
+/// ‡ A barrier that began after another leader took over passes when all that was proposed before is chosen or came to nothing:
+/// from then on nobody adds to the stream.
+struct Unsettled {
+    stream: StreamName,
+    barrier: Option<ReadId>,
+}
+
+impl Writing {
+    pub(super) fn new(uses_reserve: bool) -> Writing {
+        Writing {
+            uses_reserve,
+            ..Writing::default()
+        }
+    }
+
+    /// The stream is open, or came to nothing.
+    pub(crate) fn on_opened(&mut self) {
+        self.is_opening = false;
+    }
+
+    /// What is not proposed never will be.
+    pub(crate) fn stop(&mut self) {
+        self.pending.clear();
+        self.is_opening = false;
+    }
+
+    pub(super) fn is_settled(&mut self, stream: StreamName) {
+        self.unsettled
+            .take_if(|unsettled| unsettled.stream == stream);
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        self.pending.is_empty() && !self.is_opening
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.is_opening || self.unsettled.is_some()
+    }
+}
+
+impl Log {
+    pub(super) fn open_for_guest(&mut self, env: &mut Env) -> bool {
+        let is_open = self.ingest.guests_stream().is_some();
+        if !self.core.is_leading() || is_open || self.port.writing.is_opening {
+            return false;
+        }
+        self.port.writing.is_opening = true;
+        self.ingest.open_for_guest(env.now);
+        true
+    }
+
+    pub(super) fn open_anew_for_guest(&mut self, env: &mut Env) -> bool {
+        if !self.core.is_leading() || !self.guest_is_idle() {
+            return false;
+        }
+        let writing = &mut self.port.writing;
+        writing.is_opening = true;
+        writing.begun = None;
+        self.ingest.open_for_guest(env.now);
+        true
+    }
+
+    pub(super) fn guest_has_begun(&self) -> bool {
+        let stream = self.ingest.guests_stream();
+        self.core.is_leading() && stream.is_some() && self.port.writing.begun == stream
+    }
+
+    pub(super) fn submit(&mut self, env: &mut Env, bytes: &[u8]) -> Result<u64, NotNow> {
+        if !self.guest_has_begun() {
+            return Err(NotNow::NotWriting);
+        }
+        if self.core.is_full(env) && !self.port.writing.uses_reserve {
+            return Err(NotNow::Full(self.core.disk_full(env)));
+        }
+        let pending = &mut self.port.writing.pending;
+        if !pending.is_empty() && pending.len() + bytes.len() > PENDING_MAX {
+            return Err(NotNow::Later);
+        }
+        pending.extend(bytes);
+        let end = self.ingest.proposed() + self.port.writing.pending.len() as u64;
+        self.propose_submitted(env);
+        Ok(end)
+    }
+
+    /// ‡ Bounded as clients' bytes are: by what may be unchosen, by the ring, and by what waits for the disk.
+    pub(crate) fn propose_submitted(&mut self, env: &mut Env) {
+        while !self.port.writing.pending.is_empty() && self.guest_has_begun() {
+            let Some(stream) = self.ingest.guests_stream() else {
+                return;
+            };
+            let permit = self.core.engine.permit();
+            let room = permit.map_or(0, |p| p.limit.0 - p.next.0) as usize;
+            let share = &env.room.share;
+            if !self.core.can_propose()
+                || room == 0
+                || self.core.ring.bytes() > share.ring_bytes
+                || self.core.store.queued_bytes() > share.queue_bytes
+            {
+                return;
+            }
+            let pending = &mut self.port.writing.pending;
+            let count = pending.len().min(PAYLOAD_MAX).min(room);
+            let bytes: Vec<u8> = pending.drain(..count).collect();
+            let position = self.ingest.on_guest_proposes(count);
+            let batch = env.batch_of(&bytes);
+            self.propose_bytes(env, stream, position, batch, count);
+        }
+    }
+
+    /// The stream that the guest was told it may write, and may not any more.
+    pub(super) fn take_deposed(&mut self) -> Option<StreamName> {
+        if self.guest_has_begun() {
+            return None;
+        }
+        let stream = self.port.writing.begun.take()?;
+        self.port.writing.pending.clear();
+        self.port.writing.unsettled = Some(Unsettled {
+            stream,
+            barrier: None,
+        });
+        Some(stream)
+    }
+
+    /// The guest's stream is open, and all before it is taken.
+    pub(super) fn take_begun(&mut self) -> Option<StreamName> {
+        let stream = self.ingest.guests_stream()?;
+        let is_new = self.port.writing.begun != Some(stream);
+        if !is_new || !self.core.is_leading() || !self.guest_has_reached(stream) {
+            return None;
+        }
+        self.port.writing.begun = Some(stream);
+        Some(stream)
+    }
+
+    pub(super) fn take_settled(&mut self, env: &mut Env) -> Option<(StreamName, u64)> {
+        let Unsettled { stream, barrier } = self.port.writing.unsettled.as_ref()?;
+        let (stream, barrier) = (*stream, *barrier);
+        if mutation::is(Mutation::GuestSettledAtOnce) {
+            self.port.writing.unsettled = None;
+            let known = self.core.engine.state().stream(stream);
+            return Some((stream, known.map_or(0, |known| known.length.0)));
+        }
+        match barrier.filter(|barrier| !self.has_failed(*barrier)) {
+            Some(barrier) if self.has_passed(barrier) && self.guest_is_current() => {
+                self.port.writing.unsettled = None;
+                let stream_now = self.core.engine.state().stream(stream);
+                Some((stream, stream_now.map_or(0, |now| now.length.0)))
+            }
+            Some(_) => None,
+            None => {
+                let asked = self.ask_barrier(env).ok();
+                if let Some(unsettled) = &mut self.port.writing.unsettled {
+                    unsettled.barrier = asked;
+                }
+                None
+            }
+        }
+    }
+}
