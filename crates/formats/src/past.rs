@@ -37,9 +37,9 @@ pub struct Told {
     pub deleted: Vec<(u32, u32)>,
     /// To the challenge of whoever is told, where the disk has a key; in a connection's first.
     pub answer: Option<Signature>,
-    /// What this start found, and those before; in a connection's first.
+    /// The findings of this start and of those before; in a connection's first frame.
     pub found: Findings,
-    /// What the node that is told said itself, as the teller keeps it; in a connection's first.
+    /// The receiver's own words, as the sender keeps them; in a connection's first frame.
     pub kept: Vec<SealedEnd>,
 }
 
@@ -54,15 +54,15 @@ pub struct Found {
     pub ends: Vec<(LogId, End)>,
 }
 
-/// What each of the last starts found, in order.
+/// The findings of the last starts, in order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings(pub Vec<Found>);
 
-/// What so many starts found is kept, and told.
+/// The findings of this many starts are kept, and told.
 pub const FINDINGS_KEPT: usize = 8;
 
 impl Findings {
-    /// What the first start behind that one found. All that the earlier one told stood in it.
+    /// The log's end as the first start behind that one found it. All that the earlier start told stood in it.
     ///
     /// ‡ What later ones found may have been written since, by a node that had forgotten the rest.
     pub fn after(&self, incarnation: u32, log: LogId) -> End {
@@ -83,7 +83,7 @@ impl Findings {
         ends: &[(LogId, End)],
         is_deleted: impl Fn(LogId) -> bool,
     ) {
-        // What was found by a start of a higher number was found by nobody: its manifest was never written.
+        // A start of a higher number never was: its manifest was not written.
         self.0.retain(|found| found.incarnation < incarnation);
         let mut all = Found {
             incarnation,
@@ -321,7 +321,7 @@ mod tests {
         }
         assert_eq!(all.0.len(), FINDINGS_KEPT);
         assert_eq!(all.0[0].ends, [log(1, 13), log(2, 5)]);
-        // Of an older one the first that is known speaks: it found all that was told before.
+        // The oldest start that is kept speaks for those before: it found all that they told.
         assert_eq!(all.after(4, LogId(1)), end(1, 13));
         assert_eq!(all.after(4, LogId(2)), end(2, 5));
         assert_eq!(all.after(19, LogId(1)), end(1, 20));

@@ -72,7 +72,7 @@ impl fmt::Debug for Hosts {
 pub(crate) type HostedLogs = BTreeMap<LogId, Box<dyn Hosted>>;
 
 impl Node {
-    /// Whoever has a guest for this log attaches it.
+    /// The guest that somebody made for this log is attached.
     pub(crate) fn attach_hosted(&mut self, id: LogId) {
         let Some(log) = self.logs.get_mut(&id).filter(|_| id != DIRECTORY) else {
             return;

@@ -7,7 +7,7 @@
 //!                A is gone, or was removed: B and C are asked in turn with it
 //! ```
 //!
-//! What servers say of others is kept while this process runs, and not on disk: a node without an id belongs to no
+//! Addresses that servers tell are kept while this process runs, and not on disk: a node without an id belongs to no
 //! cluster yet, and whoever starts it again with another `--join` means what he says.
 
 use std::collections::VecDeque;
@@ -64,11 +64,11 @@ struct Known {
 
 const RETRY: u64 = 300_000;
 const ANSWER_TIMEOUT: u64 = 6_000_000;
-/// So many hints are followed at once: two nodes that point at each other are asked again after a pause.
+/// Hints that are followed at once: two nodes that point at each other are asked again after a pause.
 const HINTS_MAX: u32 = 3;
-/// So many nodes a refusal names.
+/// Nodes that a refusal names.
 const TOLD_AT_ONCE: usize = 8;
-/// So many a node that joins keeps in mind.
+/// Addresses that a joining node keeps in mind.
 const TOLD_MAX: usize = 32;
 
 pub(crate) fn answer(
@@ -148,7 +148,7 @@ impl Join {
         }
     }
 
-    /// Who else could be asked, as the refusal says.
+    /// The refusal names others who could be asked.
     fn heed(&mut self, refusal: &str) {
         let nodes = said_key(refusal, "nodes=").unwrap_or_default();
         let hint = said_key(refusal, "leader=");

@@ -100,7 +100,7 @@ pub struct Peer {
     pub seen: Option<Seen>,
     /// What it says that it is, on its control connection.
     pub claim: Option<Seen>,
-    /// What came with a greeting that is not proven yet.
+    /// The words of a greeting that is not proven yet.
     pub unproven: Option<SaidOfItself>,
     /// By what it proves that it is, if its disk has a key.
     pub proof: Option<Proof>,
@@ -116,7 +116,7 @@ pub struct Peer {
     pub unproven_address: Option<String>,
 }
 
-/// What a node says of itself in its greeting.
+/// A node's word of itself, in its greeting.
 pub struct SaidOfItself {
     pub standing: Standing,
     pub address: String,

@@ -229,7 +229,7 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
     })
 }
 
-/// What names the disk of a new directory.
+/// The key that names the disk of a new directory.
 pub(crate) fn new_key(disk: &mut dyn Disk, directory: &Path) -> io::Result<DiskKey> {
     let mut seed = [0; 32];
     for half in seed.chunks_exact_mut(16) {

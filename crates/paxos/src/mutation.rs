@@ -76,8 +76,8 @@ mutations! {
         "What is carried out of a lost cluster obeys no wish of its directory."
 
     // Guests.
-    GuestSettledAtOnce "guest-settled-at-once" "replica::port::writing::take_settled"
-        "A guest that was deposed hears how much of its stream is chosen once a barrier that began after that has passed."
+    GuestDeniedAtOnce "guest-denied-at-once" "node::hosted::small::on_event"
+        "A command of a guest that was deposed is said never to be done once its stream has ended below it, and not before."
 
     // What disks have been through.
     IncarnationNotDurable "incarnation-not-durable" "node::node::remembering::save_met"

@@ -44,7 +44,7 @@ pub struct Wish {
 pub enum By {
     /// Nobody said it: by a program that knows no wishes, or in a log that the directory has no wish for.
     Unsaid,
-    /// An operator, of this log.
+    /// An operator, of this log, or the state machine that owns it.
     Hand,
     /// The directory.
     Wish(WishNumber),

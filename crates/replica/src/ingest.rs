@@ -115,7 +115,7 @@ impl Ingest {
         self.guest().map_or(0, |writer| writer.proposed)
     }
 
-    /// So much more of the guest's stream is proposed now. Returns where it begins there.
+    /// The guest proposes this many bytes more. Returns where they begin in its stream.
     pub(crate) fn on_guest_proposes(&mut self, count: usize) -> u64 {
         let Some(writer) = self.writer.as_mut() else {
             return 0;

@@ -45,7 +45,7 @@ pub use env::{Env, LogEvent, Neighbours, Out, Own, Purpose, Room};
 pub use inspect::LogView;
 pub use limits::Limits;
 pub use log::Log;
-/// What a guest inside this process has to do with a log.
+/// A log as a guest inside this process uses it.
 pub use port::{Event, NotNow, Port};
 /// How long proposals take.
 pub use pulse::Pulse;

@@ -4,14 +4,17 @@
 //!  chosen bytes ─▶ next ─▶ Bytes … Ended … Bytes …          the guest takes them, when it wants them
 //!  this node leads, a stream of the guest's own is open, all before it is taken ─▶ Begins
 //!  submit ─▶ own stream ─▶ proposed ─▶ chosen ─▶ Bytes of that stream
-//!  another one leads, or writes ─▶ Deposed … Ended or Settled: so much of the own stream is chosen, and no more ever
+//!  another one leads, or writes ─▶ Deposed … Ended: so much of the own stream is chosen, and no more ever
 //! ```
 //!
 //! *Credit* is that the guest takes: one chunk at most waits for it, and a guest that takes nothing costs nothing. What is young
 //! comes as a part of the very buffer that the followers were sent; whoever keeps it copies it.
 //!
 //! *Tickets* are positions: what was submitted ends at a position of the guest's stream, is chosen once `Bytes` of that stream
-//! reach it, and never will be if the stream's length, as `Ended` or `Settled` tells it, does not.
+//! reach it, and never will be if the stream's length, as `Ended` tells it, does not.
+//!
+//! ‡ Nothing but the stream's end tells that: what a deposed leader alone has accepted may be chosen under a third leader, however
+//! many barriers passed under the second. So a guest that begins to lead opens a stream of its own, which ends the one before.
 
 mod reading;
 mod writing;
@@ -35,29 +38,27 @@ pub(crate) struct Ends {
     pub(crate) writing: Writing,
 }
 
-/// What a guest is told, in order.
+/// News for a guest, in order.
 #[derive(Debug)]
 pub enum Event {
     /// The next chosen bytes.
     Bytes {
         stream: StreamName,
-        /// Of the first of them, in the stream.
+        /// Where the first of them stands in the stream.
         position: u64,
         bytes: Slice,
     },
-    /// The stream that was read is over: the next bytes are another's. Its length is unknown if it was trimmed.
+    /// The stream that was read is over, for good: the next bytes are another's. Its length is unknown if it was trimmed.
     Ended {
         stream: StreamName,
         length: Option<u64>,
     },
-    /// What would come next was trimmed: the next bytes are the first that are left.
+    /// The next bytes were trimmed: those that follow are the first that are left.
     Skipped,
     /// From now on the guest may submit. All that was chosen before this stream is taken, and nobody adds to it.
     Begins { stream: StreamName },
     /// The guest may submit no more: this node no longer leads, or somebody else writes.
     Deposed { stream: StreamName },
-    /// Of the stream that the guest was deposed from this much is chosen, is taken, and never grows.
-    Settled { stream: StreamName, length: u64 },
 }
 
 /// Why nothing can be submitted now.
@@ -65,7 +66,7 @@ pub enum Event {
 pub enum NotNow {
     /// Not since `Begins`, or not any more.
     NotWriting,
-    /// So much waits already for the disk or the followers: again once the log was settled.
+    /// Too much waits for the disk or the followers: try again once the log was settled.
     Later,
     /// A disk has reached its reserve.
     Full(Refusal),
@@ -80,13 +81,13 @@ pub struct Port<'a> {
 }
 
 impl Port<'_> {
-    /// What comes next, or nothing for now. There may be more whenever the log was settled.
+    /// The next event, or nothing for now. There may be more whenever the log was settled.
     pub fn next_event(&mut self) -> Option<Event> {
         self.log.next_event(self.env)
     }
 
     /// Asks for a stream of the guest's own, which ends the one that is written now. Nothing happens where this node does not
-    /// lead, or the guest has one or waits for it: then it is false. `Begins` follows.
+    /// lead, the log has ended, or the guest has one or waits for it: then it is false. `Begins` follows.
     pub fn open(&mut self) -> bool {
         let opens = self.log.open_for_guest(self.env);
         self.is_dirty |= opens;
@@ -143,7 +144,7 @@ impl Port<'_> {
         self.log.can_propose()
     }
 
-    /// Of the whole output, as far as it is left.
+    /// The length of the output, as far as it is left.
     pub fn output_bytes(&self) -> u64 {
         crate::output_bytes(self.log.core.engine.state())
     }
@@ -154,7 +155,8 @@ impl Port<'_> {
         let Some(before) = self.trim_point(stream) else {
             return false;
         };
-        let by = By::Unsaid;
+        // The guest speaks for whoever made this log: it keeps what it needs, whatever the directory wants kept.
+        let by = By::Hand;
         let proposed = self.log.propose(self.env, Action::Trim { before, by });
         self.is_dirty |= proposed.is_ok();
         proposed.is_ok()
@@ -214,17 +216,11 @@ impl Log {
         }
         let reading = self.port.reading.as_mut()?;
         if let Some(event) = reading.next(&mut self.core, env) {
-            if let Event::Ended { stream, .. } = &event {
-                self.port.writing.is_settled(*stream);
-            }
             return Some(event);
         }
         self.drain(env); // The store was asked to read, perhaps.
-        if let Some(stream) = self.take_begun() {
-            return Some(Event::Begins { stream });
-        }
-        let (stream, length) = self.take_settled(env)?;
-        Some(Event::Settled { stream, length })
+        let stream = self.take_begun()?;
+        Some(Event::Begins { stream })
     }
 
     /// All before this stream, and none of it, is taken.

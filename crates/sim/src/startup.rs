@@ -97,7 +97,7 @@ impl Disk for StartUp<'_> {
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()> {
         self.disk.strike(true, self.random)?;
         self.disk.media.rename(from, to)?;
-        // What was in a directory that is put aside is not what another of its name will hold.
+        // Files of a directory that is put aside are not those of another of its name.
         let unsettled = std::mem::take(&mut self.disk.unsettled).into_iter();
         let renamed = unsettled.map(|path| match path.strip_prefix(from) {
             Ok(rest) if rest.as_os_str().is_empty() => to.to_owned(),

@@ -140,7 +140,7 @@ impl Running {
     }
 }
 
-/// What a program of before left in an empty directory that it was started with: an id that was drawn, and names no key.
+/// An older program's new directory: its id was drawn, and names no key.
 pub(crate) fn make_directory_of_before(
     disk: &mut dyn Disk,
     directory: &Path,

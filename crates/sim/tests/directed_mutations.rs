@@ -66,7 +66,7 @@ const RULES: [(Mutation, fn()); 12] = [
         past::nobody_claims_a_disk_without_its_key,
     ),
     (
-        Mutation::GuestSettledAtOnce,
+        Mutation::GuestDeniedAtOnce,
         hosted::two_banks_in_one_node_lose_no_coin_and_pay_none_twice,
     ),
     (

@@ -266,7 +266,7 @@ fn settle_newest(
     for &number in numbers.iter().rev() {
         let path = path(config, number);
         settle(disk, &path)?;
-        // What sockets received behind a segment's end may be in memory alone, however old the segment is.
+        // Bytes that sockets put behind a segment's end may be in memory alone, however old the segment is.
         if config.landing.is_none() && is_begun(config, disk, &path, number) {
             break;
         }

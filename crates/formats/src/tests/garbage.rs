@@ -34,7 +34,8 @@ fn round_trip<T: Encode + PartialEq + std::fmt::Debug>(value: &T) -> Vec<u8> {
 /// What decodes has exactly one encoding: the one it was decoded from.
 fn canonical<T: Encode>(bytes: &[u8]) {
     if let Ok(value) = codec::decode::<T>(Speaks::THIS, bytes) {
-        assert_eq!(codec::encode(FIRST, &value), bytes);
+        // It says itself in which version it is, perhaps by what was damaged.
+        assert_eq!(codec::encode(bytes[0], &value), bytes);
     }
 }
 

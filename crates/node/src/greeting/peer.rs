@@ -219,7 +219,7 @@ impl Node {
         Ok(())
     }
 
-    /// What a node says of itself when it greets.
+    /// A node's word of itself, from its greeting, counts from here on.
     pub(crate) fn take_said(&mut self, from: NodeId, said: SaidOfItself) {
         // A claim that is not listed may be anybody's who knows that node's number.
         if said.is_listed || !self.env.peers.addresses.contains_key(&from) {

@@ -2,13 +2,15 @@
 //!
 //! ```text
 //!  call ─▶ outbox ─ Begins ─▶ submitted: ⟨stream, end⟩ ─┬─ applied from that stream ─▶ Answered
-//!                    │                                  └─ the stream is settled below its end ─▶ Never
+//!                    │                                  ├─ the stream has ended below it ─▶ Never
+//!                    │                                  └─ the stream was trimmed before it was read ─▶ Unknown
 //!                    └─ this node no longer leads ─▶ Never
 //! ```
 
 use std::collections::VecDeque;
 
 use commands::{Applied, Batch, Frame, Halted, Replica, SessionBounds, StateMachine, TooLarge};
+use paxos::mutation::{self, Mutation};
 use paxos::{StreamName, Time};
 use replica::{Event, NotNow, Port};
 
@@ -18,16 +20,18 @@ use super::Hosted;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
-/// What became of a command.
+/// A command's fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// It is chosen, and applied here; of a session also if that was before.
     Answered(Applied),
     /// It was not applied, and never will be: it may be called again.
     Never,
+    /// It was applied or never will be, and what would tell was trimmed. A command of a session may be called again.
+    Unknown,
 }
 
-/// So much is kept before the log takes it; a call on top of it is refused.
+/// The outbox holds this many bytes; a call on top of them is refused.
 const OUTBOX_MAX: usize = 4 << 20;
 
 pub struct Small<M: StateMachine> {
@@ -81,7 +85,7 @@ impl<M: StateMachine> Small<M> {
         }
     }
 
-    /// What it is in, as far as this node has taken it.
+    /// The machine, as far as this node has taken its log.
     pub fn replica(&self) -> &Replica<M> {
         &self.replica
     }
@@ -129,10 +133,10 @@ impl<M: StateMachine> Small<M> {
         }
     }
 
-    /// Nothing is added to that stream any more.
-    fn on_settled_stream(&mut self, stream: StreamName) {
+    /// All that is left of what was submitted to that stream.
+    fn end_submitted(&mut self, stream: StreamName, outcome: &Outcome) {
         while let Some(first) = self.submitted.pop_front_if(|first| first.stream == stream) {
-            self.outcomes.push_back((first.call, Outcome::Never));
+            self.outcomes.push_back((first.call, outcome.clone()));
         }
     }
 
@@ -165,11 +169,7 @@ impl<M: StateMachine> Small<M> {
                         end,
                     });
                 }
-                Err(NotNow::Later) => return,
-                Err(NotNow::NotWriting) => {
-                    port.open();
-                    return;
-                }
+                Err(NotNow::Later | NotNow::NotWriting) => return,
                 Err(NotNow::Full(_)) => self.outcomes.push_back((*call, Outcome::Never)),
             }
             self.outbox_bytes -= frame.len();
@@ -193,15 +193,25 @@ impl<M: StateMachine> Hosted for Small<M> {
                 position,
                 bytes,
             } => self.on_bytes(stream, position, &bytes),
-            Event::Ended { stream, .. } => {
+            Event::Ended { stream, length } => {
                 // A frame that was torn was not chosen whole, on any replica.
                 let _ = self.replica.end_of_stream();
-                self.on_settled_stream(stream);
+                let outcome = length.map_or(Outcome::Unknown, |_| Outcome::Never);
+                self.end_submitted(stream, &outcome);
             }
-            Event::Skipped => self.replica.skip(),
+            Event::Skipped => {
+                self.replica.skip();
+                for skipped in self.submitted.drain(..) {
+                    self.outcomes.push_back((skipped.call, Outcome::Unknown));
+                }
+            }
             Event::Begins { stream } => self.begin(stream, port),
-            Event::Deposed { .. } => self.own = None,
-            Event::Settled { stream, .. } => self.on_settled_stream(stream),
+            Event::Deposed { stream } => {
+                self.own = None;
+                if mutation::is(Mutation::GuestDeniedAtOnce) {
+                    self.end_submitted(stream, &Outcome::Never);
+                }
+            }
         }
     }
 
@@ -209,6 +219,8 @@ impl<M: StateMachine> Hosted for Small<M> {
         if !port.is_leading() {
             return self.give_up_outbox();
         }
+        // ‡ The stream of who led before ends, whether anybody calls here or not: only then does he know what was never chosen.
+        port.open();
         self.submit(port);
         match self.snapshot_in {
             Some(stream) if port.has_more_before(stream) => {

@@ -129,10 +129,6 @@ impl Node {
 
     /// The first frame of a peer's connection. An error is why it is not heard.
     pub(crate) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
-        for kept in &told.kept {
-            let told = format!("node {peer} remembers more of this disk");
-            self.on_evidence(&Evidence::End(*kept), &told);
-        }
         let own = Start {
             incarnation: claim.incarnation,
             nonce: claim.nonce,
@@ -151,6 +147,11 @@ impl Node {
                     "it does not answer for its disk: what it says was overheard".to_owned(),
                 );
             }
+        }
+        // Each seal costs a look: a node that has a key has answered for it by now.
+        for kept in &told.kept {
+            let told = format!("node {peer} remembers more of this disk");
+            self.on_evidence(&Evidence::End(*kept), &told);
         }
         let known = self.past.met.get(&peer);
         let known = known.filter(|met| met.seen.disk == claim.disk);
@@ -432,10 +433,15 @@ impl Node {
         self.fail(format!("{directory} is an old copy: {why}"));
     }
 
-    /// Once all logs are closed: where each ended. True when it stands there, or cannot.
+    /// Once all logs are closed: where each ended, and what was told of the others' since that was last written. True
+    /// when it stands there, or cannot.
     pub(super) fn note_ends(&mut self) -> bool {
         if let Some(is_there) = self.past.noted {
-            return is_there;
+            return is_there && self.past.writing.is_none();
+        }
+        if self.past.grew {
+            self.past.version += 1;
+            self.save_met();
         }
         let sound = self
             .logs

@@ -1,4 +1,4 @@
-//! What a guest takes: everything chosen, from a position on, in order.
+//! The guest's reading: everything chosen, from a position on, in order.
 
 use ops::{Buffer, Slice};
 use paxos::{StreamName, Time};

@@ -1,36 +1,26 @@
-//! What a guest submits: bytes of a stream of its own, in this leader's turn as writer.
+//! The guest's writing: bytes of a stream of its own, while this node leads.
 
 use std::collections::VecDeque;
 
 use formats::PAYLOAD_BYTES_MAX as PAYLOAD_MAX;
-use paxos::mutation::{self, Mutation};
-use paxos::{ReadId, StreamName};
+use paxos::StreamName;
 
 use super::NotNow;
 use crate::env::Env;
 use crate::log::Log;
 
-/// So much is taken before it can be proposed, and what is submitted at once on top of it.
+/// Bytes that are taken before they can be proposed; one submission may exceed it.
 const PENDING_MAX: usize = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Writing {
-    /// Of the own stream, and not proposed yet.
+    /// Bytes of the own stream that are not proposed yet.
     pending: VecDeque<u8>,
     /// A stream of the guest's own is being opened.
     is_opening: bool,
     /// The guest was told that it may write this one.
     begun: Option<StreamName>,
-    /// The guest was deposed from it, and does not know yet how much of it is chosen.
-    unsettled: Option<Unsettled>,
     uses_reserve: bool,
-}
-
-/// ‡ A barrier that began after another leader took over passes when all that was proposed before is chosen or came to nothing:
-/// from then on nobody adds to the stream.
-struct Unsettled {
-    stream: StreamName,
-    barrier: Option<ReadId>,
 }
 
 impl Writing {
@@ -46,15 +36,10 @@ impl Writing {
         self.is_opening = false;
     }
 
-    /// What is not proposed never will be.
+    /// Bytes that are not proposed never will be.
     pub(crate) fn stop(&mut self) {
         self.pending.clear();
         self.is_opening = false;
-    }
-
-    pub(super) fn is_settled(&mut self, stream: StreamName) {
-        self.unsettled
-            .take_if(|unsettled| unsettled.stream == stream);
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -62,14 +47,15 @@ impl Writing {
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.is_opening || self.unsettled.is_some()
+        self.is_opening
     }
 }
 
 impl Log {
     pub(super) fn open_for_guest(&mut self, env: &mut Env) -> bool {
         let is_open = self.ingest.guests_stream().is_some();
-        if !self.core.is_leading() || is_open || self.port.writing.is_opening {
+        let is_over = self.core.engine.state().is_sealed();
+        if !self.core.is_leading() || is_open || is_over || self.port.writing.is_opening {
             return false;
         }
         self.port.writing.is_opening = true;
@@ -142,10 +128,6 @@ impl Log {
         }
         let stream = self.port.writing.begun.take()?;
         self.port.writing.pending.clear();
-        self.port.writing.unsettled = Some(Unsettled {
-            stream,
-            barrier: None,
-        });
         Some(stream)
     }
 
@@ -158,30 +140,5 @@ impl Log {
         }
         self.port.writing.begun = Some(stream);
         Some(stream)
-    }
-
-    pub(super) fn take_settled(&mut self, env: &mut Env) -> Option<(StreamName, u64)> {
-        let Unsettled { stream, barrier } = self.port.writing.unsettled.as_ref()?;
-        let (stream, barrier) = (*stream, *barrier);
-        if mutation::is(Mutation::GuestSettledAtOnce) {
-            self.port.writing.unsettled = None;
-            let known = self.core.engine.state().stream(stream);
-            return Some((stream, known.map_or(0, |known| known.length.0)));
-        }
-        match barrier.filter(|barrier| !self.has_failed(*barrier)) {
-            Some(barrier) if self.has_passed(barrier) && self.guest_is_current() => {
-                self.port.writing.unsettled = None;
-                let stream_now = self.core.engine.state().stream(stream);
-                Some((stream, stream_now.map_or(0, |now| now.length.0)))
-            }
-            Some(_) => None,
-            None => {
-                let asked = self.ask_barrier(env).ok();
-                if let Some(unsettled) = &mut self.port.writing.unsettled {
-                    unsettled.barrier = asked;
-                }
-                None
-            }
-        }
     }
 }

@@ -243,7 +243,7 @@ fn leave_out_the_damaged(cluster: &mut Cluster) -> Result<(), String> {
     if cluster.scenario().damaged_node().is_none() {
         return Ok(());
     }
-    // Whose program was too old for its disk is started again with a newer one in a moment.
+    // A node whose program was too old for its disk is started again with a newer one in a moment.
     cluster.world.run_for(START_AGAIN_US, u64::MAX);
     let well = |node: &crate::HostId| cluster.world.status(*node) != Status::FailedToStart;
     let (well, lost): (Vec<_>, Vec<_>) = cluster.nodes.iter().copied().partition(well);

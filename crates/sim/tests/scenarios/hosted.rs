@@ -18,7 +18,7 @@ mod bank;
 const BANKS: [&str; 2] = ["bank-a", "bank-b"];
 const PACE: u64 = 20 * MS;
 
-/// What all tellers were told, and what each living one's bank has.
+/// The outcomes of all calls, and the balances of each living teller's bank.
 #[derive(Default)]
 struct Books {
     tellers: u64,
@@ -27,6 +27,7 @@ struct Books {
     called: u64,
     answered: Vec<String>,
     never: Vec<String>,
+    unknown: u64,
     /// By teller: the bank's name, and its balances.
     now: BTreeMap<u64, (String, BTreeMap<String, u64>)>,
 }
@@ -64,6 +65,7 @@ impl Teller {
                 }
                 Outcome::Answered(other) => panic!("{account}: {other:?}"),
                 Outcome::Never => books.never.push(account),
+                Outcome::Unknown => books.unknown += 1,
             }
         }
         if books.closed {
@@ -121,16 +123,95 @@ fn hosts(books: &Arc<Mutex<Books>>) -> Hosts {
     })
 }
 
-/// What its leader proposes is accepted, and it does not hear so: the next leader finds it.
-fn cut_off_from_answers(stage: &mut Stage, bank: &str) {
+fn leader_of(stage: &Stage, bank: &str) -> Option<usize> {
     let leads = |index: &usize| {
         let look = stage.look();
         let view = look.view_of(*index, bank);
         view.is_some_and(|view| matches!(view.role, Role::Leader { .. }))
     };
-    let leader = (0..3).find(leads);
+    (0..3).find(leads)
+}
+
+/// The leader's proposals are accepted, and it does not hear so: the next leader finds them.
+fn cut_off_from_answers(stage: &mut Stage, bank: &str) {
+    let leader = leader_of(stage, bank);
     for other in (0..3).filter(|other| Some(*other) != leader) {
         stage.cut(other, leader.unwrap_or(0));
+    }
+}
+
+impl Books {
+    /// All three replicas of the bank are alike, and have what was said, and none of what was said never to be.
+    fn check(&self, bank: &str, seed: u64) {
+        let mut of = self.now.values().filter(|(name, _)| name == bank);
+        let (_, first) = of.next().expect("there are three");
+        assert_eq!(of.clone().count(), 2, "three replicas");
+        assert!(
+            of.all(|(_, balances)| balances == first),
+            "{bank}: they differ"
+        );
+        let is_here = |account: &&String| account.starts_with(&format!("{bank}-"));
+        for account in self.answered.iter().filter(is_here) {
+            assert_eq!(first.get(account), Some(&1), "seed {seed}: {account}");
+        }
+        for account in self.never.iter().filter(is_here) {
+            assert_eq!(first.get(account), None, "seed {seed}: {account}");
+        }
+        assert!(first.values().all(|coins| *coins == 1));
+    }
+}
+
+/// The leader alone has accepted its last deposits when another one leads, who has nothing to write. Then that one dies, and what
+/// the first accepted is chosen after all.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn what_a_deposed_leader_alone_accepted_is_not_said_never_to_be() {
+    for seed in 0..4 {
+        let books = Arc::new(Mutex::new(Books::default()));
+        let mut stage = Stage::hosting(seed, 3, hosts(&books));
+        let bank = BANKS[0];
+        done(&mut stage, &format!("create-log {bank}"));
+        stage.pass(SECOND);
+        let first = leader_of(&stage, bank).expect("somebody leads");
+        stage.isolate(first);
+        stage.pass(300 * MS);
+        books.lock().unwrap().closed = true;
+        stage.pass(3 * SECOND);
+        stage.world.heal_all();
+        stage.pass(3 * SECOND);
+        let second = leader_of(&stage, bank).expect("somebody leads");
+        assert_ne!(first, second, "seed {seed}");
+        stage.crash(second);
+        stage.pass(3 * SECOND);
+        stage.restart(second);
+        stage.pass(3 * SECOND);
+        let books = books.lock().unwrap();
+        books.check(bank, seed);
+        let known = books.answered.len() + books.never.len();
+        assert_eq!(
+            known as u64, books.called,
+            "nothing was trimmed, and no caller died"
+        );
+    }
+}
+
+/// A leader's last deposits are chosen, stand in a snapshot, and are trimmed before that leader hears anything again.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn what_was_trimmed_before_a_deposed_leader_read_it_is_said_to_be_unknown() {
+    for seed in 0..4 {
+        let books = Arc::new(Mutex::new(Books::default()));
+        let mut stage = Stage::hosting(seed, 3, hosts(&books));
+        let bank = BANKS[0];
+        done(&mut stage, &format!("create-log {bank}"));
+        stage.pass(SECOND);
+        cut_off_from_answers(&mut stage, bank);
+        stage.pass(40 * SECOND);
+        stage.world.heal_all();
+        stage.pass(3 * SECOND);
+        books.lock().unwrap().closed = true;
+        stage.pass(3 * SECOND);
+        let books = books.lock().unwrap();
+        books.check(bank, seed);
+        assert!(books.unknown > 0, "seed {seed}");
     }
 }
 
@@ -170,20 +251,11 @@ pub fn two_banks_in_one_node_lose_no_coin_and_pay_none_twice() {
         let books = books.lock().unwrap();
         assert_eq!(books.now.len(), 6, "three replicas of two banks");
         for bank in BANKS {
-            let mut of = books.now.values().filter(|(name, _)| name == bank);
-            let (_, first) = of.next().expect("there are three");
-            assert!(
-                of.all(|(_, balances)| balances == first),
-                "{bank}: they differ"
-            );
-            let is_here = |account: &&String| account.starts_with(&format!("{bank}-"));
-            for account in books.answered.iter().filter(is_here) {
-                assert_eq!(first.get(account), Some(&1), "seed {seed}: {account}");
-            }
-            for account in books.never.iter().filter(is_here) {
-                assert_eq!(first.get(account), None, "seed {seed}: {account}");
-            }
-            assert!(first.values().all(|coins| *coins == 1));
+            books.check(bank, seed);
+            let look = stage.look();
+            let view = look.view_of(0, bank).expect("it is there");
+            let trimmed = view.state.streams_trimmed.count;
+            assert!(trimmed > 0, "seed {seed}: nothing of {bank} was forgotten");
         }
         let (answered, never) = (books.answered.len(), books.never.len());
         println!(
@@ -195,7 +267,7 @@ pub fn two_banks_in_one_node_lose_no_coin_and_pay_none_twice() {
             "seed {seed}: {answered} of {}",
             books.called
         );
-        let known = answered + never;
+        let known = answered + never + books.unknown as usize;
         assert!(
             known as u64 + 200 > books.called,
             "few are of processes that died"

@@ -32,6 +32,17 @@ fn copy_at_rest(stage: &mut Stage, index: usize) -> DiskCopy {
     copy
 }
 
+/// A copy of a running node, which has told its peers of more since.
+fn copy_that_told_more_since(stage: &mut Stage, index: usize) -> DiskCopy {
+    let copy = stage.world.copy_disk(stage.nodes[index]);
+    let leader = stage.leader();
+    let mut caller = stage.open(leader, "append main mode=takeover");
+    stage.say_and_wait(&mut caller, 10_000);
+    stage.wait_whole(3);
+    stage.pass(TOLD_US);
+    copy
+}
+
 /// The copy is put back, and its node started.
 fn put_back(stage: &mut Stage, index: usize, copy: &DiskCopy) {
     stage.crash(index);
@@ -128,12 +139,7 @@ fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
     for seed in 0..4 {
         for peers_start_anew in [false, true] {
             let (mut stage, _, index, _) = three(seed);
-            let copy = stage.world.copy_disk(stage.nodes[index]);
-            let leader = stage.leader();
-            let mut caller = stage.open(leader, "append main mode=takeover");
-            stage.say_and_wait(&mut caller, 10_000);
-            stage.wait_whole(3);
-            stage.pass(TOLD_US);
+            let copy = copy_that_told_more_since(&mut stage, index);
             if peers_start_anew {
                 stage.pass(WRITTEN_US);
                 for other in (0..3).filter(|other| *other != index) {
@@ -146,6 +152,30 @@ fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
             wait_refused(&mut stage, index);
             stage.wait_whole(2);
         }
+    }
+}
+
+/// A node that is stopped writes down what it was told of the others, and not only now and then.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_copy_of_a_running_node_is_refused_by_peers_that_were_stopped_and_started() {
+    for seed in 0..4 {
+        let (mut stage, _, index, _) = three(seed);
+        let copy = copy_that_told_more_since(&mut stage, index);
+        stage.crash(index);
+        let nodes = stage.nodes.clone();
+        for other in (0..3).filter(|other| *other != index) {
+            stage.world.stop(nodes[other]);
+            stage.wait("the node to stop", |look| {
+                status(look, &nodes, other) == Status::Finished
+            });
+        }
+        for other in (0..3).filter(|other| *other != index) {
+            stage.restart(other);
+        }
+        stage.world.put_disk_back(nodes[index], &copy);
+        stage.restart(index);
+        wait_refused(&mut stage, index);
+        stage.wait_whole(2);
     }
 }
 
@@ -389,7 +419,7 @@ pub fn nobody_claims_a_disk_without_its_key() {
     }
 }
 
-/// What the node of this disk said when it greeted that other one, but for the words behind the address.
+/// The greeting of this disk's node to that other one, but for the words behind the address.
 fn overheard(stage: &Stage, index: usize, to: usize, words: &str) -> String {
     let disk = stage.world.disk(stage.nodes[index]);
     let contents = |name: &str| disk.contents(format!("/data/{name}")).expect("it is there");
@@ -433,7 +463,7 @@ fn an_overheard_greeting_is_not_admitted_as_an_older_program_s() {
     }
 }
 
-/// Whoever overheard it does not answer the challenge: then nobody has said that the node is elsewhere, in another zone,
+/// A stranger who overheard it does not answer the challenge: then nobody has said that the node is elsewhere, in another zone,
 /// or keeps no bytes.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn an_overheard_greeting_changes_nothing_of_what_is_known_of_its_node() {

@@ -138,7 +138,7 @@ impl Met {
         Some(Evidence::Start(self.start(), self.signature?))
     }
 
-    /// What it said of its logs, as it can be shown.
+    /// Its words of its logs, as they can be shown.
     pub fn kept(&self) -> impl Iterator<Item = SealedEnd> {
         self.seals.iter().filter_map(|(log, (start, seal))| {
             Some(SealedEnd {

@@ -21,7 +21,7 @@ use crate::Manifest;
 pub struct Own {
     /// The starts that it lists.
     pub starts: Vec<Start>,
-    /// What they found.
+    /// The findings of these starts.
     pub found: Findings,
     /// None in a directory of before disks had keys.
     pub key: Option<DiskKey>,

@@ -1,4 +1,4 @@
-//! What a start costs: that of what changed, and not of what ever was.
+//! A start costs what changed, and not what ever was.
 
 use std::path::PathBuf;
 

@@ -40,7 +40,7 @@ impl Directing {
         self.commands.is_empty()
     }
 
-    /// Whoever waits for one hears that this node no longer leads.
+    /// Their clients hear that this node no longer leads.
     pub(super) fn forget_commands(&mut self) {
         self.commands.clear();
     }
@@ -62,7 +62,6 @@ impl Node {
                 Event::Skipped => self.directory.skip(),
                 Event::Begins { .. } => self.begin_directory_stream(),
                 Event::Deposed { .. } => self.directing.forget_commands(),
-                Event::Settled { .. } => {}
             }
         }
     }
@@ -144,7 +143,7 @@ impl Node {
             return;
         }
         let mut port = log.port(&mut self.env);
-        // What cannot be taken now is tried again at the end of the next round.
+        // Commands that the log does not take now are tried again at the end of the next round.
         let has_news = match port.has_begun() {
             false => port.open(),
             true => port.submit(&self.directing.commands).is_ok(),

@@ -28,13 +28,13 @@ pub(crate) struct DeleteLog {
     /// What had that name when it was asked.
     pub id: Option<LogId>,
     pub proposed: bool,
-    /// Of a log that is abandoned: when this was first looked at by who can free the name.
+    /// When the node that can free an abandoned log's name first looked at this.
     pub since: Option<Time>,
     /// It has not ended, and its name is to be free.
     pub freed: bool,
 }
 
-/// So long a log that is abandoned may take to end. One that has a quorum takes some hundredth of it. Microseconds.
+/// An abandoned log may take this long to end; one that has a quorum takes a hundredth of it. Microseconds.
 const ABANDONED_ENDS: u64 = 1_000_000;
 
 impl Node {
@@ -59,7 +59,7 @@ impl Node {
         }
         let sealing = self.directory.logs.get(&id).is_some_and(|e| e.sealing);
         if !self.can_direct() {
-            // Whoever leads log 0 next is asked again.
+            // The next leader of log 0 is asked again.
         } else if !delete.proposed {
             delete.proposed = true;
             match self.env.version >= WISHES {

@@ -23,9 +23,9 @@ pub struct MemoryDisk {
     /// Files that were being written when the process died: another loss of power may take what can
     /// be read of them.
     pub unsettled: BTreeSet<PathBuf>,
-    /// What the kernel still writes for a process that was killed.
+    /// The writes that the kernel still performs for a process that was killed.
     pub late: Vec<LateWrite>,
-    /// What starts made durable, in order.
+    /// The paths that starts made durable, in order.
     pub settled: Vec<PathBuf>,
 }
 
