@@ -243,6 +243,8 @@ mutations! {
         "Recovery stops at the first break above the watermark: what stands behind it was never durable."
     StartNotSettled "start-not-settled" "store::recover::settle"
         "A start makes durable what it reads: a process that was killed leaves what only memory may hold."
+    LostActionTakenForLostBytes "lost-action-taken-for-lost-bytes" "store::recovery::walk::holds_bytes_alone"
+        "A record whose payload is lost counts as accepted only if its header says all that was accepted."
     ContinuedWithoutRest "continued-without-rest" "store::recovery::verdict::resting"
         "A start goes on in the last segment only if the log rested, and nothing is wrong with it or behind it."
     LateWriteNotAwaited "late-write-not-awaited" "store::recover::recover"

@@ -23,10 +23,11 @@ use formats::record::{RecordHeader, RecordKind};
 use formats::segment::{self, SegmentError, SegmentHeader};
 use ops::{BLOCK, DirectoryEntry, Disk, Op};
 use paxos::mutation::{self, Mutation};
-use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
+use paxos::{Checkpoint, Slot, SlotRange, StreamPosition, Term, Value};
 use thiserror::Error;
 
 pub use self::feed::recovered;
+pub(super) use self::feed::recovered_of;
 pub(super) use self::files::{Files, Sink, Whose};
 use super::extents::Extents;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
@@ -150,6 +151,9 @@ impl Store {
         report.spares = spares.len();
         let mut store = Store::empty(config);
         store.begin_from(&verdict, &listed.numbers, indexes);
+        let lost = verdict.lost.iter();
+        let lost = lost.filter(|lost| !is_repaired(lost, &store.holdings));
+        report.corruptions = lost.map(|lost| corruption(lost, &paths)).collect();
         let resting = verdict.resting().filter(|_| is_still);
         store.resting = resting.map(|segment| segment.version);
         empty.append(&mut store.adopt_spares(spares));
@@ -341,10 +345,18 @@ fn report(verdict: &Verdict, paths: &[PathBuf]) -> RecoveryReport {
         torn: verdict
             .torn
             .then(|| (paths[last].clone(), verdict.next.offset)),
-        corruptions: verdict.lost.iter().map(|l| corruption(l, paths)).collect(),
         learn_past: Some(verdict.learn_past).filter(|slot| slot.0 > 0),
         ..RecoveryReport::default()
     }
+}
+
+/// Nothing but bytes was lost, and a later record has them.
+pub(super) fn is_repaired(lost: &Lost, holdings: &Holdings) -> bool {
+    let Some((stream, bytes)) = &lost.bytes else {
+        return false;
+    };
+    let bytes = StreamPosition(bytes.start)..StreamPosition(bytes.end);
+    holdings.missing(*stream, bytes).next().is_none()
 }
 
 pub(super) fn corruption(lost: &Lost, paths: &[PathBuf]) -> Corruption {
@@ -402,10 +414,16 @@ pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
 }
 
 /// What the record says about bytes.
-pub(super) fn apply(index: &mut SegmentIndex, offset: u64, header: &RecordHeader) {
+pub(super) fn apply(
+    index: &mut SegmentIndex,
+    offset: u64,
+    header: &RecordHeader,
+    taken: recovery::Taken,
+) {
     let Some(bytes) = header.bytes() else { return };
     let place = match header.kind {
         RecordKind::Lost => Whereabouts::Lost,
+        _ if !taken.is_whole => Whereabouts::Lost,
         _ => Whereabouts::Record(RecordPlace::new(offset, header.total_length() as u64)),
     };
     index.apply(header.stream, bytes, place);

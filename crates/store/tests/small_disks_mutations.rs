@@ -20,7 +20,7 @@ mod writer;
 use paxos::mutation::{self, Mutation};
 use search::{Budget, search, search_life};
 
-const BROKEN: [Mutation; 11] = [
+const BROKEN: [Mutation; 12] = [
     Mutation::CorruptReadAsAbsent,
     Mutation::StaleRecordParsed,
     Mutation::UnreadableReadAsAbsent,
@@ -31,6 +31,7 @@ const BROKEN: [Mutation; 11] = [
     Mutation::GapForgotten,
     Mutation::ChosenOverAGap,
     Mutation::LostPromiseForgotten,
+    Mutation::LostActionTakenForLostBytes,
     Mutation::ContinuedWithoutRest,
 ];
 

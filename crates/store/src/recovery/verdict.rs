@@ -1,9 +1,11 @@
 //! What a directory comes to.
 
+use std::ops::Range;
+
 use formats::record::RecordHeader;
 use formats::segment::Birth;
 use paxos::mutation::{self, Mutation};
-use paxos::{PromisedTerm, Slot};
+use paxos::{PromisedTerm, Slot, StreamName};
 
 /// Where a record is expected, and which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -101,5 +103,7 @@ pub struct Lost {
     pub to: u64,
     pub first_record: u64,
     pub last_record: u64,
+    /// Nothing but these bytes of a stream is lost.
+    pub bytes: Option<(StreamName, Range<u64>)>,
     pub reason: String,
 }
