@@ -4,6 +4,7 @@
 //! run beside each other here.
 
 mod harness;
+mod measured;
 mod outside;
 
 mod auxiliary;
@@ -26,17 +27,16 @@ mod inks;
 mod leader;
 mod logs;
 mod members;
+mod moved;
 mod moves;
 mod packaging;
 mod past;
 mod promises;
 mod recover;
 mod scrub;
-mod sim;
 mod standing;
 mod starting;
 mod strangers;
-mod torture;
 mod trim;
 mod upgrade;
 mod verify;
