@@ -3,6 +3,7 @@
 //! One test program for all of it: sixty small ones take minutes to link, and those that mostly wait
 //! run beside each other here.
 
+mod documented;
 mod harness;
 mod measured;
 mod outside;
@@ -17,6 +18,7 @@ mod demo;
 mod dev;
 mod disks;
 mod doctor;
+mod documents;
 mod first_aid;
 mod guests;
 mod halted;

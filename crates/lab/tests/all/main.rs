@@ -1,9 +1,12 @@
 //! The program of the lab as a user runs it: its searches, its benches, its nodes.
 
+#[path = "../../../cli/tests/all/documented/mod.rs"]
+mod documented;
 #[path = "../../../cli/tests/all/measured/mod.rs"]
 mod measured;
 
 mod bench;
+mod documents;
 mod node;
 mod sim;
 mod torture;
