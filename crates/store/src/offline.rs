@@ -436,6 +436,9 @@ impl Disk for LookOnly<'_> {
     fn settle(&mut self, _: &Path) -> io::Result<()> {
         Ok(())
     }
+    fn is_still(&mut self, _: &Path) -> bool {
+        false
+    }
     fn write_file(&mut self, _: &Path, _: &[u8]) -> io::Result<()> {
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! What a start finds, and what it makes of it.
 //!
 //! ```text
-//!  list, settle ──▶ recovery::decide ──▶ put aside what was being born ──▶ Store, then roll
+//!  list, settle ──▶ recovery::decide ──▶ put aside what was being born ──▶ Store, then go on
 //! ```
 //!
-//! Nothing found is ever written to again, or truncated. A segment that was being born when the
+//! No block found is ever written to again, or truncated. A segment that was being born when the
 //! node died is renamed to `*.torn`; everything else stays as it is, and the caller's first act is
-//! [`Store::roll`]: the new segment's first block says where the one before ends. Nothing is
-//! renamed before all is decided: a start that is refused leaves all as it was.
+//! [`Store::go_on`]: behind the end of a log that rested, or else in a new segment ([`Store::roll`]), whose first
+//! block says where the one before ends. Nothing is renamed before all is decided: a start that is
+//! refused leaves all as it was.
 
 mod feed;
 mod files;
@@ -111,6 +112,9 @@ impl Store {
         settle(disk, &config.directory)?;
         let listed = list(&config, disk)?;
         let paths: Vec<PathBuf> = listed.numbers.iter().map(|n| path(&config, *n)).collect();
+        // ‡ Before it is read: what comes later would not be seen.
+        let is_still = paths.last().is_some_and(|last| disk.is_still(last));
+        let is_still = is_still || mutation::is(Mutation::LateWriteNotAwaited);
         settle_newest(&config, disk, &listed.numbers)?;
         let feed = feed::Feed {
             speaks: config.speaks,
@@ -146,6 +150,8 @@ impl Store {
         report.spares = spares.len();
         let mut store = Store::empty(config);
         store.begin_from(&verdict, &listed.numbers, indexes);
+        let resting = verdict.resting().filter(|_| is_still);
+        store.resting = resting.map(|segment| segment.version);
         empty.append(&mut store.adopt_spares(spares));
         for path in empty {
             let token = store.token(Awaiting::Tidied);

@@ -104,6 +104,7 @@ impl Deciding<'_> {
         let mut segment = Segment {
             salt: own.salt,
             birth: own.birth,
+            version: own.version,
             end: 0,
             index: None,
         };

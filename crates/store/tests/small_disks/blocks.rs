@@ -172,6 +172,22 @@ impl World {
         variant.map(|variant| (place, variant))
     }
 
+    /// Whether nothing stands in that file from this offset on, nor in any later one.
+    pub fn is_empty_from(&self, at: usize, offset: u64) -> bool {
+        let first = self.starts[at] + (offset / BLOCK as u64) as usize;
+        let behind = self.places.iter().zip(&self.choice).skip(first);
+        let mut said = behind.map(|(place, choice)| place.variants[*choice].said);
+        said.all(|said| {
+            matches!(
+                said,
+                Said::Nothing {
+                    is_written: false,
+                    ..
+                }
+            )
+        })
+    }
+
     /// The disk, for people.
     pub fn shown(&self) -> String {
         let shown = self.places.iter().zip(&self.choice).map(|(place, choice)| {
