@@ -124,24 +124,20 @@ fn what_is_shipped_is_made_of_nothing_that_searches_for_mistakes() {
     }
 }
 
-/// `linux` has the switch. Of what is shipped nobody else so much as names it.
+/// `linux` has the switch. Of what is shipped nobody else touches it.
 #[test]
 fn only_the_lab_makes_a_disk_fail() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let turns_it = |name: &str| {
+    let touches_it = |name: &str| {
         let files = sources(&crates.join(name).join("src"));
-        files.iter().any(|source| {
-            let source = source.to_lowercase();
-            let words = source.split(|c: char| !c.is_alphanumeric());
-            words
-                .collect::<Vec<_>>()
-                .windows(2)
-                .any(|pair| pair == ["faults", "file"])
-        })
+        let ways = ["Faults", ".faults.", ".faults ="];
+        files
+            .iter()
+            .any(|text| ways.iter().any(|way| text.contains(way)))
     };
-    assert!(turns_it("lab") && turns_it("linux"), "as it is written");
+    assert!(touches_it("lab") && touches_it("linux"), "as it is written");
     for name in reached("cli").into_iter().filter(|name| *name != "linux") {
-        assert!(!turns_it(name), "{name}");
+        assert!(!touches_it(name), "{name}");
     }
 }
 

@@ -163,7 +163,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Runs until somebody ends it. `kernel`: what the settings change of it is theirs, the rest stays.
+    /// Runs until somebody ends it. The settings change the mover and the ink of `kernel`, and nothing else.
     pub fn run(self, kernel: KernelConfig) -> Result<()> {
         let print = self.print_config;
         let speaks = self.speaks;

@@ -5,12 +5,17 @@ use std::ffi::OsString;
 use clap::Args;
 use terminal::exit::Failure;
 
-/// Whatever was said to it.
+/// Is in logberg-lab now
 #[derive(Debug, Args)]
 #[command(disable_help_flag = true)]
 #[group(skip)]
 pub struct Arguments {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    /// Whatever was said to it
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "ARGUMENT"
+    )]
     _said: Vec<OsString>,
 }
 
