@@ -1,7 +1,6 @@
-//! The checks that `fuzz/` runs on drawn bytes, here on the corpora that stay in the tree.
+//! The check that `fuzz/` runs on drawn bytes, here on the corpus that stays in the tree.
 
 mod dialect;
-mod settings;
 
 #[path = "../../../../fuzz/replay.rs"]
 mod replay;
@@ -9,9 +8,4 @@ mod replay;
 #[test]
 fn lines_of_the_corpus_mean_the_same_to_client_and_node() {
     replay::replay("dialect", dialect::check);
-}
-
-#[test]
-fn settings_of_the_corpus() {
-    replay::replay("settings", settings::check);
 }
