@@ -16,11 +16,11 @@ test:
 
 # The real node over the simulated kernel.
 simulate:
-    cargo run --release -- sim --seeds 0..300 --jobs 2
+    cargo run --release --bin logberg-lab -- sim --seeds 0..300 --jobs 2
 
 # Every rule broken on purpose, one after the other: an hour, or a night with more seeds.
 mutations:
-    cargo run --release --features mutations -- sim --mutations --seeds 0..2000 --jobs 2
+    cargo run --release --features mutations --bin logberg-lab -- sim --mutations --seeds 0..2000 --jobs 2
 
 deny:
     cargo deny check
@@ -30,4 +30,4 @@ demo:
 
 # Every fault, for a minute; for hours: just torture 240
 torture minutes="1":
-    cargo run --release -- torture --minutes {{minutes}}
+    cargo run --release --bin logberg-lab -- torture --minutes {{minutes}}

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts the program, its unit, an example of its settings and its documents where a package puts them.
 #
-#   cargo build --release && sudo packaging/install.sh
+#   cargo build --release --bin logberg && sudo packaging/install.sh
 #   DESTDIR=tree BINARY=target/release/logberg packaging/install.sh
 #
 # DESTDIR  goes in front of every path; for packages, and to try
@@ -18,7 +18,7 @@ prefix=${PREFIX:-/usr}
 binary=${BINARY:-$root/target/release/logberg}
 
 if [ ! -x "$binary" ]; then
-    echo "install.sh: there is no program at $binary: build it with cargo build --release, or name it with BINARY=" >&2
+    echo "install.sh: there is no program at $binary: build it with cargo build --release --bin logberg, or name it with BINARY=" >&2
     exit 1
 fi
 case $prefix in

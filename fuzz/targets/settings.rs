@@ -2,7 +2,7 @@
 
 #![no_main]
 
-#[path = "../../crates/cli/tests/fuzzed/settings.rs"]
+#[path = "../../crates/serve/tests/fuzzed/settings.rs"]
 mod settings;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| settings::check(bytes));

@@ -8,22 +8,22 @@
 //! At the end all that was ever acknowledged is read back and compared, byte by byte.
 
 use std::fs;
-use std::io::Read;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
-use client::{Client, ReadOptions, StreamName, Timeouts};
+use client::{Client, Timeouts};
 use serde::Serialize;
 
-use super::content;
 use super::latency::{median, ms, rounded};
 use super::load::{Content, Plan, Writer};
+use super::promise::{Promise, lost_bytes};
 use super::proxied::ProxiedCluster;
 use super::report::plot::{Axis, Line, Lines};
 use super::report::{self, Page};
+use terminal::exit::Failure;
 use terminal::{quantity, show};
 use testbed::cluster::{LocalCluster, LocalOptions};
 use testbed::environment::Machine;
@@ -34,7 +34,8 @@ use testbed::watch::{Watch, sleep_until};
 const HELP: &str = "\
 kill: SIGKILL; the peers' connections break. stop: SIGSTOP; the process is there and says nothing.
 silent: its traffic ends without a word, as when a cable is pulled; nodes talk through proxies for
-that. disk-stall: its disk takes no write for 30 s, while its heartbeats go on. Ends with 1 if anything that was acknowledged cannot be read back.
+that. A disk that stalls is for `logberg-lab bench failover`. Ends with 1 if anything that was
+acknowledged cannot be read back.
 
 Example: twenty leaders killed
   logberg bench failover --times 20 --mode kill";
@@ -55,7 +56,7 @@ pub struct Arguments {
     #[arg(long, value_name = "RATE", default_value = "10M", value_parser = quantity::bytes_per_second)]
     rate: u64,
     /// How long the client waits for a silent node before it asks others [default: the client's]
-    #[arg(long, value_name = "SECONDS", value_parser = super::append::seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = quantity::seconds)]
     client_silence: Option<f64>,
     #[command(flatten)]
     place: Place,
@@ -69,6 +70,8 @@ enum Mode {
     Kill,
     Stop,
     Silent,
+    /// Its disk takes no write for 30 s, while its heartbeats go on.
+    #[value(hide = true)]
     DiskStall,
 }
 
@@ -81,6 +84,13 @@ impl Mode {
             Mode::DiskStall => "disk-stall",
         }
     }
+}
+
+/// Whether the nodes that this program starts have disks that fail when they are told to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disks {
+    AsTheyAre,
+    Obedient,
 }
 
 #[derive(Debug, Serialize)]
@@ -111,14 +121,12 @@ enum Cluster {
     Stalled(LocalCluster),
 }
 
-/// What was written in one round: this much of this stream was acknowledged.
-pub(super) struct Promise {
-    pub stream: StreamName,
-    pub acknowledged: u64,
-}
-
 impl Arguments {
-    pub fn run(self, json: bool) -> Result<()> {
+    pub fn run(self, json: bool, disks: Disks) -> Result<()> {
+        if self.mode == Mode::DiskStall && disks == Disks::AsTheyAre {
+            let sentence = "no disk can be made to stall by this program: say `logberg-lab bench failover --mode disk-stall`";
+            return Err(Failure::usage(sentence).into());
+        }
         let report_to = self.report.open()?;
         let bytes = self.rate * u64::from(self.times) * ROUND_SECONDS * u64::from(self.nodes);
         let scratch = self.place.make(bytes * 11 / 10)?;
@@ -309,36 +317,6 @@ fn inject(cluster: &LocalCluster, node: u32, faults: &str) -> Result<()> {
     fs::write(&aside, faults)
         .and_then(|()| fs::rename(&aside, &path))
         .with_context(|| format!("cannot write {}", path.display()))
-}
-
-/// How many of the promised bytes are not there, or are others.
-pub(super) fn lost_bytes(client: &Client, promise: &Promise) -> Result<u64> {
-    let options = ReadOptions {
-        stream: Some(promise.stream),
-        ..ReadOptions::default()
-    };
-    let mut reader = client.read("main", options).context("cannot read back")?;
-    let mut buffer = vec![0; 1 << 20];
-    let mut position = 0;
-    while position < promise.acknowledged {
-        let count = reader.read(&mut buffer).context("cannot read back")?;
-        if let Some(at) = content::first_difference(position, &buffer[..count]) {
-            eprintln!(
-                "stream {} holds another byte at {at} than was appended",
-                promise.stream
-            );
-            return Ok(promise.acknowledged - at);
-        }
-        if count == 0 {
-            eprintln!(
-                "stream {} ends at {position}, but {} were acknowledged",
-                promise.stream, promise.acknowledged
-            );
-            break;
-        }
-        position += count as u64;
-    }
-    Ok(promise.acknowledged.saturating_sub(position))
 }
 
 const HEADINGS: [&str; 6] = [

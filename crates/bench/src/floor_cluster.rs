@@ -5,12 +5,44 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, Result, bail};
+use clap::Args;
 use linux::{Kernel, KernelConfig};
 
 use super::floor::{Floor, spares};
 use super::roles::Role;
 use terminal::moving::MovingAndInk;
 use terminal::show;
+
+/// One process of the floor; `bench append` starts it.
+#[derive(Debug, Args)]
+#[command(
+    hide = true,
+    after_help = "Example: logberg bench floor-node --data d1"
+)]
+pub struct Arguments {
+    #[arg(long)]
+    data: PathBuf,
+    #[arg(long, value_delimiter = ',')]
+    followers: Vec<String>,
+    #[arg(long, default_value_t = 1)]
+    quorum: usize,
+    #[arg(long, default_value_t = 0)]
+    recycled: u32,
+    #[command(flatten)]
+    moving: MovingAndInk,
+}
+
+impl Arguments {
+    pub fn run(self) -> Result<()> {
+        serve_floor(
+            self.data,
+            self.followers,
+            self.quorum,
+            self.recycled,
+            self.moving,
+        )
+    }
+}
 
 /// Ended with SIGKILL when dropped.
 pub struct FloorCluster {
@@ -97,8 +129,8 @@ impl Drop for FloorCluster {
     }
 }
 
-/// One process of the floor, until it is ended. Says its address on standard output.
-pub fn serve_floor(
+/// Says its address on standard output, and runs until it is ended.
+fn serve_floor(
     directory: PathBuf,
     followers: Vec<String>,
     quorum: usize,

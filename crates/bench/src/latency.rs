@@ -40,7 +40,7 @@ enum Counts {
 }
 
 impl Latencies {
-    pub fn new() -> Latencies {
+    pub(crate) fn new() -> Latencies {
         Latencies(Mutex::new(State {
             marks: VecDeque::new(),
             window: None,

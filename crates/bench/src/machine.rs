@@ -33,7 +33,7 @@ Example: the disk that data will be on
 #[command(after_help = HELP)]
 pub struct Arguments {
     /// Time for each measurement
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::append::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = quantity::seconds)]
     seconds: f64,
     #[command(flatten)]
     place: Place,
@@ -59,7 +59,7 @@ pub struct Writes {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Loopback {
+pub struct Loopback {
     pub congestion: String,
     pub gb_per_s: f64,
 }
@@ -112,7 +112,7 @@ impl Arguments {
 }
 
 /// None if the file system refuses O_DIRECT.
-pub(super) fn durable_writes(
+pub fn durable_writes(
     scratch: &Scratch,
     bytes: usize,
     direct: bool,
@@ -176,7 +176,7 @@ pub fn write_blocks(
 }
 
 /// One stream to a thread that throws it away. None if the system has no such congestion control.
-pub(super) fn over_loopback(congestion: &str, length: Duration) -> Result<Option<Loopback>> {
+pub fn over_loopback(congestion: &str, length: Duration) -> Result<Option<Loopback>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
     let (mut receiver, _) = listener.accept()?;
@@ -206,7 +206,7 @@ pub(super) fn over_loopback(congestion: &str, length: Duration) -> Result<Option
 }
 
 /// From memory to memory, 64 MiB at a time: more than caches hold.
-pub(super) fn copied(length: Duration) -> f64 {
+pub fn copied(length: Duration) -> f64 {
     let from = vec![1u8; 64 << 20];
     let mut to = vec![2u8; 64 << 20];
     rate_of(length, from.len(), || {

@@ -1,20 +1,12 @@
 //! What every command understands.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use clap::builder::styling::{AnsiColor, Styles};
-use clap::{Args, Parser, ValueEnum};
+use clap::{Args, Parser};
 use client::{Client, Timeouts};
-use tracing_subscriber::EnvFilter;
+use terminal::program::{LogFormat, STYLES};
 
 use crate::commands::Command;
-
-const STYLES: Styles = Styles::styled()
-    .header(AnsiColor::Green.on_default().bold())
-    .usage(AnsiColor::Green.on_default().bold())
-    .literal(AnsiColor::Cyan.on_default())
-    .placeholder(AnsiColor::Cyan.on_default());
 
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -41,18 +33,9 @@ Example: append a file and read it back
   logberg append main /etc/hostname
   logberg read main";
 
-/// The program's, and that of all it writes and sends.
-fn version() -> &'static str {
-    static TEXT: LazyLock<String> = LazyLock::new(|| {
-        let program = env!("CARGO_PKG_VERSION");
-        format!("{program} (speaks version {})", formats::Speaks::THIS)
-    });
-    &TEXT
-}
-
 /// Streams of bytes, kept by several machines, acknowledged only when safe.
 #[derive(Debug, Parser)]
-#[command(name = "logberg", version = version(), styles = STYLES, after_help = EXIT_CODES)]
+#[command(name = "logberg", version = serve::version(), styles = STYLES, after_help = EXIT_CODES)]
 #[command(arg_required_else_help = true, max_term_width = 100)]
 pub struct Cli {
     #[command(flatten)]
@@ -91,12 +74,6 @@ pub struct Global {
     pub log_format: LogFormat,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    Text,
-    Json,
-}
-
 impl Global {
     pub fn client(&self) -> Client {
         let defaults = Timeouts::default();
@@ -109,20 +86,6 @@ impl Global {
         match &self.cluster {
             Some(cluster) => Client::of_cluster(servers, cluster, timeouts),
             None => Client::new(servers, timeouts),
-        }
-    }
-
-    /// A node tells what happens off its normal path; other commands only what goes wrong.
-    pub fn start_logging(&self, command: &Command) {
-        let filter = EnvFilter::try_from_env("LOGBERG_LOG");
-        let usual = command.usual_log();
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter.unwrap_or_else(|_| EnvFilter::new(usual)))
-            .with_ansi(terminal::show::colours_on_stderr())
-            .with_writer(std::io::stderr);
-        match self.log_format {
-            LogFormat::Text => builder.init(),
-            LogFormat::Json => builder.json().init(),
         }
     }
 }
@@ -168,7 +131,9 @@ mod tests {
     #[test]
     fn every_command_shows_an_example() {
         fn visit(command: &clap::Command) {
-            for sub in command.get_subcommands() {
+            // What is in the lab now has no help here.
+            let here = |sub: &&clap::Command| !sub.is_disable_help_flag_set();
+            for sub in command.get_subcommands().filter(here) {
                 let help = sub
                     .get_after_help()
                     .map(ToString::to_string)

@@ -106,6 +106,11 @@ impl Disk for LinuxDisk {
         Ok(())
     }
 
+    fn is_still(&mut self, path: &Path) -> bool {
+        // A file system that does not tell keeps nobody from starting.
+        File::open(path).is_ok_and(|file| uring::is_still(&file).unwrap_or(false))
+    }
+
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         directory::write_file(path, contents)
     }

@@ -1,6 +1,6 @@
 //! Faults of the disk that somebody outside turns on and off while the process runs, by writing a
-//! file. For torture and tests: inert unless [`Faults::file`](crate::Faults) names a file, which the
-//! command line sets from `LOGBERG_FAULTS` alone.
+//! file. For torture and tests: inert unless [`Faults::file`](crate::Faults) names a file. `logberg-lab`
+//! alone can name one, by `node --faults`.
 //!
 //! ```text
 //! write-delay-ms=200        every durable write begins so much later

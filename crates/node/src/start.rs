@@ -306,13 +306,13 @@ fn recover_log(
         });
     }
     tell(id, &report);
-    // Seals whatever cut the recovery made before anything is written or said.
+    // Seals whatever cut the recovery made, before anything is written or said.
     let context = RecordContext {
         promised: checkpoint.promised,
         first_unchosen: checkpoint.state.next,
     };
     store.set_time(env.now);
-    store.roll(&checkpoint, context);
+    store.go_on(&checkpoint, context);
     let mut log = Log::new(env, id, name.to_string(), store, checkpoint);
     log.count_found(&report);
     Ok(log)

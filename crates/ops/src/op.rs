@@ -197,6 +197,9 @@ pub trait Disk {
     /// What can be read of this file, or of this directory's names, is durable afterwards. A process
     /// that was killed in a write leaves what only the page cache may hold.
     fn settle(&mut self, path: &Path) -> io::Result<()>;
+    /// No write to this file can still come: nobody has it open to write, and of a process that has ended the
+    /// kernel has no write under way. What is read afterwards stays as it is. False where nobody can tell.
+    fn is_still(&mut self, path: &Path) -> bool;
     /// As `Op::WriteFile`.
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()>;
     /// A file with the contents of another, as durable as by `write_file`. `change` sees it from its

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// From each crate to those that it depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 21] = [
+const ARROWS: [(&str, &[&str]); 23] = [
     // What decides.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -30,12 +30,11 @@ const ARROWS: [(&str, &[&str]); 21] = [
     ("talk", &["paxos", "wire"]),
     ("client", &["talk", "wire"]),
     ("terminal", &["client", "linux"]),
-    // What searches, measures and torments.
-    ("history", &[]),
+    // What is shipped.
     (
-        "sim",
+        "serve",
         &[
-            "commands", "formats", "node", "ops", "paxos", "replica", "store", "talk", "wire",
+            "client", "formats", "linux", "node", "replica", "store", "terminal", "wire",
         ],
     ),
     (
@@ -47,8 +46,22 @@ const ARROWS: [(&str, &[&str]); 21] = [
     (
         "bench",
         &[
-            "client", "formats", "linux", "node", "ops", "paxos", "replica", "sim", "terminal",
-            "testbed", "wire",
+            "client", "formats", "linux", "ops", "paxos", "replica", "terminal", "testbed", "wire",
+        ],
+    ),
+    (
+        "cli",
+        &[
+            "bench", "client", "formats", "linux", "node", "ops", "replica", "serve", "store",
+            "terminal", "testbed", "wire",
+        ],
+    ),
+    // What searches for mistakes, and is not.
+    ("history", &[]),
+    (
+        "sim",
+        &[
+            "commands", "formats", "node", "ops", "paxos", "replica", "store", "talk", "wire",
         ],
     ),
     (
@@ -58,10 +71,10 @@ const ARROWS: [(&str, &[&str]); 21] = [
         ],
     ),
     (
-        "cli",
+        "lab",
         &[
-            "bench", "client", "formats", "linux", "node", "ops", "paxos", "replica", "sim",
-            "store", "terminal", "testbed", "torture", "wire",
+            "bench", "client", "formats", "linux", "node", "ops", "paxos", "replica", "serve",
+            "sim", "terminal", "testbed", "torture", "wire",
         ],
     ),
 ];
@@ -88,6 +101,56 @@ fn every_arrow_between_crates_is_drawn_and_every_drawn_one_is_there() {
             .collect();
         assert_eq!(found, drawn[name.as_str()], "what {name} depends on");
     }
+}
+
+/// All that a crate is made of, itself included.
+fn reached(from: &str) -> BTreeSet<&'static str> {
+    let mut reached = BTreeSet::new();
+    let mut open = vec![from];
+    while let Some(name) = open.pop() {
+        let (name, to) = ARROWS.iter().find(|(known, _)| *known == name).expect(name);
+        if reached.insert(*name) {
+            open.extend(*to);
+        }
+    }
+    reached
+}
+
+#[test]
+fn what_is_shipped_is_made_of_nothing_that_searches_for_mistakes() {
+    let shipped = reached("cli");
+    for searches in ["sim", "torture", "history", "lab"] {
+        assert!(!shipped.contains(searches), "{searches}");
+        assert!(reached("lab").contains(searches), "{searches}");
+    }
+}
+
+/// `linux` has the switch. Of what is shipped nobody else touches it.
+#[test]
+fn only_the_lab_makes_a_disk_fail() {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let touches_it = |name: &str| {
+        let files = sources(&crates.join(name).join("src"));
+        let ways = ["Faults", ".faults.", ".faults ="];
+        files
+            .iter()
+            .any(|text| ways.iter().any(|way| text.contains(way)))
+    };
+    assert!(touches_it("lab") && touches_it("linux"), "as it is written");
+    for name in reached("cli").into_iter().filter(|name| *name != "linux") {
+        assert!(!touches_it(name), "{name}");
+    }
+}
+
+fn sources(directory: &Path) -> Vec<String> {
+    let entries = fs::read_dir(directory).expect("a directory");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => sources(&path),
+            false => fs::read_to_string(&path).into_iter().collect(),
+        })
+        .collect()
 }
 
 /// The names under `[dependencies]`.

@@ -44,6 +44,8 @@ pub struct Engine {
     pub(crate) attempts: u32,
     /// Until then another node's phase 1 is given its chance.
     pub(crate) patience: Time,
+    /// The last promise was asked for then, and is not durable yet.
+    pub(crate) promised_since: Option<Time>,
     /// Was leader, and has not found another yet: its followers must hear of it.
     pub(crate) deposed: bool,
     pub(crate) last_phase1: Option<Time>,
@@ -141,6 +143,7 @@ impl Engine {
             seen: promised.0,
             attempts: 0,
             patience: now,
+            promised_since: None,
             deposed: false,
             last_phase1: None,
             missing_bytes: 0,
@@ -261,6 +264,7 @@ impl Engine {
 
     fn on_durable(&mut self, up_to: RecordNumber) {
         self.acceptor.on_durable(up_to, self.state.next);
+        self.on_promise_durable();
         self.choose();
         self.settle_released();
         if self.phase1().is_some() {
@@ -518,6 +522,7 @@ impl Engine {
 
     fn persist_promise(&mut self, record: RecordNumber, term: Term) -> RecordNumber {
         self.last_checkpoint_record = record;
+        self.promised_since = Some(self.now);
         self.see(term);
         let what = Persist::Promise {
             term: PromisedTerm(term),

@@ -195,6 +195,33 @@ impl Engine {
         self.become_candidate(patience);
     }
 
+    fn is_promise_durable(&self) -> bool {
+        self.acceptor.durable_promised() == self.acceptor.promised()
+    }
+
+    /// The promise to another node is durable. Where that took long, the other's own may take as long.
+    pub(crate) fn on_promise_durable(&mut self) {
+        if !self.is_promise_durable() {
+            return;
+        }
+        let Some(since) = self.promised_since.take() else {
+            return;
+        };
+        if self.acceptor.promised().0.owner != self.config.node {
+            let took = self.now.0.saturating_sub(since.0);
+            let most = self.config.timing.leader_timeout.saturating_mul(4);
+            self.patience = self.patience.max(self.after(took.min(most)));
+        }
+    }
+
+    fn wait_for_patience(&mut self) {
+        let patience = self.patience;
+        let backoff = self.backoff();
+        if let Stage::Candidate(candidacy) = &mut self.stage {
+            candidacy.wake = Some(Time(patience.0.saturating_add(backoff)));
+        }
+    }
+
     /// Stops leading by itself, and says so: its followers have no other way to know.
     pub(crate) fn step_down(&mut self, reason: StepDownReason, delay: u64) {
         let Stage::Leading(leading) = &self.stage else {
@@ -406,7 +433,10 @@ impl Engine {
         match &self.stage {
             Stage::Candidate(candidacy) => {
                 if candidacy.wake.is_some_and(|wake| wake <= now) {
-                    self.seek_votes();
+                    match now < self.patience {
+                        true => self.wait_for_patience(),
+                        false => self.seek_votes(),
+                    }
                 }
             }
             Stage::Preparing(_) => self.on_phase1_timer(),
@@ -446,7 +476,8 @@ impl Engine {
         let wake = self.after(pause.saturating_add(backoff));
         self.stage = Stage::Candidate(Candidacy {
             wake: Some(wake),
-            seeking: self.may_stand(),
+            // With a promise on its way to disk no further one is begun.
+            seeking: self.may_stand() && self.is_promise_durable(),
             ..Candidacy::default()
         });
         self.send_seek_votes();

@@ -25,7 +25,13 @@ pub(crate) struct Phase1 {
     casting: Option<Vec<NodeId>>,
     retry_at: Time,
     give_up_at: Time,
+    /// The own promise is durable, and others are waited for.
+    is_own_durable: bool,
 }
+
+/// A candidate that hears a quorum waits longer for its promises with each attempt, up to so many doublings:
+/// they may be on their way to slow disks.
+const PATIENCE_DOUBLED_MAX: u32 = 3;
 
 impl Phase1 {
     pub(crate) fn deadline(&self) -> Time {
@@ -43,6 +49,7 @@ impl Phase1 {
             casting: None,
             retry_at: Time(now.0.saturating_add(timing.retry)),
             give_up_at: Time(now.0.saturating_add(give_up)),
+            is_own_durable: false,
         }
     }
 
@@ -144,6 +151,7 @@ impl Engine {
         if !self.acceptor.is_durable(record) && !anyhow {
             return;
         }
+        self.wait_for_others();
         crate::invariant!(
             self.acceptor.promised().0 == term,
             "I4: phase 1 of {term} goes on below the promise {}",
@@ -202,9 +210,33 @@ impl Engine {
         }
     }
 
+    /// The own promise is durable: from now on a candidate waits for those of others.
+    fn wait_for_others(&mut self) {
+        let timing = self.config.timing;
+        let doubled = match self.is_quorum_alive() {
+            true => self.attempts.saturating_sub(1).min(PATIENCE_DOUBLED_MAX),
+            false => 0,
+        };
+        let give_up_at = self.after(timing.leader_timeout.saturating_mul(1 << doubled));
+        if let Stage::Preparing(phase) = &mut self.stage
+            && !phase.is_own_durable
+        {
+            phase.is_own_durable = true;
+            phase.give_up_at = give_up_at.max(phase.give_up_at);
+        }
+    }
+
     pub(crate) fn on_phase1_timer(&mut self) {
         let now = self.now;
         let retry = self.config.timing.retry;
+        let limit = self.after(self.config.timing.leader_timeout);
+        // Another term would add a promise to a disk that has not written this one yet.
+        if let Stage::Preparing(phase) = &mut self.stage
+            && phase.give_up_at <= now
+            && !phase.is_own_durable
+        {
+            phase.give_up_at = limit;
+        }
         let Some(phase) = self.phase1() else {
             return;
         };

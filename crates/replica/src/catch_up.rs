@@ -14,7 +14,7 @@ use std::ops::Range;
 
 use formats::frame::{BytesHeader, FetchBytes};
 use ops::Buffer;
-use paxos::{Engine, Input, LogState, NodeId, StreamName, StreamPosition, Time};
+use paxos::{Engine, Input, LogState, NodeId, StreamName, StreamPosition, Time, Value};
 use store::{NewRecord, Store, without};
 
 use crate::env::Env;
@@ -49,8 +49,8 @@ pub(crate) struct CatchUp {
     told_at: Time,
     /// Everything was asked for: count again once it is on disk.
     recheck: bool,
-    /// Lost before it was known to be chosen, up to here: of the log's last stream.
-    lost_ahead: Option<(StreamName, StreamPosition)>,
+    /// Lost before it was known to be chosen: up to here of each stream.
+    lost_ahead: BTreeMap<StreamName, StreamPosition>,
     state_jumped: bool,
     /// Where bytes are missing that peers said they do not hold either, and who said so.
     nowhere: BTreeMap<(StreamName, u64), BTreeSet<NodeId>>,
@@ -130,18 +130,32 @@ impl CatchUp {
 
     /// Bytes that were accepted are gone. Those that are not known to be chosen are missing once they are.
     pub(crate) fn on_lost(&mut self, stream: StreamName, end: StreamPosition, state: &LogState) {
-        let before = self.lost_ahead.filter(|(name, _)| *name == stream);
-        let end = before.map_or(end, |(_, before)| before.max(end));
         if is_ahead(state, stream, end) {
-            self.lost_ahead = Some((stream, end));
+            let known = self.lost_ahead.entry(stream).or_insert(end);
+            *known = end.max(*known);
+        }
+    }
+
+    /// What a start found accepted, and whose bytes it did not find.
+    pub(crate) fn on_found(&mut self, engine: &Engine, store: &Store) {
+        for run in engine.accepted() {
+            let Value::Content { stream, offset } = run.value else {
+                continue;
+            };
+            let begins = StreamPosition(run.slots.start.0 - offset.0);
+            let ends = StreamPosition(run.slots.end.0 - offset.0);
+            if !store.holdings().holds(stream, begins..ends) {
+                self.on_lost(stream, ends, engine.state());
+            }
         }
     }
 
     /// More is chosen.
     pub(crate) fn on_chosen(&mut self, state: &LogState) {
-        if let Some((stream, end)) = self.lost_ahead {
+        if !self.lost_ahead.is_empty() {
             self.recount_soon();
-            self.lost_ahead = self.lost_ahead.filter(|_| is_ahead(state, stream, end));
+            self.lost_ahead
+                .retain(|stream, end| is_ahead(state, *stream, *end));
         }
     }
 

@@ -142,6 +142,7 @@ impl Log {
         log.keeping.learn(&log.core);
         // What was trimmed and was still there when the process ended.
         log.trim_store();
+        log.catch_up.on_found(&log.core.engine, &log.core.store);
         log.catch_up.recount_and_tell(&mut log.core, env);
         log
     }

@@ -43,6 +43,8 @@ pub(crate) struct Host {
     /// Die after this many more ops: between any two of one round.
     pub dies_after_ops: Option<u64>,
     pub starts: u64,
+    /// The time of its last start.
+    pub started: Time,
     /// In a row: without a completion, without an op, right after the one before.
     pub idle_rounds: u32,
     pub last_round: Time,
@@ -79,6 +81,7 @@ impl Host {
             timer: None,
             dies_after_ops: None,
             starts: 0,
+            started: Time(0),
             idle_rounds: 0,
             last_round: Time(0),
             is_counted: false,

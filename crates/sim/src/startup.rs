@@ -79,6 +79,11 @@ impl Disk for StartUp<'_> {
         Ok(())
     }
 
+    /// What was in flight when a process died was decided then.
+    fn is_still(&mut self, _: &Path) -> bool {
+        true
+    }
+
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.disk.strike(true, self.random)?;
         self.disk.replace(path, contents)

@@ -144,6 +144,7 @@ impl World {
         let state = &mut self.hosts[host.index()];
         state.start = Some(start);
         state.starts += 1;
+        state.started = self.clock.now;
         state.paused_until = Time(0);
         state.timer = None;
         state.dies_after_ops = None;

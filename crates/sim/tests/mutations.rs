@@ -1,5 +1,5 @@
 //! The simulator sees broken rules: some of those that show soon, within few seeds each. The whole
-//! list takes longer: `logberg sim --mutations`, docs/mutations.md.
+//! list takes longer: `logberg-lab sim --mutations`, docs/mutations.md.
 
 use paxos::mutation::Mutation;
 use sim::mutations::{Broken, Search, first_violation};

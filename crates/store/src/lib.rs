@@ -13,7 +13,8 @@
 //!
 //! What a start makes of a directory is decided in [`recovery`].
 //!
-//! The contract: [`Store::recover`] (or [`Store::replay`], which feeds the engine's recovery), then [`Store::roll`], then anything; or [`Store::create`].
+//! The contract: [`Store::recover`] (or [`Store::replay`], which feeds the engine's recovery), then [`Store::go_on`] or
+//! [`Store::roll`], then anything; or [`Store::create`].
 //!
 //! ```text
 //! last_number >= written (in flight) >= durable_number >= the last record's watermark
@@ -211,6 +212,8 @@ pub struct Store {
     trimmer: trim::Trimmer,
     /// Of the segments that a recovery found, oldest first.
     births: Vec<Birth>,
+    /// The version of the last segment, if a recovery found that the log may go on in it.
+    resting: Option<u8>,
     /// For records without a large payload.
     blocks: Pool,
 }
@@ -305,6 +308,7 @@ impl Store {
             reader: read::Reader::default(),
             trimmer: trim::Trimmer::default(),
             births: Vec::new(),
+            resting: None,
             blocks: Pool::new(BLOCK, 64),
             config,
         }

@@ -13,7 +13,7 @@ use thiserror::Error;
 
 use super::extents::Extents;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
-use super::scan::{Scope, SegmentFile, Window};
+use super::scan::{Corruption, Scope, SegmentFile, Window};
 use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreConfig};
 
 /// Yields every byte of the output that a state speaks of, in order, verified.
@@ -284,13 +284,7 @@ impl ReadOffline {
             };
             match index.find(stream, position) {
                 Some((_, Whereabouts::Record(place))) => return Ok((at, place)),
-                Some((_, Whereabouts::Lost)) => {
-                    return Err(OfflineError::Lost {
-                        path: segment.path.clone(),
-                        stream,
-                        position: StreamPosition(position),
-                    });
-                }
+                Some((_, Whereabouts::Lost)) => return Err(self.lost(at, stream, position)),
                 None => {
                     let end = index.next_piece(stream, position).unwrap_or(u64::MAX);
                     segment.absent = Some((stream, position..end));
@@ -300,16 +294,39 @@ impl ReadOffline {
         Err(self.not_found(stream, StreamPosition(position)))
     }
 
+    /// The segment's newest word of the byte is that it is lost: by what the start found, or by a record.
+    fn lost(&self, at: usize, stream: StreamName, position: u64) -> OfflineError {
+        let path = &self.segments[at].path;
+        let mut corruptions = self.report.corruptions.iter();
+        match corruptions.find(|corruption| corruption.path == *path) {
+            Some(corruption) => self.corrupt(corruption, stream, StreamPosition(position)),
+            None => OfflineError::Lost {
+                path: path.clone(),
+                stream,
+                position: StreamPosition(position),
+            },
+        }
+    }
+
+    fn corrupt(
+        &self,
+        corruption: &Corruption,
+        stream: StreamName,
+        position: StreamPosition,
+    ) -> OfflineError {
+        OfflineError::Corrupt {
+            path: corruption.path.clone(),
+            offset: corruption.from,
+            stream,
+            position,
+            reason: corruption.what(),
+        }
+    }
+
     /// No record that can be read has the byte; one that cannot be read may have had it.
     fn not_found(&self, stream: StreamName, position: StreamPosition) -> OfflineError {
         match self.report.corruptions.first() {
-            Some(corruption) => OfflineError::Corrupt {
-                path: corruption.path.clone(),
-                offset: corruption.from,
-                stream,
-                position,
-                reason: corruption.what(),
-            },
+            Some(corruption) => self.corrupt(corruption, stream, position),
             None => OfflineError::NotHeld { stream, position },
         }
     }
@@ -435,6 +452,9 @@ impl Disk for LookOnly<'_> {
     }
     fn settle(&mut self, _: &Path) -> io::Result<()> {
         Ok(())
+    }
+    fn is_still(&mut self, _: &Path) -> bool {
+        false
     }
     fn write_file(&mut self, _: &Path, _: &[u8]) -> io::Result<()> {
         Ok(())

@@ -1,13 +1,14 @@
 //! What a start finds, and what it makes of it.
 //!
 //! ```text
-//!  list, settle ──▶ recovery::decide ──▶ put aside what was being born ──▶ Store, then roll
+//!  list, settle ──▶ recovery::decide ──▶ put aside what was being born ──▶ Store, then go on
 //! ```
 //!
-//! Nothing found is ever written to again, or truncated. A segment that was being born when the
+//! No block found is ever written to again, or truncated. A segment that was being born when the
 //! node died is renamed to `*.torn`; everything else stays as it is, and the caller's first act is
-//! [`Store::roll`]: the new segment's first block says where the one before ends. Nothing is
-//! renamed before all is decided: a start that is refused leaves all as it was.
+//! [`Store::go_on`]: behind the end of a log that rested, or else in a new segment ([`Store::roll`]), whose first
+//! block says where the one before ends. Nothing is renamed before all is decided: a start that is
+//! refused leaves all as it was.
 
 mod feed;
 mod files;
@@ -22,10 +23,11 @@ use formats::record::{RecordHeader, RecordKind};
 use formats::segment::{self, SegmentError, SegmentHeader};
 use ops::{BLOCK, DirectoryEntry, Disk, Op};
 use paxos::mutation::{self, Mutation};
-use paxos::{Checkpoint, Slot, SlotRange, Term, Value};
+use paxos::{Checkpoint, Slot, SlotRange, StreamPosition, Term, Value};
 use thiserror::Error;
 
 pub use self::feed::recovered;
+pub(super) use self::feed::recovered_of;
 pub(super) use self::files::{Files, Sink, Whose};
 use super::extents::Extents;
 use super::index::{RecordPlace, SegmentIndex, Whereabouts};
@@ -111,6 +113,9 @@ impl Store {
         settle(disk, &config.directory)?;
         let listed = list(&config, disk)?;
         let paths: Vec<PathBuf> = listed.numbers.iter().map(|n| path(&config, *n)).collect();
+        // ‡ Before it is read: what comes later would not be seen.
+        let is_still = paths.last().is_some_and(|last| disk.is_still(last));
+        let is_still = is_still || mutation::is(Mutation::LateWriteNotAwaited);
         settle_newest(&config, disk, &listed.numbers)?;
         let feed = feed::Feed {
             speaks: config.speaks,
@@ -146,6 +151,11 @@ impl Store {
         report.spares = spares.len();
         let mut store = Store::empty(config);
         store.begin_from(&verdict, &listed.numbers, indexes);
+        let lost = verdict.lost.iter();
+        let lost = lost.filter(|lost| !is_repaired(lost, &store.holdings));
+        report.corruptions = lost.map(|lost| corruption(lost, &paths)).collect();
+        let resting = verdict.resting().filter(|_| is_still);
+        store.resting = resting.map(|segment| segment.version);
         empty.append(&mut store.adopt_spares(spares));
         for path in empty {
             let token = store.token(Awaiting::Tidied);
@@ -335,10 +345,18 @@ fn report(verdict: &Verdict, paths: &[PathBuf]) -> RecoveryReport {
         torn: verdict
             .torn
             .then(|| (paths[last].clone(), verdict.next.offset)),
-        corruptions: verdict.lost.iter().map(|l| corruption(l, paths)).collect(),
         learn_past: Some(verdict.learn_past).filter(|slot| slot.0 > 0),
         ..RecoveryReport::default()
     }
+}
+
+/// Nothing but bytes was lost, and a later record has them.
+pub(super) fn is_repaired(lost: &Lost, holdings: &Holdings) -> bool {
+    let Some((stream, bytes)) = &lost.bytes else {
+        return false;
+    };
+    let bytes = StreamPosition(bytes.start)..StreamPosition(bytes.end);
+    holdings.missing(*stream, bytes).next().is_none()
 }
 
 pub(super) fn corruption(lost: &Lost, paths: &[PathBuf]) -> Corruption {
@@ -396,10 +414,16 @@ pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
 }
 
 /// What the record says about bytes.
-pub(super) fn apply(index: &mut SegmentIndex, offset: u64, header: &RecordHeader) {
+pub(super) fn apply(
+    index: &mut SegmentIndex,
+    offset: u64,
+    header: &RecordHeader,
+    taken: recovery::Taken,
+) {
     let Some(bytes) = header.bytes() else { return };
     let place = match header.kind {
         RecordKind::Lost => Whereabouts::Lost,
+        _ if !taken.is_whole => Whereabouts::Lost,
         _ => Whereabouts::Record(RecordPlace::new(offset, header.total_length() as u64)),
     };
     index.apply(header.stream, bytes, place);

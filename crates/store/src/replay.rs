@@ -27,7 +27,7 @@ pub enum ReplayError {
 }
 
 impl Store {
-    /// [`Store::recover`], and what the engine begins with. [`Store::roll`] comes next, with this
+    /// [`Store::recover`], and what the engine begins with. [`Store::go_on`] or [`Store::roll`] comes next, with this
     /// very checkpoint.
     pub fn replay(
         config: StoreConfig,

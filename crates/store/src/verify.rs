@@ -14,7 +14,9 @@ use thiserror::Error;
 
 use super::index::SegmentIndex;
 use super::manifest::{Manifest, ManifestError, hex};
-use super::recover::{Files, Sink, Whose, apply, corruption, hold, recovered, stopped};
+use super::recover::{
+    Files, Sink, Whose, apply, corruption, hold, is_repaired, recovered_of, stopped,
+};
 use super::recovery::{Aside, Depth, Taken, Verdict, decide};
 use super::{Holdings, RecoverError, Replay};
 use crate::past::ends::{ENDS_FILE, Lost};
@@ -245,12 +247,12 @@ impl Sink for Notes<'_> {
     ) -> Result<(), DecodeError> {
         self.read += header.total_length() as u64;
         (self.progress)(self.read);
-        apply(self.indexes.entry(at).or_default(), offset, header);
+        apply(self.indexes.entry(at).or_default(), offset, header, taken);
         if header.kind == RecordKind::Accept {
             self.accepted_terms.insert(header.term, ());
         }
         if taken.counts {
-            if let Some(record) = recovered(self.speaks, header, payload)? {
+            if let Some(record) = recovered_of(self.speaks, header, payload, taken)? {
                 self.replay.feed(record);
             }
             if taken.chosen {
@@ -318,7 +320,11 @@ impl LogCheck {
             Err(stop) => return self.refused(stopped(stop, directory, &paths)),
         };
         let notes = files.sink;
-        self.tell(&verdict, &paths);
+        let mut holdings = Holdings::default();
+        for index in notes.indexes.values() {
+            hold(&mut holdings, index);
+        }
+        self.tell(&verdict, &paths, &holdings);
         if let Some(lost) = lost(verdict.next.number - 1) {
             self.problems.push(Problem {
                 file: directory.to_owned(),
@@ -334,10 +340,6 @@ impl LogCheck {
                 let what = "the index of the segment before differs from its records".to_owned();
                 self.problem(&paths[of + 1], *offset, what);
             }
-        }
-        let mut holdings = Holdings::default();
-        for index in notes.indexes.values() {
-            hold(&mut holdings, index);
         }
         self.report.held_bytes = holdings.bytes();
         self.report.streams = by_stream(holdings.iter());
@@ -383,13 +385,14 @@ impl LogCheck {
         Ok(())
     }
 
-    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf]) {
+    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf], holdings: &Holdings) {
         self.report.records = verdict.records;
         self.report.promised = verdict.promised.0.to_string();
         self.report.first_unchosen = verdict.first_unchosen.0;
         self.report.learn_past = verdict.learn_past.0;
         self.report.rested = verdict.rested;
-        for lost in &verdict.lost {
+        let lost = verdict.lost.iter();
+        for lost in lost.filter(|lost| !is_repaired(lost, holdings)) {
             let corruption = corruption(lost, paths);
             let what = corruption.what();
             self.problem(&corruption.path, corruption.from, what);

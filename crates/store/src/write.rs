@@ -1,6 +1,7 @@
 //! Appending: records become writes, writes become durable, in order.
 
 mod append;
+mod go_on;
 mod idle;
 mod issue;
 mod landing;
@@ -19,7 +20,7 @@ use super::{RecordContext, Store};
 use crate::Histogram;
 
 pub(super) struct Writer {
-    /// `None` after a recovery until the first roll: what was found is never appended to.
+    /// `None` after a recovery until it is known where the log goes on.
     open: Option<Open>,
     pub last_number: u64,
     pub last_checksum: u32,
@@ -50,7 +51,7 @@ pub(super) struct Writer {
     /// Records that stand where they were received, and places that something else had to have.
     pub landed: u64,
     pub places_given_up: u64,
-    /// Lost ranges met before the first roll.
+    /// Lost ranges met before it was known where the log goes on.
     lost_early: Vec<(StreamName, Range<u64>)>,
     quiet_since: Time,
     pub directory_ready: bool,
@@ -102,9 +103,11 @@ struct Writing {
 
 struct NewFile {
     file: FileId,
+    /// Where writing begins.
+    offset: u64,
     /// It becomes this segment's; else a new one is made.
     spare: Option<Spare>,
-    /// A spare has its name by now.
+    /// A spare has its name by now, or it was the last one before this start.
     exists: bool,
     asked: bool,
     ready: bool,

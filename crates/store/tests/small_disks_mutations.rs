@@ -20,7 +20,7 @@ mod writer;
 use paxos::mutation::{self, Mutation};
 use search::{Budget, search, search_life};
 
-const BROKEN: [Mutation; 10] = [
+const BROKEN: [Mutation; 12] = [
     Mutation::CorruptReadAsAbsent,
     Mutation::StaleRecordParsed,
     Mutation::UnreadableReadAsAbsent,
@@ -31,7 +31,12 @@ const BROKEN: [Mutation; 10] = [
     Mutation::GapForgotten,
     Mutation::ChosenOverAGap,
     Mutation::LostPromiseForgotten,
+    Mutation::LostActionTakenForLostBytes,
+    Mutation::ContinuedWithoutRest,
 ];
+
+/// Of the writer: another life with the rule broken.
+const BROKEN_IN_LIFE: [Mutation; 1] = [Mutation::LateWriteNotAwaited];
 
 #[test]
 fn each_broken_rule_of_recovery_is_found_on_a_small_disk() {
@@ -39,11 +44,21 @@ fn each_broken_rule_of_recovery_is_found_on_a_small_disk() {
     let scripts = scripts::all();
     let lives: Vec<_> = scripts.iter().map(writer::live).collect();
     let mut missed = Vec::new();
-    for broken in BROKEN {
+    for broken in BROKEN.into_iter().chain(BROKEN_IN_LIFE) {
         mutation::select(Some(broken));
+        let in_life = BROKEN_IN_LIFE.contains(&broken);
+        let broken_lives: Vec<_> = scripts
+            .iter()
+            .filter(|_| in_life)
+            .map(writer::live)
+            .collect();
+        let lives = match in_life {
+            true => &broken_lives,
+            false => &lives,
+        };
         let mut counts = search::Counts::default();
         let mut found = None;
-        for (script, life) in scripts.iter().zip(&lives) {
+        for (script, life) in scripts.iter().zip(lives) {
             match search_life(script, life, Budget::SMALL) {
                 Ok(of_script) => counts.add(&of_script),
                 Err((states, counterexample)) => {

@@ -83,11 +83,11 @@ impl std::fmt::Display for Failure {
 
 impl std::error::Error for Failure {}
 
-/// Says what went wrong on standard error, and with which code to end.
+/// Says what went wrong on standard error, and with which code to end. `program`: its name.
 ///
 /// A closed pipe on standard output is no error: `logberg read main | head -c 10` has what it
 /// wanted. (No other broken pipe comes this far; the client makes its own sense of its sockets'.)
-pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
+pub fn report(program: &str, error: &anyhow::Error, json: bool) -> ExitCode {
     if is_closed_pipe(error) {
         return ExitCode::SUCCESS;
     }
@@ -109,7 +109,7 @@ pub fn report(error: &anyhow::Error, json: bool) -> ExitCode {
             }
             eprintln!("{}", serde_json::json!({ "error": object }));
         }
-        false => eprintln!("logberg: {sentence}"),
+        false => eprintln!("{program}: {sentence}"),
     }
     ExitCode::from(kind as u8)
 }
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn a_closed_pipe_is_success() {
         let error = anyhow::Error::new(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!(report(&error, false), ExitCode::SUCCESS);
+        assert_eq!(report("logberg", &error, false), ExitCode::SUCCESS);
     }
 
     #[test]

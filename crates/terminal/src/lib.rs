@@ -1,6 +1,7 @@
-//! How the commands of `logberg` speak to whoever started them.
+//! How the commands of `logberg` and `logberg-lab` speak to whoever started them.
 //!
 //! ```text
+//!   program   a command line that makes no sense, and log lines on standard error
 //!   exit      errors: one sentence, as text or JSON, and the process's exit code
 //!   show      answers: tables and JSON on standard output
 //!   quantity  sizes and rates, as people write and read them
@@ -9,5 +10,6 @@
 
 pub mod exit;
 pub mod moving;
+pub mod program;
 pub mod quantity;
 pub mod show;

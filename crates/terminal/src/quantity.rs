@@ -1,4 +1,4 @@
-//! Numbers of bytes as people write and read them.
+//! Numbers of bytes, and times, as people write and read them.
 
 /// Reads a number of bytes: `4096`, `64KiB`, `1.5M`. k, M and G are powers of 1000 (with or without
 /// a B); KiB, MiB and GiB are powers of 1024.
@@ -39,6 +39,14 @@ pub fn at_least_one(text: &str) -> Result<u64, String> {
     match bytes(text)? {
         0 => Err("it must be at least 1".to_owned()),
         bytes => Ok(bytes),
+    }
+}
+
+/// How long something is to take, in seconds.
+pub fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
+        _ => Err("a time in seconds, more than 0 and at most a day".to_owned()),
     }
 }
 

@@ -63,7 +63,8 @@ pub struct LocalOptions {
     pub logs_shown: bool,
     /// Once this is true, whatever waits for nodes fails.
     pub interrupted: Arc<AtomicBool>,
-    /// Each node's disk fails as [`LocalCluster::fault_file`] says (`linux::Faults::file`).
+    /// Each node's disk fails as [`LocalCluster::fault_file`] says. Only the nodes of `logberg-lab` can be
+    /// told so, with `--faults`.
     pub fault_files: bool,
     /// What the nodes run, such as an earlier release. None: our own program.
     pub program: Option<PathBuf>,
@@ -259,7 +260,7 @@ impl LocalCluster {
             command.arg("--advertise").arg(self.told_address(id));
         }
         if self.options.fault_files {
-            command.env("LOGBERG_FAULTS", self.fault_file(id));
+            command.arg("--faults").arg(self.fault_file(id));
         }
         match begin {
             Begin::Bootstrap => {
@@ -467,7 +468,9 @@ impl LocalCluster {
         let tail = &log[log.len().saturating_sub(4096)..];
         let tail = String::from_utf8_lossy(tail);
         let line = tail.lines().rev().find(|line| !line.trim().is_empty())?;
-        Some(line.trim_start_matches("logberg: ").to_owned())
+        let programs = ["logberg: ", "logberg-lab: "];
+        let sentence = programs.iter().find_map(|name| line.strip_prefix(name));
+        Some(sentence.unwrap_or(line).to_owned())
     }
 }
 

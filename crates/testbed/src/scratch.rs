@@ -114,7 +114,7 @@ impl Drop for Scratch {
         if self.keep {
             eprintln!("kept: {}", self.path.display());
         } else if let Err(error) = fs::remove_dir_all(&self.path) {
-            eprintln!("logberg: {} is left: {error}", self.path.display());
+            eprintln!("{} is left: {error}", self.path.display());
         }
     }
 }
@@ -156,7 +156,7 @@ fn watch_signals() -> Result<()> {
             if INTERRUPTED.swap(true, Ordering::Relaxed) {
                 std::process::exit(128 + signal);
             }
-            eprintln!("logberg: cleaning up; once more ends at once");
+            eprintln!("cleaning up; once more ends at once");
         }
     });
     Ok(())

@@ -1,4 +1,4 @@
-//! `logberg torture`: real nodes, everything that can happen to them, and a judge at the end.
+//! `logberg-lab torture`: real nodes, everything that can happen to them, and a judge at the end.
 //!
 //! ```text
 //!   schedule ─► strikes ─► rack: nodes, proxies, disks that fail        (conduct)
@@ -63,13 +63,13 @@ themselves (restart-all, and some stops).
 
 How the faults are done: kill, stop and restart-all by signals; partition and one-way by TCP proxies
 between all nodes and clients; slow-disk, full-disk and io-error are injected into the node's own writes
-(it reads the file that the environment variable LOGBERG_FAULTS names); corrupt flips bytes in segment
+(it reads the file that its --faults names); corrupt flips bytes in segment
 files. None of it needs root. The report says it again, and what could not be done.
 
 Example: one minute of everything; an hour, of five nodes
-  logberg torture --minutes 1
-  logberg torture --minutes 60 --nodes 5 --seed 7 --json
-  logberg torture --faults kill,partition --seed 3
+  logberg-lab torture --minutes 1
+  logberg-lab torture --minutes 60 --nodes 5 --seed 7 --json
+  logberg-lab torture --faults kill,partition --seed 3
 
 With --rests it does something else: rounds of what operators do, each followed by a rest, kill -9 of all
 nodes at once and a start of all. A log is kept short, then for ever; a name is deleted, or deleted and made
@@ -77,7 +77,7 @@ anew; a weight is changed; a log is made; and bytes are appended. What was ackno
 directory must say what was answered last.
 
 Example: what a power cut of all machines may not take back
-  logberg torture --rests 20";
+  logberg-lab torture --rests 20";
 
 #[derive(Debug, Args)]
 pub struct Arguments {

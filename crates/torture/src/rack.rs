@@ -1,7 +1,7 @@
 //! The nodes, the proxies between them, and what is done to both.
 //!
 //! ```text
-//!  clients and peers ══► proxy of node n ══► node n ── disk ── LOGBERG_FAULTS
+//!  clients and peers ══► proxy of node n ══► node n ── disk ── --faults
 //!                          rules               signals
 //! ```
 //!

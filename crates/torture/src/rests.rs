@@ -1,4 +1,4 @@
-//! `logberg torture --rests N`: what operators were answered outlives every node.
+//! `logberg-lab torture --rests N`: what operators were answered outlives every node.
 //!
 //! ```text
 //!   narrow, widen ─► the last command of log 0 ─► append ─► rest ─► kill -9 of all ─► start

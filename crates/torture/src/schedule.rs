@@ -63,13 +63,13 @@ impl Kind {
                  a connection between nodes carries frames one way"
             }
             Self::SlowDisk => {
-                "injected into the node's writes (LOGBERG_FAULTS): 20 ms to 2.5 s before each"
+                "injected into the node's writes (node --faults): 20 ms to 2.5 s before each"
             }
             Self::FullDisk => {
-                "injected (LOGBERG_FAULTS): the node is told that 0 bytes are free, and in half of \
+                "injected (node --faults): the node is told that 0 bytes are free, and in half of \
                  the cases its writes fail with ENOSPC; no file system is filled"
             }
-            Self::IoError => "injected (LOGBERG_FAULTS): writes fail with EIO, unwritten",
+            Self::IoError => "injected (node --faults): writes fail with EIO, unwritten",
             Self::Corrupt => {
                 "bytes of payload flipped in the node's segment files, while it runs or is dead; \
                  then read back through that node until they are right"

@@ -14,11 +14,14 @@
 //! nothing. A ring that is dropped waits for what is outstanding; where it cannot, it gives the
 //! memory up for good.
 //!
-//! All `unsafe` stands in `slot`; each says which part of the rule it rests on.
+//! All `unsafe` on memory stands in `slot`; each says which part of the rule it rests on.
 
 mod request;
 mod ring;
 mod slot;
+mod still;
 
 pub use request::{File, Finished, Id, Request};
 pub use ring::Ring;
+/// Whether a ring, or anybody else, can still write to a file.
+pub use still::is_still;

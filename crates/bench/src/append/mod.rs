@@ -51,7 +51,7 @@ pub struct Arguments {
     #[arg(long)]
     auxiliary: bool,
     /// Measured time, of cluster and floor together
-    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 20.0, value_parser = quantity::seconds)]
     seconds: f64,
     /// Bytes handed to the client at a time
     #[arg(long, value_name = "BYTES", default_value = "64KiB", value_parser = quantity::at_least_one)]
@@ -73,7 +73,7 @@ pub struct Arguments {
     #[arg(long)]
     recycled: bool,
     /// Unmeasured time at the start of each slice
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1.0, value_parser = quantity::seconds)]
     warm_up: f64,
     /// How often cluster, floor and machine take turns
     #[arg(long, value_name = "K", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
@@ -87,13 +87,6 @@ pub struct Arguments {
     place: Place,
     #[command(flatten)]
     report: report::To,
-}
-
-pub fn seconds(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),
-        _ => Err("a time in seconds, more than 0 and at most a day".to_owned()),
-    }
 }
 
 /// For each of the machine's limits, in each turn.

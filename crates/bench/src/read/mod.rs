@@ -64,9 +64,9 @@ pub struct Arguments {
     #[arg(long, value_name = "BYTES", default_value = "1GiB", value_parser = quantity::at_least_one)]
     history: u64,
     /// Of each measurement
-    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = super::append::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "5", value_parser = quantity::seconds)]
     seconds: f64,
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = super::append::seconds)]
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = quantity::seconds)]
     warm_up: f64,
     #[command(flatten)]
     moving: Moving,

@@ -10,7 +10,7 @@ pub mod plot;
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -91,9 +91,13 @@ impl Page {
             title: title.to_owned(),
             ..Page::default()
         };
-        let command: Vec<String> = std::env::args().skip(1).collect();
+        let mut command: Vec<String> = std::env::args().collect();
+        if let Some(program) = command.first_mut() {
+            let name = Path::new(program).file_name().unwrap_or_default();
+            *program = name.to_string_lossy().into_owned();
+        }
         page.add(format_args!(
-            "<h1>{}</h1>\n<pre>logberg {}</pre>\n<p>{}; logberg {}</p>\n",
+            "<h1>{}</h1>\n<pre>{}</pre>\n<p>{}; logberg {}</p>\n",
             escaped(title),
             escaped(&command.join(" ")),
             escaped(&machine.sentence()),

@@ -15,15 +15,14 @@ mod doctor;
 mod leader;
 mod log;
 mod members;
+mod moved;
 mod node;
 mod read;
 mod recover;
 mod restore;
 mod scrub;
-mod sim;
 mod status;
 mod streams;
-mod torture;
 mod trim;
 mod verify;
 
@@ -32,21 +31,28 @@ macro_rules! commands {
         #[derive(Debug, Subcommand)]
         pub enum Command {
             $($(#[$doc])* $name($module::Arguments),)*
+            #[command(hide = true)]
+            Sim(moved::Arguments),
+            #[command(hide = true)]
+            Torture(moved::Arguments),
         }
 
         impl Command {
-            /// What it logs unless somebody asks for more or less. A simulated node is in trouble all
-            /// the time.
+            /// What it logs unless somebody asks for more or less: a node what happens off its normal
+            /// path, other commands only what goes wrong.
             pub fn usual_log(&self) -> &'static str {
                 match self {
                     Self::Node(_) => "info",
-                    Self::Sim(_) => "off",
                     _ => "warn",
                 }
             }
 
             pub fn run(self, global: &Global) -> Result<()> {
-                match self { $(Self::$name(arguments) => arguments.run(global),)* }
+                match self {
+                    $(Self::$name(arguments) => arguments.run(global),)*
+                    Self::Sim(_) => Err(moved::to_the_lab("sim")),
+                    Self::Torture(_) => Err(moved::to_the_lab("torture")),
+                }
             }
         }
     };
@@ -71,6 +77,4 @@ commands! {
     verify Verify,
     recover Recover,
     bench Bench,
-    sim Sim,
-    torture Torture,
 }

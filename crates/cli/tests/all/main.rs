@@ -3,7 +3,9 @@
 //! One test program for all of it: sixty small ones take minutes to link, and those that mostly wait
 //! run beside each other here.
 
+mod documented;
 mod harness;
+mod measured;
 mod outside;
 
 mod auxiliary;
@@ -16,6 +18,7 @@ mod demo;
 mod dev;
 mod disks;
 mod doctor;
+mod documents;
 mod first_aid;
 mod guests;
 mod halted;
@@ -26,17 +29,16 @@ mod inks;
 mod leader;
 mod logs;
 mod members;
+mod moved;
 mod moves;
 mod packaging;
 mod past;
 mod promises;
 mod recover;
 mod scrub;
-mod sim;
 mod standing;
 mod starting;
 mod strangers;
-mod torture;
 mod trim;
 mod upgrade;
 mod verify;

@@ -54,6 +54,11 @@ impl Disk for RamDisk {
         }
     }
 
+    /// No process finds the files of an earlier one.
+    fn is_still(&mut self, _: &Path) -> bool {
+        false
+    }
+
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.files.write_file(path, contents)
     }

@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::swarm::Act;
 use crate::world::World;
 
-/// A node that has nothing to write for so long has said that what it wrote is durable.
+/// A node that runs for so long and has nothing to write has said that what it wrote is durable.
 const REST_US: u64 = 300_000;
 
 /// What a node wrote last, as far as it counts as written last.
@@ -131,7 +131,8 @@ impl Nemesis {
     fn settled_below(&self, world: &World, node: HostId, path: &Path) -> u64 {
         let disk = world.disk(node);
         let rested = Time(world.now().0.saturating_sub(REST_US));
-        let ran = world.is_running(node) && world.hosts[node.index()].paused_until <= rested;
+        let state = &world.hosts[node.index()];
+        let ran = world.is_running(node) && state.started.max(state.paused_until) <= rested;
         let once = self.flipped_in_start != Some(world.starts(node));
         match ran && once && disk.is_quiet(path, rested) {
             true => disk.written_end(path),

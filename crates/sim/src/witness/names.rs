@@ -7,9 +7,10 @@
 //!          read: all of it │                                        behind an ack, a read of 7 has its bytes
 //! ```
 //!
-//! Where answers leave it open what had the name, log 0 says it. Which log bytes are in, the disks say.
+//! Where answers leave it open what had the name, log 0 says it. Which log bytes are in, the disks say. The creation
+//! of a log takes effect when an answer first tells of the log: a leader may not know yet that log 0 has chosen it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use formats::LogId;
 
@@ -36,6 +37,8 @@ struct Asked {
 /// What was answered of one log.
 #[derive(Default)]
 struct Known {
+    /// An answer told of it first here.
+    told: Option<u64>,
     /// From here on nobody who asks for its name uses it.
     gone: Option<u64>,
     /// ⟨when, how far the log's output is acknowledged⟩
@@ -88,7 +91,11 @@ impl Names {
         let had = said.named_since(name, asked.at);
         let had = || had.iter().map(|(_, log)| *log);
         let is_free = |log: Option<LogId>| log.is_none_or(|log| said.is_ending(log));
-        let was_free = had().next().is_none() || had().any(is_free);
+        // Before the first of them was told of, the name was as free as when it was created.
+        let told = |log: LogId| self.logs.get(&log).and_then(|known| known.told);
+        let is_new = |log: LogId| told(log).is_none_or(|told| told > asked.since);
+        let began_free = had().next().is_none_or(|log| log.is_some_and(is_new));
+        let was_free = began_free || had().any(is_free);
         let word = asked.request.word.as_str();
         let answer = Line::parse(line);
         let granted = line.strip_prefix("ok {\"id\":");
@@ -105,11 +112,19 @@ impl Names {
                 for (_, known) in self.known_before(name, id, said) {
                     known.gone.get_or_insert(asked.since);
                 }
+                self.tell(id);
             }
-            ("create-log", None, "exists") => assert!(
-                had().any(|log| log.is_some()),
-                "names: {name} is said to exist, and did at no point since somebody asked to create it"
-            ),
+            ("create-log", None, "exists") => {
+                let existed: BTreeSet<LogId> = had().flatten().collect();
+                assert!(
+                    !existed.is_empty(),
+                    "names: {name} is said to exist, and did at no point since somebody asked to create it"
+                );
+                // Of several the answer does not say which.
+                if let (Some(log), 1) = (existed.first(), existed.len()) {
+                    self.tell(*log);
+                }
+            }
             ("delete-log", Some(id), _) => {
                 let id = LogId(id);
                 assert!(
@@ -128,6 +143,11 @@ impl Names {
             ),
             _ => {}
         }
+    }
+
+    fn tell(&mut self, log: LogId) {
+        let now = self.now;
+        self.logs.entry(log).or_default().told.get_or_insert(now);
     }
 
     /// Those that had the name before.
@@ -167,6 +187,7 @@ impl Names {
                 "I5: {bytes} bytes of client {client} are acknowledged in {name} and not chosen"
             );
         };
+        self.tell(log);
         let known = self.logs.entry(log).or_default();
         assert!(
             known.gone.is_none_or(|gone| gone > asked.since),
@@ -200,6 +221,9 @@ impl Names {
                 output_of(history).starts_with(output)
             });
             if is_its && !is_gone && output.len() as u64 >= least {
+                if !output.is_empty() {
+                    self.tell(log);
+                }
                 return;
             }
             why.push(format!(

@@ -1,5 +1,8 @@
 //! Power that goes and disks that fail, at the worst moments.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
 use crate::stage::{MS, SECOND, Stage};
 
 #[test]
@@ -28,6 +31,68 @@ fn what_was_acknowledged_survives_the_loss_of_power_on_all_nodes_at_the_step_of_
             assert!(kept >= acknowledged, "{kept} of {acknowledged}");
             expected.extend(caller.content(0..kept));
             assert!(read == expected, "other bytes than were sent");
+        }
+    }
+}
+
+/// Of each log and each node, by the log's directory.
+fn segments(stage: &Stage) -> BTreeMap<PathBuf, usize> {
+    let mut segments = BTreeMap::new();
+    for node in &stage.nodes {
+        for (path, _) in stage.world.disk(*node).files() {
+            if path.extension().is_some_and(|extension| extension == "seg") {
+                let directory = path.parent().expect("a log's directory").to_owned();
+                *segments.entry(directory).or_default() += 1;
+            }
+        }
+    }
+    segments
+}
+
+/// A log that rested goes on in its last segment: a start costs what changed since the last one. Segments are
+/// small here, and a promise in each start fills one now and then.
+#[test]
+fn nodes_that_start_again_and_again_at_rest_make_a_file_when_one_is_full() {
+    for seed in 0..4 {
+        let mut stage = Stage::three(seed);
+        let mut expected = Vec::new();
+        for _ in 0..2 {
+            let leader = stage.leader();
+            let mut caller = stage.open(leader, "append main mode=takeover");
+            stage.say_and_wait(&mut caller, 20_000);
+            expected.extend(caller.content(0..caller.said));
+            stage.wait_whole(3);
+            stage.pass(SECOND);
+            let mut before = BTreeMap::new();
+            for round in 0..12 {
+                for index in 0..3 {
+                    match round % 3 {
+                        0 => stage.cut_power(index),
+                        _ => stage.crash(index),
+                    }
+                    // One after the other, or all at once.
+                    if round % 2 == 0 {
+                        stage.restart(index);
+                        stage.wait_whole(3);
+                        stage.pass(SECOND);
+                    }
+                }
+                for index in (0..3).filter(|_| round % 2 == 1) {
+                    stage.restart(index);
+                }
+                stage.wait_whole(3);
+                stage.pass(SECOND);
+                // The first start says how old what was appended is.
+                if round == 0 {
+                    before = segments(&stage);
+                }
+            }
+            let starts = 11 * 3;
+            for (log, count) in segments(&stage) {
+                let more = count - before[&log];
+                assert!(more <= starts / 4, "{more} more files in {}", log.display());
+            }
+            assert!(stage.read_all() == expected, "other bytes than were sent");
         }
     }
 }

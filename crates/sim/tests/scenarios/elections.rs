@@ -390,3 +390,32 @@ fn nodes_that_all_stop_at_once_do_not_hand_the_lead_around() {
         assert!(after <= before + 4, "{before} became {after}: seed {seed}");
     }
 }
+
+/// Thousands of logs that start together share a disk: each promise waits for all the others. A candidate that gave
+/// its election up meanwhile would add one more promise to that queue, and none would ever be the last.
+#[test]
+fn promises_that_take_long_to_write_delay_an_election_and_do_not_end_it() {
+    for seed in 0..20 {
+        let mut stage = Stage::three(seed);
+        let (leader, _) = stage.roles();
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 20_000);
+        stage.wait_whole(3);
+        let quick = stage.world.disk(stage.nodes[0]).model.clone();
+        for index in 0..3 {
+            stage.crash(index);
+            let host = stage.nodes[index];
+            stage.world.disk_mut(host).model.write_us = 2 * SECOND..4 * SECOND;
+        }
+        for index in 0..3 {
+            stage.restart(index);
+        }
+        stage.wait_within(40 * SECOND, "a leader", |look| look.leader().is_some());
+        for host in stage.nodes.clone() {
+            stage.world.disk_mut(host).model = quick.clone();
+        }
+        let expected = caller.content(0..caller.said);
+        let read = stage.read_all();
+        assert!(read == expected, "seed {seed}: other bytes than were sent");
+    }
+}

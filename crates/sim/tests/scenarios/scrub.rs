@@ -264,3 +264,68 @@ fn who_does_not_lead_begins_no_scrub() {
     let said = stage.scrub(others[0], "");
     assert!(said.contains("\"leads\":false"), "{said}");
 }
+
+/// Of an acceptance of bytes a header says all but the bytes. So a replica that lost some knows what it accepted, and votes;
+/// and no two replicas wait for each other to learn what both still know.
+#[test]
+fn bytes_that_rot_on_several_nodes_keep_no_log_from_its_next_leader() {
+    for seed in 0..12 {
+        let mut stage = Stage::three(seed);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, &format!("append {LOG}"));
+        for _ in 0..3 {
+            stage.say_and_wait(&mut caller, 5_000);
+            stage.pass(10 * MS);
+        }
+        stage.wait_whole(3);
+        // With and without a moment of rest, in which it is written down what is chosen.
+        stage.pass(if seed % 2 == 0 { 0 } else { 3 * SECOND });
+        let rotten = 1 + (seed as usize / 2) % 3;
+        for index in 0..rotten {
+            let from = 5_000 * index as u64 + 1_000;
+            stage.rot(index, &caller.content(from..from + 32));
+        }
+        for index in 0..3 {
+            stage.crash(index);
+        }
+        // One of those that lost nothing stays away, if the others have all bytes.
+        let back = if rotten == 1 { 2 } else { 3 };
+        for index in 0..back {
+            stage.restart(index);
+        }
+        let expected = caller.content(0..caller.said);
+        assert!(stage.read_all() == expected, "seed {seed}");
+        stage.wait_whole(back);
+    }
+}
+
+#[test]
+fn a_node_alone_goes_on_after_rot_and_says_which_bytes_are_lost() {
+    for seed in 0..6 {
+        let mut stage = Stage::new(seed, 1);
+        let leader = stage.leader();
+        let mut caller = stage.open(leader, &format!("append {LOG}"));
+        for _ in 0..3 {
+            stage.say_and_wait(&mut caller, 5_000);
+        }
+        stage.pass(SECOND);
+        stage.rot(0, &caller.content(6_000..6_032));
+        stage.crash(0);
+        stage.restart(0);
+        let leader = stage.leader();
+        let mut more = stage.open(leader, &format!("append {LOG} mode=takeover"));
+        stage.say_and_wait(&mut more, 5_000);
+        let over = stage.call(leader, &format!("read {LOG} from=6000"));
+        stage.wait("the loss to be told", |look| look.missing_bytes(0) > 0);
+        stage.wait("the read over them to end", |_| over.is_over());
+        let said = over.text();
+        assert!(said.starts_with("error not-here position=6000"), "{said}");
+        let before = stage.call(leader, &format!("read {LOG} stale=1 to=5000"));
+        stage.wait("the bytes before", |_| before.is_over());
+        assert!(
+            before.heard() == caller.content(0..5_000),
+            "seed {seed}: {}",
+            before.text()
+        );
+    }
+}

@@ -30,11 +30,11 @@ impl Sink for Feed<'_> {
         payload: &[u8],
         taken: Taken,
     ) -> Result<(), DecodeError> {
-        apply(self.indexes.entry(at).or_default(), offset, header);
+        apply(self.indexes.entry(at).or_default(), offset, header, taken);
         if !taken.counts {
             return Ok(());
         }
-        if let Some(record) = recovered(self.speaks, header, payload)? {
+        if let Some(record) = recovered_of(self.speaks, header, payload, taken)? {
             (self.on_record)(record);
         }
         if taken.chosen {
@@ -55,6 +55,20 @@ impl Sink for Feed<'_> {
             self.indexes.insert(of, index);
         }
         true
+    }
+}
+
+/// As the engine is told of a record that was found so.
+pub(in super::super) fn recovered_of(
+    speaks: Speaks,
+    header: &RecordHeader,
+    payload: &[u8],
+    taken: Taken,
+) -> Result<Option<RecoveredRecord>, DecodeError> {
+    // Only where a rule is broken on purpose is an action's payload lost here.
+    match taken.is_whole || header.value == ValueKind::Content {
+        true => recovered(speaks, header, payload),
+        false => Ok(None),
     }
 }
 

@@ -184,7 +184,10 @@ impl<S: Sink> Blocks for Files<'_, S> {
         taken: Taken,
     ) -> Result<(), RecoverError> {
         self.with(at, |file, sink| {
-            let payload = payload(file, offset, header)?;
+            let payload = match taken.is_whole {
+                true => payload(file, offset, header)?,
+                false => &[],
+            };
             let took = sink.record(at, offset, header, payload, taken);
             took.map_err(|reason| Failed::NotUnderstood { offset, reason })
         })

@@ -24,7 +24,7 @@ pub trait Blocks {
         header: &RecordHeader,
     ) -> Result<bool, Self::Error>;
 
-    /// A whole record of the segment, in order. `counts` if the engine is to know it too: it stands in the
+    /// A record of the segment, in order, whole or at least all of it but its bytes. `counts` if the engine is to know it too: it stands in the
     /// segment of the newest whole checkpoint, or behind. `chosen` if all below its first unchosen
     /// slot is what was accepted here before.
     fn take(
@@ -54,6 +54,8 @@ pub trait Blocks {
 pub struct Taken {
     pub counts: bool,
     pub chosen: bool,
+    /// Else its bytes are lost, and its header stands alone.
+    pub is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -104,6 +104,7 @@ impl Deciding<'_> {
         let mut segment = Segment {
             salt: own.salt,
             birth: own.birth,
+            version: own.version,
             end: 0,
             index: None,
         };
@@ -157,7 +158,12 @@ impl Deciding<'_> {
             });
         };
         let end = walk(blocks, &scope, start, &mut |blocks, walked| match walked {
-            Walked::Record { offset, header } => self.record(blocks, at, offset, &header),
+            Walked::Record { offset, header } => self.record(blocks, at, offset, &header, true),
+            Walked::BytesLost { lost, header } => {
+                let offset = lost.from;
+                self.verdict.lost.push(lost);
+                self.record(blocks, at, offset, &header, false)
+            }
             Walked::Lost {
                 lost,
                 bound,
@@ -203,6 +209,7 @@ impl Deciding<'_> {
             to: start.map_or(u64::MAX, |start| start.offset),
             first_record: 0,
             last_record: 0,
+            bytes: None,
             reason: "the first block cannot be read".to_owned(),
         };
         if at < self.base || start.is_some_and(is_first) {
@@ -232,6 +239,7 @@ impl Deciding<'_> {
         at: usize,
         offset: u64,
         header: &RecordHeader,
+        is_whole: bool,
     ) -> Result<(), Stop<B::Error>> {
         self.verdict.records += 1;
         let counts = at >= self.base;
@@ -254,7 +262,11 @@ impl Deciding<'_> {
             self.newest = Some(*header);
             self.bound = self.bound.and(Bound::of(header));
         }
-        let taken = Taken { counts, chosen };
+        let taken = Taken {
+            counts,
+            chosen,
+            is_whole,
+        };
         let took = blocks.take(at, offset, header, taken);
         took.map_err(Stop::Failed)
     }

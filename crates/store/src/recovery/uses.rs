@@ -26,6 +26,8 @@ pub(super) struct Use {
     /// As the first block says.
     pub predecessor: Option<Predecessor>,
     pub birth: Birth,
+    /// Of all in it; 0 if the first block does not say.
+    pub version: u8,
     /// The number of the record before its first one, also where only its birth's records say so.
     pub last_before: Option<u64>,
     /// The first of its records, where the first block is lost.
@@ -67,6 +69,7 @@ pub(super) fn uses<B: Blocks>(blocks: &mut B, numbers: &[u64]) -> Result<Vec<Use
             uses[at].salt = Some(header.salt);
             uses[at].predecessor = Some(header.predecessor);
             uses[at].birth = header.birth;
+            uses[at].version = header.version;
             uses[at].last_before = Some(header.predecessor.last_record);
         } else if let First::OtherNumber { number, salt } = first {
             known.insert(*salt, *number);

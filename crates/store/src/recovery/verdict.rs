@@ -1,8 +1,11 @@
 //! What a directory comes to.
 
+use std::ops::Range;
+
 use formats::record::RecordHeader;
 use formats::segment::Birth;
-use paxos::{PromisedTerm, Slot};
+use paxos::mutation::{self, Mutation};
+use paxos::{PromisedTerm, Slot, StreamName};
 
 /// Where a record is expected, and which.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,11 +55,29 @@ pub struct Verdict {
     pub records: u64,
 }
 
+impl Verdict {
+    /// The last segment, if the log may go on in it as if its process had never ended: it rested, and nothing
+    /// is wrong with it or behind it.
+    ///
+    /// ‡ Where a file was used before, nobody can tell what stands behind the end. And where something was chosen
+    /// since the segment's birth, the next birth is to say how old that is.
+    pub fn resting(&self) -> Option<&Segment> {
+        let last = self.segments.last()?;
+        let is_whole = last.version > 0 && self.lost.is_empty() && self.learn_past == Slot(0);
+        let is_last = self.aside.is_empty() && self.next.offset == last.end;
+        let is_young = last.birth.first_unchosen == self.first_unchosen;
+        let rests = self.rested && is_whole && is_last && is_young && !last.birth.in_used_file;
+        (rests || mutation::is(Mutation::ContinuedWithoutRest)).then_some(last)
+    }
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Segment {
     /// Unknown if its first block was lost and no record could be read.
     pub salt: Option<u64>,
     pub birth: Birth,
+    /// Of all in it; 0 if its first block does not say.
+    pub version: u8,
     /// Its records end here.
     pub end: u64,
     /// Where its successor's word of it stands, and the number of that record.
@@ -82,5 +103,7 @@ pub struct Lost {
     pub to: u64,
     pub first_record: u64,
     pub last_record: u64,
+    /// Nothing but these bytes of a stream is lost.
+    pub bytes: Option<(StreamName, Range<u64>)>,
     pub reason: String,
 }

@@ -5,12 +5,15 @@
 //!                         └ 9 was durable: lost            └ nothing says that 11 was: a torn tail
 //! ```
 //!
+//! A header says all of an acceptance of a stream's bytes but the bytes. So where it is sound and they are not, only they
+//! are lost: others have them.
+//!
 //! A block that the device does not give is as one that rotted where something tells that it was
 //! durable. Where nothing does, and the segment is the last, nobody can tell.
 
 use std::collections::BTreeSet;
 
-use formats::record::{RecordError, RecordHeader};
+use formats::record::{RecordError, RecordHeader, RecordKind, ValueKind};
 use ops::BLOCK;
 use paxos::mutation::{self, Mutation};
 use paxos::{PromisedTerm, Slot};
@@ -75,6 +78,11 @@ impl Bound {
 pub(super) enum Walked {
     Record {
         offset: u64,
+        header: RecordHeader,
+    },
+    /// By its header the record stands where it is expected; its bytes are lost.
+    BytesLost {
+        lost: Lost,
         header: RecordHeader,
     },
     Lost {
@@ -228,8 +236,29 @@ pub(super) fn walk<B: Blocks>(
                 }
                 .into());
             }
-            let torn = all_behind.is_written;
+            // What was read behind a break before begins too early.
+            let torn = all_behind.is_written && behind(blocks, scope, next.offset)?.is_written;
             return Ok(Walk { next, torn });
+        }
+        if why == RecordError::Payload
+            && let Ok((header, checksum)) = header(blocks, scope, next.offset)?
+            && holds_bytes_alone(&header)
+        {
+            let to = next.offset + header.total_length() as u64;
+            let mut refused = all_behind.unreadable.range(next.offset..to);
+            let why = refused.next().map_or(why, |_| RecordError::Unreadable);
+            let lost = Lost {
+                at: scope.at,
+                from: next.offset,
+                to,
+                first_record: header.number,
+                last_record: header.number,
+                bytes: header.bytes().map(|bytes| (header.stream, bytes)),
+                reason: why.to_string(),
+            };
+            visit(blocks, Walked::BytesLost { lost, header })?;
+            next = next.after(&header, checksum);
+            continue;
         }
         let resumed = resume(blocks, scope, &next, durable)?;
         let mut refused = all_behind.unreadable.range(next.offset..resumed.offset);
@@ -240,6 +269,7 @@ pub(super) fn walk<B: Blocks>(
             to: resumed.offset,
             first_record: next.number,
             last_record: resumed.number - 1,
+            bytes: None,
             reason: why.to_string(),
         };
         let (bound, watermark) = (all_behind.bound, all_behind.watermark);
@@ -250,6 +280,19 @@ pub(super) fn walk<B: Blocks>(
         };
         visit(blocks, walked)?;
         next = resumed;
+    }
+}
+
+/// ‡ The payload says nothing that a replica may not forget: it is a stream's bytes, and the header says which, in
+/// which slots, accepted in which term.
+fn holds_bytes_alone(header: &RecordHeader) -> bool {
+    match header.kind {
+        RecordKind::Accept => {
+            header.value == ValueKind::Content
+                || mutation::is(Mutation::LostActionTakenForLostBytes)
+        }
+        RecordKind::Bytes => true,
+        _ => false,
     }
 }
 

@@ -36,6 +36,7 @@ impl Store {
         if self.writer.failed || !self.writer.directory_ready {
             return;
         }
+        self.reopen_file();
         self.make_file();
         while self.writer.in_flight.len() < self.config.writes_in_flight_max.max(1) {
             let Some(first) = self.writer.pending.front() else {

@@ -12,6 +12,7 @@ use paxos::{Checkpoint, Time};
 use super::super::extents::Extents;
 use super::super::index::{RecordPlace, SegmentIndex};
 use super::super::read::is_want_of_descriptors;
+use super::super::trim::Spare;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
 use super::{NewFile, Open, Writing};
 
@@ -154,14 +155,25 @@ impl Store {
         {
             return;
         }
-        let file = self.file();
         let spare = self.take_spare();
+        self.want_file(segment, spare, None);
+    }
+
+    /// A file to write to; with an offset one that is there, from there on.
+    pub(super) fn want_file(
+        &mut self,
+        segment: u64,
+        spare: Option<Spare>,
+        goes_on_at: Option<u64>,
+    ) {
+        let file = self.file();
         self.writer.new_files.insert(
             segment,
             NewFile {
                 file,
+                offset: goes_on_at.unwrap_or(0),
                 spare,
-                exists: false,
+                exists: goes_on_at.is_some(),
                 asked: false,
                 ready: false,
                 again_at: None,
@@ -239,7 +251,7 @@ impl Store {
             }
             self.writer.new_files.remove(&segment);
             let path = self.path(segment);
-            let sentence = format!("{} cannot be made: {error}", path.display());
+            let sentence = format!("{} cannot be opened: {error}", path.display());
             self.fail(io::Error::new(error.kind(), sentence));
         } else if let Some(new) = self.writer.new_files.get_mut(&segment) {
             new.ready = true;
@@ -296,7 +308,7 @@ impl Store {
         let before = writer.writing.replace(Writing {
             segment,
             file: new.file,
-            offset: 0,
+            offset: new.offset,
             #[cfg(feature = "mutations")]
             tail: None,
         });

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use formats::Speaks;
-use formats::record::{RECORD_HEADER, RecordError, RecordHeader, RecordKind};
+use formats::record::{RECORD_HEADER, RecordError, RecordHeader, RecordKind, ValueKind};
 use formats::segment::{SegmentError, SegmentHeader};
 use ops::BLOCK;
 use store::recovery::{Blocks, First, Said, Taken};
@@ -25,6 +25,8 @@ pub enum Kind {
     Torn,
     Stale,
     Strayed,
+    /// Damage of a payload alone, behind a sound header in the same block.
+    Rotten,
     /// Damage that is seen: the device does not give it.
     Unreadable,
 }
@@ -109,6 +111,7 @@ impl World {
                 if new.is_none() {
                     contents.push((Kind::Zeros, [0; BLOCK]));
                     contents.push((Kind::Torn, torn(&written)));
+                    contents.extend(rotten(&written).map(|block| (Kind::Rotten, block)));
                 }
                 let before = moment
                     .before
@@ -172,6 +175,22 @@ impl World {
         variant.map(|variant| (place, variant))
     }
 
+    /// Whether nothing stands in that file from this offset on, nor in any later one.
+    pub fn is_empty_from(&self, at: usize, offset: u64) -> bool {
+        let first = self.starts[at] + (offset / BLOCK as u64) as usize;
+        let behind = self.places.iter().zip(&self.choice).skip(first);
+        let mut said = behind.map(|(place, choice)| place.variants[*choice].said);
+        said.all(|said| {
+            matches!(
+                said,
+                Said::Nothing {
+                    is_written: false,
+                    ..
+                }
+            )
+        })
+    }
+
     /// The disk, for people.
     pub fn shown(&self) -> String {
         let shown = self.places.iter().zip(&self.choice).map(|(place, choice)| {
@@ -214,6 +233,14 @@ fn is_own(segment: u64, moment: &Moment, salt: u64) -> bool {
 
 fn torn(block: &[u8; BLOCK]) -> [u8; BLOCK] {
     block.map(|byte| byte.rotate_left(3) ^ 0x5a)
+}
+
+/// One bit of the payload is another.
+fn rotten(block: &[u8; BLOCK]) -> Option<[u8; BLOCK]> {
+    let (header, _, _) = RecordHeader::decode(block, None).ok()?;
+    let mut block = *block;
+    block[RECORD_HEADER] ^= 1;
+    (header.payload_length > 0).then_some(block)
 }
 
 fn variant(kind: Kind, segment: u64, block: &[u8; BLOCK]) -> Variant {
@@ -308,10 +335,10 @@ impl Blocks for World {
         if !taken.counts {
             return Ok(());
         }
-        let record = self
-            .said(at, offset)
-            .and_then(|(_, said)| said.record.clone());
-        if let Some(record) = record {
+        let record = self.said(at, offset);
+        let record = record.and_then(|(_, said)| said.record.clone());
+        let is_content = header.value == ValueKind::Content;
+        if let Some(record) = record.filter(|_| taken.is_whole || is_content) {
             self.replay.feed(record);
         }
         if taken.chosen {

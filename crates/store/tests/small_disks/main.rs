@@ -24,7 +24,9 @@ use search::{Budget, search};
 fn every_small_disk_denies_nothing_that_was_told() {
     let mut all = search::Counts::default();
     let mut found = Vec::new();
+    let mut continued = 0;
     for script in scripts::all() {
+        continued += writer::live(&script).1.continued;
         match search(&script, Budget::TEST) {
             Ok(counts) => {
                 println!("{:>10} states: {}", counts.states, script.name);
@@ -37,7 +39,8 @@ fn every_small_disk_denies_nothing_that_was_told() {
     assert!(found.is_empty(), "{}", found.join("\n"));
     assert!(all.states > 1_000_000, "{all}");
     assert!(
-        all.refused > 0 && all.doubts > 0 && all.set_aside > 0,
+        all.refused > 0 && all.doubts > 0 && all.set_aside > 0 && all.resting > 0,
         "{all}"
     );
+    assert!(continued >= 7, "{continued} starts went on in a segment");
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use store::Replay;
-use store::recovery::{Depth, Stop, decide};
+use store::recovery::{Depth, Stop, Verdict, decide};
 
 use super::blocks::{Kind, World};
 use super::judge::{Judge, Witness};
@@ -40,6 +40,8 @@ pub struct Counts {
     pub refused: u64,
     pub doubts: u64,
     pub set_aside: u64,
+    /// The log would go on in its last segment.
+    pub resting: u64,
     /// Crashes alone.
     pub honest: u64,
 }
@@ -51,6 +53,7 @@ impl Counts {
         self.refused += other.refused;
         self.doubts += other.doubts;
         self.set_aside += other.set_aside;
+        self.resting += other.resting;
         self.honest += other.honest;
     }
 }
@@ -59,8 +62,14 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} states of {} moments: {} crashes alone, {} refused, {} in doubt, {} with a segment put aside",
-            self.states, self.moments, self.honest, self.refused, self.doubts, self.set_aside
+            "{} states of {} moments: {} crashes alone, {} refused, {} in doubt, {} with a segment put aside, {} at rest",
+            self.states,
+            self.moments,
+            self.honest,
+            self.refused,
+            self.doubts,
+            self.set_aside,
+            self.resting
         )
     }
 }
@@ -207,12 +216,20 @@ impl Search<'_> {
         if is_honest {
             self.judge.calls_damage(&verdict)?;
         }
+        if verdict.resting().is_some() {
+            self.counts.resting += 1;
+            self.goes_on_behind_all(&verdict)?;
+        }
         self.counts.doubts += u64::from(verdict.learn_past.0 > 0);
         if verdict.aside.is_empty() {
             return Ok(());
         }
         // A crash behind the renaming: the same is found without those that were put aside.
         self.counts.set_aside += 1;
+        // Of a late write that lands between two starts nobody was told: each finds what there is.
+        if self.judge.moment.has_late_writes {
+            return Ok(());
+        }
         let kept = &numbers[..verdict.segments.len()];
         match self.decide(kept)? {
             Ok((again, with)) if again.promised == verdict.promised && same(&with, &checkpoint) => {
@@ -225,11 +242,20 @@ impl Search<'_> {
         }
     }
 
+    /// A log goes on where nothing stands: whatever a crash or damage left there would be written over.
+    fn goes_on_behind_all(&self, verdict: &Verdict) -> Result<(), String> {
+        let last = verdict.segments.len() - 1;
+        match self.world.is_empty_from(last, verdict.next.offset) && verdict.lost.is_empty() {
+            true => Ok(()),
+            false => Err(format!("the log would go on over something: {verdict:?}")),
+        }
+    }
+
     #[allow(clippy::type_complexity, reason = "it is one answer of two kinds")]
     fn decide(
         &mut self,
         numbers: &[u64],
-    ) -> Result<Result<(store::recovery::Verdict, paxos::Checkpoint), String>, String> {
+    ) -> Result<Result<(Verdict, paxos::Checkpoint), String>, String> {
         self.world.replay = Replay::default();
         let verdict = match decide(&mut self.world, numbers, Depth::Start) {
             Ok(verdict) => verdict,

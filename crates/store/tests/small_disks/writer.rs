@@ -36,6 +36,8 @@ pub enum Act {
     Kill {
         wrote: bool,
     },
+    /// As `Kill`, but what is in flight is there at any time from now on, or never.
+    KillLate,
     /// Stopped; the oldest segment is trimmed, and its file waits for another use.
     TrimFirst,
 }
@@ -68,6 +70,8 @@ pub struct Moment {
     /// What each file held before it was this segment's.
     pub before: BTreeMap<u64, Blocks>,
     pub in_flight: Vec<(u64, usize, [u8; BLOCK])>,
+    /// Some of that is an earlier process's.
+    pub has_late_writes: bool,
     pub told: Vec<Told>,
     pub after: usize,
 }
@@ -79,6 +83,8 @@ pub struct Truth {
     pub promised: PromisedTerm,
     /// By the first unchosen slot.
     pub states: BTreeMap<Slot, LogState>,
+    /// Starts that went on in the last segment.
+    pub continued: usize,
 }
 
 struct Life {
@@ -194,6 +200,7 @@ impl Life {
             }
             Act::Then => return,
             Act::Kill { wrote } => return self.kill(wrote),
+            Act::KillLate => return self.kill_late(),
             Act::TrimFirst => return self.trim_first(),
         }
         match held {
@@ -253,9 +260,8 @@ impl Life {
     }
 
     fn roll(&mut self) {
-        let is_first = self.last_record == 0;
         self.store.roll(&self.checkpoint(), self.context());
-        self.last_record += if is_first { 1 } else { 2 };
+        self.last_record = self.store.last_number();
     }
 
     fn submit(&mut self) {
@@ -302,7 +308,9 @@ impl Life {
         for (number, blocks) in &files {
             self.before.entry(*number).or_insert(blocks.clone());
         }
-        let writes = self.kernel.writes_in_flight();
+        let mut writes = self.kernel.writes_in_flight();
+        let late = self.kernel.disk.late.iter();
+        writes.extend(late.map(|late| (late.path.clone(), late.offset, late.bytes.clone())));
         let in_flight = writes.into_iter().flat_map(|(path, offset, bytes)| {
             let name = path.file_name().unwrap().to_str().unwrap().to_owned();
             let number = segment::number_of(&name).unwrap();
@@ -316,6 +324,7 @@ impl Life {
             files,
             before: self.before.clone(),
             in_flight: in_flight.collect(),
+            has_late_writes: !self.kernel.disk.late.is_empty(),
             told: self.told.clone(),
             after: self.step,
         });
@@ -324,6 +333,11 @@ impl Life {
     fn kill(&mut self, wrote: bool) {
         while wrote && self.kernel.complete_one().is_some() {}
         let disk = std::mem::take(&mut self.kernel.disk);
+        self.start(disk);
+    }
+
+    fn kill_late(&mut self) {
+        let disk = std::mem::take(&mut self.kernel).kill();
         self.start(disk);
     }
 
@@ -362,8 +376,12 @@ impl Life {
             .iter()
             .map(|run| Fact::Accepted(run.clone()));
         let promised = Fact::Promised(checkpoint.promised);
-        let record = self.last_record + 1;
-        self.roll();
+        let before = self.last_record;
+        self.store.go_on(&self.checkpoint(), self.context());
+        // The checkpoint of a new segment says it, or who went on rested behind the records that do.
+        let record = self.store.last_number().min(before + 1);
+        self.truth.continued += usize::from(record == before);
+        self.last_record = self.store.last_number();
         self.pending.extend(
             found
                 .chain([promised])

@@ -133,6 +133,7 @@ fn recovery_finds_the_same_twice() {
 
 #[test]
 fn a_node_may_crash_again_at_every_step_of_its_return() {
+    let mut continued = 0;
     for seed in 0..60 {
         let (mut disk, mut truth) = run_until(seed, 400, 1 + seed as usize % 2);
         let mut random = Random(seed);
@@ -159,14 +160,27 @@ fn a_node_may_crash_again_at_every_step_of_its_return() {
             truth.tags = vec![(truth.accepted.len(), truth.promised, truth.bytes.len())];
             truth.durable_tag = 1;
             let mut kernel = Kernel::new(disk);
+            let found = store.last_number();
+            store.go_on(&truth.checkpoint(), truth.context());
+            continued += usize::from(store.last_number() == found);
             let steps = random.below(40) as usize * (1 + life as usize % 3);
             go_on(&mut store, &mut kernel, &mut truth, &mut random, steps);
+            if random.below(2) == 0 {
+                // Nothing more comes for a while, but perhaps when it has rested.
+                settle(&mut store, &mut kernel, Time(1_000_000));
+                store.on_time(Time(2_000_000));
+                settle(&mut store, &mut kernel, Time(2_000_000));
+                truth.watch(&mut store);
+                let steps = random.below(4) as usize;
+                go_on(&mut store, &mut kernel, &mut truth, &mut random, steps);
+            }
             disk = kernel.crash(&mut random);
         }
         if let Some(mut store) = check(&mut disk, &truth) {
             check_reads(&mut store, &disk);
         }
     }
+    assert!(continued > 30, "{continued} starts went on in a segment");
 }
 
 fn drop_and_take(_: Store, again: Store) -> Store {

@@ -204,6 +204,9 @@ impl Disk for CountingDisk {
     fn settle(&mut self, path: &Path) -> io::Result<()> {
         self.disk.settle(path)
     }
+    fn is_still(&mut self, path: &Path) -> bool {
+        self.disk.is_still(path)
+    }
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.disk.write_file(path, contents)
     }

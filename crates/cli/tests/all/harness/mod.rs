@@ -16,6 +16,7 @@
 #![allow(dead_code, unused_imports)]
 
 pub mod content;
+pub mod faulty;
 pub mod impostor;
 pub mod proxy;
 pub mod raw;
@@ -90,7 +91,7 @@ pub struct Node {
     pub arguments: Vec<String>,
     /// Of open files, if they are to be few.
     pub files_max: Option<u32>,
-    /// What its disk does while this file says so (LOGBERG_FAULTS).
+    /// What its disk does while this file says so: see [`faulty`].
     pub faults: Option<PathBuf>,
     child: Option<Child>,
 }
@@ -123,16 +124,24 @@ impl Node {
     }
 
     pub fn command(&self) -> Command {
-        let mut command = match self.files_max {
-            None => Command::new(BINARY),
-            Some(most) => {
+        let mut command = match (self.files_max, &self.faults) {
+            (None, None) => Command::new(BINARY),
+            (None, Some(faults)) => faulty::node(faults),
+            (Some(most), faults) => {
+                assert!(
+                    faults.is_none(),
+                    "a node with few files has a disk as it is"
+                );
                 let mut shell = Command::new("sh");
                 let script = format!("ulimit -n {most} && exec \"$0\" \"$@\"");
                 shell.args(["-c", &script, BINARY]);
                 shell
             }
         };
-        command.args(["node", "--die-with-parent", "--listen", &self.listen]);
+        if self.faults.is_none() {
+            command.arg("node");
+        }
+        command.args(["--die-with-parent", "--listen", &self.listen]);
         command.arg("--data").arg(&self.data).args(&self.arguments);
         // A small disk is no reason to fail a test of something else.
         if !self.arguments.iter().any(|a| a == "--disk-reserve") {
@@ -144,9 +153,6 @@ impl Node {
         command
             .env_remove("LOGBERG_SERVER")
             .env("LOGBERG_LOG", "info");
-        if let Some(faults) = &self.faults {
-            command.env("LOGBERG_FAULTS", faults);
-        }
         command.stdin(Stdio::null()).stdout(Stdio::null());
         command
     }

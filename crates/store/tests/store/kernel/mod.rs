@@ -23,8 +23,17 @@ pub struct MemoryDisk {
     /// Files that were being written when the process died: another loss of power may take what can
     /// be read of them.
     pub unsettled: BTreeSet<PathBuf>,
+    /// The writes that the kernel still performs for a process that was killed.
+    pub late: Vec<LateWrite>,
     /// The paths that starts made durable, in order.
     pub settled: Vec<PathBuf>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LateWrite {
+    pub path: PathBuf,
+    pub offset: u64,
+    pub bytes: Vec<u8>,
 }
 
 #[derive(Default)]
@@ -108,6 +117,19 @@ impl Kernel {
             _ => None,
         });
         writes.collect()
+    }
+
+    /// The process is killed. Its writes that are in flight come later, or never.
+    pub fn kill(self) -> MemoryDisk {
+        let writes = self.writes_in_flight().into_iter();
+        let late = writes.map(|(path, offset, bytes)| LateWrite {
+            path,
+            offset,
+            bytes,
+        });
+        let mut disk = self.disk;
+        disk.late.extend(late);
+        disk
     }
 
     /// Performs the oldest op.
@@ -381,6 +403,10 @@ impl Disk for MemoryDisk {
         self.unsettled.remove(path);
         self.settled.push(path.to_owned());
         Ok(())
+    }
+
+    fn is_still(&mut self, path: &Path) -> bool {
+        !self.late.iter().any(|late| late.path == path)
     }
 
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {

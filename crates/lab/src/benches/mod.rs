@@ -1,0 +1,22 @@
+//! The benches that are not shipped, on the instruments of `bench`.
+//!
+//! ```text
+//!   what is promised, held to it      a paper's experiment, rivals      for who works on this program
+//!   move  auxiliary  memory           paper                             instructions
+//!   catch-up  many-logs               rivals
+//!   reconfigure  elections  recover
+//! ```
+
+pub mod auxiliary;
+pub mod catch_up;
+pub mod elections;
+pub mod many_logs;
+pub mod memory;
+pub mod moves;
+pub mod reconfigure;
+pub mod recover;
+
+pub mod paper;
+pub mod rivals;
+
+pub mod instructions;

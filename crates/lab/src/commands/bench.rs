@@ -1,0 +1,70 @@
+//! `logberg-lab bench`: which benches there are beside those of `logberg bench`.
+
+use anyhow::Result;
+use bench::failover::{self, Disks};
+use clap::{Args, Subcommand};
+
+use crate::arguments::Global;
+use crate::benches::{
+    auxiliary, catch_up, elections, instructions, many_logs, memory, moves, paper, reconfigure,
+    recover, rivals,
+};
+
+/// Measure what is promised, repeat a paper's experiment, and compare with rivals
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Each bench starts what it needs on this machine, ends by itself and cleans up. Say --json for one
+line with everything that was measured, and the machine it was measured on. A figure from a
+machine that did something else meanwhile is none. `logberg bench`
+measures appends, reads and the machine itself.
+
+Example: the experiment of a paper of 2017, in nine minutes
+  logberg-lab bench paper zero-copy-paxos --quick --report paper.html")]
+pub struct Arguments {
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+const FAILOVER: &str = "\
+As `logberg bench failover --help` says, with one more --mode. disk-stall: the leader's disk
+takes no write for 30 s, while its heartbeats go on.
+
+Example: five leaders whose disks stall
+  logberg-lab bench failover --times 5 --mode disk-stall";
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    #[command(after_help = FAILOVER)]
+    Failover(failover::Arguments),
+    Move(moves::Arguments),
+    Auxiliary(auxiliary::Arguments),
+    Memory(memory::Arguments),
+    CatchUp(catch_up::Arguments),
+    ManyLogs(many_logs::Arguments),
+    Reconfigure(reconfigure::Arguments),
+    Elections(elections::Arguments),
+    Recover(recover::Arguments),
+    Paper(paper::Arguments),
+    Rivals(rivals::Arguments),
+    Instructions(instructions::Arguments),
+}
+
+impl Arguments {
+    pub fn run(self, global: &Global) -> Result<()> {
+        let json = global.json;
+        match self.bench {
+            Bench::Failover(arguments) => arguments.run(json, Disks::Obedient),
+            Bench::Move(arguments) => arguments.run(json),
+            Bench::Auxiliary(arguments) => arguments.run(json),
+            Bench::Memory(arguments) => arguments.run(json),
+            Bench::CatchUp(arguments) => arguments.run(json),
+            Bench::ManyLogs(arguments) => arguments.run(json),
+            Bench::Reconfigure(arguments) => arguments.run(json),
+            Bench::Elections(arguments) => arguments.run(json),
+            Bench::Recover(arguments) => arguments.run(json),
+            Bench::Paper(arguments) => arguments.run(json),
+            Bench::Rivals(arguments) => arguments.run(json),
+            Bench::Instructions(arguments) => arguments.run(json),
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! The commands, one module each.
+
+mod bench;
+mod node;
+mod sim;
+mod torture;
+
+use anyhow::Result;
+use clap::Subcommand;
+
+use crate::arguments::Global;
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    Sim(sim::Arguments),
+    Torture(torture::Arguments),
+    Bench(bench::Arguments),
+    #[command(hide = true)]
+    Node(node::Arguments),
+}
+
+impl Command {
+    /// What it logs unless somebody asks for more or less. A simulated node is in trouble all the time.
+    pub fn usual_log(&self) -> &'static str {
+        match self {
+            Self::Node(_) => "info",
+            Self::Sim(_) => "off",
+            _ => "warn",
+        }
+    }
+
+    pub fn run(self, global: &Global) -> Result<()> {
+        match self {
+            Self::Sim(arguments) => arguments.run(global),
+            Self::Torture(arguments) => arguments.run(global),
+            Self::Bench(arguments) => arguments.run(global),
+            Self::Node(arguments) => arguments.run(),
+        }
+    }
+}

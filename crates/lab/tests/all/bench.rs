@@ -1,0 +1,185 @@
+//! The benches of `logberg-lab`.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::PROGRAM;
+use crate::measured::{assert_empty, assert_report, command, json, number};
+
+use serde_json::Value;
+
+fn bench(directory: &Path, arguments: &str) -> Output {
+    let output = command(PROGRAM, directory, arguments).output();
+    output.expect("the program runs")
+}
+
+#[test]
+fn cells_of_the_paper_stand_beside_what_was_published() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("paper.html");
+    let arguments =
+        "paper zero-copy-paxos --warm-up 0.2 --seconds 0.6 --cells 5M:1000,5M:1,2M:64KiB";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(PROGRAM, &page, 11);
+    let cells = report["cells"].as_array().unwrap();
+    let sizes: Vec<f64> = cells
+        .iter()
+        .map(|cell| number(cell, "write_bytes"))
+        .collect();
+    assert_eq!(sizes, [1.0, 1000.0, 65_536.0]);
+    for cell in cells {
+        let ours = &cell["ours"];
+        assert!(number(ours, "delivered") > 0.0, "{cell}");
+        assert!(
+            number(ours, "median_ms") <= number(ours, "p99_ms"),
+            "{cell}"
+        );
+        assert!(number(ours, "batch_bytes") >= 1.0, "{cell}");
+        assert!(
+            number(&ours["figures"], "auxiliary_peak_mb") > 0.0,
+            "{cell}"
+        );
+    }
+    assert_eq!(number(&cells[1]["published"], "median_ms"), 14.152);
+    assert!(
+        cells[2]["published"].is_null(),
+        "the paper has no such cell"
+    );
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_cluster_serves_again_and_a_lost_node_is_filled() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("recover.html");
+    let arguments = "recover --bytes 8MiB --times 1 --rate 1M --seconds 0.5";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(PROGRAM, &page, 1);
+    for key in ["flat_out_mb_per_s", "serving_median_ms", "refill_ratio"] {
+        assert!(number(&report, key) > 0.0, "{key}: {report}");
+    }
+    assert_eq!(report["restarts"].as_array().unwrap().len(), 1);
+    for refill in ["refill", "refill_under_load"] {
+        let bytes = number(&report[refill], "bytes");
+        assert!(bytes >= f64::from(8 << 20), "{report}");
+        assert!(number(&report[refill], "mb_per_s") > 0.0, "{report}");
+    }
+    assert!(number(&report["refill_under_load"], "ratio_p99") > 0.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_disk_that_is_too_small_is_refused_before_anything_starts() {
+    let directory = tempfile::tempdir().unwrap();
+    let output = bench(directory.path(), "memory --bytes 1000000GiB");
+    assert_eq!(output.status.code(), Some(4));
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(said.contains("are free"), "{said}");
+    assert!(said.contains("--directory"), "{said}");
+    assert_empty(directory.path());
+}
+
+#[test]
+fn an_auxiliary_saves_a_copy_and_stands_in_when_a_follower_dies() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "auxiliary --times 1 --seconds 1 --rate 4M";
+    // How much is saved is a measurement, and on a busy machine the auxiliary may stand in, for a
+    // follower that got no turn, even all of a second. That something can be saved can be asserted.
+    let saves = |report: &Value| {
+        let (three, cheap) = (&report["three_copies"], &report["with_an_auxiliary"]);
+        let mut figures = ["leader_sends", "disks_total"].into_iter();
+        let less = figures.all(|figure| number(cheap, figure) < number(three, figure));
+        let auxiliary = cheap["disks"][2].as_f64().expect("a figure for each disk");
+        less && auxiliary < number(cheap, "disks_total") / 3.0
+    };
+    let mut reports = Vec::new();
+    while !reports.last().is_some_and(saves) {
+        assert!(reports.len() < 4, "{reports:?}");
+        reports.push(json(&bench(directory.path(), arguments)));
+    }
+    assert!(
+        reports
+            .iter()
+            .all(|report| number(report, "pause_max_ms") > 0.0)
+    );
+    assert_empty(directory.path());
+}
+
+#[test]
+fn idle_logs_are_created_looked_at_and_led_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "many-logs --logs 12 --seconds 0.5 --at-once 4";
+    let report = json(&bench(directory.path(), arguments));
+    assert_eq!(number(&report, "logs"), 12.0);
+    for figure in ["created_in_s", "led_after_s"] {
+        assert!(number(&report, figure) > 0.0, "{report}");
+    }
+    let nodes = report["nodes"].as_array().expect("a list");
+    assert_eq!(nodes.len(), 3);
+    for node in nodes {
+        for figure in [
+            "peak_rss_bytes",
+            "disk_bytes",
+            "open_files",
+            "answers_after_s",
+        ] {
+            assert!(number(node, figure) > 0.0, "{report}");
+        }
+    }
+    assert_empty(directory.path());
+}
+
+#[test]
+fn active_logs_are_compared_with_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let page = directory.path().join("logs.html");
+    let arguments = "many-logs --active 1,3 --rate 1M --write-size 4KiB --seconds 1 --warm-up 0.3";
+    let arguments = format!("{arguments} --report {}", page.display());
+    let report = json(&bench(directory.path(), &arguments));
+    assert_report(PROGRAM, &page, 2);
+    let active = report["active"].as_array().unwrap();
+    let logs: Vec<f64> = active.iter().map(|one| number(one, "logs")).collect();
+    assert_eq!(logs, [1.0, 3.0]);
+    let best = active.iter().map(|one| number(one, "of_best"));
+    assert_eq!(best.fold(0.0, f64::max), 1.0);
+    for one in active {
+        assert!(number(&one["figures"], "mb_per_s") > 0.0, "{one}");
+    }
+    assert!(number(&active[1]["figures"], "p99_most_of_least_log") >= 1.0);
+    assert_empty(directory.path());
+}
+
+#[test]
+fn rivals_that_are_not_installed_are_skipped_with_the_remedy() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "rivals --times 1 --seconds 0.5 --write-size 4KiB";
+    // Where no other program is to be found.
+    let mut command = command(PROGRAM, directory.path(), arguments);
+    let output = command.env("PATH", directory.path()).output();
+    let report = json(&output.expect("the program runs"));
+    let results = report["results"].as_array().unwrap();
+    assert_eq!(results.len(), 1);
+    assert_eq!(results[0]["durability"], "durable");
+    assert!(number(&results[0], "mb_per_s") > 0.0, "{report}");
+    assert_eq!(number(&results[0], "we_mb_per_s_ratio"), 1.0);
+    let skipped = report["skipped"].as_array().unwrap();
+    assert_eq!(skipped.len(), 2, "{report}");
+    for said in skipped {
+        assert!(said.as_str().unwrap().contains("--rivals DIR"), "{said}");
+    }
+    assert_empty(directory.path());
+}
+
+#[test]
+fn a_leader_whose_disk_stalls_is_replaced_and_nothing_is_lost() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "failover --times 1 --mode disk-stall --rate 1M";
+    let report = json(&bench(directory.path(), arguments));
+    assert_eq!(number(&report, "lost_bytes"), 0.0);
+    assert!(number(&report, "acked_bytes") > 0.0);
+    // Long before the disk comes back.
+    assert!(number(&report, "max_ms") < 20_000.0, "{report}");
+    assert_empty(directory.path());
+}

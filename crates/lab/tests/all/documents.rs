@@ -1,0 +1,7 @@
+//! What the documents say of this program.
+
+#[test]
+fn every_command_that_somebody_is_told_to_type_is_one() {
+    let some = ["sim", "torture", "bench paper", "bench instructions"];
+    crate::documented::check(crate::PROGRAM, &some);
+}

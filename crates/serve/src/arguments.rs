@@ -1,0 +1,227 @@
+//! What a node is told when it is started.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use formats::Speaks;
+use linux::{Ink, KernelConfig, Mover};
+use node::config::Place;
+use terminal::exit::Failure;
+use terminal::{quantity, show};
+use wire::NodeKind;
+
+use crate::process;
+use crate::settings::Settings;
+
+pub const HELP: &str = "\
+The first node makes the cluster, the others join it; each keeps its directory for ever:
+
+Example: three nodes on one machine
+  logberg node --data d1 --listen 127.0.0.1:7117 --bootstrap
+  logberg node --data d2 --listen 127.0.0.1:7118 --join 127.0.0.1:7117
+  logberg node --data d3 --listen 127.0.0.1:7119 --join 127.0.0.1:7117 --zone cellar --kind auxiliary
+Start one again with the same words: --bootstrap and --join change nothing in a directory that
+holds a node.
+
+Settings may also stand in a file (--config), under the names that --print-config shows, and in
+the environment, as LOGBERG_DATA, LOGBERG_LISTEN and so on. An argument wins over the environment,
+the environment over the file.
+
+SIGTERM hands leadership over, flushes, and ends with 0; a second one ends at once.
+
+To upgrade, stop one node after the other and start it again as the newer program (`logberg status` shows
+what each speaks). Once all have spoken a newer version for --version-settle, there is no way back.
+
+There is no authentication yet: listen on addresses that only friends can reach.";
+
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Directory of this node's data, made if it does not exist
+    #[arg(long, value_name = "DIR", env = "LOGBERG_DATA", hide_env_values = true)]
+    data: Option<PathBuf>,
+    /// Address to listen on for clients and peers
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_LISTEN",
+        hide_env_values = true
+    )]
+    listen: Option<String>,
+    /// Address that others are told, if it is not the one we listen on
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_ADVERTISE",
+        hide_env_values = true
+    )]
+    advertise: Option<String>,
+    /// Address to serve /metrics and /healthz on, over HTTP
+    #[arg(
+        long,
+        value_name = "HOST:PORT",
+        env = "LOGBERG_ADMIN",
+        hide_env_values = true
+    )]
+    admin: Option<String>,
+    /// Make a new cluster, if the directory is empty
+    #[arg(
+        long,
+        conflicts_with = "join",
+        env = "LOGBERG_BOOTSTRAP",
+        hide_env_values = true
+    )]
+    bootstrap: bool,
+    /// With --bootstrap: so many nodes get a vote, as they join
+    #[arg(long, value_name = "N", env = "LOGBERG_VOTERS", hide_env_values = true)]
+    voters: Option<u32>,
+    /// Join the cluster of these nodes, if the directory is empty
+    #[arg(
+        long,
+        value_name = "HOST:PORT,…",
+        value_delimiter = ',',
+        env = "LOGBERG_JOIN",
+        hide_env_values = true
+    )]
+    join: Vec<String>,
+    /// Where others may be found that moved, and which node is there if that is known: for nodes that do not
+    /// find each other any more. What the cluster knows is tried too. --join says such addresses as well
+    #[arg(
+        long,
+        value_name = "[ID@]HOST:PORT,…",
+        value_delimiter = ',',
+        value_parser = peer,
+        env = "LOGBERG_PEER",
+        hide_env_values = true
+    )]
+    peer: Vec<Place>,
+    /// Nodes of one zone fail together (`-`: none is said). Holds until `logberg members zone` says otherwise
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "LOGBERG_ZONE",
+        hide_env_values = true
+    )]
+    zone: Option<String>,
+    /// full, or auxiliary: a small machine that stands in, and holds bytes only while others cannot
+    #[arg(
+        long,
+        value_name = "KIND",
+        env = "LOGBERG_KIND",
+        hide_env_values = true
+    )]
+    kind: Option<NodeKind>,
+    /// Bytes a second, per log, at which this node fetches what it missed while others append
+    #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_CATCH_UP_RATE", hide_env_values = true)]
+    catch_up_rate: Option<u64>,
+    /// Bytes a second at which a leader reads its logs once a day, to compare them with its peers (0: never)
+    #[arg(long, value_name = "RATE", value_parser = quantity::bytes, env = "LOGBERG_SCRUB_RATE", hide_env_values = true)]
+    scrub_rate: Option<u64>,
+    /// Refuse appends when less than this is free on the disk
+    #[arg(long, value_name = "BYTES", value_parser = quantity::bytes, env = "LOGBERG_DISK_RESERVE", hide_env_values = true)]
+    disk_reserve: Option<u64>,
+    /// Go on in a newer version for good when all nodes have spoken it for so many seconds: until
+    /// then each can go back to its older program
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        env = "LOGBERG_VERSION_SETTLE",
+        hide_env_values = true
+    )]
+    version_settle: Option<u64>,
+    /// How bytes move: direct (calls and threads), uring (io_uring), splice (by way of the page cache, without a
+    /// copy; with --ink disk alone), or auto, which is uring where that is allowed and else direct; `logberg status`
+    /// says which. uring answers sooner where processors are short, direct moves more flat out
+    #[arg(
+        long,
+        value_name = "MOVER",
+        env = "LOGBERG_MOVER",
+        hide_env_values = true
+    )]
+    mover: Option<Mover>,
+    /// Where records go: disk, pmem (mapped files), or ram. Of ram nothing survives the process: started again it is a new node
+    #[arg(long, value_name = "INK", env = "LOGBERG_INK", hide_env_values = true)]
+    ink: Option<Ink>,
+    /// Read settings from a TOML file
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "LOGBERG_CONFIG",
+        hide_env_values = true
+    )]
+    config: Option<PathBuf>,
+    /// Print the settings in effect as TOML, and end
+    #[arg(long)]
+    print_config: bool,
+    /// End when the process that started us ends, whose id may be said
+    #[arg(long, value_name = "PID", num_args = 0..=1, require_equals = true, hide = true)]
+    die_with_parent: Option<Option<i32>>,
+    /// For tests of upgrades: be the program that speaks these versions. A version that this program does
+    /// not have differs from its newest in the number only
+    #[arg(long, value_name = "OLDEST-NEWEST", hide = true)]
+    speaks: Option<Speaks>,
+}
+
+impl Arguments {
+    /// Runs until somebody ends it. The settings change the mover and the ink of `kernel`, and nothing else.
+    pub fn run(self, kernel: KernelConfig) -> Result<()> {
+        let print = self.print_config;
+        let speaks = self.speaks;
+        if let Some(parent) = self.die_with_parent {
+            linux::die_with_parent().context("cannot be tied to the starting process")?;
+            // It may have ended before we could ask, and then somebody else is our parent.
+            let now = rustix::process::getppid().map(rustix::process::Pid::as_raw_nonzero);
+            if parent.is_some_and(|parent| now.is_none_or(|now| now.get() != parent)) {
+                bail!("the process that started this node has ended");
+            }
+        }
+        let settings = self.settings()?;
+        if print {
+            return show::print(settings.effective().to_toml()?.trim_end());
+        }
+        let mut config = settings.node_config()?;
+        config.speaks = speaks.unwrap_or_default();
+        let kernel = settings.kernel_config(kernel)?;
+        process::serve(config, kernel, settings.admin.as_deref())
+    }
+
+    fn settings(self) -> Result<Settings> {
+        let file = match &self.config {
+            Some(path) => read_file(path)?,
+            None => Settings::default(),
+        };
+        let joined = !self.join.is_empty() || self.bootstrap;
+        Ok(Settings {
+            data: self.data.or(file.data),
+            listen: self.listen.or(file.listen),
+            advertise: self.advertise.or(file.advertise),
+            admin: self.admin.or(file.admin),
+            bootstrap: self.bootstrap || (!joined && file.bootstrap),
+            voters: self.voters.or(file.voters),
+            join: if joined { self.join } else { file.join },
+            peer: match self.peer.is_empty() {
+                true => file.peer,
+                false => self.peer.iter().map(ToString::to_string).collect(),
+            },
+            zone: self.zone.or(file.zone),
+            kind: self.kind.or(file.kind),
+            catch_up_rate: self.catch_up_rate.or(file.catch_up_rate),
+            scrub_rate: self.scrub_rate.or(file.scrub_rate),
+            disk_reserve: self.disk_reserve.or(file.disk_reserve),
+            version_settle: self.version_settle.or(file.version_settle),
+            mover: self.mover.map(|mover| mover.to_string()).or(file.mover),
+            ink: self.ink.map(|ink| ink.to_string()).or(file.ink),
+        })
+    }
+}
+
+fn peer(text: &str) -> Result<Place, String> {
+    text.parse()
+}
+
+fn read_file(path: &Path) -> Result<Settings> {
+    let text =
+        std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let parsed = Settings::parse(&text);
+    parsed.map_err(|error| Failure::usage(format!("{}: {error}", path.display())).into())
+}

@@ -1,0 +1,32 @@
+//! A node as a process: what `logberg node` is, and what a program of its own that runs nodes is made of.
+//!
+//! ```text
+//!   arguments ─┐
+//!   settings ──┴─► config ─► process ─┬─ node over linux, until SIGTERM
+//!   (environment, file)               └─ admin: /metrics and /healthz over HTTP
+//! ```
+//!
+//! Who runs a node hands in the kernel's configuration. The settings change its mover and its ink and
+//! nothing else: no argument, no file and no environment variable that is read here makes a disk fail.
+
+mod arguments;
+mod config;
+mod settings;
+
+mod in_memory;
+mod process;
+
+mod admin;
+
+use std::sync::LazyLock;
+
+pub use arguments::{Arguments, HELP};
+
+/// The program's version, and that of all it writes and sends.
+pub fn version() -> &'static str {
+    static TEXT: LazyLock<String> = LazyLock::new(|| {
+        let program = env!("CARGO_PKG_VERSION");
+        format!("{program} (speaks version {})", formats::Speaks::THIS)
+    });
+    &TEXT
+}

@@ -1,0 +1,140 @@
+//! A node as a process: from its configuration to its end.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use client::{Client, Timeouts};
+use formats::ClusterId;
+use linux::{Ink, Kernel, KernelConfig};
+use node::Node;
+use node::config::{NodeConfig, Start};
+use rustix::process::{Signal, getpid, kill_process};
+use terminal::exit::{Failure, Kind};
+
+use crate::{admin, in_memory};
+
+/// Runs a node until it ends, and says why if that is no good end.
+pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) -> Result<()> {
+    if kernel.ink == Ink::Ram {
+        in_memory::check(
+            &config.directory,
+            matches!(config.start, Start::Bootstrap { .. }),
+        )?;
+    }
+    let files = linux::raise_file_limit().context("cannot raise the limit on open files")?;
+    if files.is_some_and(|limit| limit < 256) {
+        tracing::warn!(
+            limit = files,
+            "few files may be open: raise the limit (ulimit -n) to 1024 or more"
+        );
+    }
+    // Segments need files too, and a replica without the next one stops: clients must not take them.
+    let half = files.map_or(usize::MAX, |limit| (limit / 2) as usize);
+    config.limits.connections_max = config.limits.connections_max.min(half);
+    let mut kernel = Kernel::new(kernel).map_err(|error| match error.kind() {
+        std::io::ErrorKind::InvalidInput => Failure::usage(error.to_string()).into(),
+        _ => anyhow::Error::new(error).context("cannot set up the event loop"),
+    })?;
+    let bound = kernel.bind(&config.listen).map_err(|error| {
+        let sentence = match error.kind() {
+            std::io::ErrorKind::AddrInUse => format!(
+                "{} is in use by another process: stop that one, or choose another address with --listen",
+                config.listen
+            ),
+            _ => format!("cannot listen on {}: {error}; choose another address with --listen", config.listen),
+        };
+        Failure::new(Kind::Failure, sentence)
+    })?;
+    if !bound.ip().is_loopback() {
+        tracing::warn!(
+            address = %bound,
+            "there is no authentication: whoever reaches this address can read and append"
+        );
+    }
+    if let Some(admin) = admin {
+        serve_admin(admin, bound)?;
+    }
+    if config.advertise == config.listen {
+        config.advertise = bound.to_string();
+        if bound.ip().is_unspecified() {
+            return Err(Failure::usage(format!(
+                "others cannot reach us at {bound}: say where with --advertise HOST:PORT"
+            ))
+            .into());
+        }
+    }
+    let servers = config.places.iter().map(|place| place.address.clone());
+    let servers = servers.collect();
+    let data = config.directory.clone();
+    let mut disk = kernel.disk();
+    let mut node = Node::start(config, &mut *disk, linux::now())
+        .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
+    let refusal = check_cluster(node.cluster(), servers, data);
+    let ran = kernel.run(&mut node).context("the event loop failed");
+    // The directory is ours until the last write has ended, however long the disk hangs: the next process
+    // must not read what one of ours still changes.
+    drop(kernel);
+    drop(disk);
+    ran?;
+    if let Some(why) = node.failure() {
+        return Err(Failure::new(Kind::Failure, why.to_owned()).into());
+    }
+    match refusal.get() {
+        Some(sentence) => Err(Failure::new(Kind::Failure, sentence.clone()).into()),
+        None => Ok(()),
+    }
+}
+
+/// Whether the servers we are to join are of the cluster that our directory belongs to: looked at while
+/// the node runs, since they may be starting too, and asking each other would keep all waiting. If one is
+/// not, says so here and asks this process to stop.
+fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<OnceLock<String>> {
+    let refusal = Arc::new(OnceLock::new());
+    if own == ClusterId::default() {
+        return refusal; // It has not joined any.
+    }
+    let found = refusal.clone();
+    std::thread::spawn(move || {
+        let own = own.to_string();
+        let soon = Duration::from_millis(500);
+        let timeouts = Timeouts {
+            connect: soon,
+            silence: soon,
+            total: soon,
+        };
+        for server in servers {
+            let client = Client::new(vec![server.clone()], timeouts);
+            let Ok(status) = client.status_of(&server) else {
+                continue;
+            };
+            if status.cluster != own {
+                let sentence = format!(
+                    "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
+                    data.display(),
+                    status.cluster
+                );
+                let _ = found.set(sentence);
+                let _ = kill_process(getpid(), Signal::TERM);
+                return;
+            }
+        }
+    });
+    refusal
+}
+
+fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {
+    let bound = admin::serve(admin, node).map_err(|error| {
+        let sentence = format!(
+            "cannot serve /metrics on {admin}: {error}; choose another address with --admin"
+        );
+        Failure::new(Kind::Failure, sentence)
+    })?;
+    tracing::info!(address = %bound, "serving /metrics and /healthz");
+    if !bound.ip().is_loopback() {
+        tracing::warn!(address = %bound, "there is no authentication: whoever reaches this address can read metrics");
+    }
+    Ok(())
+}
