@@ -5,9 +5,10 @@ use std::ops::Range;
 use std::time::Duration;
 
 use ops::{Completion, Machine, Op, Time};
-use talk::{AppendError, AppendOptions, Input, Known, Link, Output, Timeouts};
-use wire::{Ask, ConnectionEnd, Mode};
+use talk::{AppendError, AppendOptions, Input, Known, Output, Timeouts};
+use wire::Mode;
 
+use super::by_hand::{ByHand, Hand, LINK};
 use super::chain::SharedChain;
 use super::content;
 use super::notary::{Notary, came_too_late};
@@ -33,15 +34,6 @@ pub struct AppenderConfig {
     pub patience_us: u64,
 }
 
-/// As people do with `nc`: one connection, and no attempt to go on.
-#[derive(Clone, Copy, Debug)]
-pub struct ByHand {
-    /// Bytes are said right behind the request, before the stream is open.
-    pub eager: bool,
-    /// `end=fin` and a half-close.
-    pub fin: bool,
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
     /// A clean end.
@@ -51,12 +43,12 @@ pub enum Ending {
 }
 
 pub struct Appender {
-    config: AppenderConfig,
-    random: Random,
-    phones: Phones,
-    notary: Notary,
-    chain: SharedChain,
-    state: State,
+    pub(super) config: AppenderConfig,
+    pub(super) random: Random,
+    pub(super) phones: Phones,
+    pub(super) notary: Notary,
+    pub(super) chain: SharedChain,
+    pub(super) state: State,
     takeover: bool,
     next_chunk_at: Time,
 }
@@ -70,28 +62,17 @@ pub struct AppenderCounts {
     pub superseded: u64,
 }
 
-enum State {
+pub(super) enum State {
     Resting { until: Time },
     Talking(Box<Talking>),
     ByHand(Hand),
     Finished,
 }
 
-struct Talking {
+pub(super) struct Talking {
     known: Known,
     machine: talk::Appender,
 }
-
-struct Hand {
-    how: ByHand,
-    begins: u64,
-    sent: u64,
-    half_closed: bool,
-    patient_until: Time,
-}
-
-/// Of a hand.
-const LINK: Link = Link(0);
 
 impl Default for AppenderConfig {
     fn default() -> AppenderConfig {
@@ -140,11 +121,11 @@ impl Appender {
         }
     }
 
-    fn total(&self) -> u64 {
+    pub(super) fn total(&self) -> u64 {
         self.chain.borrow().total
     }
 
-    fn acknowledged(&self) -> u64 {
+    pub(super) fn acknowledged(&self) -> u64 {
         self.chain.borrow().acknowledged
     }
 
@@ -249,7 +230,7 @@ impl Appender {
         self.notary.forget();
     }
 
-    fn rest(&mut self, now: Time) {
+    pub(super) fn rest(&mut self, now: Time) {
         self.leave(now);
         let rest_us = self.random.within(&self.config.rest_us);
         let until = Time(now.0 + rest_us);
@@ -257,7 +238,7 @@ impl Appender {
     }
 
     /// The next chunk of content, as long as there is room for it.
-    fn next_chunk(&mut self, written: u64) -> Vec<u8> {
+    pub(super) fn next_chunk(&mut self, written: u64) -> Vec<u8> {
         let left = self.total() - written;
         let ahead = written.saturating_sub(self.acknowledged());
         let room = self.config.ahead_bytes_max.saturating_sub(ahead);
@@ -267,7 +248,7 @@ impl Appender {
         bytes
     }
 
-    fn is_due(&mut self, now: Time) -> bool {
+    pub(super) fn is_due(&mut self, now: Time) -> bool {
         let due = self.next_chunk_at <= now;
         if due {
             let pace_us = self.random.within(&self.config.pace_us);
@@ -332,85 +313,6 @@ impl Appender {
             self.notary.on_said(link, bytes);
             self.phones.send(link, bytes);
             machine.sent(count);
-        }
-    }
-
-    /// Calls one node, by hand.
-    fn dial(&mut self, now: Time, how: ByHand) {
-        let server = self.random.pick(&self.config.nodes).cloned();
-        let patience = Duration::from_micros(self.config.patience_us);
-        let server = server.expect("there are nodes");
-        let call = Output::Connect(LINK, server, patience);
-        self.phones.perform(now, &call);
-        self.state = State::ByHand(Hand {
-            how,
-            begins: self.acknowledged(),
-            sent: 0,
-            half_closed: false,
-            patient_until: Time(now.0 + self.config.patience_us),
-        });
-    }
-
-    fn ask_by_hand(&mut self) {
-        let State::ByHand(hand) = &self.state else {
-            return;
-        };
-        let ask = Ask::Append {
-            log: self.config.log.clone(),
-            label: Some(format!("client-{}", self.chain.borrow().client)),
-            continues: self.notary.place(),
-            mode: Mode::Refuse,
-            end: match hand.how.fin {
-                true => ConnectionEnd::Fin,
-                false => ConnectionEnd::Cut,
-            },
-        };
-        let (line, eager) = (ask.to_line(), hand.how.eager);
-        self.say_by_hand(line.as_bytes());
-        if eager {
-            self.say_more_by_hand();
-        }
-    }
-
-    fn say_by_hand(&mut self, bytes: &[u8]) {
-        self.notary.on_said(LINK, bytes);
-        self.phones.send(LINK, bytes);
-    }
-
-    fn say_more_by_hand(&mut self) {
-        let State::ByHand(hand) = &self.state else {
-            return;
-        };
-        let bytes = self.next_chunk(hand.begins + hand.sent);
-        if bytes.is_empty() {
-            return;
-        }
-        self.say_by_hand(&bytes);
-        if let State::ByHand(hand) = &mut self.state {
-            hand.sent += bytes.len() as u64;
-        }
-    }
-
-    fn go_on_by_hand(&mut self, now: Time) {
-        let acknowledged_all = self.acknowledged() == self.total();
-        let (closed, total) = (self.chain.borrow().closed, self.total());
-        let State::ByHand(hand) = &mut self.state else {
-            return;
-        };
-        let said_all = hand.begins + hand.sent == total;
-        if closed || hand.patient_until <= now || acknowledged_all && !hand.how.fin {
-            return self.rest(now);
-        }
-        if !self.notary.is_open(LINK) {
-            return;
-        }
-        if said_all && hand.how.fin && !hand.half_closed {
-            hand.half_closed = true;
-            self.notary.on_half_close();
-            return self.phones.shutdown_write(LINK);
-        }
-        if !said_all && self.phones.sends(LINK) < 3 && self.is_due(now) {
-            self.say_more_by_hand();
         }
     }
 

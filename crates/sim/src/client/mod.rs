@@ -7,6 +7,7 @@
 
 mod appender;
 mod asker;
+mod by_hand;
 mod chain;
 mod churner;
 mod content;
@@ -23,8 +24,9 @@ mod retainer;
 mod trimmer;
 mod visitor;
 
-pub use appender::{Appender, AppenderConfig, AppenderCounts, ByHand, Ending};
+pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
 pub use asker::Asker;
+pub use by_hand::ByHand;
 pub use chain::{Chain, SharedChain};
 pub use churner::Churner;
 pub use content::{byte_at, crc32c, fill};
