@@ -42,8 +42,6 @@ impl Log {
             Output::Chosen { .. } => {
                 self.core.last_chosen_at = env.now;
                 self.catch_up.on_chosen(self.core.engine.state());
-                let context = self.core.context();
-                self.core.store.bear_out(context);
             }
             Output::Release { below } => self.auxiliary.on_release(&mut self.core, env, below),
             Output::StateInstalled => {

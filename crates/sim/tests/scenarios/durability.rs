@@ -160,23 +160,3 @@ fn nothing_is_shown_or_acknowledged_before_a_majority_holds_it_durably() {
     stage.wait_within(SECOND, "one follower to be enough", |_| caller.has_all());
     assert!(stage.read_all() == caller.content(0..5_100));
 }
-
-/// Else nobody can teach it to replicas that lost a record and may not vote before they know.
-#[test]
-fn the_disk_of_a_leader_at_rest_knows_that_its_last_slot_is_chosen() {
-    for seed in 0..8 {
-        let mut stage = Stage::three(seed);
-        let leader = stage.leader();
-        let mut caller = stage.open(leader, "append main");
-        stage.say_and_wait(&mut caller, 20_000);
-        stage.wait_whole(3);
-        stage.pass(SECOND);
-        let leader = stage.leader();
-        let before = stage.look().next(leader);
-        for index in 0..3 {
-            stage.crash(index);
-        }
-        stage.restart(leader);
-        assert_eq!(stage.look().next(leader), before, "seed {seed}");
-    }
-}

@@ -23,12 +23,15 @@ impl Store {
         self.push(RecordHeader::default(), buffer, 0, context, None);
     }
 
-    /// What is known by now: the next idle record says it. If a trim waits for it, one is written for that alone.
+    /// What is known by now, to be written when nothing else is, if a trim waits for it.
     pub fn bear_out(&mut self, context: RecordContext) {
+        if !self.lacks_word() {
+            return;
+        }
         let before = &mut self.writer.context;
         if context.first_unchosen > before.first_unchosen && context.promised >= before.promised {
             *before = context;
-            self.writer.context_is_news |= self.lacks_word();
+            self.writer.context_is_news = true;
         }
     }
 
