@@ -116,14 +116,14 @@ impl CatchUp {
         }
     }
 
-    /// Of what is missing, the bytes at whose beginning all of these replicas lack it too.
+    /// Of what is missing, the bytes at whose beginning all of these replicas lack it too: all, if there are no others.
     fn lost(&self, others: &BTreeSet<NodeId>) -> Vec<(StreamName, Range<u64>)> {
         let asked = self.requests.iter().filter(|r| !r.wanted);
         let asked = asked.map(|r| (r.stream, r.next..r.to));
         let missing = asked.chain(self.missing.iter().cloned());
         let lost = missing.filter(|(stream, range)| {
             let said = self.nowhere.get(&(*stream, range.start));
-            said.is_some_and(|said| others.is_subset(said))
+            others.is_empty() || said.is_some_and(|said| others.is_subset(said))
         });
         lost.collect()
     }

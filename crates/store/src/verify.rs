@@ -335,8 +335,9 @@ impl LogCheck {
             });
         }
         for (of, offset) in &notes.wrong_indexes {
-            // What is lost of a segment stands in an index that was written before.
-            if self.problems.is_empty() {
+            // What was lost of a segment since then, repaired or not, stands in an index that was written before.
+            let has_lost = verdict.lost.iter().any(|lost| lost.at == *of);
+            if self.problems.is_empty() && !has_lost {
                 let what = "the index of the segment before differs from its records".to_owned();
                 self.problem(&paths[of + 1], *offset, what);
             }

@@ -316,7 +316,9 @@ fn a_node_alone_goes_on_after_rot_and_says_which_bytes_are_lost() {
         let mut more = stage.open(leader, &format!("append {LOG} mode=takeover"));
         stage.say_and_wait(&mut more, 5_000);
         let over = stage.call(leader, &format!("read {LOG} from=6000"));
-        stage.wait("the loss to be told", |look| look.missing_bytes(0) > 0);
+        stage.wait("the loss to be told", |look| {
+            look.missing_bytes(0) > 0 && look.picture().contains("BytesLost")
+        });
         stage.wait("the read over them to end", |_| over.is_over());
         let said = over.text();
         assert!(said.starts_with("error not-here position=6000"), "{said}");

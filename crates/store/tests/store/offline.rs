@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use formats::record::{RecordHeader, RecordKind};
 use formats::{
     BATCH_BUFFER, DiskId, LogId, PAYLOAD_BYTES_MAX, RECORD_HEADER, Speaks, codec, digest,
 };
@@ -426,6 +427,54 @@ fn a_node_that_has_yet_to_learn_what_damage_hid_returns_no_shorter_output() {
         }
         other => panic!("{other:?}"),
     }
+}
+
+/// A record that rotted after its segment's index was written, and whose bytes a later record holds.
+#[test]
+fn what_was_repaired_is_no_damage_to_the_check_of_a_directory() {
+    let (mut disk, _) = node_directory(700_000, 9_000);
+    let mut found = None;
+    for (path, contents) in disk.files.iter_mut() {
+        let is_segment = path.extension().is_some_and(|extension| extension == "seg");
+        for block in contents.chunks_mut(4096).filter(|_| is_segment) {
+            let Ok((header, _, _)) = RecordHeader::decode(block, None) else {
+                continue;
+            };
+            if found.is_none() && header.kind == RecordKind::Accept && header.bytes().is_some() {
+                block[RECORD_HEADER] ^= 1;
+                found = Some(header);
+            }
+        }
+    }
+    let rotten = found.expect("an acceptance of bytes");
+    let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
+    assert_eq!(report.problems.len(), 1, "{:?}", report.problems);
+    let (mut store, _, checkpoint) = Store::replay(config(2, 1), &mut disk).unwrap();
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    store.roll(&checkpoint, context);
+    let bytes = rotten.bytes().unwrap();
+    let buffer = content(rotten.stream, bytes.clone());
+    let length = (bytes.end - bytes.start) as usize;
+    let record = NewRecord::Bytes {
+        stream: rotten.stream,
+        position: StreamPosition(bytes.start),
+        length,
+        digest: digest(&buffer[RECORD_HEADER..][..length]),
+        buffer,
+    };
+    store.append(record, context, 1);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time(0));
+    store.close();
+    while !store.is_closed() {
+        settle(&mut store, &mut kernel, Time(0));
+    }
+    let report = verify(&mut kernel.disk, data(), &mut |_, _| {}).unwrap();
+    assert!(report.is_sound(), "{:?}", report.problems);
+    assert!(report.logs[0].rested);
 }
 
 #[test]
