@@ -22,7 +22,7 @@ pub(super) struct Scrubbing {
 impl Node {
     /// Passes that are due begin.
     pub(super) fn begin_scrubs(&mut self) {
-        let rate = self.env.limits.scrub_rate;
+        let rate = self.env.limits.scrub_bytes_per_second;
         for (id, log) in &mut self.logs {
             if log.is_scrub_due(&self.env) {
                 log.begin_pass(&self.env, rate, false);
@@ -76,7 +76,7 @@ impl Node {
         request.check()?;
         let rate = request
             .parsed("rate")?
-            .unwrap_or(self.env.limits.scrub_rate_asked);
+            .unwrap_or(self.env.limits.scrub_asked_bytes_per_second);
         let start = request.flag("start")?;
         let Some(log) = self.logs.get_mut(&id) else {
             return Ok(());
