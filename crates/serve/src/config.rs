@@ -1,5 +1,7 @@
 //! What settings mean: a node's configuration, and its kernel's.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use formats::Speaks;
 use linux::KernelConfig;
@@ -27,8 +29,11 @@ impl Settings {
             return Err(Failure::usage("--voters is from 1 to 31").into());
         }
         let mut limits = Limits::default();
-        limits.catch_up_rate = all.catch_up_rate.unwrap_or(limits.catch_up_rate).max(1);
-        limits.scrub_rate = all.scrub_rate.unwrap_or(limits.scrub_rate);
+        limits.catch_up_bytes_per_second = all
+            .catch_up_rate
+            .unwrap_or(limits.catch_up_bytes_per_second)
+            .max(1);
+        limits.scrub_bytes_per_second = all.scrub_rate.unwrap_or(limits.scrub_bytes_per_second);
         limits.disk_reserve_bytes = all.disk_reserve.unwrap_or(limits.disk_reserve_bytes);
         if limits.disk_reserve_bytes < 2 * limits.unchosen_bytes_max {
             tracing::warn!(
@@ -38,9 +43,7 @@ impl Settings {
         }
         let zone = all.zone.filter(|zone| zone != "-").unwrap_or_default();
         let standing = Standing::new(&zone, all.kind.unwrap_or_default());
-        let settle = all
-            .version_settle
-            .map(|seconds| seconds.saturating_mul(1_000_000));
+        let settle = all.version_settle.map(Duration::from_secs);
         limits.version_settle = settle.unwrap_or(limits.version_settle);
         let listen = all.listen.unwrap_or_default();
         Ok(NodeConfig {

@@ -380,7 +380,7 @@ impl Node {
 
     /// A peer that began a frame ends it in time.
     pub(crate) fn expire_frames(&mut self) {
-        let (now, within) = (self.env.now, self.env.limits.unfinished_time);
+        let (now, within) = (self.env.now, self.env.limits.unfinished_timeout);
         let late = self.controls.iter();
         let late = late.filter(|(_, control)| control.is_late(now, within));
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {

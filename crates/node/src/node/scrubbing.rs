@@ -1,6 +1,7 @@
 //! Which log is scrubbed next, and when: one at a time per node, at the rate of its pass.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use formats::LogId;
 use ops::ConnId;
@@ -21,7 +22,7 @@ pub(super) struct Scrubbing {
 impl Node {
     /// Passes that are due begin.
     pub(super) fn begin_scrubs(&mut self) {
-        let rate = self.env.limits.scrub_rate;
+        let rate = self.env.limits.scrub_bytes_per_second;
         for (id, log) in &mut self.logs {
             if log.is_scrub_due(&self.env) {
                 log.begin_pass(&self.env, rate, false);
@@ -40,9 +41,9 @@ impl Node {
                 return;
             };
             let log = self.logs.get_mut(&id);
-            let owed = log.map_or(0, |log| log.take_scrub_debt());
-            if owed > 0 {
-                self.scrubbing.next_at = Time(now.0 + owed);
+            let owed = log.map_or(Duration::ZERO, |log| log.take_scrub_debt());
+            if !owed.is_zero() {
+                self.scrubbing.next_at = now + owed;
             }
             if now < self.scrubbing.next_at || self.stopping_since.is_some() {
                 return;
@@ -75,7 +76,7 @@ impl Node {
         request.check()?;
         let rate = request
             .parsed("rate")?
-            .unwrap_or(self.env.limits.scrub_rate_asked);
+            .unwrap_or(self.env.limits.scrub_asked_bytes_per_second);
         let start = request.flag("start")?;
         let Some(log) = self.logs.get_mut(&id) else {
             return Ok(());
