@@ -11,7 +11,7 @@
 //! An answer says that what was asked for was in force at some moment since: the floor is the first
 //! point at which log 0 said so. What comes later in log 0 is never refused: it may be in force already.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use formats::LogId;
 use node::directory::DIRECTORY;
@@ -32,6 +32,12 @@ pub(super) struct Intent {
     proposed: BTreeMap<(Era, NodeId, bool), Point>,
     /// Asked for by people: the log, and the place as it is written.
     trims: Vec<(LogId, String)>,
+    /// Names that somebody asked to delete.
+    deletions: BTreeSet<String>,
+    /// Names, and what somebody asked to keep of them.
+    retentions: BTreeMap<String, Vec<Retention>>,
+    /// How far log 0 was held to what was asked.
+    judged: Point,
 }
 
 struct Asked {
@@ -50,6 +56,7 @@ impl Intent {
                 {
                     self.trims.push((log, before.to_owned()));
                 }
+                self.on_asked(&request);
                 let at = said.point;
                 if said.is_kept() {
                     self.attempts.insert(*attempt, Asked { request, at });
@@ -65,6 +72,49 @@ impl Intent {
                     "change-members" => self.on_members_changed(&asked, said),
                     _ => {}
                 }
+            }
+        }
+    }
+
+    fn on_asked(&mut self, request: &Line) {
+        let Some(name) = request.arguments.first() else {
+            return;
+        };
+        match request.word.as_str() {
+            "delete-log" => _ = self.deletions.insert(name.clone()),
+            "retain" => {
+                let retention = request.key("retention");
+                let retention = retention.and_then(|text| text.parse::<Retention>().ok());
+                let of_name = self.retentions.entry(name.clone()).or_default();
+                of_name.extend(retention);
+            }
+            _ => {}
+        }
+    }
+
+    /// Log 0 says more than before: it ends no log, and keeps nothing of one, that nobody asked for.
+    pub fn on_said(&mut self, said: &Said) {
+        let before = std::mem::replace(&mut self.judged, said.point);
+        for (log, name) in said.ended() {
+            assert!(
+                self.deletions.contains(name),
+                "intent: log 0 ends {name}, which is log {}, and nobody asked for that",
+                log.0
+            );
+        }
+        for log in said.logs() {
+            let Some(name) = said.name_of(log) else {
+                continue;
+            };
+            let asked = self.retentions.get(name).map_or(&[][..], |asked| asked);
+            // The first entry is what was wanted before; a log begins with nothing said of it.
+            for (point, wanted) in said.wanted_since(log, before) {
+                let retention = wanted.retention;
+                let is_asked = retention == Retention::default() || asked.contains(&retention);
+                assert!(
+                    *point <= before || is_asked,
+                    "intent: log 0 keeps {retention} of {name}, and nobody asked for that"
+                );
             }
         }
     }

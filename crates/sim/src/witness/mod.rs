@@ -199,6 +199,7 @@ impl Witness {
             && let Some(state) = &history.state
         {
             self.said.follow(state, &self.bytes);
+            self.intent.on_said(&self.said);
             self.forbid_what_is_freed();
         }
         for act in &acts {

@@ -200,6 +200,15 @@ impl Said {
         self.replica.is_deleted(log)
     }
 
+    /// Logs that are to end, or have, and the names that they had.
+    pub fn ended(&self) -> impl Iterator<Item = (LogId, &str)> {
+        let all = self.names.iter().flat_map(|(name, of_name)| {
+            let logs = of_name.iter().filter_map(|(_, log)| *log);
+            logs.map(move |log| (log, name.as_str()))
+        });
+        all.filter(|(log, _)| self.is_ending(*log) || self.is_deleted(*log))
+    }
+
     /// The nodes keep to what is wanted: the version in which a log hears of it is agreed on.
     pub fn is_kept(&self) -> bool {
         self.replica.versions.agreed >= KEPT_FROM_VERSION
