@@ -80,13 +80,13 @@ impl Node {
                 self.peers.on_connected(&mut self.env, peer, conn, ok);
             }
             Some(Purpose::DataOut(log, peer)) => {
-                self.dirty.insert(log);
+                self.due.touch(log);
                 if let Some(log) = self.logs.get_mut(&log) {
                     log.on_data_out_connected(&mut self.env, peer, conn, ok);
                 }
             }
             Some(Purpose::FeedOut(log, peer)) => {
-                self.dirty.insert(log);
+                self.due.touch(log);
                 if let Some(log) = self.logs.get_mut(&log) {
                     log.on_feed_connected(&mut self.env, peer, conn, ok);
                 }
@@ -115,7 +115,7 @@ impl Node {
             return self.peers.on_sent(&mut self.env, peer, conn, ok);
         }
         let Some(id) = log_of(purpose) else { return };
-        self.dirty.insert(id);
+        self.due.touch(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };
@@ -171,7 +171,7 @@ impl Node {
             | Purpose::FeedOut(id, _)
             | Purpose::Writer(id)
             | Purpose::Reader(id) => {
-                self.dirty.insert(id);
+                self.due.touch(id);
                 let Some(log) = self.logs.get_mut(&id) else {
                     return self.env.close(conn);
                 };
@@ -418,7 +418,7 @@ impl Node {
     ) -> Result<(&mut Log, &mut Env), Refusal> {
         let id = self.log_named(request)?;
         self.env.conns.insert(conn, purpose(id));
-        self.dirty.insert(id);
+        self.due.touch(id);
         let log = self.logs.get_mut(&id).expect("it was found by its name");
         Ok((log, &mut self.env))
     }

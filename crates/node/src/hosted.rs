@@ -102,7 +102,7 @@ impl Node {
             }
             hosted.on_settled(now, &mut port);
             if port.is_dirty() {
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }

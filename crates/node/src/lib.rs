@@ -23,6 +23,7 @@ mod counts;
 pub mod directory;
 mod inspect;
 mod join;
+mod logs;
 mod membership;
 mod node;
 mod peers;

@@ -20,13 +20,14 @@ use crate::directory::{self, DIRECTORY, Directory};
 use crate::greeting::{Greeting, Held};
 use crate::health::Board;
 use crate::hosted::HostedLogs;
+use crate::logs::Logs;
+use crate::logs::awake::Look;
+use crate::logs::due::Due;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
 use crate::status::LogList;
 
-mod agenda;
 mod answering;
-mod awake;
 mod confirming;
 mod directing;
 mod hosting;
@@ -46,8 +47,6 @@ mod splitting;
 mod versions;
 mod wishing;
 
-use agenda::Agenda;
-use awake::{Awake, Look};
 use confirming::Confirming;
 pub(crate) use directing::{
     ChangeMembers, CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log,
@@ -66,7 +65,7 @@ use wishing::Wishing;
 pub struct Node {
     pub(crate) config: NodeConfig,
     pub(crate) env: Env,
-    pub(crate) logs: BTreeMap<LogId, Log>,
+    pub(crate) logs: Logs,
     /// Logs whose first segment, and then the manifest, are on their way to disk.
     pub(crate) creating: BTreeMap<LogId, Creating>,
     pub(crate) manifest: Manifest,
@@ -97,10 +96,7 @@ pub struct Node {
     /// Clients that name a log which this node may not have heard of.
     pub(crate) held: Vec<Held>,
     pub(crate) join: Option<crate::join::Join>,
-    /// Logs that something happened to in this round.
-    pub(crate) dirty: BTreeSet<LogId>,
-    agenda: Agenda,
-    awake: Awake,
+    pub(crate) due: Due,
     /// Who led log 0 at the last heartbeat.
     told_director: Option<NodeId>,
     scrubbing: Scrubbing,
@@ -177,7 +173,7 @@ impl Node {
         config: NodeConfig,
         env: Env,
         manifest: Manifest,
-        logs: BTreeMap<LogId, Log>,
+        logs: Logs,
         write_path: String,
         past: Remembering,
     ) -> Node {
@@ -215,9 +211,7 @@ impl Node {
             requests: Vec::new(),
             held: Vec::new(),
             join: None,
-            dirty: BTreeSet::new(),
-            agenda: Agenda::default(),
-            awake: Awake::default(),
+            due: Due::default(),
             settling: Settling::default(),
             challenges: 0,
             told_director: None,
@@ -274,7 +268,7 @@ impl Node {
         let full = self.judge_space();
         if self.env.room.own_is_full && !was_full {
             // Idle ones, too, have spares to give up.
-            self.dirty.extend(self.logs.keys());
+            self.due.touch_all(self.logs.keys());
         }
         self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
         self.env.room.disk_is_full = full;
@@ -285,7 +279,7 @@ impl Node {
         }
         self.lead_directory();
         self.answer_requests();
-        let Look { logs, is_sweep } = self.awake.for_tick(self.env.now, self.logs.keys());
+        let Look { logs, is_sweep } = self.due.awake.for_tick(self.env.now, self.logs.keys());
         self.propose_wishes(&logs);
         self.move_members(&logs);
         self.split(&logs);
@@ -308,9 +302,9 @@ impl Node {
         self.tell_waiting();
         self.ask_space();
         if let Some(since) = self.stopping_since {
-            for (id, log) in &mut self.logs {
+            for (id, log) in self.logs.iter_mut() {
                 log.abdicate(&mut self.env); // perhaps nobody could succeed before
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
             let leaves = |log: &Log| log.may_hand_over() || log.holds_writers();
             let leading = self.logs.values().any(leaves);
@@ -333,7 +327,7 @@ impl Node {
                 continue;
             };
             if log.break_late_links(&mut self.env) {
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
             if many {
                 log.close_idle_links(&mut self.env);
@@ -347,7 +341,7 @@ impl Node {
             let log = self.logs.get(id);
             let is_busy = log.is_some_and(|log| log.is_busy() || log.store().queued_bytes() > 0);
             if is_busy || self.moves.contains_key(id) {
-                self.awake.stays(*id);
+                self.due.awake.stays(*id);
             }
         }
     }
@@ -448,15 +442,15 @@ impl Node {
         let directory = self.logs.get(&DIRECTORY);
         let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
         if std::mem::replace(&mut self.told_director, directs) != directs {
-            self.awake.wake_all_for_peers();
+            self.due.awake.wake_all_for_peers();
         }
         let tells = self.board.is_time_to_tell(self.env.now);
-        self.awake.on_beat(self.env.now, &ids, self.logs.keys());
+        self.due.awake.on_beat(self.env.now, &ids, self.logs.keys());
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
             let peer = self.peers.get_or_add(id);
-            let mut looked_at = self.awake.for_peer(id);
+            let mut looked_at = self.due.awake.for_peer(id);
             looked_at.extend(&peer.status_wanted);
             // Where this peer is to be told again with the next heartbeat.
             let mut again = BTreeSet::new();
@@ -500,7 +494,7 @@ impl Node {
                     entries.push((*log_id, log.engine().follower_status()));
                 }
             }
-            self.awake.stay_for_peer(id, again);
+            self.due.awake.stay_for_peer(id, again);
             peer.status_wanted.clear();
             let heartbeat = formats::Heartbeat {
                 round,
@@ -528,30 +522,29 @@ impl Node {
 
     fn settle(&mut self) {
         loop {
-            let dirty = std::mem::take(&mut self.dirty);
-            for &id in &dirty {
+            let touched = self.due.take_touched();
+            for &id in &touched {
                 if let Some(log) = self.logs.get_mut(&id) {
                     log.settle(&mut self.env);
-                    self.agenda.set(id, log.deadline(&self.env));
-                    self.awake.wake(id);
+                    self.due.on_settled(id, log.deadline(&self.env));
                 }
             }
             while let Some(event) = self.env.out.events.pop_front() {
                 self.on_log_event(event);
             }
-            if dirty.contains(&DIRECTORY) {
+            if touched.contains(&DIRECTORY) {
                 self.take_directory();
             }
             if !self.hosted.is_empty() {
-                self.serve_hosted(&dirty);
+                self.serve_hosted(&touched);
             }
             let outbox: VecDeque<_> = std::mem::take(&mut self.env.out.outbox);
             for (to, frame) in outbox {
                 self.peers.send(&mut self.env, to, &frame);
             }
-            if self.dirty.is_empty() && self.env.out.events.is_empty() {
+            if !self.due.has_touched() && self.env.out.events.is_empty() {
                 self.direct();
-                if self.dirty.is_empty() && self.env.out.events.is_empty() {
+                if !self.due.has_touched() && self.env.out.events.is_empty() {
                     return;
                 }
             }
@@ -567,22 +560,22 @@ impl Node {
             if !alive {
                 self.peers.on_silent(&mut self.env, peer);
             }
-            for (id, log) in &mut self.logs {
+            for (id, log) in self.logs.iter_mut() {
                 if !alive {
                     log.break_links(&mut self.env, peer);
                 } else if !self.directory.hosts(*id, peer) {
                     continue;
                 }
                 log.set_alive(&mut self.env, peer, alive);
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }
 
     pub(crate) fn peer_is_back(&mut self, peer: NodeId) {
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             log.resend_to(peer);
-            self.dirty.insert(*id);
+            self.due.touch(*id);
         }
     }
 
@@ -607,9 +600,9 @@ impl Node {
             milliseconds = gap / 1000,
             "this process did not run for a while"
         );
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
-                self.dirty.insert(*id);
+                self.due.touch(*id);
                 log.input(&mut self.env, Input::StepDown);
             }
         }
@@ -623,9 +616,9 @@ impl Node {
         tracing::info!("stopping: handing over, then flushing");
         self.stopping_since = Some(self.env.now);
         self.env.stopping = true;
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             log.abdicate(&mut self.env);
-            self.dirty.insert(*id);
+            self.due.touch(*id);
         }
         self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
     }
@@ -676,7 +669,7 @@ impl Node {
         let id = LogId((token.0 >> 32) as u32);
         if let Some(log) = self.logs.get_mut(&id) {
             log.on_disk(&mut self.env, completion);
-            self.dirty.insert(id);
+            self.due.touch(id);
         } else if let Some(creating) = self.creating.get_mut(&id) {
             creating.store.on_completion(self.env.now, completion);
             self.advance_creating();
@@ -749,8 +742,8 @@ impl Machine for Node {
         {
             self.dial_join();
         }
-        self.dirty.extend(self.agenda.due(now));
-        self.dirty.extend(self.hosted_due());
+        self.due.touch_due(now);
+        self.due.touch_all(self.hosted_due().iter());
         self.scrub();
         self.settle();
     }
@@ -768,7 +761,7 @@ impl Machine for Node {
             self.settling_deadline(),
             self.hosted_deadline(),
         ];
-        own.into_iter().chain([self.agenda.first()]).flatten().min()
+        own.into_iter().chain([self.due.deadline()]).flatten().min()
     }
 
     fn is_finished(&self) -> bool {

@@ -26,6 +26,7 @@ use store::{
 use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
+use crate::logs::Logs;
 use crate::node::{Node, Remembering};
 use crate::peers::file;
 
@@ -141,12 +142,12 @@ impl Node {
         // A disk that was never started before has nothing to forget.
         let comes_back = !own.starts.is_empty() && !manifest.logs.is_empty();
         env.own.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
-        let mut logs = BTreeMap::new();
+        let mut logs = Logs::default();
         for listed in &manifest.logs {
             let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
                 own.lost(listed.id, last)
             })?;
-            logs.insert(listed.id, log);
+            logs.insert(log);
         }
         // Not before: what is refused once is refused again.
         manifest.save(disk, &directory)?;
@@ -173,7 +174,7 @@ impl Node {
         tracing::info!(
             node = manifest.identity.node.0,
             incarnation = manifest.incarnation,
-            logs = logs.len(),
+            logs = ends.len(),
             write_path,
             "started"
         );

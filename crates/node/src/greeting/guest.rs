@@ -156,7 +156,7 @@ impl Node {
                             message,
                         },
                     );
-                    self.dirty.insert(DIRECTORY);
+                    self.due.touch(DIRECTORY);
                 }
             }
             _ => {}

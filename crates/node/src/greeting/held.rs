@@ -112,8 +112,8 @@ impl Node {
                 .map(|log| log.id());
         }
         // Before the directory is read, and where it was deleted and is not known to be.
-        let mut logs = self.logs.values();
-        let found = logs.find(|log| log.name() == name && !self.has_ended_here(log.id()));
+        let mut named = self.logs.named(name);
+        let found = named.find(|log| !self.has_ended_here(log.id()));
         found.map(|log| log.id())
     }
 

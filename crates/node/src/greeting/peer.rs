@@ -491,25 +491,25 @@ impl Node {
                 }
             }
             Frame::FetchBytes(fetch) => {
-                self.dirty.insert(fetch.log);
+                self.due.touch(fetch.log);
                 if let Some(log) = self.logs.get_mut(&fetch.log) {
                     log.on_fetch_request(&mut self.env, peer, fetch);
                 }
             }
             Frame::AskDigest(ask) => {
-                self.dirty.insert(ask.log);
+                self.due.touch(ask.log);
                 if let Some(log) = self.logs.get_mut(&ask.log) {
                     log.on_ask_digest(&mut self.env, peer, &ask);
                 }
             }
             Frame::TellDigest(told) => {
-                self.dirty.insert(told.log);
+                self.due.touch(told.log);
                 if let Some(log) = self.logs.get_mut(&told.log) {
                     log.on_tell_digest(&mut self.env, peer, &told);
                 }
             }
             Frame::BytesNotHere(answer) => {
-                self.dirty.insert(answer.log);
+                self.due.touch(answer.log);
                 if let Some(log) = self.logs.get_mut(&answer.log) {
                     log.on_bytes_not_here(&mut self.env, peer, answer.request);
                 }
@@ -541,7 +541,7 @@ impl Node {
             return;
         }
         if let Some(log) = self.logs.get_mut(&id) {
-            self.dirty.insert(id);
+            self.due.touch(id);
             log.on_message(&mut self.env, peer, message);
         }
     }

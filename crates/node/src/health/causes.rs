@@ -78,7 +78,7 @@ impl Node {
         self.board
             .tenures
             .retain(|id, _| self.logs.contains_key(id));
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             let tenure = self.board.tenures.entry(*id).or_default();
             let leader = log.engine().leader().map(|(node, _)| node);
             if leader.is_some() && leader != tenure.leader {
@@ -202,7 +202,7 @@ impl Node {
         let mut slow = Warning::new(Code::DiskSlow).about(own);
         let mut stalled = Warning::new(Code::DiskStalled).about(own);
         let mut stopped = Warning::new(Code::ReplicaStopped).about(own);
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             if log.is_stopped() {
                 stopped = stopped.of(*id);
                 continue;

@@ -43,7 +43,7 @@ impl Node {
     fn ask_directory(&mut self) -> Option<ReadId> {
         let log = self.logs.get_mut(&DIRECTORY)?;
         let barrier = log.ask_barrier(&mut self.env).ok()?;
-        self.dirty.insert(DIRECTORY);
+        self.due.touch(DIRECTORY);
         Some(barrier)
     }
 
@@ -75,7 +75,7 @@ impl Node {
 
     /// Somebody else leads log 0: what this node knows of it is confirmed anew.
     pub(super) fn doubt_directory(&mut self) {
-        self.awake.wake_all();
+        self.due.awake.wake_all();
         self.confirming = Confirming::default();
     }
 
@@ -88,7 +88,7 @@ impl Node {
         self.confirming.asked = asked;
         self.confirming.confirmed |= self.follows_an_old_leader();
         if self.confirming.confirmed {
-            self.awake.wake_all();
+            self.due.awake.wake_all();
         }
     }
 

@@ -63,7 +63,7 @@ impl Node {
             tracing::info!(log = id.0, name = log.name(), "sealed: this log has ended");
             log.end_clients(&mut self.env);
         }
-        self.dirty.insert(id);
+        self.due.touch(id);
         self.tell_wishes();
         self.answer_requests();
     }
@@ -98,10 +98,10 @@ impl Node {
                 ..
             } => self.on_wished(log),
             LogEvent::MayRead { log } => {
-                self.dirty.insert(log);
+                self.due.touch(log);
             }
             LogEvent::Role { log } => {
-                self.dirty.insert(log);
+                self.due.touch(log);
                 if log == DIRECTORY {
                     self.doubt_directory();
                     if !self.logs.get(&log).is_some_and(Log::is_leading) {

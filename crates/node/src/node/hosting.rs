@@ -23,7 +23,7 @@ pub(crate) struct Creating {
 
 impl Node {
     pub(super) fn log_appeared(&mut self, id: LogId) {
-        self.dirty.insert(id);
+        self.due.touch(id);
         self.attach_hosted(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
@@ -138,7 +138,7 @@ impl Node {
                     creating.store,
                     creating.checkpoint,
                 );
-                self.logs.insert(id, log);
+                self.logs.insert(log);
                 self.log_appeared(id);
                 if self.directory.is_deleted(id) {
                     self.delete_log(id); // Meanwhile.

@@ -170,7 +170,7 @@ impl Node {
             if successor.is_some() && !step.abdicated_at.is_some_and(again) {
                 step.abdicated_at = Some(self.env.now);
                 log.input(&mut self.env, Input::Abdicate { to: successor });
-                self.dirty.insert(id);
+                self.due.touch(id);
             }
         } else {
             let from = at.0;
@@ -186,7 +186,7 @@ impl Node {
             match (log.propose(&mut self.env, action), term) {
                 (Ok(slot), Role::Leader { term }) => {
                     step.asked = Some((term, slot));
-                    self.dirty.insert(id);
+                    self.due.touch(id);
                 }
                 _ => log.count_step_put_off(),
             }
@@ -249,7 +249,7 @@ impl Node {
             let new = hosts.filter(|node| alive(node) && !log.alive().contains(node));
             for node in new.collect::<Vec<_>>() {
                 log.set_alive(&mut self.env, node, true);
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }
@@ -272,11 +272,11 @@ impl Node {
 
     /// It is dialled, heard and told of no more.
     pub(crate) fn forget_node(&mut self, node: NodeId) {
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             log.break_links(&mut self.env, node);
             log.set_alive(&mut self.env, node, false);
             log.forget_follower(node);
-            self.dirty.insert(*id);
+            self.due.touch(*id);
         }
         for conn in self.peers.forget(node) {
             self.controls.remove(&conn);

@@ -244,7 +244,7 @@ impl Node {
 
     /// On a connection that is up: before anything else.
     pub(crate) fn tell_past(&mut self, peer: NodeId) {
-        self.awake.wake_all_for_peers();
+        self.due.awake.wake_all_for_peers();
         let logs = self.logs.iter();
         let ends = logs.map(|(id, log)| (*id, log.store().durable_end()));
         let ends: Vec<(LogId, End)> = ends.collect();
@@ -347,7 +347,7 @@ impl Node {
         }
         self.past.told_at = self.env.now;
         let mut ends = Vec::new();
-        for (id, log) in &self.logs {
+        for (id, log) in self.logs.iter() {
             let end = log.store().durable_end();
             if self.past.told.insert(*id, end) != Some(end) {
                 ends.push((*id, end));

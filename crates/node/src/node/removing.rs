@@ -39,7 +39,7 @@ impl Node {
     /// The directory says that it is no more.
     pub(super) fn delete_log(&mut self, id: LogId) {
         self.hosted.remove(&id);
-        let Some(mut log) = self.logs.remove(&id) else {
+        let Some(mut log) = self.logs.remove(id) else {
             return;
         };
         tracing::info!(
@@ -50,7 +50,7 @@ impl Node {
         log.end_clients(&mut self.env);
         log.close(&mut self.env);
         self.close_connections_of(id);
-        self.agenda.set(id, None);
+        self.due.forget(id);
         self.manifest.logs.retain(|listed| listed.id != id);
         if !mutation::is(Mutation::DeletedLogResurrected) {
             self.manifest.deleted.insert(id);

@@ -22,7 +22,7 @@ impl Node {
     /// Passes that are due begin.
     pub(super) fn begin_scrubs(&mut self) {
         let rate = self.env.limits.scrub_rate;
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             if log.is_scrub_due(&self.env) {
                 log.begin_pass(&self.env, rate, false);
                 if !self.scrubbing.queue.contains(id) {
@@ -50,7 +50,7 @@ impl Node {
             let log = self.logs.get_mut(&id);
             match log.map_or(Progress::Over, |log| log.scrub_on(&mut self.env)) {
                 Progress::Busy => {
-                    self.dirty.insert(id);
+                    self.due.touch(id);
                     return;
                 }
                 Progress::Waits => self.scrubbing.queue.rotate_left(1),

@@ -4,7 +4,6 @@
 //! bytes that nobody can find again. So the free space is asked for where one log's files are, each in its turn.
 
 use std::io;
-use std::ops::Bound;
 
 use formats::LogId;
 use formats::segment::directory_name;
@@ -51,7 +50,7 @@ impl Node {
         }
         let place = match self.space.missed {
             Some(_) => None,
-            None => self.log_after(self.space.place),
+            None => self.logs.after(self.space.place),
         };
         let directory = self.config.directory.clone();
         self.space = Space {
@@ -67,13 +66,6 @@ impl Node {
         });
     }
 
-    fn log_after(&self, last: Option<LogId>) -> Option<LogId> {
-        let above = last.map_or(Bound::Unbounded, Bound::Excluded);
-        let mut above = self.logs.range((above, Bound::Unbounded));
-        let next = above.next().or_else(|| self.logs.iter().next());
-        next.map(|(id, _)| *id)
-    }
-
     pub(super) fn on_space(&mut self, free: io::Result<u64>) {
         self.space.asked = false;
         match (free, self.space.place) {
@@ -83,7 +75,7 @@ impl Node {
                 let missed = self.space.missed.take_if(|_| place.is_none());
                 if let Some(log) = missed.and_then(|log| self.logs.get_mut(&log)) {
                     log.on_directory_gone(&mut self.env);
-                    self.dirty.insert(log.id());
+                    self.due.touch(log.id());
                 }
             }
             (Err(error), Some(log)) if error.kind() == io::ErrorKind::NotFound => {

@@ -66,7 +66,7 @@ impl Node {
             let by = basis.by();
             let action = Action::Reconfigure { from, change, by };
             if log.propose(&mut self.env, action).is_ok() {
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }

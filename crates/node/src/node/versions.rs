@@ -211,9 +211,9 @@ impl Node {
         );
         self.env.disk_version = version;
         self.counts.disk_versions += 1;
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             log.write_in(&mut self.env, version);
-            self.dirty.insert(*id);
+            self.due.touch(*id);
         }
         for creating in self.creating.values_mut() {
             creating.store.write_in(version);

@@ -122,7 +122,7 @@ impl Node {
             let action = Action::Wish(wish.into());
             if let Ok(slot) = log.propose(&mut self.env, action) {
                 self.wishing.proposed.insert(*id, (number, term, slot));
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }

@@ -152,7 +152,7 @@ impl Node {
             self.directing.commands.clear();
         }
         if has_news {
-            self.dirty.insert(DIRECTORY);
+            self.due.touch(DIRECTORY);
         }
     }
 
@@ -179,19 +179,19 @@ impl Node {
             let by = By::Unsaid;
             let trim = Action::Trim { before, by };
             if log.propose(&mut self.env, trim).is_ok() {
-                self.dirty.insert(DIRECTORY);
+                self.due.touch(DIRECTORY);
             }
         } else if grown {
             let mut port = log.port(&mut self.env);
             if port.has_begun() && port.open_anew() {
-                self.dirty.insert(DIRECTORY);
+                self.due.touch(DIRECTORY);
             }
         }
     }
 
     /// Addresses are learned, logs of this node's made, and deleted ones removed.
     pub(in crate::node) fn keep_to_directory(&mut self) {
-        self.awake.wake_all();
+        self.due.awake.wake_all();
         let rescues = self.directory.rescues;
         if std::mem::replace(&mut self.directing.rescues, rescues) != rescues {
             let known = &self.directory.nodes;
@@ -234,7 +234,7 @@ impl Node {
 
     /// A log's replica has to do only with nodes that host it.
     fn part_from_strangers(&mut self) {
-        for (id, entry) in &self.directory.logs {
+        for (id, entry) in self.directory.logs.iter() {
             let Some(log) = self.logs.get_mut(id).filter(|_| !entry.hosts.is_empty()) else {
                 continue;
             };
@@ -244,7 +244,7 @@ impl Node {
             for peer in strangers {
                 log.break_links(&mut self.env, peer);
                 log.set_alive(&mut self.env, peer, false);
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }

@@ -96,7 +96,7 @@ impl Node {
                 lacks.entry(log.0).or_default().insert(node.0);
             }
         }
-        for (id, log) in &self.logs {
+        for (id, log) in self.logs.iter() {
             let lacking = lacks.entry(id.0).or_default();
             let members = log.engine().state().configuration.members().iter();
             lacking.extend(members.filter(|m| m.auxiliary).map(|m| m.node.0));

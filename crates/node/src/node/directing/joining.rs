@@ -33,7 +33,7 @@ impl Node {
                     return Answer::Wait;
                 };
                 join.slot = log.propose(&mut self.env, Action::GenerateNodeId).ok();
-                self.dirty.insert(DIRECTORY);
+                self.due.touch(DIRECTORY);
             }
             return Answer::Wait;
         };

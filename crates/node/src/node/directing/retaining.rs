@@ -57,7 +57,7 @@ impl Node {
             if let Some(log) = log
                 && log.keep_to(&mut self.env, retention, basis.by())
             {
-                self.dirty.insert(*id);
+                self.due.touch(*id);
             }
         }
     }

@@ -20,7 +20,7 @@ use formats::LogId;
 const SWEEP_EVERY: u64 = 1_000_000;
 
 #[derive(Default)]
-pub(super) struct Awake {
+pub struct Awake {
     /// It is in both sets: a busy log is settled many times between two looks.
     woken: Option<LogId>,
     for_tick: BTreeSet<LogId>,
@@ -32,7 +32,7 @@ pub(super) struct Awake {
 }
 
 /// The logs that a tick looks at.
-pub(super) struct Look {
+pub struct Look {
     pub logs: Vec<LogId>,
     /// These are all that there are.
     pub is_sweep: bool,

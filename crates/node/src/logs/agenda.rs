@@ -9,7 +9,7 @@ use formats::LogId;
 use paxos::Time;
 
 #[derive(Default)]
-pub(super) struct Agenda {
+pub struct Agenda {
     by_time: BTreeSet<(Time, LogId)>,
     by_log: BTreeMap<LogId, Time>,
 }

@@ -1,0 +1,66 @@
+//! The logs that the directory lists: by their ids, and by their names.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+
+use formats::LogId;
+
+use super::LogEntry;
+
+/// ‡ One name is one log's, also while that is to end. It never changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LogEntries {
+    by_id: BTreeMap<LogId, LogEntry>,
+    by_name: BTreeMap<String, LogId>,
+}
+
+impl LogEntries {
+    pub(super) fn insert(&mut self, id: LogId, entry: LogEntry) {
+        self.by_name.entry(entry.name.clone()).or_insert(id);
+        self.by_id.insert(id, entry);
+    }
+
+    pub(super) fn remove(&mut self, id: LogId) {
+        if let Some(entry) = self.by_id.remove(&id)
+            && self.by_name.get(&entry.name) == Some(&id)
+        {
+            self.by_name.remove(&entry.name);
+        }
+    }
+
+    pub(super) fn retain(&mut self, keeps: impl Fn(LogId) -> bool) {
+        self.by_id.retain(|id, _| keeps(*id));
+        self.by_name.retain(|_, id| keeps(*id));
+    }
+
+    pub(super) fn get_mut(&mut self, id: LogId) -> Option<&mut LogEntry> {
+        self.by_id.get_mut(&id)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&LogId, &mut LogEntry)> {
+        self.by_id.iter_mut()
+    }
+
+    pub fn named(&self, name: &str) -> Option<(LogId, &LogEntry)> {
+        let id = *self.by_name.get(name)?;
+        Some((id, self.by_id.get(&id)?))
+    }
+}
+
+impl FromIterator<(LogId, LogEntry)> for LogEntries {
+    fn from_iter<I: IntoIterator<Item = (LogId, LogEntry)>>(entries: I) -> LogEntries {
+        let mut all = LogEntries::default();
+        for (id, entry) in entries {
+            all.insert(id, entry);
+        }
+        all
+    }
+}
+
+impl Deref for LogEntries {
+    type Target = BTreeMap<LogId, LogEntry>;
+
+    fn deref(&self) -> &BTreeMap<LogId, LogEntry> {
+        &self.by_id
+    }
+}

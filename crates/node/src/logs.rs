@@ -1,0 +1,91 @@
+//! The logs of this node that take part, or stopped: by their ids, and by their names.
+
+pub mod agenda;
+pub mod awake;
+pub mod due;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use formats::LogId;
+use replica::Log;
+
+#[derive(Default)]
+pub struct Logs {
+    by_id: BTreeMap<LogId, Log>,
+    /// A deleted log's replica may still be here when another log has its name.
+    by_name: BTreeMap<String, BTreeSet<LogId>>,
+}
+
+impl Logs {
+    pub fn insert(&mut self, log: Log) {
+        let ids = self.by_name.entry(log.name().to_owned()).or_default();
+        ids.insert(log.id());
+        self.by_id.insert(log.id(), log);
+    }
+
+    pub fn remove(&mut self, id: LogId) -> Option<Log> {
+        let log = self.by_id.remove(&id)?;
+        if let Some(ids) = self.by_name.get_mut(log.name()) {
+            ids.remove(&id);
+            if ids.is_empty() {
+                self.by_name.remove(log.name());
+            }
+        }
+        Some(log)
+    }
+
+    pub fn get(&self, id: &LogId) -> Option<&Log> {
+        self.by_id.get(id)
+    }
+
+    pub fn get_mut(&mut self, id: &LogId) -> Option<&mut Log> {
+        self.by_id.get_mut(id)
+    }
+
+    pub fn contains_key(&self, id: &LogId) -> bool {
+        self.by_id.contains_key(id)
+    }
+
+    /// All that have this name, the oldest first.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Log> {
+        let ids = self.by_name.get(name).into_iter().flatten();
+        ids.filter_map(|id| self.by_id.get(id))
+    }
+
+    /// The next one by its id, and after the last the first.
+    pub fn after(&self, last: Option<LogId>) -> Option<LogId> {
+        let above = last.map_or(Bound::Unbounded, Bound::Excluded);
+        let mut above = self.by_id.range((above, Bound::Unbounded));
+        let next = above.next().or_else(|| self.by_id.iter().next());
+        next.map(|(id, _)| *id)
+    }
+
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub fn keys(&self) -> impl Iterator<Item = &LogId> {
+        self.by_id.keys()
+    }
+
+    pub fn values(&self) -> impl Iterator<Item = &Log> {
+        self.by_id.values()
+    }
+
+    pub fn values_mut(&mut self) -> impl Iterator<Item = &mut Log> {
+        self.by_id.values_mut()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = (&LogId, &Log)> {
+        self.by_id.iter()
+    }
+
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = (&LogId, &mut Log)> {
+        self.by_id.iter_mut()
+    }
+}
