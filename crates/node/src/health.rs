@@ -15,7 +15,6 @@
 
 mod board;
 mod causes;
-mod metrics;
 mod shown;
 
 use formats::LogId;

@@ -20,8 +20,8 @@ use serde::{Deserialize, Serialize};
 use wire::{Refusal, Request};
 
 use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
-use crate::greeting::peer::ADDRESS_BYTES_MAX;
 use crate::node::Node;
+use crate::peers::places::ADDRESS_BYTES_MAX;
 use crate::peers::said_key;
 
 pub(crate) struct Join {

@@ -21,7 +21,6 @@ pub mod hosted;
 
 mod counts;
 pub mod directory;
-mod inspect;
 mod join;
 mod logs;
 mod membership;
@@ -30,10 +29,9 @@ mod peers;
 pub mod rescue;
 mod split;
 mod start;
-mod status;
+mod tokens;
 
 pub use counts::NodeCounts;
-pub use inspect::VersionsView;
-pub use node::Node;
+pub use node::{Node, VersionsView};
 pub use peers::file as peers_file;
 pub use start::StartError;

@@ -3,12 +3,11 @@
 //! [`Node`] is a [`Machine`]: completions go to the part of it they belong to, and after each round
 //! every log that was touched is settled once.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use commands::{Replica, SessionBounds};
 use formats::{ClusterId, LogId};
-use ops::{Completion, ConnId, Machine, Op, Token};
-use paxos::mutation::{self, Mutation};
+use ops::{Completion, ConnId, Machine, Op};
 use paxos::{Input, NodeId, Time};
 use replica::{Env, Log};
 use store::Manifest;
@@ -17,7 +16,7 @@ use crate::beat::Beat;
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
 use crate::directory::{self, DIRECTORY, Directory};
-use crate::greeting::{Greeting, Held};
+use crate::greeting::Greetings;
 use crate::health::Board;
 use crate::hosted::HostedLogs;
 use crate::logs::Logs;
@@ -25,40 +24,41 @@ use crate::logs::awake::Look;
 use crate::logs::due::Due;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
-use crate::status::LogList;
 
 mod answering;
+mod beating;
 mod confirming;
 mod directing;
+mod guests;
+mod hearing;
 mod hosting;
-pub(crate) mod memory;
+mod inspect;
+mod memory;
 mod moving;
 mod parting;
-pub(crate) use confirming::{Asked, still_joining};
-pub(crate) use directing::no_directory_quorum;
-pub(crate) use moving::REMOVED;
 mod remembering;
 mod removing;
+mod retaining;
+mod routing;
 mod scrubbing;
 mod settling;
-mod showing;
 mod space;
 mod splitting;
+mod verbs;
 mod versions;
 mod wishing;
 
 use confirming::Confirming;
-pub(crate) use directing::{
-    ChangeMembers, CreateLog, DeleteLog, JoinCluster, Retain, ShowLog, unknown_log,
-};
 use directing::{Directing, directory_members};
 use hosting::Creating;
+pub use inspect::VersionsView;
 use moving::Move;
 pub(crate) use remembering::Remembering;
 use removing::Removing;
 use scrubbing::Scrubbing;
 use settling::Settling;
 use space::Space;
+use verbs::{Awaiting, Held};
 use versions::Versioning;
 use wishing::Wishing;
 
@@ -73,8 +73,6 @@ pub struct Node {
     pub(crate) guests: Guests,
     pub(crate) past: Remembering,
     settling: Settling,
-    /// How many challenges peers were sent.
-    pub(crate) challenges: u64,
     /// Why a peer calls this directory an old copy.
     refused: Option<String>,
     /// By the directory, when it was last known to be current.
@@ -88,13 +86,13 @@ pub struct Node {
     versioning: Versioning,
     /// Deleted logs whose files are still there.
     pub(crate) removing: Removing,
-    pub(crate) greetings: BTreeMap<ConnId, Greeting>,
+    greetings: Greetings,
     /// Incoming control connections: what arrived and is no whole frame yet.
     pub(crate) controls: BTreeMap<ConnId, Inbound>,
     /// Clients that wait for the directory to say what they asked for.
-    pub(crate) requests: Vec<Request>,
+    awaiting: Awaiting,
     /// Clients that name a log which this node may not have heard of.
-    pub(crate) held: Vec<Held>,
+    held: Vec<Held>,
     pub(crate) join: Option<crate::join::Join>,
     pub(crate) due: Due,
     /// Who led log 0 at the last heartbeat.
@@ -129,37 +127,6 @@ struct SmallFile {
     writing: bool,
     stale: bool,
 }
-
-pub(crate) struct Request {
-    pub conn: ConnId,
-    pub since: Time,
-    /// Passed, this node knows the directory as it was when it was asked.
-    pub asked: Asked,
-    pub wants: Wants,
-}
-
-/// What a client asked the directory for: one module in `directing` each.
-pub(crate) enum Wants {
-    Join(JoinCluster),
-    CreateLog(CreateLog),
-    Retain(Retain),
-    ChangeMembers(ChangeMembers),
-    DeleteLog(DeleteLog),
-    ShowLog(ShowLog),
-    FreshStatus,
-    Logs(LogList),
-    Members(LogList),
-}
-
-/// Marks the node's own disk ops; a log's id never reaches it.
-const NODE_TOKENS: u64 = 0xFFFF_FFFF << 32;
-const TOKEN_SPACE: Token = Token(NODE_TOKENS | 1);
-const TOKEN_MANIFEST: Token = Token(NODE_TOKENS | 2);
-const TOKEN_PEERS: Token = Token(NODE_TOKENS | 3);
-const TOKEN_REMOVED: Token = Token(NODE_TOKENS | 4);
-const TOKEN_MET: Token = Token(NODE_TOKENS | 5);
-const TOKEN_REFUSED: Token = Token(NODE_TOKENS | 6);
-const TOKEN_ENDS: Token = Token(NODE_TOKENS | 7);
 
 /// Rounds further apart than this mean that the process was kept from running.
 const ROUND_GAP: u64 = 150_000;
@@ -206,14 +173,13 @@ impl Node {
             wishing: Wishing::default(),
             versioning: Versioning::default(),
             removing: Removing::default(),
-            greetings: BTreeMap::new(),
+            greetings: Greetings::default(),
             controls: BTreeMap::new(),
-            requests: Vec::new(),
+            awaiting: Awaiting::default(),
             held: Vec::new(),
             join: None,
             due: Due::default(),
             settling: Settling::default(),
-            challenges: 0,
             told_director: None,
             scrubbing: Scrubbing::default(),
             write_path,
@@ -295,7 +261,7 @@ impl Node {
         self.share_memory(&logs);
         self.keep_awake(&logs);
         self.env.expire_answers();
-        self.expire_greetings();
+        self.greetings.expire(&mut self.env);
         self.expire_frames();
         self.keep_guests();
         self.judge_health();
@@ -432,94 +398,6 @@ impl Node {
         }
     }
 
-    fn heartbeat(&mut self) {
-        self.peers.beat.on_said(self.env.now);
-        let not_dialled = self.not_dialled();
-        self.peers.dial(&mut self.env, &not_dialled);
-        let round = self.peers.next_round();
-        let ids: Vec<NodeId> = self.env.peers.addresses.keys().copied().collect();
-        let parted = self.parted();
-        let directory = self.logs.get(&DIRECTORY);
-        let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
-        if std::mem::replace(&mut self.told_director, directs) != directs {
-            self.due.awake.wake_all_for_peers();
-        }
-        let tells = self.board.is_time_to_tell(self.env.now);
-        self.due.awake.on_beat(self.env.now, &ids, self.logs.keys());
-        for id in ids {
-            let mut entries = Vec::new();
-            let mut renounced = Vec::new();
-            let peer = self.peers.get_or_add(id);
-            let mut looked_at = self.due.awake.for_peer(id);
-            looked_at.extend(&peer.status_wanted);
-            // Where this peer is to be told again with the next heartbeat.
-            let mut again = BTreeSet::new();
-            for log_id in &looked_at {
-                let Some(log) = self.logs.get(log_id) else {
-                    continue;
-                };
-                if log.is_stopped() {
-                    if let Some(message) = log.renounces() {
-                        renounced.push((*log_id, message));
-                        again.insert(*log_id);
-                    }
-                    continue;
-                }
-                // Before somebody is dismissed it must be known who holds what.
-                let lacks = directs == Some(id) && log.lacks_bytes();
-                let hosts = self.directory.hosts(*log_id, id);
-                if !lacks && !hosts {
-                    continue;
-                }
-                if lacks {
-                    again.insert(*log_id);
-                }
-                if log.is_leading() {
-                    if hosts && !log.engine().is_level(id) {
-                        again.insert(*log_id);
-                        let status = log.engine().leader_status();
-                        entries.extend(status.map(|status| (*log_id, status)));
-                    }
-                    if lacks {
-                        entries.push((*log_id, log.engine().follower_status()));
-                    }
-                    continue;
-                }
-                // Only what is durable is told, and is news once it is durable.
-                let promised = log.engine().durable_promised();
-                let wanted = peer.status_wanted.contains(log_id);
-                let news = peer.promise_told.get(log_id) != Some(&promised);
-                if wanted || lacks || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
-                    peer.promise_told.insert(*log_id, promised);
-                    entries.push((*log_id, log.engine().follower_status()));
-                }
-            }
-            self.due.awake.stay_for_peer(id, again);
-            peer.status_wanted.clear();
-            let heartbeat = formats::Heartbeat {
-                round,
-                answers: peer.answers(),
-                entries,
-                free_bytes: self.env.room.free_bytes,
-                disk_version: self.env.disk_version,
-                members_version: self.directory.members.version,
-                parted: parted.clone(),
-                warnings: tells.then(|| {
-                    let own = self.env.own.identity.node;
-                    self.board.to_tell(self.env.now, own, id)
-                }),
-            };
-            self.peers
-                .send(&mut self.env, id, &formats::Frame::Heartbeat(heartbeat));
-            for (log, message) in renounced {
-                let frame = formats::Frame::Engine { log, message };
-                self.peers.send(&mut self.env, id, &frame);
-            }
-        }
-        self.tell_wishes();
-        self.tell_ends();
-    }
-
     fn settle(&mut self) {
         loop {
             let touched = self.due.take_touched();
@@ -548,34 +426,6 @@ impl Node {
                     return;
                 }
             }
-        }
-    }
-
-    fn judge_peers(&mut self) {
-        for (peer, alive) in self.peers.judge(&self.env) {
-            match alive {
-                true => self.away_since.remove(&peer),
-                false => self.away_since.insert(peer, self.env.now),
-            };
-            if !alive {
-                self.peers.on_silent(&mut self.env, peer);
-            }
-            for (id, log) in self.logs.iter_mut() {
-                if !alive {
-                    log.break_links(&mut self.env, peer);
-                } else if !self.directory.hosts(*id, peer) {
-                    continue;
-                }
-                log.set_alive(&mut self.env, peer, alive);
-                self.due.touch(*id);
-            }
-        }
-    }
-
-    pub(crate) fn peer_is_back(&mut self, peer: NodeId) {
-        for (id, log) in self.logs.iter_mut() {
-            log.resend_to(peer);
-            self.due.touch(*id);
         }
     }
 
@@ -634,50 +484,6 @@ impl Node {
         self.finished = true;
     }
 
-    fn on_disk(&mut self, token: Token, completion: Completion) {
-        if token.0 & NODE_TOKENS == NODE_TOKENS {
-            return match completion {
-                Completion::Space { result, .. } => self.on_space(result),
-                Completion::Done {
-                    token: TOKEN_MANIFEST,
-                    result,
-                } => self.on_manifest_written(result),
-                Completion::Done {
-                    token: TOKEN_PEERS,
-                    result,
-                } => self.on_peers_written(result),
-                Completion::Done {
-                    token: TOKEN_REMOVED,
-                    result,
-                } => self.on_removed(result),
-                Completion::Done {
-                    token: TOKEN_MET,
-                    result,
-                } => self.on_met_written(result),
-                Completion::Done {
-                    token: TOKEN_REFUSED,
-                    result,
-                } => self.on_refusal_written(result),
-                Completion::Done {
-                    token: TOKEN_ENDS,
-                    result,
-                } => self.on_ends_noted(result),
-                _ => {}
-            };
-        }
-        self.space.is_stale |= matches!(completion, Completion::Done { .. });
-        let id = LogId((token.0 >> 32) as u32);
-        if let Some(log) = self.logs.get_mut(&id) {
-            log.on_disk(&mut self.env, completion);
-            self.due.touch(id);
-        } else if let Some(creating) = self.creating.get_mut(&id) {
-            creating.store.on_completion(self.env.now, completion);
-            self.advance_creating();
-        } else {
-            self.on_removing_disk(id, completion);
-        }
-    }
-
     /// Ends this process: nothing is taken, written or said any more.
     fn fail(&mut self, why: String) {
         self.failure.get_or_insert(why);
@@ -707,7 +513,9 @@ impl Machine for Node {
             | Completion::Space { token, .. } => {
                 self.on_disk(token, completion);
             }
-            Completion::Accepted { conn, peer } => self.on_accepted(conn, peer),
+            Completion::Accepted { conn, peer } => {
+                self.greetings.on_accepted(&mut self.env, conn, peer);
+            }
             Completion::ListenFailed { address, error } => {
                 tracing::error!(%address, %error, "cannot listen; choose another address with --listen");
                 self.finished = true;

@@ -9,9 +9,10 @@
 
 pub mod file;
 pub(crate) mod guests;
+pub mod hello;
 mod inbound;
 mod outbound;
-mod places;
+pub mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -324,6 +325,10 @@ impl Peers {
             places,
             ..Peers::default()
         }
+    }
+
+    pub fn is_alive(&self, id: NodeId) -> bool {
+        self.peers.get(&id).is_some_and(|peer| peer.alive)
     }
 
     pub fn get_or_add(&mut self, id: NodeId) -> &mut Peer {

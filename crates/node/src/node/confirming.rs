@@ -16,10 +16,11 @@ use wire::Refusal;
 
 use super::Node;
 use crate::directory::DIRECTORY;
+use crate::greeting::still_joining;
 
 /// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Asked {
+pub(super) struct Asked {
     barrier: Option<ReadId>,
     again_at: Time,
 }
@@ -48,13 +49,13 @@ impl Node {
     }
 
     /// Why no barrier of log 0 can be asked for now.
-    pub(crate) fn check_directory(&self) -> Result<(), Refusal> {
+    pub(super) fn check_directory(&self) -> Result<(), Refusal> {
         let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
         log.check_barrier(&self.env)
     }
 
     /// ‡ Whether all that was chosen of the directory when this was first looked at is applied here.
-    pub(crate) fn has_passed(&mut self, asked: &mut Asked) -> bool {
+    pub(super) fn has_passed(&mut self, asked: &mut Asked) -> bool {
         let log = self.logs.get(&DIRECTORY);
         let failed = |barrier| log.is_none_or(|log| log.has_failed(barrier));
         if asked.barrier.is_none_or(failed) && self.env.now >= asked.again_at {
@@ -69,7 +70,7 @@ impl Node {
     }
 
     /// ‡ Whether what this node has read of the directory may be acted on.
-    pub(crate) fn is_confirmed(&self) -> bool {
+    pub(super) fn is_confirmed(&self) -> bool {
         self.confirming.confirmed || mutation::is(Mutation::ReplayActs)
     }
 
@@ -113,11 +114,4 @@ impl Node {
             }
         }
     }
-}
-
-pub(crate) fn still_joining() -> Refusal {
-    Refusal::new(
-        "not-leader",
-        "this node is still joining; ask again in a moment",
-    )
 }

@@ -1,55 +1,22 @@
 //! The node's part in the cluster's directory: applying its commands, and, where it leads, making
 //! them: nodes that join, logs that are created.
 
-use commands::{Batch, TooLarge};
+use commands::Batch;
 use formats::{LogId, parse_hex16};
 use paxos::Outcome;
 use replica::{Log, LogEvent};
-use wire::{Refusal, Retention};
+use wire::Retention;
 
-use super::{Node, Wants};
+use super::Node;
 use crate::config::Start;
 use crate::directory::{Command, DIRECTORY};
 
 mod applying;
-mod changing;
-mod creating;
-mod deleting;
-mod joining;
-mod retaining;
-mod showing;
 
 pub(super) use applying::Directing;
-pub(crate) use changing::ChangeMembers;
-pub(crate) use creating::CreateLog;
-pub(crate) use deleting::{DeleteLog, unknown_log};
-pub(crate) use joining::JoinCluster;
-pub(crate) use retaining::Retain;
-pub(crate) use showing::ShowLog;
-
-type Commands = Vec<Command>;
-
-/// What a request to the directory comes to.
-enum Answer {
-    /// It ends with this line.
-    Line(Vec<u8>),
-    /// A long one, which is sent in pieces.
-    List(String),
-    /// It needs more, perhaps what is in the commands now.
-    Wait,
-    /// It waits for something else than the directory; this is said when that takes too long.
-    Until(Refusal),
-}
-
-pub(crate) fn no_directory_quorum() -> Refusal {
-    Refusal::new(
-        "no-quorum",
-        "the cluster's directory (log 0) has no quorum that answers: start or reconnect its nodes",
-    )
-}
 
 /// The directory begins with the cluster's first node alone.
-pub(super) fn directory_members() -> Vec<(u32, u32)> {
+pub(in crate::node) fn directory_members() -> Vec<(u32, u32)> {
     vec![(1, 1)]
 }
 
@@ -75,7 +42,9 @@ impl Node {
                 slot,
                 outcome: Outcome::NodeId(id),
             } => {
-                self.on_node_id(slot, id);
+                if let Some(entry) = self.awaiting.on_node_id(slot, id) {
+                    self.propose_command(&entry);
+                }
             }
             LogEvent::Applied {
                 log,
@@ -136,57 +105,6 @@ impl Node {
         true
     }
 
-    /// Moves every waiting request on: proposes what it needs, answers what the directory has.
-    pub(crate) fn answer_requests(&mut self) {
-        if !self.logs.contains_key(&DIRECTORY) {
-            return;
-        }
-        let mut commands = Commands::new();
-        let mut kept = Vec::new();
-        for mut request in std::mem::take(&mut self.requests) {
-            if !self.env.is_open(request.conn) {
-                continue;
-            }
-            let current = self.has_passed(&mut request.asked);
-            let before = commands.len();
-            let answer = match current && self.is_listed() {
-                true => self.answer_to(&mut request.wants, &mut commands),
-                false => Answer::Wait,
-            };
-            if let Err(refused) = self.check_sizes(&commands[before..]) {
-                commands.truncate(before);
-                let refusal = Refusal::new("bad-request", refused.to_string());
-                self.env.refuse(request.conn, refusal);
-                continue;
-            }
-            let waited = self.env.now.0.saturating_sub(request.since.0);
-            let late = waited > self.env.limits.directory_wait;
-            match answer {
-                Answer::Line(line) => self.env.part(request.conn, &line),
-                Answer::List(line) => self.env.answer(request.conn, line),
-                Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
-                Answer::Wait if late => {
-                    let refusal = no_directory_quorum();
-                    let refusal = match request.wants {
-                        Wants::Join(_) => self.naming_others(refusal),
-                        _ => refusal,
-                    };
-                    self.env.refuse(request.conn, refusal);
-                }
-                Answer::Wait | Answer::Until(_) => kept.push(request),
-            }
-        }
-        self.requests.append(&mut kept);
-        self.propose_commands(&commands);
-    }
-
-    /// What no replica would take is refused, and not proposed.
-    fn check_sizes(&self, commands: &[Command]) -> Result<(), TooLarge> {
-        let mut batch = Batch::default();
-        let encoded = commands.iter().map(|c| c.encode(self.env.version));
-        encoded.into_iter().try_for_each(|c| batch.command(&c))
-    }
-
     /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.
     pub(crate) fn is_listed(&self) -> bool {
         let entry = self.directory.nodes.get(&self.env.own.identity.node);
@@ -194,50 +112,15 @@ impl Node {
         disk == Some(self.env.own.identity.disk.0)
     }
 
-    fn answer_to(&mut self, wants: &mut Wants, commands: &mut Commands) -> Answer {
-        match wants {
-            Wants::Join(join) => self.answer_join(join, commands),
-            Wants::CreateLog(create) => self.answer_create_log(create, commands),
-            Wants::Retain(retain) => self.answer_retain(retain, commands),
-            Wants::ChangeMembers(change) => self.answer_change(change, commands),
-            Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
-            Wants::ShowLog(show) => self.answer_show_log(show),
-            Wants::FreshStatus => Answer::List(self.status_line()),
-            Wants::Logs(list) => Answer::List(self.logs_line(*list)),
-            Wants::Members(list) => Answer::List(self.members_line(*list)),
-        }
-    }
-
     /// Every command of this node's that was chosen is applied here, and none is on its way.
-    fn has_applied_its_own(&self) -> bool {
+    pub(super) fn has_applied_its_own(&self) -> bool {
         let log = self.logs.get(&DIRECTORY);
         self.directing.is_idle()
             && log.is_some_and(|log| log.guest_is_idle() && log.guest_is_current())
     }
 
-    pub(super) fn refuse_requests(&mut self) {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return;
-        };
-        let refusal = log.not_leader(&self.env);
-        for request in std::mem::take(&mut self.requests) {
-            let refusal = match &request.wants {
-                // Whoever leads next may find it accepted, and create the log.
-                Wants::CreateLog(create) if create.proposed => {
-                    refusal.clone().key("log", &create.name)
-                }
-                Wants::DeleteLog(delete) if delete.proposed => {
-                    refusal.clone().key("log", &delete.name)
-                }
-                Wants::Join(_) => self.naming_others(refusal.clone()),
-                _ => refusal.clone(),
-            };
-            self.env.refuse(request.conn, refusal);
-        }
-    }
-
     /// Whether a command of this node's could be proposed now.
-    fn can_direct(&self) -> bool {
+    pub(super) fn can_direct(&self) -> bool {
         self.logs.get(&DIRECTORY).is_some_and(|l| l.can_propose())
     }
 
@@ -298,6 +181,16 @@ impl Node {
 }
 
 impl Node {
+    /// The directory's leader: names of logs that have ended are free.
+    fn free_names(&mut self) {
+        let sealing = self.directory.logs.iter().filter(|(_, e)| e.sealing);
+        let ended = sealing.filter(|(id, _)| self.has_ended(**id));
+        let commands: Vec<Command> = ended
+            .map(|(id, _)| Command::DeleteLog { id: id.0 })
+            .collect();
+        self.propose_commands(&commands);
+    }
+
     /// Nodes that said, when they started, that they are elsewhere. Whose disk it was is in the directory, so
     /// that nobody else can say it.
     fn move_nodes(&mut self) {

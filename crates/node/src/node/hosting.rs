@@ -9,10 +9,11 @@ use paxos::{Checkpoint, LogState, NodeId, Wish};
 use replica::Log;
 use store::{ManifestLog, PEERS_FILE, Store};
 
-use super::{Node, TOKEN_MANIFEST, TOKEN_PEERS};
+use super::Node;
 use crate::directory::{self, DIRECTORY};
 use crate::join::Join;
 use crate::peers::file;
+use crate::tokens;
 
 pub(crate) struct Creating {
     pub(super) name: String,
@@ -150,10 +151,10 @@ impl Node {
     pub(crate) fn save_manifest(&mut self) {
         self.manifest_file.stale = self.manifest_file.writing;
         if !std::mem::replace(&mut self.manifest_file.writing, true) {
-            self.env
-                .out
-                .ops
-                .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
+            self.env.out.ops.push_back(
+                self.manifest
+                    .write(&self.config.directory, tokens::MANIFEST),
+            );
         }
     }
 
@@ -168,7 +169,7 @@ impl Node {
         let all = voters.into_iter().chain(others);
         let contents = file::write(all.map(|(id, address)| (*id, address)));
         self.env.out.ops.push_back(Op::WriteFile {
-            token: TOKEN_PEERS,
+            token: tokens::PEERS,
             path: self.config.directory.join(PEERS_FILE),
             contents,
         });

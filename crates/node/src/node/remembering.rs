@@ -11,17 +11,19 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use formats::past::{End, Findings, Start, Told};
-use formats::proof::{DiskKey, Evidence, Seal, SealedEnd, Signature};
+use formats::proof::{Challenge, DiskKey, Evidence, Seal, SealedEnd, Signature};
 use formats::{DiskId, Frame, LogId, parse_hex16, version};
 use ops::{ConnId, Disk, Op};
 use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
+use replica::Own;
 use store::past::ends::{ENDS_FILE, Ends};
 use store::past::met::{self, MET_FILE, Met, Seen};
 use store::past::refused::{self, REFUSED_FILE};
 
-use super::{Node, TOKEN_ENDS, TOKEN_MET, TOKEN_REFUSED};
+use super::Node;
 use crate::peers::{CalledOld, Entry, NotAdmitted};
+use crate::tokens;
 
 /// So often peers are told where logs end by now, and so often that is written. Microseconds.
 const TELL_EVERY: u64 = 1_000_000;
@@ -47,6 +49,8 @@ pub(crate) struct Remembering {
     found: Findings,
     told: BTreeMap<LogId, End>,
     told_at: Time,
+    /// How many challenges peers were sent.
+    challenges: u64,
     /// The note of a stop: on its way, or there.
     noted: Option<bool>,
 }
@@ -81,6 +85,28 @@ impl Remembering {
 
     pub(crate) fn seen(&self, node: NodeId) -> Option<Seen> {
         self.met.get(&node).map(|met| met.seen)
+    }
+
+    /// Drawn for each greeting that is to be proven.
+    pub(crate) fn challenge(&mut self, own: &Own) -> Option<Challenge> {
+        self.challenges += 1;
+        let key = own.key.as_ref()?;
+        Some(key.challenge(own.start(), self.challenges))
+    }
+
+    /// What shows the node that is refused so that it is an old copy.
+    pub(crate) fn evidence_against(
+        &self,
+        peer: NodeId,
+        disk: DiskId,
+        why: NotAdmitted,
+    ) -> Option<Evidence> {
+        let met = self.met.get(&peer);
+        let lacks = match why {
+            NotAdmitted::Lacks(lacks) => Some(lacks),
+            _ => None,
+        };
+        met.filter(|met| met.seen.disk == disk)?.evidence(lacks)
     }
 
     pub(crate) fn is_written(&self) -> bool {
@@ -200,7 +226,7 @@ impl Node {
         past.writing = Some(past.version);
         let contents = met::encode(past.met.iter().map(|(node, met)| (*node, met)));
         self.env.out.ops.push_back(Op::WriteFile {
-            token: TOKEN_MET,
+            token: tokens::MET,
             path: self.config.directory.join(MET_FILE),
             contents,
         });
@@ -277,21 +303,6 @@ impl Node {
         let key = self.env.own.key.iter();
         key.flat_map(|key| ends.iter().map(|(log, end)| key.seal(start, *log, *end)))
             .collect()
-    }
-
-    /// What shows the node that is refused so that it is an old copy.
-    pub(crate) fn evidence_against(
-        &self,
-        peer: NodeId,
-        disk: DiskId,
-        why: NotAdmitted,
-    ) -> Option<Evidence> {
-        let met = self.past.met.get(&peer);
-        let lacks = match why {
-            NotAdmitted::Lacks(lacks) => Some(lacks),
-            _ => None,
-        };
-        met.filter(|met| met.seen.disk == disk)?.evidence(lacks)
     }
 
     /// ‡ This disk said that once, as its own key shows, whoever brings it. What is not in the directory was forgotten.
@@ -417,7 +428,7 @@ impl Node {
             log.end("its directory is an old copy");
         }
         self.env.out.ops.push_back(Op::WriteFile {
-            token: TOKEN_REFUSED,
+            token: tokens::REFUSED,
             path: self.config.directory.join(REFUSED_FILE),
             contents: refused::encode(&why),
         });
@@ -451,7 +462,7 @@ impl Node {
         let ends = Ends::new(self.env.own.incarnation, records);
         self.past.noted = Some(false);
         self.env.out.ops.push_back(Op::WriteFile {
-            token: TOKEN_ENDS,
+            token: tokens::ENDS,
             path: self.config.directory.join(ENDS_FILE),
             contents: ends.encode(),
         });

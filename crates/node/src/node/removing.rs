@@ -19,7 +19,8 @@ use ops::{Completion, ConnId, Op};
 use paxos::mutation::{self, Mutation};
 use replica::{Log, Purpose};
 
-use super::{Node, TOKEN_REMOVED};
+use super::Node;
+use crate::tokens;
 
 #[derive(Default)]
 pub(crate) struct Removing {
@@ -117,7 +118,7 @@ impl Node {
             if remains.log.is_none() && remains.unlisted {
                 self.removing.current = Some(*id);
                 self.env.out.ops.push_back(Op::RemoveDirectory {
-                    token: TOKEN_REMOVED,
+                    token: tokens::REMOVED,
                     path: self.config.directory.join(directory_name(*id)),
                 });
                 return;

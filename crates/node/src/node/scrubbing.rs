@@ -3,10 +3,8 @@
 use std::collections::VecDeque;
 
 use formats::LogId;
-use ops::ConnId;
 use paxos::Time;
-use replica::{Progress, Purpose};
-use wire::{Refusal, Request};
+use replica::Progress;
 
 use crate::node::Node;
 
@@ -16,6 +14,15 @@ pub(super) struct Scrubbing {
     queue: VecDeque<LogId>,
     /// What was read is paid for by then.
     next_at: Time,
+}
+
+impl Scrubbing {
+    /// Before the others, and at once: somebody asked for it.
+    pub fn put_first(&mut self, id: LogId, now: Time) {
+        self.queue.retain(|other| *other != id);
+        self.queue.push_front(id);
+        self.next_at = now;
+    }
 }
 
 impl Node {
@@ -63,34 +70,5 @@ impl Node {
     pub(super) fn scrub_deadline(&self) -> Option<Time> {
         let Scrubbing { queue, next_at } = &self.scrubbing;
         (!queue.is_empty() && *next_at > self.env.now).then_some(*next_at)
-    }
-
-    /// `scrub LOG [start=1] [rate=BYTES]`
-    pub(crate) fn on_scrub_request(
-        &mut self,
-        conn: ConnId,
-        request: &Request,
-        id: LogId,
-    ) -> Result<(), Refusal> {
-        request.check()?;
-        let rate = request
-            .parsed("rate")?
-            .unwrap_or(self.env.limits.scrub_rate_asked);
-        let start = request.flag("start")?;
-        let Some(log) = self.logs.get_mut(&id) else {
-            return Ok(());
-        };
-        if start {
-            log.check_leading(&self.env)?;
-            log.begin_pass(&self.env, rate.max(1), true);
-            self.scrubbing.queue.retain(|other| *other != id);
-            self.scrubbing.queue.push_front(id);
-            self.scrubbing.next_at = self.env.now;
-        }
-        let line = log.scrub_line(&self.env);
-        self.env.conns.insert(conn, Purpose::Request(id));
-        self.env.part(conn, line.as_bytes());
-        self.scrub();
-        Ok(())
     }
 }

@@ -10,7 +10,8 @@ use formats::segment::directory_name;
 use ops::Op;
 use paxos::Time;
 
-use super::{Node, TOKEN_SPACE};
+use super::Node;
+use crate::tokens;
 
 /// Others may write to the same disk: where nothing changed by us, it is looked at so often.
 const LOOK_EVERY: u64 = 1_000_000;
@@ -61,7 +62,7 @@ impl Node {
             missed: self.space.missed,
         };
         self.env.out.ops.push_back(Op::FreeSpace {
-            token: TOKEN_SPACE,
+            token: tokens::SPACE,
             path: place.map_or(directory.clone(), |log| directory.join(directory_name(log))),
         });
     }

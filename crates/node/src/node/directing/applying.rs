@@ -115,7 +115,7 @@ impl Node {
             let all: Vec<LogId> = self.logs.keys().copied().collect();
             self.propose_wishes(&all);
         }
-        if !self.requests.is_empty() {
+        if !self.awaiting.is_empty() {
             self.answer_requests();
         }
         if !self.held.is_empty() {

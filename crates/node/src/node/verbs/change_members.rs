@@ -6,7 +6,8 @@ use formats::LogId;
 use paxos::Configuration;
 use wire::Refusal;
 
-use super::{Answer, Commands};
+use super::awaiting::{Answer, Commands, Wants};
+use crate::greeting::Caller;
 use crate::membership::change::{Ask, View, Worked};
 use crate::node::Node;
 
@@ -17,6 +18,14 @@ pub(crate) struct ChangeMembers {
 }
 
 impl Node {
+    /// `change-members …`
+    pub(super) fn change_members(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        let ask = Ask::parse(request)?;
+        let proposed = None;
+        self.await_directory(*conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))
+    }
+
     /// Answered once the directory has chosen it, and each log that it concerns too.
     pub(super) fn answer_change(
         &mut self,

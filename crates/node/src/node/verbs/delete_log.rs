@@ -17,8 +17,11 @@ use formats::version::WISHES;
 use paxos::Time;
 use wire::Refusal;
 
-use super::{Answer, Commands};
-use crate::directory::Command;
+use super::awaiting::{Answer, Commands, Wants};
+use super::log_name;
+use super::of_one_log::unknown_log;
+use crate::directory::{Command, DIRECTORY_NAME};
+use crate::greeting::Caller;
 use crate::node::Node;
 
 pub(crate) struct DeleteLog {
@@ -38,6 +41,28 @@ pub(crate) struct DeleteLog {
 const ABANDONED_ENDS: u64 = 1_000_000;
 
 impl Node {
+    /// `delete-log NAME [abandon=1]`
+    pub(super) fn delete_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let name = log_name(request)?.to_owned();
+        if name == DIRECTORY_NAME {
+            return Err(Refusal::new(
+                "bad-request",
+                "log 0 is the cluster's directory and cannot be deleted",
+            ));
+        }
+        let delete = DeleteLog {
+            name,
+            abandon: request.flag("abandon")?,
+            id: None,
+            proposed: false,
+            since: None,
+            freed: false,
+        };
+        self.await_directory(*conn, Wants::DeleteLog(delete))
+    }
+
     /// Answered once it is agreed, and the log has ended. The nodes free their files by themselves.
     pub(super) fn answer_delete_log(
         &mut self,
@@ -79,21 +104,4 @@ impl Node {
             false => Answer::Wait,
         }
     }
-
-    /// The directory's leader: names of logs that have ended are free.
-    pub(super) fn free_names(&mut self) {
-        let sealing = self.directory.logs.iter().filter(|(_, e)| e.sealing);
-        let ended = sealing.filter(|(id, _)| self.has_ended(**id));
-        let commands: Vec<Command> = ended
-            .map(|(id, _)| Command::DeleteLog { id: id.0 })
-            .collect();
-        self.propose_commands(&commands);
-    }
-}
-
-pub(crate) fn unknown_log(name: &str) -> Refusal {
-    Refusal::new(
-        "unknown-log",
-        format!("there is no log named {name}; `logberg log list` lists them"),
-    )
 }

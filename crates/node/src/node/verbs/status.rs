@@ -3,14 +3,13 @@
 use paxos::Role;
 use serde::Serialize;
 
-mod lists;
-
 use replica::Log;
+use wire::Refusal;
 
+use super::awaiting::Wants;
+use crate::greeting::Caller;
 use crate::health::Health;
 use crate::node::Node;
-
-pub(crate) use lists::LogList;
 
 #[derive(Serialize)]
 struct Status {
@@ -89,6 +88,18 @@ struct PeerStatus {
 }
 
 impl Node {
+    /// `status [fresh=1]`
+    pub(super) fn tell_status(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        if request.flag("fresh")? {
+            return self.tell_fresh(*conn, Wants::FreshStatus);
+        }
+        let line = self.status_line();
+        self.env.answer(*conn, line);
+        Ok(())
+    }
+
     pub(crate) fn status_line(&self) -> String {
         let now = self.env.now.0;
         let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);

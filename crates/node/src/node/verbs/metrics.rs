@@ -7,9 +7,11 @@ use paxos::Role;
 use replica::{Log, LogCounts};
 use serde::Serialize;
 use store::{BOUNDS, Histogram};
+use wire::Refusal;
 
-use super::State;
 use crate::counts::NodeCounts;
+use crate::greeting::Caller;
+use crate::health::State;
 use crate::node::Node;
 
 #[derive(Serialize)]
@@ -67,6 +69,14 @@ struct LogMetrics {
 }
 
 impl Node {
+    /// `metrics`
+    pub(super) fn tell_metrics(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        caller.request.check()?;
+        let line = self.metrics_line();
+        self.env.answer(caller.conn, line);
+        Ok(())
+    }
+
     pub(crate) fn metrics_line(&self) -> String {
         let now = self.env.now.0;
         let health = self.health();

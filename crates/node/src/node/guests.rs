@@ -10,11 +10,12 @@ use replica::{Env, Link, Purpose};
 use wire::welcome::{self, Welcome};
 use wire::{Refusal, Request};
 
-use super::peer::{CONTROL_BUFFER, Hello};
+use super::Node;
+use super::hearing::CONTROL_BUFFER;
 use crate::directory::DIRECTORY;
-use crate::node::Node;
 use crate::peers::Inbound;
 use crate::peers::guests::{Guest, UNLISTED_DIALLED_MAX};
+use crate::peers::hello::{Hello, Kind};
 
 impl Node {
     /// Whether an id is one of this cluster's nodes, as far as this node knows.
@@ -41,7 +42,7 @@ impl Node {
         rest: &[u8],
     ) -> Result<(), Refusal> {
         let from = hello.from;
-        if hello.kind != "control" {
+        if hello.kind != Kind::Control {
             return Err(Refusal::new(
                 "unknown-node",
                 format!(
@@ -65,7 +66,7 @@ impl Node {
             conn,
             self.env.now,
             hello.address.clone(),
-            hello.withholds_disk,
+            hello.claim.is_none(),
         );
         self.guests.here.insert(from, guest);
         self.env.conns.insert(conn, Purpose::GuestIn(from));

@@ -3,9 +3,16 @@
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, NodeId, Slot};
 
-use super::{Answer, Commands, directory_members};
+use formats::parse_hex16;
+use formats::version::Speaks;
+use wire::Refusal;
+
+use super::awaiting::{Answer, Commands, Wants};
 use crate::directory::{Command, DIRECTORY};
-use crate::node::{Node, Wants};
+use crate::greeting::Caller;
+use crate::node::Node;
+use crate::node::directing::directory_members;
+use crate::peers::places::check_address;
 
 pub(crate) struct JoinCluster {
     pub address: String,
@@ -17,6 +24,32 @@ pub(crate) struct JoinCluster {
 }
 
 impl Node {
+    /// `join address=HOST:PORT disk=… [speaks=…]`, and what a newer node may say more.
+    pub(super) fn join_cluster(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        let address = request.require("address")?.to_string();
+        check_address(&address)?;
+        let disk = request.require("disk")?;
+        if parse_hex16(disk).is_none() || !address.contains(':') {
+            return Err(Refusal::new(
+                "bad-request",
+                "join needs address=HOST:PORT and disk=32 hex digits",
+            ));
+        }
+        let speaks = request.parsed("speaks")?.unwrap_or(Speaks::UNSAID);
+        let needed = self.directory.versions.prepared;
+        self.check_speaks("the node that joins", speaks, needed)?;
+        let join = JoinCluster {
+            address,
+            disk: disk.to_string(),
+            newest: speaks.newest(),
+            slot: None,
+            proposed: false,
+        };
+        let awaited = self.await_directory(*conn, Wants::Join(join));
+        awaited.map_err(|refusal| self.naming_others(refusal))
+    }
+
     pub(super) fn answer_join(
         &mut self,
         join: &mut JoinCluster,
@@ -50,22 +83,17 @@ impl Node {
         }
         Answer::Wait
     }
-
-    pub(super) fn on_node_id(&mut self, slot: Slot, id: NodeId) {
-        let command = self.requests.iter_mut().find_map(|r| match &mut r.wants {
-            Wants::Join(join) if join.slot == Some(slot) => {
-                join.proposed = true;
-                Some(join.entry(id))
-            }
-            _ => None,
-        });
-        if let Some(command) = command {
-            self.propose_command(&command);
-        }
-    }
 }
 
 impl JoinCluster {
+    pub(super) fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
+        if self.slot != Some(slot) {
+            return None;
+        }
+        self.proposed = true;
+        Some(self.entry(id))
+    }
+
     fn entry(&self, id: NodeId) -> Command {
         Command::AddNode {
             id: id.0,

@@ -2,10 +2,14 @@
 
 use formats::LogId;
 use paxos::ChangeRefused;
+use wire::ask::node_ids;
 use wire::{Refusal, Retention};
 
-use super::{Answer, Commands};
-use crate::directory::{self, Command, DIRECTORY};
+use super::awaiting::{Answer, Commands, Wants};
+use super::log_name;
+use super::retain::parse_retention;
+use crate::directory::{self, Command, DIRECTORY, DIRECTORY_NAME, check_log_name};
+use crate::greeting::Caller;
 use crate::node::Node;
 
 #[derive(Default)]
@@ -21,6 +25,32 @@ pub(crate) struct CreateLog {
 }
 
 impl Node {
+    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`
+    pub(super) fn create_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let name = log_name(request)?.to_owned();
+        let retention = request.get("retention").unwrap_or("forever");
+        let retention = parse_retention(retention)?;
+        let ids = |key| node_ids(request, key).map(|ids| ids.to_u32());
+        let (hosts, auxiliary) = (ids("members")?, ids("auxiliary")?);
+        check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
+        if name == DIRECTORY_NAME {
+            return Err(Refusal::new(
+                "exists",
+                format!("a log named {name} exists already"),
+            ));
+        }
+        let create = CreateLog {
+            name,
+            hosts,
+            auxiliary,
+            retention,
+            ..CreateLog::default()
+        };
+        self.await_directory(*conn, Wants::CreateLog(create))
+    }
+
     pub(super) fn answer_create_log(
         &mut self,
         create: &mut CreateLog,

@@ -9,92 +9,66 @@
 //! ‡ Else a node that lags says that a log is not there which somebody made, and was told so.
 
 use formats::LogId;
-use ops::ConnId;
 use paxos::Time;
 use replica::Purpose;
-use wire::{Refusal, Request};
+use wire::Refusal;
 
+use super::awaiting::no_directory_quorum;
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
-use crate::node::{Asked, Node};
+use crate::greeting::Caller;
+use crate::node::Node;
+use crate::node::confirming::Asked;
 
-pub(crate) struct Held {
-    conn: ConnId,
-    request: Request,
-    /// What came with the first line, and whether the client has sent its last byte.
-    rest: Vec<u8>,
-    ended: bool,
+/// A caller whose log this node may not have heard of.
+pub(in crate::node) struct Held {
+    caller: Caller,
     since: Time,
     asked: Asked,
 }
 
-/// Whether the directory was asked already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Look {
-    First,
-    Last,
-}
-
-/// Requests whose first word is the name of a log.
-const NAMING: [&str; 7] = [
-    "append", "close", "read", "trim", "lead", "scrub", "streams",
-];
-
 impl Node {
-    /// True if the request waits now.
-    pub(super) fn hold(
-        &mut self,
-        conn: ConnId,
-        request: &Request,
-        rest: &[u8],
-        ended: bool,
-    ) -> Result<bool, Refusal> {
-        let named = request.words.first();
-        let Some(name) = named.filter(|_| NAMING.contains(&request.verb.as_str())) else {
+    /// Whether the directory has to be known first.
+    pub(super) fn is_to_wait(&self, caller: &Caller) -> Result<bool, Refusal> {
+        let named = caller.request.words.first();
+        let Some(name) = named.filter(|_| caller.verb.is_of_one_log()) else {
             return Ok(false);
         };
-        let stale = request.flag("stale").unwrap_or(false);
+        let stale = caller.request.flag("stale").unwrap_or(false);
         if stale || self.log_here(name).is_some() || self.is_known_elsewhere(name) {
             return Ok(false);
         }
         self.check_directory()?;
-        self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
+        Ok(true)
+    }
+
+    pub(super) fn hold(&mut self, caller: Caller) {
+        self.env
+            .conns
+            .insert(caller.conn, Purpose::Request(DIRECTORY));
         self.held.push(Held {
-            conn,
-            request: request.clone(),
-            rest: rest.to_vec(),
-            ended,
+            caller,
             since: self.env.now,
             asked: Asked::default(),
         });
         self.release_held();
-        Ok(true)
     }
 
     /// Looks once more at those whose barrier has passed.
-    pub(crate) fn release_held(&mut self) {
+    pub(in crate::node) fn release_held(&mut self) {
         for mut held in std::mem::take(&mut self.held) {
-            if !self.env.is_open(held.conn) {
+            let conn = held.caller.conn;
+            if !self.env.is_open(conn) {
                 continue;
             }
             if self.has_passed(&mut held.asked) {
-                let Held {
-                    conn,
-                    request,
-                    rest,
-                    ended,
-                    ..
-                } = held;
-                let done = self.serve(conn, &request, &rest, ended, Look::Last);
-                if let Err(refusal) = done {
+                if let Err(refusal) = self.serve(&held.caller) {
                     self.env.refuse(conn, refusal);
                 }
                 continue;
             }
             let late = self.env.now.0 > held.since.0 + self.env.limits.directory_wait;
             match late {
-                true => self
-                    .env
-                    .refuse(held.conn, crate::node::no_directory_quorum()),
+                true => self.env.refuse(conn, no_directory_quorum()),
                 false => self.held.push(held),
             }
         }

@@ -8,11 +8,14 @@ use replica::Log;
 use serde::Serialize;
 use wire::NodeKind;
 
+use super::awaiting::Wants;
+use super::logs::LogList;
 use crate::directory::DIRECTORY;
+use crate::greeting::Caller;
 use crate::membership::change::{names, sentences};
 use crate::membership::plan::{Goal, plan};
 use crate::node::Node;
-use crate::status::LogList;
+use wire::Refusal;
 
 #[derive(Serialize)]
 struct Shown<'a> {
@@ -65,6 +68,19 @@ struct ShownMember {
 }
 
 impl Node {
+    /// `members [local] [after=ID] [limit=N]`
+    pub(super) fn list_members(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let list = LogList::asked(request)?;
+        if !request.flag("local")? {
+            return self.await_directory(*conn, Wants::Members(list));
+        }
+        let line = self.members_line(list);
+        self.env.answer(*conn, line);
+        Ok(())
+    }
+
     pub(crate) fn members_line(&self, list: LogList) -> String {
         let members = &self.directory.members;
         let own = self.env.own.identity.node;

@@ -7,6 +7,8 @@ use replica::limit;
 use serde::Serialize;
 use wire::{Refusal, Request, Retention};
 
+use super::awaiting::Wants;
+use crate::greeting::Caller;
 use crate::node::Node;
 
 /// Which logs a list is to name.
@@ -37,6 +39,19 @@ impl LogList {
 }
 
 impl Node {
+    /// `logs [stale] [after=ID] [limit=N]`
+    pub(super) fn list_logs(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let list = LogList::asked(request)?;
+        if !request.flag("stale")? {
+            return self.tell_fresh(*conn, Wants::Logs(list));
+        }
+        let line = self.logs_line(list);
+        self.env.answer(*conn, line);
+        Ok(())
+    }
+
     pub(crate) fn logs_line(&self, list: LogList) -> String {
         #[derive(Serialize)]
         struct Entry<'a> {

@@ -2,10 +2,13 @@
 
 use serde::Serialize;
 
-use super::Answer;
-use super::deleting::unknown_log;
+use super::awaiting::{Answer, Wants};
+use super::log_name;
+use super::of_one_log::unknown_log;
 use crate::directory::LogKind;
+use crate::greeting::Caller;
 use crate::node::Node;
+use wire::Refusal;
 
 pub(crate) struct ShowLog {
     pub name: String,
@@ -31,6 +34,14 @@ struct ShownMember {
 }
 
 impl Node {
+    /// `show-log NAME`
+    pub(super) fn show_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let name = log_name(request)?.to_owned();
+        self.await_directory(*conn, Wants::ShowLog(ShowLog { name }))
+    }
+
     pub(super) fn answer_show_log(&self, show: &ShowLog) -> Answer {
         let found = self.directory.log_by_name(&show.name);
         let entry = found.and_then(|id| Some((id, self.directory.logs.get(&id)?)));

@@ -1,13 +1,14 @@
-//! `retain`, and keeping to what it said.
+//! `retain`.
 
 use std::collections::BTreeSet;
 
-use formats::LogId;
-use wire::{Refusal, Retention};
+use wire::{BadRetention, Refusal, Retention};
 
-use super::deleting::unknown_log;
-use super::{Answer, Commands};
-use crate::directory::Command;
+use super::awaiting::{Answer, Commands, Wants};
+use super::log_name;
+use super::of_one_log::unknown_log;
+use crate::directory::{Command, DIRECTORY_NAME};
+use crate::greeting::Caller;
 use crate::node::Node;
 
 pub(crate) struct Retain {
@@ -17,6 +18,25 @@ pub(crate) struct Retain {
 }
 
 impl Node {
+    /// `retain NAME retention=…`
+    pub(super) fn retain(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let retention = parse_retention(request.require("retention")?)?;
+        if log_name(request)? == DIRECTORY_NAME {
+            return Err(Refusal::new(
+                "bad-request",
+                "log 0 is the cluster's directory and keeps everything",
+            ));
+        }
+        let retain = Retain {
+            log: log_name(request)?.to_owned(),
+            retention,
+            proposed: false,
+        };
+        self.await_directory(*conn, Wants::Retain(retain))
+    }
+
     /// Answered once the directory has chosen it, and the log too.
     pub(super) fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
         let Retain { log, retention, .. } = retain;
@@ -45,22 +65,6 @@ impl Node {
         }
         Answer::Wait
     }
-
-    /// Each log's leader forgets what its retention says.
-    pub(crate) fn keep_to_retention(&mut self, logs: &[LogId]) {
-        for id in logs {
-            let Some(basis) = self.basis_of(*id) else {
-                continue;
-            };
-            let retention = self.wanted_retention(*id, &basis);
-            let log = self.logs.get_mut(id).filter(|_| !retention.is_forever());
-            if let Some(log) = log
-                && log.keep_to(&mut self.env, retention, basis.by())
-            {
-                self.due.touch(*id);
-            }
-        }
-    }
 }
 
 fn overtaken(log: &str) -> Refusal {
@@ -68,4 +72,9 @@ fn overtaken(log: &str) -> Refusal {
         "somebody else changed what {log} keeps at the same time: look with `logberg log show {log}`, and ask again"
     );
     Refusal::new("refused", sentence)
+}
+
+pub(super) fn parse_retention(text: &str) -> Result<Retention, Refusal> {
+    text.parse()
+        .map_err(|e: BadRetention| Refusal::new("bad-request", e.to_string()))
 }

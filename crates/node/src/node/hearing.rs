@@ -1,0 +1,228 @@
+//! What comes on peers' control connections.
+
+use std::ops::Range;
+
+use formats::{Frame, LogId};
+use ops::{Buffer, ConnId, Received};
+use paxos::{Message, NodeId, Role};
+use replica::Purpose;
+
+use super::Node;
+use crate::peers::{Entry, Inbound};
+
+/// So much of unfinished frames each peer may always have.
+const UNFINISHED_FREE: usize = 1 << 20;
+
+pub(super) const CONTROL_BUFFER: usize = 64 << 10;
+
+impl Node {
+    pub(super) fn on_control_bytes(
+        &mut self,
+        conn: ConnId,
+        peer: NodeId,
+        buffer: Buffer,
+        got: Range<usize>,
+        result: std::io::Result<Received>,
+    ) {
+        let ended = !matches!(result, Ok(r) if !r.end);
+        let Some(control) = self.controls.get_mut(&conn) else {
+            return;
+        };
+        control.push(self.env.now, &buffer[got]);
+        let taken = self.take_frames(conn, peer);
+        match taken.and_then(|()| self.check_unfinished(conn)) {
+            Ok(()) if !ended => self.env.receive(conn, buffer, 0..CONTROL_BUFFER, false),
+            outcome => {
+                if let Err(why) = outcome {
+                    tracing::warn!(peer = peer.0, why, "a peer's control connection is closed");
+                }
+                self.end_control(conn, peer);
+            }
+        }
+    }
+
+    /// ‡ What is held of frames that are not whole is bounded over all peers together. Whoever exceeds it sends
+    /// again, when others have ended; what is short passes always.
+    fn check_unfinished(&self, conn: ConnId) -> Result<(), String> {
+        let held = |control: &Inbound| control.held();
+        let own = self.controls.get(&conn).map_or(0, held);
+        if own <= UNFINISHED_FREE {
+            return Ok(());
+        }
+        let all: usize = self.controls.values().map(held).sum();
+        match all <= self.env.limits.unfinished_bytes_max {
+            true => Ok(()),
+            false => Err(format!(
+                "frames that are not whole take {all} bytes, of which {own} are this peer's"
+            )),
+        }
+    }
+
+    /// A peer that began a frame ends it in time.
+    pub(crate) fn expire_frames(&mut self) {
+        let (now, within) = (self.env.now, self.env.limits.unfinished_time);
+        let late = self.controls.iter();
+        let late = late.filter(|(_, control)| control.is_late(now, within));
+        for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
+            match self.env.conns.get(&conn) {
+                Some(Purpose::ControlIn(peer)) => {
+                    let peer = *peer;
+                    tracing::warn!(
+                        peer = peer.0,
+                        "a frame is not whole in time: the peer's control connection is closed"
+                    );
+                    self.end_control(conn, peer);
+                }
+                Some(Purpose::GuestIn(guest)) => {
+                    let guest = *guest;
+                    self.part_from_guest(guest);
+                }
+                _ => _ = self.controls.remove(&conn),
+            }
+        }
+    }
+
+    pub(crate) fn end_control(&mut self, conn: ConnId, peer: NodeId) {
+        self.controls.remove(&conn);
+        self.env.close(conn);
+        let state = self.peers.get_or_add(peer);
+        if state.incoming == Some(conn) {
+            state.incoming = None;
+            self.peers.shorten(&self.env, peer);
+        }
+    }
+
+    /// ‡ None reaches an engine before it is known, and durably, which start of which disk says it.
+    pub(crate) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
+        while let Some(control) = self.controls.get_mut(&conn) {
+            let state = self.peers.get_or_add(peer);
+            let (entry, claim) = (state.entry, state.claim);
+            if matches!(entry, Entry::AwaitsDisk(_)) {
+                break;
+            }
+            let frame = control.next(self.env.own.speaks);
+            match frame.map_err(|e| self.counts.refuse_frame(&e))? {
+                Some(Frame::Past(told)) if entry == Entry::AwaitsPast => {
+                    let claim = claim.ok_or("it said nothing of itself")?;
+                    self.on_past(peer, claim, &told)?;
+                }
+                Some(_) if entry == Entry::AwaitsPast => {
+                    return Err("it does not begin with what its disk has been through".to_owned());
+                }
+                Some(frame) => {
+                    paxos::invariant!(
+                        claim.is_some() && self.past.seen(peer) == claim,
+                        "D5: node {peer} is heard as a start that is not remembered"
+                    );
+                    self.on_frame(peer, frame);
+                }
+                None => break,
+            }
+        }
+        Ok(())
+    }
+
+    fn on_frame(&mut self, peer: NodeId, frame: Frame) {
+        match frame {
+            Frame::Wishes(told) => self.on_wishes_told(peer, &told),
+            Frame::Past(told) => self.on_past_grown(peer, &told),
+            Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
+            Frame::Engine { log, message } => {
+                let asks = matches!(message, Message::LeaderStatus { .. });
+                self.on_engine_message(peer, log, message);
+                if asks {
+                    self.answer_status(peer, log);
+                }
+            }
+            Frame::Heartbeat(heartbeat) => {
+                self.on_parted(heartbeat.members_version, &heartbeat.parted);
+                let now = self.env.now;
+                let own = self.env.own.identity.node;
+                if let Some(warnings) = &heartbeat.warnings {
+                    let known = &self.env.peers.addresses;
+                    let knows = |node| known.contains_key(&node);
+                    self.board.on_told(now, own, peer, warnings, knows);
+                }
+                self.peers.beat.on_heard(now, own, peer);
+                let said = self.peers.round();
+                let state = self.peers.get_or_add(peer);
+                state.disk_version = state.disk_version.max(heartbeat.disk_version);
+                state.on_heartbeat(
+                    now,
+                    heartbeat.round,
+                    heartbeat.answers,
+                    said,
+                    heartbeat.free_bytes,
+                );
+                state.lacks.clear();
+                for (log, message) in &heartbeat.entries {
+                    match message {
+                        Message::LeaderStatus { .. } => {
+                            state.status_wanted.insert(*log);
+                        }
+                        Message::FollowerStatus { missing_bytes, .. } if *missing_bytes > 0 => {
+                            state.lacks.insert(*log);
+                        }
+                        _ => {}
+                    }
+                }
+                for (log, message) in heartbeat.entries {
+                    self.on_engine_message(peer, log, message);
+                }
+            }
+            Frame::FetchBytes(fetch) => {
+                self.due.touch(fetch.log);
+                if let Some(log) = self.logs.get_mut(&fetch.log) {
+                    log.on_fetch_request(&mut self.env, peer, fetch);
+                }
+            }
+            Frame::AskDigest(ask) => {
+                self.due.touch(ask.log);
+                if let Some(log) = self.logs.get_mut(&ask.log) {
+                    log.on_ask_digest(&mut self.env, peer, &ask);
+                }
+            }
+            Frame::TellDigest(told) => {
+                self.due.touch(told.log);
+                if let Some(log) = self.logs.get_mut(&told.log) {
+                    log.on_tell_digest(&mut self.env, peer, &told);
+                }
+            }
+            Frame::BytesNotHere(answer) => {
+                self.due.touch(answer.log);
+                if let Some(log) = self.logs.get_mut(&answer.log) {
+                    log.on_bytes_not_here(&mut self.env, peer, answer.request);
+                }
+            }
+        }
+    }
+
+    /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
+    /// hand over, and waits.
+    fn answer_status(&mut self, peer: NodeId, id: LogId) {
+        let Some(log) = self.logs.get(&id).filter(|log| !log.is_stopped()) else {
+            return;
+        };
+        if matches!(log.role(), Role::Follower { leader, .. } if leader == peer) {
+            let status = log.engine().follower_status();
+            self.env.send_message(peer, id, status);
+        }
+    }
+
+    pub(super) fn on_engine_message(&mut self, peer: NodeId, id: LogId, message: Message) {
+        if !self.hears(peer, id) {
+            return;
+        }
+        // ‡ A state replaces this replica's own, and comes from who has a vote there. A replica that hears no leader may
+        // have been away while all that it knew left, and has to learn from others who has.
+        let is_led = |log: &replica::Log| log.engine().leader().is_some();
+        let is_state = matches!(message, Message::State(_));
+        if is_state && self.logs.get(&id).is_some_and(is_led) && !self.has_vote(peer, id) {
+            return;
+        }
+        if let Some(log) = self.logs.get_mut(&id) {
+            self.due.touch(id);
+            log.on_message(&mut self.env, peer, message);
+        }
+    }
+}

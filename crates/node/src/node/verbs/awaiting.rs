@@ -1,0 +1,193 @@
+//! Requests that wait for the directory: until this node knows it as it is, until what they ask for was chosen there,
+//! and until the logs that it concerns have heard.
+
+use commands::{Batch, TooLarge};
+use ops::ConnId;
+use paxos::{NodeId, Slot, Time};
+use replica::Purpose;
+use wire::Refusal;
+
+use super::change_members::ChangeMembers;
+use super::create_log::CreateLog;
+use super::delete_log::DeleteLog;
+use super::join::JoinCluster;
+use super::logs::LogList;
+use super::retain::Retain;
+use super::show_log::ShowLog;
+use crate::directory::{Command, DIRECTORY};
+use crate::greeting::still_joining;
+use crate::node::Node;
+use crate::node::confirming::Asked;
+
+/// Who waits, in the order of asking.
+#[derive(Default)]
+pub(in crate::node) struct Awaiting(Vec<Waiting>);
+
+struct Waiting {
+    conn: ConnId,
+    since: Time,
+    /// Passed, this node knows the directory as it was when it was asked.
+    asked: Asked,
+    wants: Wants,
+}
+
+/// What a client asked the directory for.
+pub(super) enum Wants {
+    Join(JoinCluster),
+    CreateLog(CreateLog),
+    Retain(Retain),
+    ChangeMembers(ChangeMembers),
+    DeleteLog(DeleteLog),
+    ShowLog(ShowLog),
+    FreshStatus,
+    Logs(LogList),
+    Members(LogList),
+}
+
+pub(super) type Commands = Vec<Command>;
+
+/// What a request to the directory comes to.
+pub(super) enum Answer {
+    /// It ends with this line.
+    Line(Vec<u8>),
+    /// A long one, which is sent in pieces.
+    List(String),
+    /// It needs more, perhaps what is in the commands now.
+    Wait,
+    /// It waits for something else than the directory; this is said when that takes too long.
+    Until(Refusal),
+}
+
+pub(super) fn no_directory_quorum() -> Refusal {
+    Refusal::new(
+        "no-quorum",
+        "the cluster's directory (log 0) has no quorum that answers: start or reconnect its nodes",
+    )
+}
+
+impl Awaiting {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The directory has given this id to a node that asked to join: its entry is to follow.
+    pub fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
+        self.0.iter_mut().find_map(|r| match &mut r.wants {
+            Wants::Join(join) => join.on_node_id(slot, id),
+            _ => None,
+        })
+    }
+}
+
+impl Node {
+    /// Only who leads the directory knows all that is in it.
+    fn directing(&self) -> Result<(), Refusal> {
+        let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
+        log.check_leading(&self.env)
+    }
+
+    pub(super) fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
+        self.directing()?;
+        self.tell_fresh(conn, wants)
+    }
+
+    /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
+    pub(super) fn tell_fresh(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
+        self.check_directory()?;
+        self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
+        self.awaiting.0.push(Waiting {
+            conn,
+            since: self.env.now,
+            asked: Asked::default(),
+            wants,
+        });
+        self.answer_requests();
+        Ok(())
+    }
+
+    /// Moves every waiting request on: proposes what it needs, answers what the directory has.
+    pub(in crate::node) fn answer_requests(&mut self) {
+        if !self.logs.contains_key(&DIRECTORY) {
+            return;
+        }
+        let mut commands = Commands::new();
+        let mut kept = Vec::new();
+        for mut request in std::mem::take(&mut self.awaiting.0) {
+            if !self.env.is_open(request.conn) {
+                continue;
+            }
+            let current = self.has_passed(&mut request.asked);
+            let before = commands.len();
+            let answer = match current && self.is_listed() {
+                true => self.answer_to(&mut request.wants, &mut commands),
+                false => Answer::Wait,
+            };
+            if let Err(refused) = self.check_sizes(&commands[before..]) {
+                commands.truncate(before);
+                let refusal = Refusal::new("bad-request", refused.to_string());
+                self.env.refuse(request.conn, refusal);
+                continue;
+            }
+            let waited = self.env.now.0.saturating_sub(request.since.0);
+            let late = waited > self.env.limits.directory_wait;
+            match answer {
+                Answer::Line(line) => self.env.part(request.conn, &line),
+                Answer::List(line) => self.env.answer(request.conn, line),
+                Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
+                Answer::Wait if late => {
+                    let refusal = no_directory_quorum();
+                    let refusal = match request.wants {
+                        Wants::Join(_) => self.naming_others(refusal),
+                        _ => refusal,
+                    };
+                    self.env.refuse(request.conn, refusal);
+                }
+                Answer::Wait | Answer::Until(_) => kept.push(request),
+            }
+        }
+        self.awaiting.0.append(&mut kept);
+        self.propose_commands(&commands);
+    }
+
+    /// What no replica would take is refused, and not proposed.
+    fn check_sizes(&self, commands: &[Command]) -> Result<(), TooLarge> {
+        let mut batch = Batch::default();
+        let encoded = commands.iter().map(|c| c.encode(self.env.version));
+        encoded.into_iter().try_for_each(|c| batch.command(&c))
+    }
+
+    fn answer_to(&mut self, wants: &mut Wants, commands: &mut Commands) -> Answer {
+        match wants {
+            Wants::Join(join) => self.answer_join(join, commands),
+            Wants::CreateLog(create) => self.answer_create_log(create, commands),
+            Wants::Retain(retain) => self.answer_retain(retain, commands),
+            Wants::ChangeMembers(change) => self.answer_change(change, commands),
+            Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
+            Wants::ShowLog(show) => self.answer_show_log(show),
+            Wants::FreshStatus => Answer::List(self.status_line()),
+            Wants::Logs(list) => Answer::List(self.logs_line(*list)),
+            Wants::Members(list) => Answer::List(self.members_line(*list)),
+        }
+    }
+
+    pub(in crate::node) fn refuse_requests(&mut self) {
+        let Some(log) = self.logs.get(&DIRECTORY) else {
+            return;
+        };
+        let refusal = log.not_leader(&self.env);
+        for request in std::mem::take(&mut self.awaiting.0) {
+            let refusal = match &request.wants {
+                // Whoever leads next may find it accepted, and create the log.
+                Wants::CreateLog(create) if create.proposed => {
+                    refusal.clone().key("log", &create.name)
+                }
+                Wants::DeleteLog(delete) if delete.proposed => {
+                    refusal.clone().key("log", &delete.name)
+                }
+                Wants::Join(_) => self.naming_others(refusal.clone()),
+                _ => refusal.clone(),
+            };
+            self.env.refuse(request.conn, refusal);
+        }
+    }
+}
