@@ -25,6 +25,7 @@ mod join;
 mod logs;
 mod membership;
 mod node;
+mod past;
 mod peers;
 pub mod rescue;
 mod split;

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use commands::{Replica, SessionBounds};
 use formats::{ClusterId, LogId};
-use ops::{Completion, ConnId, Machine, Op};
+use ops::{Completion, ConnId, Disk, Machine, Op};
 use paxos::{Input, NodeId, Time};
 use replica::{Env, Log};
 use store::Manifest;
@@ -22,8 +22,10 @@ use crate::hosted::HostedLogs;
 use crate::logs::Logs;
 use crate::logs::awake::Look;
 use crate::logs::due::Due;
+use crate::past::Remembering;
 use crate::peers::guests::Guests;
 use crate::peers::{Inbound, Peers, Places};
+use crate::start::{Opened, StartError};
 
 mod answering;
 mod beating;
@@ -33,6 +35,8 @@ mod guests;
 mod hearing;
 mod hosting;
 mod inspect;
+mod joining;
+mod judging;
 mod memory;
 mod moving;
 mod parting;
@@ -53,7 +57,6 @@ use directing::{Directing, directory_members};
 use hosting::Creating;
 pub use inspect::VersionsView;
 use moving::Move;
-pub(crate) use remembering::Remembering;
 use removing::Removing;
 use scrubbing::Scrubbing;
 use settling::Settling;
@@ -73,8 +76,6 @@ pub struct Node {
     pub(crate) guests: Guests,
     pub(crate) past: Remembering,
     settling: Settling,
-    /// Why a peer calls this directory an old copy.
-    refused: Option<String>,
     /// By the directory, when it was last known to be current.
     listed_addresses: BTreeMap<NodeId, String>,
     pub(crate) board: Board,
@@ -136,14 +137,23 @@ const TICK_SLACK: u64 = 35_000;
 const STOPPING_TICK: u64 = 5_000;
 
 impl Node {
-    pub(crate) fn assemble(
-        config: NodeConfig,
-        env: Env,
-        manifest: Manifest,
-        logs: Logs,
-        write_path: String,
-        past: Remembering,
-    ) -> Node {
+    /// Opens the directory, recovers every log, and is ready to run.
+    pub fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
+        let opened = Opened::from(&config, disk, now)?;
+        let mut node = Node::new(config, opened);
+        node.begin();
+        Ok(node)
+    }
+
+    fn new(config: NodeConfig, opened: Opened) -> Node {
+        let Opened {
+            env,
+            manifest,
+            logs,
+            write_path,
+            past,
+            remains,
+        } = opened;
         let now = env.now;
         let speaks = env.own.speaks;
         let beat = Beat::every(env.limits.heartbeat_interval);
@@ -157,7 +167,6 @@ impl Node {
             peers: Peers::new(beat, places),
             guests: Guests::default(),
             past,
-            refused: None,
             listed_addresses: BTreeMap::new(),
             board: Board::default(),
             directory: Replica::new(
@@ -167,12 +176,12 @@ impl Node {
                 },
                 SessionBounds::default(),
             ),
-            hosted: HostedLogs::new(),
+            hosted: HostedLogs::default(),
             directing: Directing::default(),
             confirming: Confirming::default(),
             wishing: Wishing::default(),
             versioning: Versioning::default(),
-            removing: Removing::default(),
+            removing: Removing::of(remains),
             greetings: Greetings::default(),
             controls: BTreeMap::new(),
             awaiting: Awaiting::default(),
@@ -201,7 +210,7 @@ impl Node {
         }
     }
 
-    pub(crate) fn begin(&mut self) {
+    fn begin(&mut self) {
         // Whoever comes back does not know yet whether somebody appends.
         self.env.appended_at = self.env.now;
         self.env.out.ops.push_back(Op::Listen {
@@ -226,6 +235,7 @@ impl Node {
         for id in ids {
             self.log_appeared(id);
         }
+        self.advance_removing();
     }
 
     fn tick(&mut self) {
@@ -234,7 +244,7 @@ impl Node {
         let full = self.judge_space();
         if self.env.room.own_is_full && !was_full {
             // Idle ones, too, have spares to give up.
-            self.due.touch_all(self.logs.keys());
+            self.due.touch_all(self.logs.keys().copied());
         }
         self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
         self.env.room.disk_is_full = full;
@@ -253,7 +263,7 @@ impl Node {
         self.advance_creating();
         self.advance_removing();
         self.save_stale_files();
-        self.keep_met();
+        self.past.keep(&mut self.env);
         self.tend_links(&logs);
         if is_sweep {
             self.begin_scrubs();
@@ -334,7 +344,7 @@ impl Node {
                 open.join(", ")
             );
         }
-        self.finished |= open.is_empty() && self.note_ends() || late;
+        self.finished |= open.is_empty() && self.past.note_ends(&mut self.env, &self.logs) || late;
     }
 
     fn tell_waiting(&mut self) {
@@ -351,7 +361,7 @@ impl Node {
     pub(crate) fn waiting_for(&self) -> Vec<String> {
         let mut waits = self.leaderless();
         waits.extend(self.versions_wait());
-        waits.extend(self.refusals());
+        waits.extend(self.peers.refusals(&self.env.peers.addresses));
         waits.extend(self.logs.values().filter_map(Log::scrub_warning));
         waits
     }
@@ -413,9 +423,8 @@ impl Node {
             if touched.contains(&DIRECTORY) {
                 self.take_directory();
             }
-            if !self.hosted.is_empty() {
-                self.serve_hosted(&touched);
-            }
+            self.hosted
+                .serve(&touched, &mut self.logs, &mut self.due, &mut self.env);
             let outbox: VecDeque<_> = std::mem::take(&mut self.env.out.outbox);
             for (to, frame) in outbox {
                 self.peers.send(&mut self.env, to, &frame);
@@ -545,13 +554,13 @@ impl Machine for Node {
         if now >= self.next_tick || beats && now.0 + TICK_SLACK >= self.next_tick.0 {
             self.tick();
         }
-        if let Some(join) = &self.join
+        if let Some(join) = &mut self.join
             && join.is_due(now)
         {
-            self.dial_join();
+            join.dial(&mut self.env);
         }
         self.due.touch_due(now);
-        self.due.touch_all(self.hosted_due().iter());
+        self.due.touch_all(self.hosted.due(now));
         self.scrub();
         self.settle();
     }
@@ -567,7 +576,7 @@ impl Machine for Node {
             self.peers.next_judgement(&self.env),
             self.scrub_deadline(),
             self.settling_deadline(),
-            self.hosted_deadline(),
+            self.hosted.deadline(),
         ];
         own.into_iter().chain([self.due.deadline()]).flatten().min()
     }

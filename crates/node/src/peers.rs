@@ -331,6 +331,18 @@ impl Peers {
         self.peers.get(&id).is_some_and(|peer| peer.alive)
     }
 
+    /// This version of what is known of all stands on disk: who waited for it is heard, on its connection.
+    pub fn open_entries(&mut self, version: u64) -> Vec<(NodeId, ConnId)> {
+        let open = |(id, peer): (&NodeId, &mut Peer)| match peer.entry {
+            Entry::AwaitsDisk(awaited) if awaited <= version => {
+                peer.entry = Entry::Open;
+                Some((*id, peer.incoming?))
+            }
+            _ => None,
+        };
+        self.peers.iter_mut().filter_map(open).collect()
+    }
+
     pub fn get_or_add(&mut self, id: NodeId) -> &mut Peer {
         self.peers.entry(id).or_insert_with(Peer::new)
     }
@@ -616,6 +628,19 @@ impl Peers {
         if peer.alive {
             peer.heard_at = Time(peer.heard_at.0.min(deadline).max(1));
         }
+    }
+
+    /// Sentences about what answers in the places of peers and takes no connection of ours.
+    pub fn refusals(&self, addresses: &BTreeMap<NodeId, String>) -> Vec<String> {
+        let peers = self.peers.iter();
+        let refusals = peers.filter_map(|(id, peer)| {
+            let why = peer.refuses_us.as_deref()?;
+            let address = addresses.get(id)?;
+            Some(format!(
+                "waiting for node {id}: at {address} this node is refused: {why}"
+            ))
+        });
+        refusals.collect()
     }
 
     pub fn silent(&self) -> Vec<NodeId> {

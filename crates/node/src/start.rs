@@ -27,7 +27,7 @@ use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
 use crate::logs::Logs;
-use crate::node::{Node, Remembering};
+use crate::past::Remembering;
 use crate::peers::file;
 
 /// A manifest that was being written for the first time when the process ended (`Op::WriteFile`).
@@ -87,15 +87,24 @@ impl StartError {
     }
 }
 
-impl Node {
-    /// Opens the directory, recovers every log, and is ready to run.
-    pub fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
-        let directory = config.directory.clone();
-        let node = Node::open(config, disk, now);
-        node.map_err(|error| error.or_full(&directory))
+/// What a directory holds, recovered: what a node begins with.
+pub(crate) struct Opened {
+    pub env: Env,
+    pub manifest: Manifest,
+    pub logs: Logs,
+    pub write_path: String,
+    pub past: Remembering,
+    /// Deleted logs whose files are still there.
+    pub remains: Vec<LogId>,
+}
+
+impl Opened {
+    pub fn from(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Opened, StartError> {
+        let opened = Opened::open(config, disk, now);
+        opened.map_err(|error| error.or_full(&config.directory))
     }
 
-    fn open(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
+    fn open(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Opened, StartError> {
         let directory = config.directory.clone();
         let io = |error| StartError::Io {
             path: directory.clone(),
@@ -105,7 +114,7 @@ impl Node {
         Manifest::lock(disk, &directory)?;
         let mut manifest = match Manifest::load_as(config.speaks, disk, &directory)? {
             Some(manifest) => manifest,
-            None => new_manifest(&config, disk)?,
+            None => new_manifest(config, disk)?,
         };
         if manifest.identity.node == NodeId(0) && !matches!(config.start, Start::Join { .. }) {
             return Err(StartError::NotJoined(directory.clone()));
@@ -144,7 +153,7 @@ impl Node {
         env.own.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
         let mut logs = Logs::default();
         for listed in &manifest.logs {
-            let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
+            let log = recover_log(config, &env, disk, listed.id, &listed.name, |last| {
                 own.lost(listed.id, last)
             })?;
             logs.insert(log);
@@ -178,14 +187,14 @@ impl Node {
             write_path,
             "started"
         );
-        let mut node = Node::assemble(config, env, manifest, logs, write_path, past);
-        node.begin();
-        node.remove_remains(remains);
-        Ok(node)
-    }
-
-    pub(crate) fn store_config(&self, id: LogId) -> StoreConfig {
-        store_config(&self.config, &self.env, id)
+        Ok(Opened {
+            env,
+            manifest,
+            logs,
+            write_path,
+            past,
+            remains,
+        })
     }
 }
 
@@ -248,7 +257,7 @@ pub(crate) fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes
 }
 
-fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
+pub(crate) fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
     StoreConfig {
         directory: config.directory.join(directory_name(id)),
         identity: env.own.identity,

@@ -64,3 +64,12 @@ impl Deref for LogEntries {
         &self.by_id
     }
 }
+
+impl<'a> IntoIterator for &'a LogEntries {
+    type Item = (&'a LogId, &'a LogEntry);
+    type IntoIter = std::collections::btree_map::Iter<'a, LogId, LogEntry>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.by_id.iter()
+    }
+}

@@ -79,6 +79,11 @@ impl Held {
 }
 
 impl Board {
+    /// A thousand logs are looked at each time.
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next_judgement
+    }
+
     /// What is so now, of this node. What was so is held.
     pub fn judge(&mut self, now: Time, causes: impl IntoIterator<Item = Warning>) {
         let mut so_now = BTreeSet::new();

@@ -2,13 +2,16 @@
 
 use std::collections::BTreeSet;
 
+use commands::Replica;
 use formats::LogId;
 use paxos::{Configuration, NodeId, Role, Time};
-use replica::Log;
+use replica::{Env, Log};
 
-use super::{Code, Warning};
-use crate::directory::DIRECTORY;
-use crate::node::Node;
+use super::{Board, Code, Warning};
+use crate::counts::NodeCounts;
+use crate::directory::{DIRECTORY, Directory};
+use crate::logs::Logs;
+use crate::peers::Peers;
 
 const JUDGED_EVERY: u64 = 250_000;
 /// An election takes some tenths of a second; without a leader for so long there is more to it.
@@ -28,20 +31,36 @@ const SLOW_WITHIN: u64 = 2_000_000;
 /// A log with a leader hears of what is wanted of it within milliseconds.
 const UNHEARD: u64 = 1_000_000;
 
-impl Node {
+/// What a node shows of itself, to be judged.
+pub(crate) struct Judged<'a> {
+    pub board: &'a mut Board,
+    pub env: &'a Env,
+    pub logs: &'a mut Logs,
+    pub peers: &'a Peers,
+    pub directory: &'a Replica<Directory>,
+    pub counts: &'a NodeCounts,
+    pub started_at: Time,
+    /// It is none of the cluster's any more.
+    pub is_gone: bool,
+    /// Where a change of members waits.
+    pub waiting: BTreeSet<LogId>,
+    /// Where what was agreed is not in force.
+    pub unheard: BTreeSet<LogId>,
+    /// Silent nodes that keep the cluster from going on to a newer version.
+    pub versions_wait_for: Vec<NodeId>,
+}
+
+impl Judged<'_> {
     /// What it says of itself, and of what it sees.
-    pub(crate) fn judge_health(&mut self) {
+    pub fn judge(mut self) {
         let now = self.env.now;
-        if now < self.board.next_judgement {
-            return; // a thousand logs are looked at each time
-        }
         self.board.next_judgement = Time(now.0 + JUDGED_EVERY);
         self.look_at_leaders();
         self.look_at_waiting();
         self.look_at_unheard();
         let mut causes = Vec::new();
         self.membership_causes(&mut causes);
-        if self.env.own.identity.node != NodeId(0) && !self.is_gone() && !self.env.stopping {
+        if self.env.own.identity.node != NodeId(0) && !self.is_gone && !self.env.stopping {
             self.leader_causes(&mut causes);
             self.peer_causes(&mut causes);
             self.disk_causes(&mut causes);
@@ -68,7 +87,7 @@ impl Node {
     fn membership_causes(&self, causes: &mut Vec<Warning>) {
         if self.env.own.identity.node == NodeId(0) {
             causes.push(Warning::new(Code::NotJoined));
-        } else if self.is_gone() {
+        } else if self.is_gone {
             causes.push(Warning::new(Code::Removed).about(self.env.own.identity.node));
         }
     }
@@ -158,23 +177,10 @@ impl Node {
         for (a, b) in self.board.pairs(now, own, &hears) {
             causes.push(Warning::new(Code::PairCannotTalk).about(a).with(b));
         }
-        for node in self.versions_wait_for() {
-            causes.push(Warning::new(Code::VersionHeldBack).about(node));
+        for node in &self.versions_wait_for {
+            causes.push(Warning::new(Code::VersionHeldBack).about(*node));
         }
         self.hosts_causes(&hears, causes);
-    }
-
-    /// Sentences about what answers in the places of peers and takes no connection of ours.
-    pub(crate) fn refusals(&self) -> Vec<String> {
-        let peers = self.peers.peers.iter();
-        let refusals = peers.filter_map(|(id, peer)| {
-            let why = peer.refuses_us.as_deref()?;
-            let address = self.env.peers.addresses.get(id)?;
-            Some(format!(
-                "waiting for node {id}: at {address} this node is refused: {why}"
-            ))
-        });
-        refusals.collect()
     }
 
     /// Logs that live elsewhere, of whose weight too little is heard.
@@ -313,19 +319,10 @@ impl Node {
 
     fn look_at_waiting(&mut self) {
         let now = self.env.now;
-        let mut waits: BTreeSet<LogId> = BTreeSet::new();
-        let moves = self.moves.iter();
-        waits.extend(
-            moves
-                .filter(|(_, m)| !m.waits_for.is_empty())
-                .map(|(id, _)| *id),
-        );
-        if self.dismissal_is_waiting() {
-            waits.insert(DIRECTORY);
-        }
+        let waits = &self.waiting;
         self.board.waiting.retain(|id, _| waits.contains(id));
         for id in waits {
-            self.board.waiting.entry(id).or_insert(now);
+            self.board.waiting.entry(*id).or_insert(now);
         }
     }
 
@@ -339,10 +336,10 @@ impl Node {
 
     fn look_at_unheard(&mut self) {
         let now = self.env.now;
-        let unheard = self.not_in_force();
+        let unheard = &self.unheard;
         self.board.unheard.retain(|id, _| unheard.contains(id));
         for id in unheard {
-            self.board.unheard.entry(id).or_insert(now);
+            self.board.unheard.entry(*id).or_insert(now);
         }
     }
 

@@ -1,13 +1,16 @@
 //! Warnings as `status` shows them: a sentence, and what helps.
 
-use commands::Halted;
+use commands::{Halted, Replica};
 use formats::LogId;
 use paxos::NodeId;
+use replica::Env;
 use serde::Serialize;
 
 use super::board::Posted;
-use super::{Code, State, Warning};
-use crate::node::Node;
+use super::{Board, Code, State, Warning};
+use crate::directory::Directory;
+use crate::logs::Logs;
+use crate::peers::Peers;
 
 /// In `status`.
 #[derive(Serialize)]
@@ -40,8 +43,19 @@ pub(crate) struct Shown {
     pub remedy: String,
 }
 
-impl Node {
-    pub(crate) fn health(&self) -> Health {
+/// What makes sentences of warnings: the names that this node knows.
+pub(crate) struct View<'a> {
+    pub board: &'a Board,
+    pub env: &'a Env,
+    pub logs: &'a Logs,
+    pub peers: &'a Peers,
+    pub directory: &'a Replica<Directory>,
+    /// For what a log's change of members waits.
+    pub waits_for: &'a dyn Fn(LogId) -> Option<String>,
+}
+
+impl View<'_> {
+    pub fn health(&self) -> Health {
         let posted = self.board.posted(self.env.own.identity.node);
         Health {
             state: posted.iter().map(|p| p.state).max().unwrap_or_default(),
@@ -189,12 +203,7 @@ impl Node {
                 "the cluster cannot go on to a newer version: it waits for {about}, which is silent"
             ),
             Code::ChangeHeldUp => {
-                let why = self
-                    .moves
-                    .get(&warning.log)
-                    .map(|step| step.waits_for.clone());
-                let why = why.or_else(|| self.dismissal_waits());
-                match why.filter(|why| !why.is_empty()) {
+                match (self.waits_for)(warning.log).filter(|why| !why.is_empty()) {
                     Some(why) => format!("the change of members of {logs} waits: {why}"),
                     None => format!("the change of members of {logs} waits; {by} knows for what"),
                 }

@@ -22,7 +22,7 @@ impl Due {
         self.touched.insert(log);
     }
 
-    pub fn touch_all<'a>(&mut self, logs: impl Iterator<Item = &'a LogId>) {
+    pub fn touch_all(&mut self, logs: impl Iterator<Item = LogId>) {
         self.touched.extend(logs);
     }
 

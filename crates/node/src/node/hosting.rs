@@ -13,6 +13,7 @@ use super::Node;
 use crate::directory::{self, DIRECTORY};
 use crate::join::Join;
 use crate::peers::file;
+use crate::start::store_config;
 use crate::tokens;
 
 pub(crate) struct Creating {
@@ -25,12 +26,12 @@ pub(crate) struct Creating {
 impl Node {
     pub(super) fn log_appeared(&mut self, id: LogId) {
         self.due.touch(id);
-        self.attach_hosted(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };
-        if id == DIRECTORY {
-            log.attach(0, true);
+        match id {
+            DIRECTORY => log.attach(0, true),
+            _ => self.hosted.attach(&self.config.hosts, log),
         }
         for (peer, state) in &self.peers.peers {
             if state.alive && self.directory.hosts(id, *peer) {
@@ -69,7 +70,7 @@ impl Node {
             accepted: Vec::new(),
         };
         tracing::info!(log = id.0, name, "creating this node's replica");
-        let store = Store::create(self.store_config(id), &checkpoint);
+        let store = Store::create(store_config(&self.config, &self.env, id), &checkpoint);
         self.creating.insert(
             id,
             Creating {
@@ -188,7 +189,7 @@ impl Node {
 
     /// ‡ After the others' addresses: who has an id asks nobody for one, and would know nobody if it ended in between.
     pub(crate) fn save_new_id(&mut self) {
-        let is_new = self.join.as_ref().is_some_and(Join::is_answered);
+        let is_new = self.join.as_ref().and_then(Join::given).is_some();
         if is_new && !self.peers_file.writing {
             self.save_manifest();
         }

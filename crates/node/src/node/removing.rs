@@ -36,10 +36,27 @@ struct Remains {
     unlisted: bool,
 }
 
+impl Removing {
+    /// What a start found of logs that were deleted.
+    pub fn of(remains: Vec<LogId>) -> Removing {
+        let unlisted = |id| {
+            let remains = Remains {
+                log: None,
+                unlisted: true,
+            };
+            (id, remains)
+        };
+        Removing {
+            logs: remains.into_iter().map(unlisted).collect(),
+            current: None,
+        }
+    }
+}
+
 impl Node {
     /// The directory says that it is no more.
     pub(super) fn delete_log(&mut self, id: LogId) {
-        self.hosted.remove(&id);
+        self.hosted.remove(id);
         let Some(mut log) = self.logs.remove(id) else {
             return;
         };
@@ -76,18 +93,6 @@ impl Node {
         for conn in of_it {
             self.env.close(conn);
         }
-    }
-
-    /// What a start found of logs that were deleted.
-    pub(crate) fn remove_remains(&mut self, ids: Vec<LogId>) {
-        for id in ids {
-            let remains = Remains {
-                log: None,
-                unlisted: true,
-            };
-            self.removing.logs.insert(id, remains);
-        }
-        self.advance_removing();
     }
 
     /// The manifest that was written lists none of those that are being removed.

@@ -61,7 +61,7 @@ impl Node {
         let all = !waits_to_be_dialled && self.env.peers.addresses.keys().all(has_answered);
         if all || has_rested {
             self.env.own.settling = false;
-            self.due.touch_all(self.logs.keys());
+            self.due.touch_all(self.logs.keys().copied());
         }
     }
 

@@ -1,0 +1,54 @@
+//! What is wrong: this node shows itself to [`crate::health`], and makes sentences of what that found.
+
+use formats::LogId;
+
+use super::Node;
+use crate::directory::DIRECTORY;
+use crate::health::{Health, Judged, View};
+
+impl Node {
+    pub(super) fn judge_health(&mut self) {
+        if !self.board.is_due(self.env.now) {
+            return;
+        }
+        let is_gone = self.is_gone();
+        let waiting = self.moves.iter();
+        let waiting = waiting.filter(|(_, m)| !m.waits_for.is_empty());
+        let dismissal = self.dismissal_is_waiting().then_some(DIRECTORY);
+        let waiting = waiting.map(|(id, _)| *id).chain(dismissal).collect();
+        let unheard = self.not_in_force();
+        let versions_wait_for = self.versions_wait_for();
+        let judged = Judged {
+            board: &mut self.board,
+            env: &self.env,
+            logs: &mut self.logs,
+            peers: &self.peers,
+            directory: &self.directory,
+            counts: &self.counts,
+            started_at: self.started_at,
+            is_gone,
+            waiting,
+            unheard,
+            versions_wait_for,
+        };
+        judged.judge();
+    }
+
+    pub(super) fn health(&self) -> Health {
+        let view = View {
+            board: &self.board,
+            env: &self.env,
+            logs: &self.logs,
+            peers: &self.peers,
+            directory: &self.directory,
+            waits_for: &|log| self.change_waits_for(log),
+        };
+        view.health()
+    }
+
+    fn change_waits_for(&self, log: LogId) -> Option<String> {
+        let step = self.moves.get(&log);
+        let why = step.map(|step| step.waits_for.clone());
+        why.or_else(|| self.dismissal_waits())
+    }
+}
