@@ -2,6 +2,8 @@
 
 mod entries;
 mod machine;
+pub mod members;
+mod standing;
 pub mod wishes;
 
 use std::collections::BTreeMap;
@@ -13,7 +15,7 @@ use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
 use wire::{NodeKind, Retention};
 
-use crate::membership::registry::{self, Members};
+use members::Members;
 
 use wishes::Touched;
 
@@ -79,7 +81,7 @@ pub enum Command {
         log: String,
         retention: Retention,
     },
-    ChangeMembers(registry::Change),
+    ChangeMembers(members::Change),
     /// An empty one is none.
     SetZone {
         node: u32,
@@ -344,11 +346,7 @@ impl Directory {
                     self.grow();
                 }
             }
-            Command::SealLog { id } => {
-                if let Some(entry) = self.logs.get_mut(LogId(*id)) {
-                    entry.sealing = true;
-                }
-            }
+            Command::SealLog { id } => self.logs.seal(LogId(*id)),
             Command::DeleteLog { id } => {
                 self.logs.remove(LogId(*id));
                 self.members.wanted.remove(id);

@@ -15,6 +15,9 @@
 pub mod config;
 
 mod beat;
+mod cluster;
+mod disk;
+mod ending;
 mod greeting;
 pub mod health;
 pub mod hosted;
@@ -22,12 +25,14 @@ pub mod hosted;
 mod counts;
 pub mod directory;
 mod join;
+mod lent;
 mod logs;
 mod membership;
 mod node;
 mod past;
 mod peers;
 pub mod rescue;
+mod rounds;
 mod split;
 mod start;
 mod tokens;

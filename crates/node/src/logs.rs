@@ -1,20 +1,32 @@
-//! The logs of this node that take part, or stopped: by their ids, and by their names.
+//! The logs of this node that take part, or stopped, by their ids and by their names; those that begin here; and those
+//! that were deleted.
 
 pub mod agenda;
 pub mod awake;
+pub mod coming;
 pub mod due;
+pub mod going;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use formats::LogId;
+use paxos::NodeId;
 use replica::Log;
+
+use crate::directory::DIRECTORY;
+use coming::Coming;
+use going::Going;
 
 #[derive(Default)]
 pub struct Logs {
     by_id: BTreeMap<LogId, Log>,
     /// A deleted log's replica may still be here when another log has its name.
     by_name: BTreeMap<String, BTreeSet<LogId>>,
+    /// Their first segment, and then the manifest, are on their way to disk.
+    pub coming: Coming,
+    /// Deleted, and their files are still there.
+    pub going: Going,
 }
 
 impl Logs {
@@ -51,6 +63,27 @@ impl Logs {
     pub fn named(&self, name: &str) -> impl Iterator<Item = &Log> {
         let ids = self.by_name.get(name).into_iter().flatten();
         ids.filter_map(|id| self.by_id.get(id))
+    }
+
+    /// This node's replica of the cluster's directory.
+    pub fn directory(&self) -> Option<&Log> {
+        self.by_id.get(&DIRECTORY)
+    }
+
+    /// Whether a command of this node's could be proposed to the directory now.
+    pub fn can_direct(&self) -> bool {
+        self.directory().is_some_and(Log::can_propose)
+    }
+
+    /// Leads the directory, as far as this node knows.
+    pub fn director(&self) -> Option<NodeId> {
+        Some(self.directory()?.engine().leader()?.0)
+    }
+
+    /// Whether it is in any log's configuration that this node knows.
+    pub fn have_member(&self, node: NodeId) -> bool {
+        let mut logs = self.by_id.values();
+        logs.any(|log| log.engine().state().configuration.contains(node))
     }
 
     /// The next one by its id, and after the last the first.

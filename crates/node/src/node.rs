@@ -2,139 +2,88 @@
 //!
 //! [`Node`] is a [`Machine`]: completions go to the part of it they belong to, and after each round
 //! every log that was touched is settled once.
+//!
+//! What stands in this folder takes several parts: who calls whom, and when. A part decides by itself, with what it is
+//! lent, and knows no node.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
-use commands::{Replica, SessionBounds};
 use formats::{ClusterId, LogId};
-use ops::{Completion, ConnId, Disk, Machine, Op};
-use paxos::{Input, NodeId, Time};
-use replica::{Env, Log};
-use store::Manifest;
+use ops::{Completion, Disk, Machine, Op};
+use paxos::{NodeId, Time};
+use replica::Env;
 
 use crate::beat::Beat;
+use crate::cluster::{Cluster, directory_members};
 use crate::config::{NodeConfig, Start};
 use crate::counts::NodeCounts;
-use crate::directory::{self, DIRECTORY, Directory};
+use crate::directory::{DIRECTORY, DIRECTORY_NAME};
+use crate::disk::OwnDisk;
+use crate::ending::Ending;
 use crate::greeting::Greetings;
 use crate::health::Board;
 use crate::hosted::HostedLogs;
+use crate::join::Join;
+use crate::lent::{Lent, Sight};
 use crate::logs::Logs;
-use crate::logs::awake::Look;
 use crate::logs::due::Due;
+use crate::logs::going::Going;
 use crate::past::Remembering;
-use crate::peers::guests::Guests;
-use crate::peers::{Inbound, Peers, Places};
+use crate::peers::{Peers, Places};
+use crate::rounds::Rounds;
 use crate::start::{Opened, StartError};
 
 mod answering;
 mod beating;
-mod confirming;
 mod directing;
+mod ending;
 mod guests;
 mod hearing;
 mod hosting;
 mod inspect;
 mod joining;
 mod judging;
-mod memory;
 mod moving;
-mod parting;
 mod remembering;
-mod removing;
-mod retaining;
 mod routing;
-mod scrubbing;
-mod settling;
 mod space;
-mod splitting;
+mod ticking;
 mod verbs;
 mod versions;
-mod wishing;
 
-use confirming::Confirming;
-use directing::{Directing, directory_members};
-use hosting::Creating;
 pub use inspect::VersionsView;
-use moving::Move;
-use removing::Removing;
-use scrubbing::Scrubbing;
-use settling::Settling;
-use space::Space;
 use verbs::{Awaiting, Held};
-use versions::Versioning;
-use wishing::Wishing;
 
 pub struct Node {
-    pub(crate) config: NodeConfig,
-    pub(crate) env: Env,
-    pub(crate) logs: Logs,
-    /// Logs whose first segment, and then the manifest, are on their way to disk.
-    pub(crate) creating: BTreeMap<LogId, Creating>,
-    pub(crate) manifest: Manifest,
-    pub(crate) peers: Peers,
-    pub(crate) guests: Guests,
-    pub(crate) past: Remembering,
-    settling: Settling,
-    /// By the directory, when it was last known to be current.
-    listed_addresses: BTreeMap<NodeId, String>,
-    pub(crate) board: Board,
-    pub(crate) directory: Replica<Directory>,
-    pub(crate) hosted: HostedLogs,
-    directing: Directing,
-    confirming: Confirming,
-    wishing: Wishing,
-    versioning: Versioning,
-    /// Deleted logs whose files are still there.
-    pub(crate) removing: Removing,
+    config: NodeConfig,
+    /// What is lent to every log.
+    env: Env,
+    logs: Logs,
+    due: Due,
+    disk: OwnDisk,
+    peers: Peers,
+    /// What disks have been through.
+    past: Remembering,
+    cluster: Cluster,
+    hosted: HostedLogs,
+    callers: Callers,
+    /// Until this node has an id.
+    join: Option<Join>,
+    board: Board,
+    rounds: Rounds,
+    ending: Ending,
+    counts: NodeCounts,
+}
+
+/// Connections of which nobody knows yet whose business they are.
+#[derive(Default)]
+struct Callers {
     greetings: Greetings,
-    /// Incoming control connections: what arrived and is no whole frame yet.
-    pub(crate) controls: BTreeMap<ConnId, Inbound>,
-    /// Clients that wait for the directory to say what they asked for.
-    awaiting: Awaiting,
     /// Clients that name a log which this node may not have heard of.
     held: Vec<Held>,
-    pub(crate) join: Option<crate::join::Join>,
-    pub(crate) due: Due,
-    /// Who led log 0 at the last heartbeat.
-    told_director: Option<NodeId>,
-    scrubbing: Scrubbing,
-    pub(crate) write_path: String,
-    last_round: Time,
-    space: Space,
-    next_tick: Time,
-    /// Since when peers are silent.
-    away_since: BTreeMap<NodeId, Time>,
-    /// Where this node leads and the configuration is not what is wanted.
-    pub(crate) moves: BTreeMap<LogId, Move>,
-    parted: parting::Parted,
-    stopping_since: Option<Time>,
-    /// Everything is handed over and flushed; the files are being closed.
-    closing_since: Option<Time>,
-    finished: bool,
-    /// Why it cannot go on.
-    failure: Option<String>,
-    waiting_told_at: Time,
-    pub(crate) started_at: Time,
-    pub(crate) counts: NodeCounts,
-    manifest_file: SmallFile,
-    peers_file: SmallFile,
+    /// Clients that wait for the directory to say what they asked for.
+    awaiting: Awaiting,
 }
-
-/// A file that is replaced as a whole. Replacements on their way at once may land in any order, so
-/// there is one at a time, and at last one with what is true by then.
-#[derive(Default)]
-struct SmallFile {
-    writing: bool,
-    stale: bool,
-}
-
-/// Rounds further apart than this mean that the process was kept from running.
-const ROUND_GAP: u64 = 150_000;
-const TICK: u64 = 100_000;
-/// So much earlier or later if it then comes with a heartbeat, for which we wake anyway.
-const TICK_SLACK: u64 = 35_000;
-const STOPPING_TICK: u64 = 5_000;
 
 impl Node {
     /// Opens the directory, recovers every log, and is ready to run.
@@ -149,262 +98,72 @@ impl Node {
         let Opened {
             env,
             manifest,
-            logs,
+            mut logs,
             write_path,
             past,
             remains,
         } = opened;
-        let now = env.now;
-        let speaks = env.own.speaks;
+        logs.going = Going::of(remains);
         let beat = Beat::every(env.limits.heartbeat_interval);
         let places = Places::new(&config.places);
+        let directory = config.directory.clone();
         Node {
             config,
-            env,
             logs,
-            creating: BTreeMap::new(),
-            manifest,
-            peers: Peers::new(beat, places),
-            guests: Guests::default(),
-            past,
-            listed_addresses: BTreeMap::new(),
-            board: Board::default(),
-            directory: Replica::new(
-                Directory {
-                    speaks,
-                    ..Directory::default()
-                },
-                SessionBounds::default(),
-            ),
-            hosted: HostedLogs::default(),
-            directing: Directing::default(),
-            confirming: Confirming::default(),
-            wishing: Wishing::default(),
-            versioning: Versioning::default(),
-            removing: Removing::of(remains),
-            greetings: Greetings::default(),
-            controls: BTreeMap::new(),
-            awaiting: Awaiting::default(),
-            held: Vec::new(),
-            join: None,
             due: Due::default(),
-            settling: Settling::default(),
-            told_director: None,
-            scrubbing: Scrubbing::default(),
-            write_path,
-            last_round: now,
-            space: Space::default(),
-            next_tick: now,
-            away_since: BTreeMap::new(),
-            moves: BTreeMap::new(),
-            parted: Default::default(),
-            stopping_since: None,
-            closing_since: None,
-            finished: false,
-            failure: None,
-            waiting_told_at: now,
-            started_at: now,
+            disk: OwnDisk::new(directory, write_path, manifest),
+            peers: Peers::new(beat, places),
+            past,
+            cluster: Cluster::new(env.own.speaks),
+            hosted: HostedLogs::default(),
+            callers: Callers::default(),
+            join: None,
+            board: Board::default(),
+            rounds: Rounds::new(env.now),
+            ending: Ending::default(),
             counts: NodeCounts::default(),
-            manifest_file: SmallFile::default(),
-            peers_file: SmallFile::default(),
+            env,
         }
     }
 
     fn begin(&mut self) {
-        // Whoever comes back does not know yet whether somebody appends.
+        // A node that comes back does not know yet whether somebody appends.
         self.env.appended_at = self.env.now;
         self.env.out.ops.push_back(Op::Listen {
             address: self.config.listen.clone(),
         });
-        if self.manifest.identity.node == NodeId(0) {
+        if self.disk.manifest.identity.node == NodeId(0) {
             if let Start::Join { servers } = &self.config.start {
-                self.join = Some(crate::join::Join::new(servers.clone()));
+                self.join = Some(Join::new(servers.clone()));
             }
         } else if !self.logs.contains_key(&DIRECTORY) {
             // A new cluster, or the process ended between the node's id and its first replica. The
             // others know its address by now, and come.
-            self.create_log(
-                DIRECTORY,
-                directory::DIRECTORY_NAME,
-                &directory_members(),
-                &[],
-                None,
-            );
+            self.create_log(DIRECTORY, DIRECTORY_NAME, &directory_members(), &[], None);
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
         for id in ids {
             self.log_appeared(id);
         }
-        self.advance_removing();
+        self.advance_going();
     }
 
-    fn tick(&mut self) {
-        self.next_tick = Time(self.env.now.0 + TICK);
-        let was_full = self.env.room.own_is_full;
-        let full = self.judge_space();
-        if self.env.room.own_is_full && !was_full {
-            // Idle ones, too, have spares to give up.
-            self.due.touch_all(self.logs.keys().copied());
-        }
-        self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
-        self.env.room.disk_is_full = full;
-        self.confirm_directory();
-        // From here on a change of an address there is news.
-        if self.listed_addresses.is_empty() && self.is_confirmed() {
-            self.keep_to_directory();
-        }
-        self.lead_directory();
-        self.answer_requests();
-        let Look { logs, is_sweep } = self.due.awake.for_tick(self.env.now, self.logs.keys());
-        self.propose_wishes(&logs);
-        self.move_members(&logs);
-        self.split(&logs);
-        self.keep_to_retention(&logs);
-        self.advance_creating();
-        self.advance_removing();
-        self.save_stale_files();
-        self.past.keep(&mut self.env);
-        self.tend_links(&logs);
-        if is_sweep {
-            self.begin_scrubs();
-        }
-        self.share_memory(&logs);
-        self.keep_awake(&logs);
-        self.env.expire_answers();
-        self.greetings.expire(&mut self.env);
-        self.expire_frames();
-        self.keep_guests();
-        self.judge_health();
-        self.tell_waiting();
-        self.ask_space();
-        if let Some(since) = self.stopping_since {
-            for (id, log) in self.logs.iter_mut() {
-                log.abdicate(&mut self.env); // perhaps nobody could succeed before
-                self.due.touch(*id);
-            }
-            let leaves = |log: &Log| log.may_hand_over() || log.holds_writers();
-            let leading = self.logs.values().any(leaves);
-            let queued = self
-                .logs
-                .values()
-                .any(|l| !l.is_stopped() && l.store().queued_bytes() > 0);
-            let waited = self.env.now.0 - since.0;
-            self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
-            if (!leading || waited > 1_000_000) && (!queued || waited > 5_000_000) {
-                self.close_logs();
-            }
-        }
+    /// The cluster's part, and what it is lent.
+    fn lend(&mut self) -> (&mut Cluster, Lent<'_>) {
+        let lent = Lent {
+            env: &mut self.env,
+            logs: &mut self.logs,
+            due: &mut self.due,
+            peers: &mut self.peers,
+        };
+        (&mut self.cluster, lent)
     }
 
-    fn tend_links(&mut self, logs: &[LogId]) {
-        let many = self.env.conns.len() > self.env.limits.connections_max / 2;
-        for id in logs {
-            let Some(log) = self.logs.get_mut(id) else {
-                continue;
-            };
-            if log.break_late_links(&mut self.env) {
-                self.due.touch(*id);
-            }
-            if many {
-                log.close_idle_links(&mut self.env);
-            }
-        }
-    }
-
-    /// Those of which something is to come that may not settle them.
-    fn keep_awake(&mut self, logs: &[LogId]) {
-        for id in logs {
-            let log = self.logs.get(id);
-            let is_busy = log.is_some_and(|log| log.is_busy() || log.store().queued_bytes() > 0);
-            if is_busy || self.moves.contains_key(id) {
-                self.due.awake.stays(*id);
-            }
-        }
-    }
-
-    /// Nothing is said or taken any more; each log's last record says how far all is durable.
-    fn close_logs(&mut self) {
-        if self.closing_since.is_none() {
-            self.closing_since = Some(self.env.now);
-            for log in self.logs.values_mut() {
-                log.close(&mut self.env);
-            }
-        }
-        let mut open = Vec::new();
-        for log in self.logs.values_mut() {
-            if !log.is_closed(&mut self.env) {
-                open.push(log.name());
-            }
-        }
-        let late = |since: Time| self.env.now.0 > since.0 + 1_000_000;
-        let late = self.closing_since.is_some_and(late);
-        if late && !open.is_empty() && !self.finished {
-            tracing::warn!(
-                "the disk has not ended what it was told to write for {}: this process keeps its directory until it has; nothing that was acknowledged needs it",
-                open.join(", ")
-            );
-        }
-        self.finished |= open.is_empty() && self.past.note_ends(&mut self.env, &self.logs) || late;
-    }
-
-    fn tell_waiting(&mut self) {
-        if self.env.now.0 < self.waiting_told_at.0 + 2_000_000 || self.logs.is_empty() {
-            return;
-        }
-        self.waiting_told_at = self.env.now;
-        for why in self.leaderless() {
-            tracing::warn!("{why}");
-        }
-    }
-
-    /// Sentences about what keeps this node from working; empty when nothing does.
-    pub(crate) fn waiting_for(&self) -> Vec<String> {
-        let mut waits = self.leaderless();
-        waits.extend(self.versions_wait());
-        waits.extend(self.peers.refusals(&self.env.peers.addresses));
-        waits.extend(self.logs.values().filter_map(Log::scrub_warning));
-        waits
-    }
-
-    fn leaderless(&self) -> Vec<String> {
-        let leaderless: Vec<&str> = self
-            .logs
-            .values()
-            .filter(|l| !l.is_stopped() && l.engine().leader().is_none())
-            .map(|l| l.name())
-            .collect();
-        if leaderless.is_empty() {
-            return Vec::new();
-        }
-        let silent = self.peers.silent();
-        let silent: Vec<String> = silent
-            .iter()
-            .filter_map(|n| {
-                let address = self.env.peers.addresses.get(n)?;
-                let peer = self.peers.peers.get(n);
-                let why = peer.and_then(|peer| peer.old_copy.as_deref());
-                Some(match why {
-                    Some(why) => format!(
-                        "node {n} at {address}, whose directory is refused here ({why}: put its newer one back)"
-                    ),
-                    None => format!("node {n} at {address}"),
-                })
-            })
-            .collect();
-        if silent.is_empty() {
-            return vec![format!("no leader yet for {}", leaderless.join(", "))];
-        }
-        let leaderless = leaderless.join(", ");
-        let silent = silent.join(" and ");
-        vec![format!("waiting for {silent}: no leader for {leaderless}")]
-    }
-
-    fn tick_deadline(&self) -> Time {
-        let beat = self.peers.beat.next();
-        let with_beat = self.next_tick..=Time(self.next_tick.0 + TICK_SLACK);
-        match self.stopping_since.is_none() && with_beat.contains(&beat) {
-            true => beat,
-            false => self.next_tick,
+    fn sight(&self) -> Sight<'_> {
+        Sight {
+            env: &self.env,
+            logs: &self.logs,
+            peers: &self.peers,
         }
     }
 
@@ -421,7 +180,8 @@ impl Node {
                 self.on_log_event(event);
             }
             if touched.contains(&DIRECTORY) {
-                self.take_directory();
+                let (cluster, mut lent) = self.lend();
+                cluster.take_directory(&mut lent);
             }
             self.hosted
                 .serve(&touched, &mut self.logs, &mut self.due, &mut self.env);
@@ -438,73 +198,9 @@ impl Node {
         }
     }
 
-    /// This process may have been kept from running. Silence meanwhile says nothing about the others
-    /// or the disk; but they may have elected another leader, whom a leader that knows nothing of it
-    /// must not unseat by preparing above it.
-    fn notice_gap(&mut self) {
-        let now = self.env.now;
-        let gap = now.0.saturating_sub(self.last_round.0);
-        if gap <= ROUND_GAP {
-            return;
-        }
-        self.last_round = now;
-        self.env.resumed_at = now;
-        self.peers.forgive(gap - ROUND_GAP);
-        if gap <= self.env.limits.peer_timeout {
-            return;
-        }
-        self.counts.gaps += 1;
-        self.counts.gap_us = gap;
-        tracing::warn!(
-            milliseconds = gap / 1000,
-            "this process did not run for a while"
-        );
-        for (id, log) in self.logs.iter_mut() {
-            if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
-                self.due.touch(*id);
-                log.input(&mut self.env, Input::StepDown);
-            }
-        }
-    }
-
-    fn stop(&mut self) {
-        if self.stopping_since.is_some() {
-            self.finish();
-            return;
-        }
-        tracing::info!("stopping: handing over, then flushing");
-        self.stopping_since = Some(self.env.now);
-        self.env.stopping = true;
-        for (id, log) in self.logs.iter_mut() {
-            log.abdicate(&mut self.env);
-            self.due.touch(*id);
-        }
-        self.next_tick = Time(self.env.now.0 + STOPPING_TICK);
-    }
-
-    fn finish(&mut self) {
-        for log in self.logs.values_mut() {
-            log.stop_clients(
-                &mut self.env,
-                "shutting-down",
-                "this node is stopping; ask another",
-            );
-        }
-        self.finished = true;
-    }
-
-    /// Ends this process: nothing is taken, written or said any more.
-    fn fail(&mut self, why: String) {
-        self.failure.get_or_insert(why);
-        for log in self.logs.values_mut() {
-            log.end("this node is stopping");
-        }
-        self.finished = true;
-    }
-
     /// Why it ended, if nobody asked it to.
     pub fn failure(&self) -> Option<&str> {
-        self.failure.as_deref()
+        self.ending.failure()
     }
 
     pub fn cluster(&self) -> ClusterId {
@@ -523,11 +219,12 @@ impl Machine for Node {
                 self.on_disk(token, completion);
             }
             Completion::Accepted { conn, peer } => {
-                self.greetings.on_accepted(&mut self.env, conn, peer);
+                let greetings = &mut self.callers.greetings;
+                greetings.on_accepted(&mut self.env, conn, peer);
             }
             Completion::ListenFailed { address, error } => {
                 tracing::error!(%address, %error, "cannot listen; choose another address with --listen");
-                self.finished = true;
+                self.ending.finish();
             }
             Completion::Connected { conn, result } => self.on_connected(conn, result),
             Completion::Received {
@@ -544,14 +241,14 @@ impl Machine for Node {
     fn on_time(&mut self, now: Time) {
         self.env.now = now;
         self.notice_gap();
-        self.last_round = now;
+        self.rounds.begin(now);
         let beats = self.peers.beat.is_due(now);
         if beats {
             self.heartbeat();
         }
         self.judge_peers();
         self.settle_start();
-        if now >= self.next_tick || beats && now.0 + TICK_SLACK >= self.next_tick.0 {
+        if self.rounds.is_tick_due(now, beats) {
             self.tick();
         }
         if let Some(join) = &mut self.join
@@ -561,7 +258,8 @@ impl Machine for Node {
         }
         self.due.touch_due(now);
         self.due.touch_all(self.hosted.due(now));
-        self.scrub();
+        let scrubbing = &mut self.disk.scrubbing;
+        scrubbing.pump(&mut self.logs, &mut self.due, &mut self.env);
         self.settle();
     }
 
@@ -570,18 +268,21 @@ impl Machine for Node {
     }
 
     fn deadline(&self) -> Option<Time> {
+        let beat = self.peers.beat.next();
+        let is_settling = self.env.own.settling;
         let own = [
-            Some(self.peers.beat.next()),
-            Some(self.tick_deadline()),
+            Some(beat),
+            Some(self.rounds.tick_deadline(beat, self.ending.has_begun())),
             self.peers.next_judgement(&self.env),
-            self.scrub_deadline(),
-            self.settling_deadline(),
+            self.disk.scrubbing.deadline(self.env.now),
+            is_settling.then(|| self.rounds.settling.deadline(self.env.now)),
             self.hosted.deadline(),
+            self.due.deadline(),
         ];
-        own.into_iter().chain([self.due.deadline()]).flatten().min()
+        own.into_iter().flatten().min()
     }
 
     fn is_finished(&self) -> bool {
-        self.finished
+        self.ending.is_finished()
     }
 }

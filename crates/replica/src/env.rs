@@ -308,6 +308,21 @@ impl Env {
         }
     }
 
+    /// At once, all that are this log's business.
+    pub fn close_all_of(&mut self, id: LogId) {
+        let of_it = self.conns.iter().filter(|(_, purpose)| match purpose {
+            Purpose::DataIn(log, _) | Purpose::DataOut(log, _) | Purpose::FeedOut(log, _) => {
+                *log == id
+            }
+            Purpose::Writer(log) | Purpose::Reader(log) | Purpose::Request(log) => *log == id,
+            _ => false,
+        });
+        let of_it: Vec<ConnId> = of_it.map(|(conn, _)| *conn).collect();
+        for conn in of_it {
+            self.close(conn);
+        }
+    }
+
     /// Says a last thing and closes.
     pub fn part(&mut self, conn: ConnId, last: &[u8]) {
         if !self.is_open(conn) {

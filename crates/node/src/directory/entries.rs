@@ -1,6 +1,6 @@
 //! The logs that the directory lists: by their ids, and by their names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use formats::LogId;
@@ -12,15 +12,28 @@ use super::LogEntry;
 pub struct LogEntries {
     by_id: BTreeMap<LogId, LogEntry>,
     by_name: BTreeMap<String, LogId>,
+    /// They are to end, and have not yet.
+    sealing: BTreeSet<LogId>,
 }
 
 impl LogEntries {
     pub(super) fn insert(&mut self, id: LogId, entry: LogEntry) {
         self.by_name.entry(entry.name.clone()).or_insert(id);
+        if entry.sealing {
+            self.sealing.insert(id);
+        }
         self.by_id.insert(id, entry);
     }
 
+    pub(super) fn seal(&mut self, id: LogId) {
+        if let Some(entry) = self.by_id.get_mut(&id) {
+            entry.sealing = true;
+            self.sealing.insert(id);
+        }
+    }
+
     pub(super) fn remove(&mut self, id: LogId) {
+        self.sealing.remove(&id);
         if let Some(entry) = self.by_id.remove(&id)
             && self.by_name.get(&entry.name) == Some(&id)
         {
@@ -31,6 +44,7 @@ impl LogEntries {
     pub(super) fn retain(&mut self, keeps: impl Fn(LogId) -> bool) {
         self.by_id.retain(|id, _| keeps(*id));
         self.by_name.retain(|_, id| keeps(*id));
+        self.sealing.retain(|id| keeps(*id));
     }
 
     pub(super) fn get_mut(&mut self, id: LogId) -> Option<&mut LogEntry> {
@@ -39,6 +53,10 @@ impl LogEntries {
 
     pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = (&LogId, &mut LogEntry)> {
         self.by_id.iter_mut()
+    }
+
+    pub fn sealing(&self) -> impl Iterator<Item = LogId> {
+        self.sealing.iter().copied()
     }
 
     pub fn named(&self, name: &str) -> Option<(LogId, &LogEntry)> {

@@ -11,7 +11,7 @@ use super::{Board, Code, Warning};
 use crate::counts::NodeCounts;
 use crate::directory::{DIRECTORY, Directory};
 use crate::logs::Logs;
-use crate::peers::Peers;
+use crate::peers::{Peer, Peers};
 
 const JUDGED_EVERY: u64 = 250_000;
 /// An election takes some tenths of a second; without a leader for so long there is more to it.
@@ -165,12 +165,12 @@ impl Judged<'_> {
         }
         let mut hears = BTreeSet::from([own]);
         for id in self.env.peers.addresses.keys() {
-            let peer = self.peers.peers.get(id);
-            match peer.is_some_and(|peer| peer.alive) {
+            let peer = self.peers.get(*id);
+            match peer.is_some_and(Peer::is_alive) {
                 true => drop(hears.insert(*id)),
                 false => causes.push(Warning::new(Code::NodeUnreachable).about(*id)),
             }
-            if peer.is_some_and(|peer| peer.refuses_us.is_some()) {
+            if peer.is_some_and(|peer| peer.way.refuses_us().is_some()) {
                 causes.push(Warning::new(Code::NodeRefused).about(*id));
             }
         }

@@ -114,7 +114,7 @@ impl View<'_> {
 
     /// Why a peer's directory is refused here.
     fn old_copy_of(&self, node: NodeId) -> Option<&str> {
-        self.peers.peers.get(&node)?.old_copy.as_deref()
+        self.peers.get(node)?.admission.old_copy()
     }
 
     /// What this node's replicas know to be chosen and another one contradicts.
@@ -156,8 +156,8 @@ impl View<'_> {
                 format!("{about} and {other} do not hear each other, though others hear both")
             }
             Code::NodeRefused => {
-                let peer = self.peers.peers.get(&warning.about);
-                let why = peer.and_then(|peer| peer.refuses_us.as_deref());
+                let peer = self.peers.get(warning.about);
+                let why = peer.and_then(|peer| peer.way.refuses_us());
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 format!("what answers at the address of {about} refuses {by}{why}")
             }

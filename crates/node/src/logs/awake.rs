@@ -29,6 +29,8 @@ pub struct Awake {
     /// Logs that each peer is still to be told of, besides.
     for_peers: BTreeMap<NodeId, BTreeSet<LogId>>,
     beats_swept_at: Option<Time>,
+    /// Who led log 0 at the last heartbeat.
+    director: Option<NodeId>,
 }
 
 /// The logs that a tick looks at.
@@ -47,6 +49,11 @@ impl Awake {
         self.for_beat.insert(log);
     }
 
+    /// Those that the next tick looks at, if it is no sweep.
+    pub fn logs(&self) -> &BTreeSet<LogId> {
+        &self.for_tick
+    }
+
     /// Something changed that all logs go by.
     pub fn wake_all(&mut self) {
         self.swept_at = None;
@@ -56,6 +63,13 @@ impl Awake {
     /// A peer may have forgotten what it was told: all peers are told of all logs.
     pub fn wake_all_for_peers(&mut self) {
         self.beats_swept_at = None;
+    }
+
+    /// Before a heartbeat: who leads log 0 by now is told of all logs, and it is another than before.
+    pub fn on_director(&mut self, director: Option<NodeId>) {
+        if std::mem::replace(&mut self.director, director) != director {
+            self.wake_all_for_peers();
+        }
     }
 
     /// The logs that this tick looks at. They sleep until they are woken.
@@ -79,13 +93,13 @@ impl Awake {
         self.for_tick.insert(log);
     }
 
-    /// Before a heartbeat: whoever was settled since the last one is looked at for every peer.
+    /// Before a heartbeat: those that were settled since the last one are looked at for every peer, and given back.
     pub fn on_beat<'a>(
         &mut self,
         now: Time,
         peers: &[NodeId],
         all: impl Iterator<Item = &'a LogId>,
-    ) {
+    ) -> BTreeSet<LogId> {
         self.woken = None;
         let mut awake = std::mem::take(&mut self.for_beat);
         if is_due(&mut self.beats_swept_at, now) {
@@ -96,6 +110,7 @@ impl Awake {
             let of_peer = self.for_peers.entry(*peer).or_default();
             of_peer.extend(awake.iter().copied());
         }
+        awake
     }
 
     /// The logs that the heartbeat to this peer looks at. They sleep, for this peer, until they are woken.

@@ -40,6 +40,11 @@ impl Due {
         std::mem::take(&mut self.touched)
     }
 
+    /// Those of which something may be under way: they were touched, or are awake.
+    pub fn busy(&self) -> impl Iterator<Item = &LogId> {
+        self.touched.union(self.awake.logs())
+    }
+
     pub fn on_settled(&mut self, log: LogId, deadline: Option<Time>) {
         self.agenda.set(log, deadline);
         self.awake.wake(log);

@@ -8,7 +8,6 @@ use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
 
 use super::Node;
-use crate::directory::DIRECTORY;
 
 impl Node {
     pub(super) fn heartbeat(&mut self) {
@@ -17,20 +16,19 @@ impl Node {
         self.peers.dial(&mut self.env, &not_dialled);
         let round = self.peers.next_round();
         let ids: Vec<NodeId> = self.env.peers.addresses.keys().copied().collect();
-        let parted = self.parted();
-        let directory = self.logs.get(&DIRECTORY);
-        let directs = directory.and_then(|log| Some(log.engine().leader()?.0));
-        if std::mem::replace(&mut self.told_director, directs) != directs {
-            self.due.awake.wake_all_for_peers();
-        }
+        let parted = self.cluster.parted(&self.logs);
+        let directs = self.logs.director();
+        self.due.awake.on_director(directs);
         let tells = self.board.is_time_to_tell(self.env.now);
-        self.due.awake.on_beat(self.env.now, &ids, self.logs.keys());
+        let all = self.logs.keys();
+        let awake = self.due.awake.on_beat(self.env.now, &ids, all);
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();
             let peer = self.peers.get_or_add(id);
             let mut looked_at = self.due.awake.for_peer(id);
-            looked_at.extend(&peer.status_wanted);
+            let status_wanted = peer.told.take_status_wanted();
+            looked_at.extend(&status_wanted);
             // Where this peer is to be told again with the next heartbeat.
             let mut again = BTreeSet::new();
             for log_id in &looked_at {
@@ -46,7 +44,7 @@ impl Node {
                 }
                 // Before somebody is dismissed it must be known who holds what.
                 let lacks = directs == Some(id) && log.lacks_bytes();
-                let hosts = self.directory.hosts(*log_id, id);
+                let hosts = self.cluster.directory.hosts(*log_id, id);
                 if !lacks && !hosts {
                     continue;
                 }
@@ -66,22 +64,21 @@ impl Node {
                 }
                 // Only what is durable is told, and is news once it is durable.
                 let promised = log.engine().durable_promised();
-                let wanted = peer.status_wanted.contains(log_id);
-                let news = peer.promise_told.get(log_id) != Some(&promised);
+                let wanted = status_wanted.contains(log_id);
+                let news = !peer.told.knows_promise(*log_id, promised);
                 if wanted || lacks || news && !mutation::is(Mutation::PromiseNotToldInHeartbeat) {
-                    peer.promise_told.insert(*log_id, promised);
+                    peer.told.on_promise(*log_id, promised);
                     entries.push((*log_id, log.engine().follower_status()));
                 }
             }
             self.due.awake.stay_for_peer(id, again);
-            peer.status_wanted.clear();
             let heartbeat = formats::Heartbeat {
                 round,
-                answers: peer.answers(),
+                answers: peer.pulse.answers(),
                 entries,
                 free_bytes: self.env.room.free_bytes,
                 disk_version: self.env.disk_version,
-                members_version: self.directory.members.version,
+                members_version: self.cluster.directory.members.version,
                 parted: parted.clone(),
                 warnings: tells.then(|| {
                     let own = self.env.own.identity.node;
@@ -95,24 +92,23 @@ impl Node {
                 self.peers.send(&mut self.env, id, &frame);
             }
         }
-        self.tell_wishes();
+        let (cluster, mut lent) = self.lend();
+        cluster.tell_wishes(&mut lent, awake.iter());
         self.tell_ends();
     }
 
     pub(super) fn judge_peers(&mut self) {
         for (peer, alive) in self.peers.judge(&self.env) {
-            match alive {
-                true => self.away_since.remove(&peer),
-                false => self.away_since.insert(peer, self.env.now),
-            };
             if !alive {
                 self.peers.on_silent(&mut self.env, peer);
             }
             for (id, log) in self.logs.iter_mut() {
+                let hosts = self.cluster.directory.hosts(*id, peer);
+                if !hosts && !log.alive().contains(&peer) || alive && !hosts {
+                    continue;
+                }
                 if !alive {
                     log.break_links(&mut self.env, peer);
-                } else if !self.directory.hosts(*id, peer) {
-                    continue;
                 }
                 log.set_alive(&mut self.env, peer, alive);
                 self.due.touch(*id);
@@ -122,8 +118,10 @@ impl Node {
 
     fn peer_is_back(&mut self, peer: NodeId) {
         for (id, log) in self.logs.iter_mut() {
-            log.resend_to(peer);
-            self.due.touch(*id);
+            if log.alive().contains(&peer) || self.cluster.directory.hosts(*id, peer) {
+                log.resend_to(peer);
+                self.due.touch(*id);
+            }
         }
     }
 

@@ -2,13 +2,12 @@
 
 use std::ops::Range;
 
-use formats::frame::encode_control;
 use formats::{DiskId, Frame, LogId, hex};
-use ops::{BLOCK, Buffer, ConnId, Received};
+use ops::{Buffer, ConnId, Received};
 use paxos::{Input, Message, NodeId, Time};
-use replica::{Env, Link, Purpose};
-use wire::welcome::{self, Welcome};
-use wire::{Refusal, Request};
+use replica::Purpose;
+use wire::Refusal;
+use wire::welcome::{self};
 
 use super::Node;
 use super::hearing::CONTROL_BUFFER;
@@ -20,17 +19,17 @@ use crate::peers::hello::{Hello, Kind};
 impl Node {
     /// Whether an id is one of this cluster's nodes, as far as this node knows.
     pub(crate) fn knows(&self, node: NodeId) -> bool {
-        self.directory.nodes.contains_key(&node)
-            || self.guests.introduced.contains(&node)
-            || self.is_member(node)
+        self.cluster.directory.nodes.contains_key(&node)
+            || self.peers.guests.introduced.contains(&node)
+            || self.logs.have_member(node)
     }
 
     /// ‡ Whose word on a log may reach its engine: that of a node of the directory, or of a member of the log's
     /// configuration as it is known here. Anybody may have heard the cluster's name and make up an id.
     pub(crate) fn hears(&self, node: NodeId, log: LogId) -> bool {
         let is_member = |log: &replica::Log| log.engine().state().configuration.contains(node);
-        self.directory.nodes.contains_key(&node)
-            || self.guests.introduced.contains(&node)
+        self.cluster.directory.nodes.contains_key(&node)
+            || self.peers.guests.introduced.contains(&node)
             || self.logs.get(&log).is_some_and(is_member)
     }
 
@@ -50,10 +49,12 @@ impl Node {
                 ),
             ));
         }
-        let needed = self.directory.versions.agreed;
-        let version = self.check_speaks(&format!("node {from}"), hello.speaks, needed)?;
-        let room = self.guests.makes_room();
-        let old = room.filter(|_| !self.guests.here.contains_key(&from));
+        let needed = self.cluster.directory.versions.agreed;
+        let version =
+            self.cluster
+                .check_speaks(&self.env, &format!("node {from}"), hello.speaks, needed)?;
+        let room = self.peers.guests.makes_room();
+        let old = room.filter(|_| !self.peers.guests.here.contains_key(&from));
         for old in old.into_iter().chain([from]) {
             self.part_from_guest(old);
         }
@@ -68,11 +69,11 @@ impl Node {
             hello.address.clone(),
             hello.claim.is_none(),
         );
-        self.guests.here.insert(from, guest);
+        self.peers.guests.here.insert(from, guest);
         self.env.conns.insert(conn, Purpose::GuestIn(from));
         let mut control = Inbound::of_guest();
         control.push(self.env.now, rest);
-        self.controls.insert(conn, control);
+        self.peers.controls.insert(conn, control);
         self.env.send_bytes(conn, &welcome::line(version));
         self.env
             .receive(conn, Buffer::new(CONTROL_BUFFER), 0..CONTROL_BUFFER, false);
@@ -88,13 +89,13 @@ impl Node {
         result: std::io::Result<Received>,
     ) {
         let ended = !matches!(result, Ok(r) if !r.end);
-        let Some(control) = self.controls.get_mut(&conn) else {
+        let Some(control) = self.peers.controls.get_mut(&conn) else {
             return;
         };
         control.push(self.env.now, &buffer[got]);
         let outcome = loop {
             // What a frame leads to may end the connection.
-            let Some(control) = self.controls.get_mut(&conn) else {
+            let Some(control) = self.peers.controls.get_mut(&conn) else {
                 return;
             };
             match control.next(self.env.own.speaks) {
@@ -126,11 +127,12 @@ impl Node {
             return;
         };
         match message {
-            Message::RequestState { .. } if self.directory.nodes.contains_key(&guest) => {
+            Message::RequestState { .. } if self.cluster.directory.nodes.contains_key(&guest) => {
                 self.on_engine_message(guest, DIRECTORY, message);
             }
             Message::State(state) => {
                 let is_asked = self
+                    .peers
                     .guests
                     .here
                     .get(&guest)
@@ -142,7 +144,7 @@ impl Node {
                 if is_asked
                     && begins_an_era
                     && state.configuration.contains(guest)
-                    && self.guests.are_lost(self.env.now)
+                    && self.peers.guests.are_lost(self.env.now)
                 {
                     tracing::info!(
                         node = guest.0,
@@ -165,11 +167,11 @@ impl Node {
     }
 
     pub(crate) fn part_from_guest(&mut self, guest: NodeId) {
-        let Some(guest) = self.guests.here.remove(&guest) else {
+        let Some(guest) = self.peers.guests.here.remove(&guest) else {
             return;
         };
         for conn in guest.conns() {
-            self.controls.remove(&conn);
+            self.peers.controls.remove(&conn);
             self.env.close(conn);
         }
     }
@@ -180,18 +182,19 @@ impl Node {
         let log = self.logs.get(&DIRECTORY);
         let log = log.filter(|log| !log.is_stopped());
         let is_led = log.is_some_and(|log| log.engine().leader().is_some());
-        let is_current =
-            is_led && log.is_some_and(|log| log.guest_is_current()) && self.is_listed();
+        let is_current = is_led
+            && log.is_some_and(|log| log.guest_is_current())
+            && self.cluster.is_listed(&self.env);
         let since = |before: Option<Time>, holds: bool| holds.then(|| before.unwrap_or(now));
-        self.guests.lost_since = since(self.guests.lost_since, !is_led);
-        self.guests.current_since = since(self.guests.current_since, is_current);
-        let guests = self.guests.here.iter();
+        self.peers.guests.lost_since = since(self.peers.guests.lost_since, !is_led);
+        self.peers.guests.current_since = since(self.peers.guests.current_since, is_current);
+        let guests = self.peers.guests.here.iter();
         let over = guests.filter(|(id, guest)| {
             let is_peer = !guest.withholds_disk && self.knows(**id);
             is_peer || guest.is_over(now)
         });
         for id in over.map(|(id, _)| *id).collect::<Vec<_>>() {
-            if let Some(guest) = self.guests.here.get(&id)
+            if let Some(guest) = self.peers.guests.here.get(&id)
                 && !guest.withholds_disk
                 && self.knows(id)
                 && !self.env.peers.addresses.contains_key(&id)
@@ -202,28 +205,28 @@ impl Node {
             self.part_from_guest(id);
         }
         self.prove_members();
-        if self.guests.is_settled(now) {
-            self.guests.introduced.clear();
+        if self.peers.guests.is_settled(now) {
+            self.peers.guests.introduced.clear();
             self.forget_unlisted();
         }
-        if self.guests.are_lost(now) {
+        if self.peers.guests.are_lost(now) {
             self.ask_guests();
         }
     }
 
     /// Members that greeted before this node had read which disks they have: now it can tell.
     fn prove_members(&mut self) {
-        let peers = self.peers.peers.iter();
+        let peers = self.peers.iter();
         let unproven = peers.filter(|(id, peer)| {
-            peer.unproven_address.is_some() && self.directory.nodes.contains_key(id)
+            peer.said.is_unproven() && self.cluster.directory.nodes.contains_key(id)
         });
         for id in unproven.map(|(id, _)| *id).collect::<Vec<_>>() {
             let peer = self.peers.get_or_add(id);
-            let (disk, address) = (peer.disk(), peer.unproven_address.take());
-            let incoming = peer.incoming;
-            let is_its = |disk: DiskId| hex(&disk.0) == self.directory.nodes[&id].disk;
+            let (disk, address) = (peer.admission.disk(), peer.said.take_unproven_address());
+            let incoming = peer.admission.incoming();
+            let is_its = |disk: DiskId| hex(&disk.0) == self.cluster.directory.nodes[&id].disk;
             if disk.is_some_and(is_its) {
-                self.learn_address(id, &address.unwrap_or_default());
+                self.learn_address(id, &address);
             } else if let Some(conn) = incoming {
                 tracing::warn!(
                     peer = id.0,
@@ -252,14 +255,13 @@ impl Node {
     pub(crate) fn not_dialled(&self) -> Vec<NodeId> {
         let addresses = self.env.peers.addresses.keys().copied();
         let unknown = addresses.filter(|id| !self.knows(*id));
-        let lost = self.guests.are_lost(self.env.now);
+        let lost = self.peers.guests.are_lost(self.env.now);
         unknown
             .skip(if lost { UNLISTED_DIALLED_MAX } else { 0 })
             .collect()
     }
 
     fn ask_guests(&mut self) {
-        let now = self.env.now;
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return;
         };
@@ -270,95 +272,9 @@ impl Node {
                 streams_known: 0,
             },
         };
-        for (id, guest) in &mut self.guests.here {
-            if guest.withholds_disk {
-                continue;
-            }
-            if self.env.peers.addresses.contains_key(id) {
-                // It was a peer to an earlier start of this node, and is dialled as one.
-                if guest.ask(now) {
-                    self.peers.send(&mut self.env, *id, &question);
-                }
-                continue;
-            }
-            if guest.link.is_late(&self.env)
-                && let Some(conn) = guest.link.conn()
-            {
-                self.env.close(conn);
-                guest.link = Link::Down { retry_at: now };
-            }
-            match guest.link {
-                Link::Down { retry_at } if retry_at <= now && !guest.address.is_empty() => {
-                    let address = guest.address.clone();
-                    let conn = self.env.connect(address, Purpose::GuestOut(*id));
-                    guest.link = Link::Connecting(conn, now);
-                }
-                Link::Up(conn, version) => {
-                    let asks = !self.env.is_sending(conn) && guest.ask(now);
-                    if asks {
-                        let bytes = encode_control(version, &question);
-                        self.env.send_bytes(conn, &bytes);
-                    }
-                }
-                _ => {}
-            }
+        let asked_as_peers = self.peers.guests.ask(&mut self.env, &question);
+        for id in asked_as_peers {
+            self.peers.send(&mut self.env, id, &question);
         }
     }
-
-    pub(super) fn on_guest_connected(&mut self, id: NodeId, conn: ConnId, ok: bool) {
-        let guest = self.guests.here.get_mut(&id);
-        let guest = guest.filter(|guest| guest.link.conn() == Some(conn));
-        let Some(guest) = guest.filter(|_| ok) else {
-            return self.on_guest_broken(id, conn);
-        };
-        guest.link = Link::Greeting(conn, self.env.now);
-        let hello = hello_as_guest(&self.env, id);
-        self.env.send_bytes(conn, &hello);
-        self.env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
-    }
-
-    pub(super) fn on_guest_answered(
-        &mut self,
-        id: NodeId,
-        conn: ConnId,
-        buffer: Buffer,
-        got: Range<usize>,
-    ) {
-        let guest = self.guests.here.get_mut(&id);
-        let Some(guest) = guest.filter(|guest| guest.link.conn() == Some(conn)) else {
-            return self.env.close(conn);
-        };
-        match guest.link.answer(&self.env, &buffer, &got) {
-            Welcome::Taken { version, .. } => {
-                guest.link = Link::Up(conn, version);
-                self.env.receive(conn, buffer, 0..BLOCK, false);
-            }
-            Welcome::NotYet => self.env.receive(conn, buffer, got.end..BLOCK, false),
-            Welcome::Refused(_) | Welcome::Nonsense => self.on_guest_broken(id, conn),
-        }
-    }
-
-    fn on_guest_broken(&mut self, id: NodeId, conn: ConnId) {
-        self.env.close(conn);
-        if let Some(guest) = self.guests.here.get_mut(&id)
-            && guest.link.conn() == Some(conn)
-        {
-            let retry_at = Time(self.env.now.0 + self.env.limits.connect_timeout);
-            guest.link = Link::Down { retry_at };
-        }
-    }
-}
-
-/// The first line of a connection to somebody of whom nothing is known but what it says itself.
-fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
-    let hello = Request::new("peer")
-        .key("kind", "control")
-        .key("log", DIRECTORY)
-        .key("cluster", env.own.identity.cluster.to_string())
-        .key("from", env.own.identity.node)
-        .key("to", to)
-        .key("guest", 1)
-        .key("address", &env.own.advertise)
-        .key("speaks", env.own.speaks);
-    env.with_evidence(hello, to).encode()
 }

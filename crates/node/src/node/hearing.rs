@@ -25,7 +25,7 @@ impl Node {
         result: std::io::Result<Received>,
     ) {
         let ended = !matches!(result, Ok(r) if !r.end);
-        let Some(control) = self.controls.get_mut(&conn) else {
+        let Some(control) = self.peers.controls.get_mut(&conn) else {
             return;
         };
         control.push(self.env.now, &buffer[got]);
@@ -45,11 +45,11 @@ impl Node {
     /// again, when others have ended; what is short passes always.
     fn check_unfinished(&self, conn: ConnId) -> Result<(), String> {
         let held = |control: &Inbound| control.held();
-        let own = self.controls.get(&conn).map_or(0, held);
+        let own = self.peers.controls.get(&conn).map_or(0, held);
         if own <= UNFINISHED_FREE {
             return Ok(());
         }
-        let all: usize = self.controls.values().map(held).sum();
+        let all: usize = self.peers.controls.values().map(held).sum();
         match all <= self.env.limits.unfinished_bytes_max {
             true => Ok(()),
             false => Err(format!(
@@ -61,7 +61,7 @@ impl Node {
     /// A peer that began a frame ends it in time.
     pub(crate) fn expire_frames(&mut self) {
         let (now, within) = (self.env.now, self.env.limits.unfinished_time);
-        let late = self.controls.iter();
+        let late = self.peers.controls.iter();
         let late = late.filter(|(_, control)| control.is_late(now, within));
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             match self.env.conns.get(&conn) {
@@ -77,29 +77,31 @@ impl Node {
                     let guest = *guest;
                     self.part_from_guest(guest);
                 }
-                _ => _ = self.controls.remove(&conn),
+                _ => _ = self.peers.controls.remove(&conn),
             }
         }
     }
 
     pub(crate) fn end_control(&mut self, conn: ConnId, peer: NodeId) {
-        self.controls.remove(&conn);
+        self.peers.controls.remove(&conn);
         self.env.close(conn);
         let state = self.peers.get_or_add(peer);
-        if state.incoming == Some(conn) {
-            state.incoming = None;
+        if state.admission.on_ended(conn) {
             self.peers.shorten(&self.env, peer);
         }
     }
 
     /// ‡ None reaches an engine before it is known, and durably, which start of which disk says it.
     pub(crate) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
-        while let Some(control) = self.controls.get_mut(&conn) {
+        while self.peers.controls.contains_key(&conn) {
             let state = self.peers.get_or_add(peer);
-            let (entry, claim) = (state.entry, state.claim);
+            let (entry, claim) = (state.admission.entry(), state.admission.claim());
             if matches!(entry, Entry::AwaitsDisk(_)) {
                 break;
             }
+            let Some(control) = self.peers.controls.get_mut(&conn) else {
+                break;
+            };
             let frame = control.next(self.env.own.speaks);
             match frame.map_err(|e| self.counts.refuse_frame(&e))? {
                 Some(Frame::Past(told)) if entry == Entry::AwaitsPast => {
@@ -124,7 +126,10 @@ impl Node {
 
     fn on_frame(&mut self, peer: NodeId, frame: Frame) {
         match frame {
-            Frame::Wishes(told) => self.on_wishes_told(peer, &told),
+            Frame::Wishes(told) => {
+                self.cluster.on_wishes_told(&self.logs, peer, &told);
+                self.answer_requests();
+            }
             Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {
@@ -135,7 +140,8 @@ impl Node {
                 }
             }
             Frame::Heartbeat(heartbeat) => {
-                self.on_parted(heartbeat.members_version, &heartbeat.parted);
+                self.cluster
+                    .on_parted(heartbeat.members_version, &heartbeat.parted);
                 let now = self.env.now;
                 let own = self.env.own.identity.node;
                 if let Some(warnings) = &heartbeat.warnings {
@@ -146,26 +152,24 @@ impl Node {
                 self.peers.beat.on_heard(now, own, peer);
                 let said = self.peers.round();
                 let state = self.peers.get_or_add(peer);
-                state.disk_version = state.disk_version.max(heartbeat.disk_version);
-                state.on_heartbeat(
-                    now,
-                    heartbeat.round,
-                    heartbeat.answers,
-                    said,
-                    heartbeat.free_bytes,
-                );
-                state.lacks.clear();
+                state
+                    .pulse
+                    .on_heartbeat(now, heartbeat.round, heartbeat.answers, said);
+                let mut lacks = Vec::new();
                 for (log, message) in &heartbeat.entries {
                     match message {
-                        Message::LeaderStatus { .. } => {
-                            state.status_wanted.insert(*log);
-                        }
+                        Message::LeaderStatus { .. } => state.told.want_status(*log),
                         Message::FollowerStatus { missing_bytes, .. } if *missing_bytes > 0 => {
-                            state.lacks.insert(*log);
+                            lacks.push(*log);
                         }
                         _ => {}
                     }
                 }
+                state.said.on_heartbeat(
+                    heartbeat.disk_version,
+                    heartbeat.free_bytes,
+                    lacks.into_iter(),
+                );
                 for (log, message) in heartbeat.entries {
                     self.on_engine_message(peer, log, message);
                 }
@@ -217,7 +221,10 @@ impl Node {
         // have been away while all that it knew left, and has to learn from others who has.
         let is_led = |log: &replica::Log| log.engine().leader().is_some();
         let is_state = matches!(message, Message::State(_));
-        if is_state && self.logs.get(&id).is_some_and(is_led) && !self.has_vote(peer, id) {
+        if is_state
+            && self.logs.get(&id).is_some_and(is_led)
+            && !self.cluster.has_vote(&self.logs, peer, id)
+        {
             return;
         }
         if let Some(log) = self.logs.get_mut(&id) {

@@ -50,35 +50,41 @@ impl Node {
 
     /// ⟨node, weight⟩ of a log, as the directory says that is known here.
     pub fn wanted(&self, log: LogId) -> Option<impl Iterator<Item = (u32, u32)>> {
-        let wanted = self.directory.members.wanted.get(&log.0)?;
+        let wanted = self.cluster.directory.members.wanted.get(&log.0)?;
         Some(wanted.weights.iter().map(|(node, weight)| (*node, *weight)))
     }
 
     /// Of the cluster, as the directory says that is known here.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
-        self.directory.nodes.keys().copied()
+        self.cluster.directory.nodes.keys().copied()
     }
 
     pub fn versions(&self) -> VersionsView {
         VersionsView {
             speaks: self.env.own.speaks,
             disk: self.env.disk_version,
-            agreed: self.directory.versions.agreed,
+            agreed: self.cluster.directory.versions.agreed,
         }
     }
 
     /// Why it follows the directory no more.
     pub fn halted(&self) -> Option<String> {
-        self.directory.halted().map(ToString::to_string)
+        self.cluster.directory.halted().map(ToString::to_string)
     }
 
     pub fn removed_nodes(&self) -> impl Iterator<Item = u32> {
-        self.directory.members.removed.iter().copied()
+        self.cluster.directory.members.removed.iter().copied()
     }
 
     /// To be removed.
     pub fn leaving_nodes(&self) -> Vec<u32> {
-        self.directory.members.leaving.iter().copied().collect()
+        self.cluster
+            .directory
+            .members
+            .leaving
+            .iter()
+            .copied()
+            .collect()
     }
 
     /// What this node says of the cluster's health, and each warning: its code, the node that it is

@@ -9,7 +9,7 @@ use crate::join::{self, Join};
 
 impl Node {
     pub(super) fn naming_others(&self, refusal: Refusal) -> Refusal {
-        join::naming_others(refusal, &self.env, &self.peers, &self.directory)
+        join::naming_others(refusal, &self.env, &self.peers, &self.cluster.directory)
     }
 
     pub(super) fn on_join_connected(&mut self, conn: ConnId, result: std::io::Result<()>) {
@@ -26,10 +26,10 @@ impl Node {
         {
             self.env.own.identity.cluster = given.cluster;
             self.env.own.identity.node = given.node;
-            self.manifest.identity = self.env.own.identity;
-            self.manifest.version = self.manifest.version.max(given.version);
+            self.disk.manifest.identity = self.env.own.identity;
+            self.disk.manifest.version = self.disk.manifest.version.max(given.version);
             for (id, address) in &given.nodes {
-                self.guests.introduced.insert(*id);
+                self.peers.guests.introduced.insert(*id);
                 self.learn_address(*id, address);
             }
             self.save_new_id();

@@ -12,20 +12,23 @@ impl Node {
             return;
         }
         let is_gone = self.is_gone();
-        let waiting = self.moves.iter();
+        let waiting = self.cluster.moves.iter();
         let waiting = waiting.filter(|(_, m)| !m.waits_for.is_empty());
-        let dismissal = self.dismissal_is_waiting().then_some(DIRECTORY);
+        let dismissal = self
+            .cluster
+            .dismissal_is_waiting(self.sight())
+            .then_some(DIRECTORY);
         let waiting = waiting.map(|(id, _)| *id).chain(dismissal).collect();
-        let unheard = self.not_in_force();
-        let versions_wait_for = self.versions_wait_for();
+        let unheard = self.cluster.not_in_force(&self.logs);
+        let versions_wait_for = self.cluster.versions_wait_for(&self.env, &self.peers);
         let judged = Judged {
             board: &mut self.board,
             env: &self.env,
             logs: &mut self.logs,
             peers: &self.peers,
-            directory: &self.directory,
+            directory: &self.cluster.directory,
             counts: &self.counts,
-            started_at: self.started_at,
+            started_at: self.rounds.started_at,
             is_gone,
             waiting,
             unheard,
@@ -40,15 +43,15 @@ impl Node {
             env: &self.env,
             logs: &self.logs,
             peers: &self.peers,
-            directory: &self.directory,
+            directory: &self.cluster.directory,
             waits_for: &|log| self.change_waits_for(log),
         };
         view.health()
     }
 
     fn change_waits_for(&self, log: LogId) -> Option<String> {
-        let step = self.moves.get(&log);
+        let step = self.cluster.moves.get(&log);
         let why = step.map(|step| step.waits_for.clone());
-        why.or_else(|| self.dismissal_waits())
+        why.or_else(|| self.cluster.dismissal_waits(self.sight()))
     }
 }

@@ -24,21 +24,20 @@ impl Node {
     /// It is who it says, as far as its start's number tells. True if its frames are heard from now on.
     pub(crate) fn admit(&mut self, peer: NodeId, claim: Seen, told: Option<&Told>) -> bool {
         let room = self.room_for_ends();
-        let proof = self.peers.get_or_add(peer).proof;
+        let proof = self.peers.get_or_add(peer).admission.proof();
         let signature = proof.map(|proof| proof.signature);
         match self.past.meet(peer, claim, signature, told, room) {
             Some(evidence) => _ = self.env.own.evidence.insert(peer, evidence),
             None => _ = self.env.own.evidence.remove(&peer),
         }
-        let state = self.peers.get_or_add(peer);
-        state.seen = Some(claim);
-        state.old_copy = None;
-        state.entry = match self.past.is_written() {
+        let entry = match self.past.is_written() {
             true => Entry::Open,
             false => Entry::AwaitsDisk(self.past.version()),
         };
+        let state = self.peers.get_or_add(peer);
+        state.admission.on_admitted(claim, entry);
         self.past.save(&mut self.env);
-        self.peers.get_or_add(peer).entry == Entry::Open
+        self.peers.get_or_add(peer).admission.entry() == Entry::Open
     }
 
     /// The first frame of a peer's connection. An error is why it is not heard.
@@ -51,7 +50,7 @@ impl Node {
             return Err("the last start that it lists is not its own".to_owned());
         }
         if claim.disk.is_keyed() && !mutation::is(Mutation::DisksNeedNoProof) {
-            let proof = self.peers.get_or_add(peer).proof;
+            let proof = self.peers.get_or_add(peer).admission.proof();
             let proof = proof.ok_or("it proves nothing of its disk")?;
             let to = self.env.own.identity.node;
             let has_answered =
@@ -73,11 +72,10 @@ impl Node {
             self.counts.peers_refused += 1;
             tracing::error!(peer = peer.0, why = %lacks, "a peer is refused");
             let state = self.peers.get_or_add(peer);
-            state.lacks_start = Some((claim, lacks));
-            state.old_copy = Some(lacks.to_string());
+            state.admission.refuse(claim, lacks);
             return Err(lacks.to_string());
         }
-        if let Some(said) = self.peers.get_or_add(peer).unproven.take() {
+        if let Some(said) = self.peers.get_or_add(peer).admission.take_unproven() {
             self.take_said(peer, said);
         }
         self.admit(peer, claim, Some(told));
@@ -86,7 +84,7 @@ impl Node {
 
     /// How many logs' ends are kept of one peer. It may know logs that this node has not read of yet.
     fn room_for_ends(&self) -> usize {
-        self.directory.logs.len().max(self.logs.len()) + UNREAD_LOGS_MAX
+        self.cluster.directory.logs.len().max(self.logs.len()) + UNREAD_LOGS_MAX
     }
 
     /// It goes on, and more is durable.
@@ -111,8 +109,9 @@ impl Node {
     pub(crate) fn tell_past(&mut self, peer: NodeId) {
         self.due.awake.wake_all_for_peers();
         let state = self.peers.get_or_add(peer);
-        let (is_heard, challenge) = (state.incoming.is_some(), state.challenges_us);
-        let (logs, manifest, own) = (&self.logs, &self.manifest, &self.env.own);
+        let is_heard = state.admission.incoming().is_some();
+        let challenge = state.way.challenges_us();
+        let (logs, manifest, own) = (&self.logs, &self.disk.manifest, &self.env.own);
         let told = self
             .past
             .told_to(peer, is_heard, logs, manifest, own, challenge);
@@ -123,7 +122,7 @@ impl Node {
     pub(crate) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
         let disk = self.env.own.identity.disk;
         let is_own = |key: &DiskKey| key.has_said(disk, evidence);
-        let (logs, manifest) = (&self.logs, &self.manifest);
+        let (logs, manifest) = (&self.logs, &self.disk.manifest);
         let remembers = self.past.remembers(evidence, &self.env.own, logs, manifest);
         if remembers || !self.env.own.key.as_ref().is_some_and(is_own) {
             return;
@@ -178,12 +177,13 @@ impl Node {
         if let Some(evidence) = evidence {
             return self.on_evidence(evidence, &format!("node {by} refuses it: {why}"));
         }
-        let listed = self.directory.nodes.get(by);
+        let listed = self.cluster.directory.nodes.get(by);
         let is_listed = listed.is_none_or(|entry| parse_hex16(&entry.disk) == disk.map(|d| d.0));
         let now = self.env.now;
-        let is_there = self.peers.peers.get(by).is_some_and(|peer| {
-            let speaks = peer.incoming.is_some() && peer.speaks_now(now, &self.env.limits);
-            speaks && peer.entry == Entry::Open && disk.is_some() && peer.disk() == *disk
+        let is_there = self.peers.get(*by).is_some_and(|peer| {
+            let admission = &peer.admission;
+            let is_it = disk.is_some() && admission.disk() == *disk;
+            peer.is_here(now, &self.env.limits) && admission.entry() == Entry::Open && is_it
         });
         if self.past.refused().is_some() || !is_listed || !is_there {
             return;
@@ -224,6 +224,6 @@ impl Node {
 
     pub(super) fn on_ends_noted(&mut self, result: std::io::Result<()>) {
         self.past.on_ends_noted(result);
-        self.next_tick = self.env.now;
+        self.rounds.tick_now(self.env.now);
     }
 }

@@ -28,7 +28,10 @@ impl Node {
                     log.on_feed_connected(&mut self.env, peer, conn, ok);
                 }
             }
-            Some(Purpose::GuestOut(guest)) => self.on_guest_connected(guest, conn, ok),
+            Some(Purpose::GuestOut(guest)) => {
+                let guests = &mut self.peers.guests;
+                guests.on_connected(&mut self.env, guest, conn, ok);
+            }
             Some(Purpose::JoinOut) => self.on_join_connected(conn, result),
             _ => {}
         }
@@ -78,7 +81,11 @@ impl Node {
         match purpose {
             Purpose::Greeting => {
                 let env = &mut self.env;
-                if let Some(caller) = self.greetings.on_received(env, conn, buffer, result) {
+                if let Some(caller) = self
+                    .callers
+                    .greetings
+                    .on_received(env, conn, buffer, result)
+                {
                     self.on_caller(caller);
                 }
             }
@@ -86,7 +93,10 @@ impl Node {
             Purpose::ControlIn(peer) => self.on_control_bytes(conn, peer, buffer, got, result),
             Purpose::ControlOut(peer) => self.on_peer_answered(conn, peer, buffer, got),
             Purpose::GuestIn(guest) => self.on_guest_bytes(conn, guest, buffer, got, result),
-            Purpose::GuestOut(guest) => self.on_guest_answered(guest, conn, buffer, got),
+            Purpose::GuestOut(guest) => {
+                let guests = &mut self.peers.guests;
+                guests.on_answered(&mut self.env, guest, conn, buffer, got);
+            }
             Purpose::JoinOut => self.on_join_received(conn, &buffer[got]),
             Purpose::DataIn(id, _)
             | Purpose::DataOut(id, _)
@@ -122,24 +132,32 @@ impl Node {
                 _ => {}
             };
         }
-        self.space.is_stale |= matches!(completion, Completion::Done { .. });
+        if matches!(completion, Completion::Done { .. }) {
+            self.disk.space.on_written();
+        }
         let id = LogId((token.0 >> 32) as u32);
         if let Some(log) = self.logs.get_mut(&id) {
             log.on_disk(&mut self.env, completion);
-            self.due.touch(id);
-        } else if let Some(creating) = self.creating.get_mut(&id) {
-            creating.store.on_completion(self.env.now, completion);
-            self.advance_creating();
-        } else {
-            self.on_removing_disk(id, completion);
+            return self.due.touch(id);
         }
+        if self.logs.coming.contains(id) {
+            self.logs.coming.on_disk(&self.env, id, completion);
+            return self.advance_coming();
+        }
+        let directory = &self.disk.directory;
+        self.logs
+            .going
+            .on_disk(&mut self.env, directory, id, completion);
     }
 
     fn on_written(&mut self, token: Token, result: std::io::Result<()>) {
         match token {
             tokens::MANIFEST => self.on_manifest_written(result),
             tokens::PEERS => self.on_peers_written(result),
-            tokens::REMOVED => self.on_removed(result),
+            tokens::REMOVED => {
+                let directory = &self.disk.directory;
+                self.logs.going.on_removed(&mut self.env, directory, result);
+            }
             tokens::MET => self.on_met_written(result),
             tokens::REFUSED => self.on_refusal_written(result),
             tokens::ENDS => self.on_ends_noted(result),

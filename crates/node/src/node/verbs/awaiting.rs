@@ -14,10 +14,10 @@ use super::join::JoinCluster;
 use super::logs::LogList;
 use super::retain::Retain;
 use super::show_log::ShowLog;
+use crate::cluster::confirming::{Asked, check_directory};
 use crate::directory::{Command, DIRECTORY};
 use crate::greeting::still_joining;
 use crate::node::Node;
-use crate::node::confirming::Asked;
 
 /// Who waits, in the order of asking.
 #[derive(Default)]
@@ -93,9 +93,9 @@ impl Node {
 
     /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
     pub(super) fn tell_fresh(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
-        self.check_directory()?;
+        check_directory(&self.logs, &self.env)?;
         self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
-        self.awaiting.0.push(Waiting {
+        self.callers.awaiting.0.push(Waiting {
             conn,
             since: self.env.now,
             asked: Asked::default(),
@@ -112,13 +112,13 @@ impl Node {
         }
         let mut commands = Commands::new();
         let mut kept = Vec::new();
-        for mut request in std::mem::take(&mut self.awaiting.0) {
+        for mut request in std::mem::take(&mut self.callers.awaiting.0) {
             if !self.env.is_open(request.conn) {
                 continue;
             }
-            let current = self.has_passed(&mut request.asked);
+            let current = request.asked.has_passed(&mut self.lend().1);
             let before = commands.len();
-            let answer = match current && self.is_listed() {
+            let answer = match current && self.cluster.is_listed(&self.env) {
                 true => self.answer_to(&mut request.wants, &mut commands),
                 false => Answer::Wait,
             };
@@ -145,8 +145,9 @@ impl Node {
                 Answer::Wait | Answer::Until(_) => kept.push(request),
             }
         }
-        self.awaiting.0.append(&mut kept);
-        self.propose_commands(&commands);
+        self.callers.awaiting.0.append(&mut kept);
+        let (cluster, mut lent) = self.lend();
+        cluster.propose_commands(&mut lent, &commands);
     }
 
     /// What no replica would take is refused, and not proposed.
@@ -175,7 +176,7 @@ impl Node {
             return;
         };
         let refusal = log.not_leader(&self.env);
-        for request in std::mem::take(&mut self.awaiting.0) {
+        for request in std::mem::take(&mut self.callers.awaiting.0) {
             let refusal = match &request.wants {
                 // Whoever leads next may find it accepted, and create the log.
                 Wants::CreateLog(create) if create.proposed => {

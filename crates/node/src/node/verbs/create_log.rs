@@ -59,7 +59,7 @@ impl Node {
         let name = &create.name;
         let own = self.env.own.identity.node;
         let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
-        match self.directory.log_by_name(name) {
+        match self.cluster.directory.log_by_name(name) {
             // Somebody else's came first, who asked for something else.
             Some(id) if create.proposed && !self.is_as_asked(id, create) => refuse(Refusal::new(
                 "exists",
@@ -70,7 +70,7 @@ impl Node {
             // Whoever asks next finds it here; that it has no leader yet is no error to them.
             Some(id)
                 if create.proposed
-                    && self.directory.hosts(id, own)
+                    && self.cluster.directory.hosts(id, own)
                     && !self.logs.contains_key(&id) =>
             {
                 Answer::Wait
@@ -83,7 +83,7 @@ impl Node {
                 "exists",
                 format!("a log named {name} exists already"),
             )),
-            None if let Some(id) = self.directory.sealing_by_name(name) => {
+            None if let Some(id) = self.cluster.directory.sealing_by_name(name) => {
                 Answer::Until(self.not_ended(name, id))
             }
             // A member that leaves since made nothing of it.
@@ -91,13 +91,13 @@ impl Node {
                 Ok(_) => Answer::Wait,
                 Err(why) => refuse(why),
             },
-            None if !self.can_direct() => Answer::Wait,
+            None if !self.logs.can_direct() => Answer::Wait,
             None => {
                 create.proposed = true;
                 match self.check_members(create) {
                     Ok(members) => {
                         create.given_auxiliary = match create.auxiliary.is_empty() {
-                            true => self.directory.auxiliaries_of(&members),
+                            true => self.cluster.directory.auxiliaries_of(&members),
                             false => create.auxiliary.clone(),
                         };
                         commands.push(Command::CreateLog {
@@ -117,7 +117,7 @@ impl Node {
 
     /// Two may ask for one name at a time, and the directory makes the first one's log.
     fn is_as_asked(&self, id: LogId, create: &CreateLog) -> bool {
-        self.directory.logs.get(&id).is_some_and(|entry| {
+        self.cluster.directory.logs.get(&id).is_some_and(|entry| {
             entry.hosts == create.hosts
                 && entry.auxiliary == create.given_auxiliary
                 && entry.retention == create.retention
@@ -134,8 +134,8 @@ impl Node {
 
     /// What the log's configuration begins with.
     fn check_members(&self, create: &CreateLog) -> Result<Vec<(u32, u32)>, Refusal> {
-        let members = &self.directory.members;
-        let nodes = self.directory.nodes.keys().map(|node| node.0);
+        let members = &self.cluster.directory.members;
+        let nodes = self.cluster.directory.nodes.keys().map(|node| node.0);
         let known: Vec<u32> = nodes.filter(|node| !members.leaves(*node)).collect();
         let stranger = create.hosts.iter();
         if let Some(stranger) = stranger.copied().find(|node| !known.contains(node)) {
@@ -148,7 +148,7 @@ impl Node {
         let members: Vec<(u32, u32)> = match create.hosts.is_empty() {
             true => {
                 // A log that begins holds nothing that they would have to be filled with first.
-                let wanted = self.directory.members.wanted.get(&DIRECTORY.0);
+                let wanted = self.cluster.directory.members.wanted.get(&DIRECTORY.0);
                 let weights = wanted.into_iter().flat_map(|wanted| &wanted.weights);
                 weights.map(|(node, weight)| (*node, *weight)).collect()
             }

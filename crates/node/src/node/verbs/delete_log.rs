@@ -71,19 +71,24 @@ impl Node {
     ) -> Answer {
         let DeleteLog { name, .. } = delete;
         let named = || {
-            let current = self.directory.log_by_name(name);
-            current.or_else(|| self.directory.sealing_by_name(name))
+            let current = self.cluster.directory.log_by_name(name);
+            current.or_else(|| self.cluster.directory.sealing_by_name(name))
         };
         let Some(id) = delete.id.or_else(named) else {
             return Answer::Line(unknown_log(name).encode());
         };
         delete.id = Some(id);
-        if self.directory.is_deleted(id) {
+        if self.cluster.directory.is_deleted(id) {
             let line = format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0);
             return Answer::Line(line.into_bytes());
         }
-        let sealing = self.directory.logs.get(&id).is_some_and(|e| e.sealing);
-        if !self.can_direct() {
+        let sealing = self
+            .cluster
+            .directory
+            .logs
+            .get(&id)
+            .is_some_and(|e| e.sealing);
+        if !self.logs.can_direct() {
             // The next leader of log 0 is asked again.
         } else if !delete.proposed {
             delete.proposed = true;
@@ -100,7 +105,7 @@ impl Node {
             }
         }
         match sealing {
-            true => Answer::Until(self.agreed_only(&BTreeSet::from([id]))),
+            true => Answer::Until(self.cluster.agreed_only(&BTreeSet::from([id]))),
             false => Answer::Wait,
         }
     }

@@ -14,10 +14,10 @@ use replica::Purpose;
 use wire::Refusal;
 
 use super::awaiting::no_directory_quorum;
+use crate::cluster::confirming::{Asked, check_directory};
 use crate::directory::{DIRECTORY, DIRECTORY_NAME};
 use crate::greeting::Caller;
 use crate::node::Node;
-use crate::node::confirming::Asked;
 
 /// A caller whose log this node may not have heard of.
 pub(in crate::node) struct Held {
@@ -37,7 +37,7 @@ impl Node {
         if stale || self.log_here(name).is_some() || self.is_known_elsewhere(name) {
             return Ok(false);
         }
-        self.check_directory()?;
+        check_directory(&self.logs, &self.env)?;
         Ok(true)
     }
 
@@ -45,7 +45,7 @@ impl Node {
         self.env
             .conns
             .insert(caller.conn, Purpose::Request(DIRECTORY));
-        self.held.push(Held {
+        self.callers.held.push(Held {
             caller,
             since: self.env.now,
             asked: Asked::default(),
@@ -55,12 +55,12 @@ impl Node {
 
     /// Looks once more at those whose barrier has passed.
     pub(in crate::node) fn release_held(&mut self) {
-        for mut held in std::mem::take(&mut self.held) {
+        for mut held in std::mem::take(&mut self.callers.held) {
             let conn = held.caller.conn;
             if !self.env.is_open(conn) {
                 continue;
             }
-            if self.has_passed(&mut held.asked) {
+            if held.asked.has_passed(&mut self.lend().1) {
                 if let Err(refusal) = self.serve(&held.caller) {
                     self.env.refuse(conn, refusal);
                 }
@@ -69,7 +69,7 @@ impl Node {
             let late = self.env.now.0 > held.since.0 + self.env.limits.directory_wait;
             match late {
                 true => self.env.refuse(conn, no_directory_quorum()),
-                false => self.held.push(held),
+                false => self.callers.held.push(held),
             }
         }
     }
@@ -79,7 +79,7 @@ impl Node {
         if name == DIRECTORY_NAME {
             return self.logs.contains_key(&DIRECTORY).then_some(DIRECTORY);
         }
-        if let Some(id) = self.directory.log_by_name(name) {
+        if let Some(id) = self.cluster.directory.log_by_name(name) {
             let log = self.logs.get(&id);
             return log
                 .filter(|log| !log.engine().state().is_sealed())
@@ -92,16 +92,16 @@ impl Node {
     }
 
     fn has_ended_here(&self, id: LogId) -> bool {
-        let entry = self.directory.logs.get(&id);
+        let entry = self.cluster.directory.logs.get(&id);
         let sealed = |log: &replica::Log| log.engine().state().is_sealed();
         self.logs.get(&id).is_some_and(sealed)
-            || self.directory.is_deleted(id)
+            || self.cluster.directory.is_deleted(id)
             || entry.is_some_and(|entry| entry.sealing)
     }
 
     /// The directory has a log of this name, which is being made here or is hosted by others.
     fn is_known_elsewhere(&self, name: &str) -> bool {
-        let id = self.directory.log_by_name(name);
+        let id = self.cluster.directory.log_by_name(name);
         id.is_some_and(|id| !self.logs.contains_key(&id))
     }
 }

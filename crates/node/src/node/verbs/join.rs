@@ -8,10 +8,10 @@ use formats::version::Speaks;
 use wire::Refusal;
 
 use super::awaiting::{Answer, Commands, Wants};
+use crate::cluster::directory_members;
 use crate::directory::{Command, DIRECTORY};
 use crate::greeting::Caller;
 use crate::node::Node;
-use crate::node::directing::directory_members;
 use crate::peers::places::check_address;
 
 pub(crate) struct JoinCluster {
@@ -37,8 +37,9 @@ impl Node {
             ));
         }
         let speaks = request.parsed("speaks")?.unwrap_or(Speaks::UNSAID);
-        let needed = self.directory.versions.prepared;
-        self.check_speaks("the node that joins", speaks, needed)?;
+        let needed = self.cluster.directory.versions.prepared;
+        self.cluster
+            .check_speaks(&self.env, "the node that joins", speaks, needed)?;
         let join = JoinCluster {
             address,
             disk: disk.to_string(),
@@ -55,13 +56,13 @@ impl Node {
         join: &mut JoinCluster,
         commands: &mut Commands,
     ) -> Answer {
-        let known = self.directory.node_by_disk(&join.disk).or_else(|| {
+        let known = self.cluster.directory.node_by_disk(&join.disk).or_else(|| {
             let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
-            let mut nodes = self.directory.nodes.iter().filter(|_| keeps);
+            let mut nodes = self.cluster.directory.nodes.iter().filter(|_| keeps);
             nodes.find_map(|(id, e)| (e.address == join.address).then_some(*id))
         });
         let Some(id) = known else {
-            if join.slot.is_none() && self.can_direct() {
+            if join.slot.is_none() && self.logs.can_direct() {
                 let Some(log) = self.logs.get_mut(&DIRECTORY) else {
                     return Answer::Wait;
                 };
@@ -71,13 +72,13 @@ impl Node {
             return Answer::Wait;
         };
         // ‡ Where a node is it says itself, once it runs, and proves it. A line that names its disk is anybody's.
-        let is_known = self.directory.nodes[&id].disk == join.disk;
-        if is_known || self.directory.nodes[&id].address == join.address {
+        let is_known = self.cluster.directory.nodes[&id].disk == join.disk;
+        if is_known || self.cluster.directory.nodes[&id].address == join.address {
             let members = directory_members();
-            let answer = crate::join::answer(&self.env, &self.directory, id, members);
+            let answer = crate::join::answer(&self.env, &self.cluster.directory, id, members);
             return Answer::Line(answer);
         }
-        if !join.proposed && self.can_direct() {
+        if !join.proposed && self.logs.can_direct() {
             join.proposed = true;
             commands.push(join.entry(id));
         }

@@ -61,11 +61,11 @@ impl Node {
         }
         // Before the directory is read again, those that are hosted here are known all the same.
         let hosted = self.logs.values().map(|l| (l.id(), l.name()));
-        let listed = self.directory.logs.iter();
+        let listed = self.cluster.directory.logs.iter();
         let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
         let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
         let entries = list.of(all.iter(), |(id, _)| **id).map(|(id, name)| {
-            let entry = self.directory.logs.get(id);
+            let entry = self.cluster.directory.logs.get(id);
             let retention = entry.map_or(Retention::default(), |entry| entry.retention);
             Entry {
                 id: id.0,

@@ -15,6 +15,7 @@ use crate::greeting::Caller;
 use crate::membership::change::{names, sentences};
 use crate::membership::plan::{Goal, plan};
 use crate::node::Node;
+use crate::peers::Peer;
 use wire::Refusal;
 
 #[derive(Serialize)]
@@ -82,28 +83,33 @@ impl Node {
     }
 
     pub(crate) fn members_line(&self, list: LogList) -> String {
-        let members = &self.directory.members;
+        let members = &self.cluster.directory.members;
         let own = self.env.own.identity.node;
         let alive = |node: NodeId| {
-            let peer = self.peers.peers.get(&node);
-            node == own || peer.is_some_and(|peer| peer.alive)
+            let peer = self.peers.get(node);
+            node == own || peer.is_some_and(Peer::is_alive)
         };
-        let nodes = self.directory.nodes.iter().map(|(node, entry)| ShownNode {
-            id: node.0,
-            address: &entry.address,
-            zone: members.zones.get(&node.0).map(String::as_str),
-            kind: entry.kind,
-            alive: alive(*node),
-            leaving: members.leaving.contains(&node.0),
-            newest_version: entry.newest,
-        });
+        let nodes = self
+            .cluster
+            .directory
+            .nodes
+            .iter()
+            .map(|(node, entry)| ShownNode {
+                id: node.0,
+                address: &entry.address,
+                zone: members.zones.get(&node.0).map(String::as_str),
+                kind: entry.kind,
+                alive: alive(*node),
+                leaving: members.leaving.contains(&node.0),
+                newest_version: entry.newest,
+            });
         wire::ok(&Shown {
             node: own.0,
             version: members.version,
-            cluster_version: self.directory.versions.agreed,
+            cluster_version: self.cluster.directory.versions.agreed,
             nodes: nodes.collect(),
             logs: list
-                .of(names(&self.directory), |(id, _)| *id)
+                .of(names(&self.cluster.directory), |(id, _)| *id)
                 .map(|(id, name)| self.shown_log(id, name))
                 .collect(),
             removed: &members.removed,
@@ -111,7 +117,7 @@ impl Node {
     }
 
     fn shown_log<'a>(&'a self, id: LogId, name: &'a str) -> ShownLog<'a> {
-        let members = &self.directory.members;
+        let members = &self.cluster.directory.members;
         let nothing = Default::default();
         let wanted = members.wanted.get(&id.0).map_or(&nothing, |w| &w.weights);
         let log = self.logs.get(&id);
@@ -120,12 +126,19 @@ impl Node {
         let goal = Goal {
             weights: wanted,
             zones: &members.zones,
-            silent: &self.silent(),
+            silent: &self.cluster.silent(&self.env, &self.peers),
         };
         let steps = log.and_then(|_| plan(configuration, goal));
         let output_bytes = log.map_or(0, |log| replica::output_bytes(log.engine().state()));
         let known = configuration.members().iter().map(|member| member.node);
-        let all: BTreeSet<NodeId> = self.directory.nodes.keys().copied().chain(known).collect();
+        let all: BTreeSet<NodeId> = self
+            .cluster
+            .directory
+            .nodes
+            .keys()
+            .copied()
+            .chain(known)
+            .collect();
         let members = all.into_iter().map(|node| ShownMember {
             node: node.0,
             weight: configuration.weight(node),
@@ -140,10 +153,18 @@ impl Node {
                 missing.map(|missing| output_bytes.saturating_sub(missing))
             }),
         });
-        let waits = self.moves.get(&id).map(|step| step.waits_for.as_str());
+        let waits = self
+            .cluster
+            .moves
+            .get(&id)
+            .map(|step| step.waits_for.as_str());
         let waits = waits.filter(|why| !why.is_empty()).map(str::to_owned);
         let directs = id == DIRECTORY && log.is_some_and(Log::is_leading);
-        let waits = waits.or_else(|| directs.then(|| self.dismissal_waits()).flatten());
+        let waits = waits.or_else(|| {
+            directs
+                .then(|| self.cluster.dismissal_waits(self.sight()))
+                .flatten()
+        });
         ShownLog {
             id: id.0,
             name,
@@ -155,23 +176,6 @@ impl Node {
             steps: sentences(Some(configuration), &steps.unwrap_or_default()),
             waits_for: waits,
         }
-    }
-
-    pub(crate) fn dismissal_is_waiting(&self) -> bool {
-        let directs = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
-        directs && self.dismissal_waits().is_some()
-    }
-
-    pub(crate) fn dismissal_waits(&self) -> Option<String> {
-        let members = &self.directory.members;
-        let mut leaving = members.leaving.iter().filter(|n| !members.has_weight(**n));
-        leaving.find_map(|node| {
-            let needed = self.has_part_in(NodeId(*node));
-            let needed = needed.map(|log| {
-                format!("node {node} is kept until the leader of log {log} says that it is needed no more")
-            });
-            needed.or_else(|| self.keeps_for_bytes(*node))
-        })
     }
 }
 

@@ -13,6 +13,7 @@ use crate::counts::NodeCounts;
 use crate::greeting::Caller;
 use crate::health::State;
 use crate::node::Node;
+use crate::peers::Peer;
 
 #[derive(Serialize)]
 struct Metrics {
@@ -91,8 +92,8 @@ impl Node {
             chosen.add(&log.pulse().chosen);
         }
         let peers = self.env.peers.addresses.keys().map(|id| {
-            let peer = self.peers.peers.get(id);
-            let heard = peer.filter(|peer| peer.heard_at.0 > 0);
+            let peer = self.peers.get(*id);
+            let heard = peer.and_then(|peer| peer.pulse.heard_at());
             let mut accepted = None;
             for log in self.logs.values() {
                 if let Some(histogram) = log.pulse().accepted.get(id) {
@@ -101,15 +102,15 @@ impl Node {
             }
             PeerMetrics {
                 node: id.0,
-                alive: peer.is_some_and(|peer| peer.alive),
-                last_heard_us: heard.map(|peer| now.saturating_sub(peer.heard_at.0)),
+                alive: peer.is_some_and(Peer::is_alive),
+                last_heard_us: heard.map(|at| now.saturating_sub(at.0)),
                 accepted,
             }
         });
         wire::ok(&Metrics {
             node: self.env.own.identity.node.0,
             version: self.config.version,
-            uptime_us: now.saturating_sub(self.started_at.0),
+            uptime_us: now.saturating_sub(self.rounds.started_at.0),
             state: health.state,
             warnings,
             connections: self.env.conns.len(),

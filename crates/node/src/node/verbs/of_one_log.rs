@@ -95,12 +95,12 @@ impl Node {
     /// Where the log of this name is, if it is anywhere.
     pub(super) fn not_hosted(&self, name: &str) -> Refusal {
         let own = self.env.own.identity.node;
-        let id = self.directory.log_by_name(name);
-        if let Some(id) = id.filter(|id| !self.directory.hosts(*id, own)) {
+        let id = self.cluster.directory.log_by_name(name);
+        if let Some(id) = id.filter(|id| !self.cluster.directory.hosts(*id, own)) {
             return self.hosted_elsewhere(id, name);
         }
         // A directory without any log is one that was not read or not written yet.
-        if self.directory.last_log == DIRECTORY || id.is_some() {
+        if self.cluster.directory.last_log == DIRECTORY || id.is_some() {
             return Refusal::new(
                 "not-leader",
                 format!("{name} is being set up here; ask again in a moment"),
@@ -110,10 +110,10 @@ impl Node {
     }
 
     fn hosted_elsewhere(&self, id: LogId, name: &str) -> Refusal {
-        let nodes = self.directory.nodes.keys();
+        let nodes = self.cluster.directory.nodes.keys();
         let hosts = nodes
             .copied()
-            .filter(|node| self.directory.hosts(id, *node));
+            .filter(|node| self.cluster.directory.hosts(id, *node));
         let is_alive = |node: &NodeId| self.peers.is_alive(*node);
         // If it does not lead, it names who does.
         let host = hosts

@@ -13,14 +13,16 @@ use crate::greeting::Caller;
 use crate::node::Node;
 use crate::node::hearing::CONTROL_BUFFER;
 use crate::peers::hello::{Hello, Kind, bad, check_proof};
-use crate::peers::{Entry, Inbound, NotAdmitted, OLD_COPY, Proof, SaidOfItself};
+use crate::peers::{Inbound, NotAdmitted, OLD_COPY, Proof, SaidOfItself};
 
 impl Node {
     /// `peer kind=control|data …`: checks that it is who we think, and of our cluster.
     pub(super) fn greet_peer(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { request, rest, .. } = caller;
         let conn = caller.conn;
-        let hello = Hello::read(request, &self.env.own, |node| self.is_removed(node));
+        let hello = Hello::read(request, &self.env.own, |node| {
+            self.cluster.is_removed(&self.logs, node)
+        });
         let hello = hello.inspect_err(|refusal| {
             self.counts.peers_refused += u64::from(refusal.code == "removed");
         })?;
@@ -46,7 +48,7 @@ impl Node {
         let version = self.check_version(&hello, proof.is_some())?;
         self.check_claim(from, claim, is_listed)?;
         let peer = self.peers.get_or_add(from);
-        let is_admitted = peer.claim == Some(claim) && peer.entry == Entry::Open;
+        let is_admitted = peer.admission.is_open_as(claim);
         if hello.kind != Kind::Control && (!is_admitted || self.env.own.settling) {
             return Err(Refusal::new(
                 "busy",
@@ -62,7 +64,9 @@ impl Node {
         // ‡ A greeting may have been overheard: where a key can prove it, it counts once the challenge is answered.
         match (proof, hello.kind) {
             (None, _) => self.take_said(from, said),
-            (Some(_), Kind::Control) => self.peers.get_or_add(from).unproven = Some(said),
+            (Some(_), Kind::Control) => {
+                self.peers.get_or_add(from).admission.keep_unproven(said);
+            }
             (Some(_), Kind::Data(_)) => {}
         }
         match hello.kind {
@@ -76,11 +80,14 @@ impl Node {
 
     /// Whether the directory lists this disk for the node; an error if it lists another.
     fn check_disk(&self, from: NodeId, claim: Seen) -> Result<bool, Refusal> {
-        let entry = self.directory.nodes.get(&from);
+        let entry = self.cluster.directory.nodes.get(&from);
         let is_listed = entry.is_some_and(|entry| entry.disk == hex(&claim.disk.0));
         // ‡ After a rescue log 0 names the disk of before first, and only the node itself can tell the rest. What was
         // met of it before that was read goes on.
-        let met = self.past.seen(from).filter(|_| !self.is_confirmed());
+        let met = self
+            .past
+            .seen(from)
+            .filter(|_| !self.cluster.is_confirmed());
         let is_met = met.is_some_and(|met| met.disk == claim.disk);
         let is_other = entry.is_some() && !is_listed && !is_met;
         if is_other && !mutation::is(Mutation::EmptyDiskKeepsItsId) {
@@ -94,8 +101,10 @@ impl Node {
     /// In which version the connection is to be.
     fn check_version(&self, hello: &Hello, is_proven: bool) -> Result<u8, Refusal> {
         let from = hello.from;
-        let needed = self.directory.versions.agreed;
-        let version = self.check_speaks(&format!("node {from}"), hello.speaks, needed);
+        let needed = self.cluster.directory.versions.agreed;
+        let version =
+            self.cluster
+                .check_speaks(&self.env, &format!("node {from}"), hello.speaks, needed);
         let version = version.inspect_err(|refusal| {
             tracing::warn!(peer = from.0, why = refusal.sentence, "a peer is refused");
         })?;
@@ -117,13 +126,13 @@ impl Node {
     fn check_claim(&mut self, from: NodeId, claim: Seen, is_listed: bool) -> Result<(), Refusal> {
         let known = self.past.seen(from);
         let peer = self.peers.get_or_add(from);
-        peer.seen = peer.seen.or(known);
-        let is_in_use = peer.incoming.is_some() && peer.speaks_now(self.env.now, &self.env.limits);
-        let Err(why) = peer.admit(claim, is_listed, is_in_use) else {
+        peer.admission.recall(known);
+        let is_in_use = peer.is_here(self.env.now, &self.env.limits);
+        let Err(why) = peer.admission.admit(claim, is_listed, is_in_use) else {
             return Ok(());
         };
         if why.is_old_copy() {
-            peer.old_copy = Some(why.to_string());
+            peer.admission.call_old(&why);
         }
         if why == NotAdmitted::InUse {
             tracing::warn!(peer = from.0, %why, "a peer is put off");
@@ -165,18 +174,16 @@ impl Node {
             false => self.env.peers.compares.remove(&from),
         };
         let peer = self.peers.get_or_add(from);
-        peer.takes_parts = hello.takes_parts;
-        peer.claim = Some(claim);
-        peer.proof = proof;
-        if let Some(old) = peer.on_greeted(conn) {
-            self.controls.remove(&old);
+        peer.way.on_greeted(hello.takes_parts);
+        peer.pulse.on_greeted();
+        if let Some(old) = peer.admission.on_greeted(conn, claim, proof) {
+            self.peers.controls.remove(&old);
             self.env.close(old);
         }
         self.env.conns.insert(conn, Purpose::ControlIn(from));
         let mut control = Inbound::default();
         control.push(self.env.now, rest);
-        self.controls.insert(conn, control);
-        self.peers.get_or_add(from).entry = Entry::AwaitsPast;
+        self.peers.controls.insert(conn, control);
         if version < version::PASTS {
             self.admit(from, claim, None);
         }
@@ -227,12 +234,6 @@ impl Node {
         if said.is_listed || !self.env.peers.addresses.contains_key(&from) {
             self.learn_address(from, &said.address);
         }
-        let peer = self.peers.get_or_add(from);
-        peer.standing = Some(said.standing);
-        peer.speaks = said.speaks.or(peer.speaks);
-        (peer.said_address, peer.unproven_address) = match said.is_listed {
-            true => (Some(said.address), None),
-            false => (None, Some(said.address)),
-        };
+        self.peers.get_or_add(from).said.on_greeting(said);
     }
 }

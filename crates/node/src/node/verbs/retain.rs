@@ -40,23 +40,23 @@ impl Node {
     /// Answered once the directory has chosen it, and the log too.
     pub(super) fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
         let Retain { log, retention, .. } = retain;
-        let Some(id) = self.directory.log_by_name(log) else {
+        let Some(id) = self.cluster.directory.log_by_name(log) else {
             return Answer::Line(unknown_log(log).encode());
         };
-        let is_wanted = self.directory.logs[&id].retention == *retention;
+        let is_wanted = self.cluster.directory.logs[&id].retention == *retention;
         if is_wanted {
-            return match self.has_heard(id) {
+            return match self.cluster.has_heard(&self.logs, id) {
                 true => {
                     let line = format!("ok {{\"name\":\"{log}\",\"retention\":\"{retention}\"}}\n");
                     Answer::Line(line.into_bytes())
                 }
-                false => Answer::Until(self.agreed_only(&BTreeSet::from([id]))),
+                false => Answer::Until(self.cluster.agreed_only(&BTreeSet::from([id]))),
             };
         }
-        if retain.proposed && self.has_applied_its_own() {
+        if retain.proposed && self.cluster.has_applied_its_own(&self.logs) {
             return Answer::Line(overtaken(log).encode());
         }
-        if !retain.proposed && self.can_direct() {
+        if !retain.proposed && self.logs.can_direct() {
             retain.proposed = true;
             commands.push(Command::SetRetention {
                 log: retain.log.clone(),

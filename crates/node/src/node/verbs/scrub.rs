@@ -22,12 +22,13 @@ impl Node {
         if start {
             log.check_leading(&self.env)?;
             log.begin_pass(&self.env, rate.max(1), true);
-            self.scrubbing.put_first(id, self.env.now);
+            self.disk.scrubbing.put_first(id, self.env.now);
         }
         let line = log.scrub_line(&self.env);
         self.env.conns.insert(*conn, Purpose::Request(id));
         self.env.part(*conn, line.as_bytes());
-        self.scrub();
+        let scrubbing = &mut self.disk.scrubbing;
+        scrubbing.pump(&mut self.logs, &mut self.due, &mut self.env);
         Ok(())
     }
 }

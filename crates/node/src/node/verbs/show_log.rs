@@ -43,8 +43,8 @@ impl Node {
     }
 
     pub(super) fn answer_show_log(&self, show: &ShowLog) -> Answer {
-        let found = self.directory.log_by_name(&show.name);
-        let entry = found.and_then(|id| Some((id, self.directory.logs.get(&id)?)));
+        let found = self.cluster.directory.log_by_name(&show.name);
+        let entry = found.and_then(|id| Some((id, self.cluster.directory.logs.get(&id)?)));
         let Some((id, entry)) = entry else {
             return Answer::Line(unknown_log(&show.name).encode());
         };

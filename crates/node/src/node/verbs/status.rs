@@ -10,6 +10,7 @@ use super::awaiting::Wants;
 use crate::greeting::Caller;
 use crate::health::Health;
 use crate::node::Node;
+use crate::peers::Peer;
 
 #[derive(Serialize)]
 struct Status {
@@ -113,16 +114,16 @@ impl Node {
             is_self: true,
         }];
         for (id, address) in &self.env.peers.addresses {
-            let peer = self.peers.peers.get(id);
+            let peer = self.peers.get(*id);
             nodes.push(NodeStatus {
                 id: id.0,
                 address: address.clone(),
-                alive: peer.is_some_and(|p| p.alive),
+                alive: peer.is_some_and(Peer::is_alive),
                 last_heard_ms: peer
-                    .filter(|p| p.heard_at.0 > 0)
-                    .map(|p| now.saturating_sub(p.heard_at.0) / 1000),
-                free_bytes: peer.and_then(|p| known(p.free_bytes)),
-                speaks: peer.and_then(|p| Some(p.speaks?.to_string())),
+                    .and_then(|p| p.pulse.heard_at())
+                    .map(|at| now.saturating_sub(at.0) / 1000),
+                free_bytes: peer.and_then(|p| known(p.said.free_bytes())),
+                speaks: peer.and_then(|p| Some(p.said.speaks()?.to_string())),
                 is_self: false,
             });
         }
@@ -132,17 +133,59 @@ impl Node {
             understands: &["cluster"],
             node: self.env.own.identity.node.0,
             version: self.config.version,
-            cluster_version: self.directory.versions.agreed,
+            cluster_version: self.cluster.directory.versions.agreed,
             disk_version: self.env.disk_version,
             address: self.env.own.advertise.clone(),
-            write_path: self.write_path.clone(),
-            uptime_ms: now.saturating_sub(self.started_at.0) / 1000,
+            write_path: self.disk.write_path.clone(),
+            uptime_ms: now.saturating_sub(self.rounds.started_at.0) / 1000,
             disk_full: self.env.room.disk_is_full,
             nodes,
             logs: self.logs.values().map(|log| self.log_status(log)).collect(),
             waiting_for: self.waiting_for(),
             health: self.health(),
         })
+    }
+
+    /// Sentences about what keeps this node from working; empty when nothing does.
+    fn waiting_for(&self) -> Vec<String> {
+        let mut waits = self.leaderless();
+        waits.extend(self.cluster.versions_wait(&self.env, &self.peers));
+        waits.extend(self.peers.refusals(&self.env.peers.addresses));
+        waits.extend(self.logs.values().filter_map(Log::scrub_warning));
+        waits
+    }
+
+    pub(in crate::node) fn leaderless(&self) -> Vec<String> {
+        let leaderless: Vec<&str> = self
+            .logs
+            .values()
+            .filter(|l| !l.is_stopped() && l.engine().leader().is_none())
+            .map(|l| l.name())
+            .collect();
+        if leaderless.is_empty() {
+            return Vec::new();
+        }
+        let silent = self.peers.silent();
+        let silent: Vec<String> = silent
+            .iter()
+            .filter_map(|n| {
+                let address = self.env.peers.addresses.get(n)?;
+                let peer = self.peers.get(*n);
+                let why = peer.and_then(|peer| peer.admission.old_copy());
+                Some(match why {
+                    Some(why) => format!(
+                        "node {n} at {address}, whose directory is refused here ({why}: put its newer one back)"
+                    ),
+                    None => format!("node {n} at {address}"),
+                })
+            })
+            .collect();
+        if silent.is_empty() {
+            return vec![format!("no leader yet for {}", leaderless.join(", "))];
+        }
+        let leaderless = leaderless.join(", ");
+        let silent = silent.join(" and ");
+        vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
 
     fn log_status(&self, log: &Log) -> LogStatus {

@@ -6,7 +6,7 @@
 use formats::LogId;
 use wire::{NodeKind, Standing};
 
-use crate::directory::{self, Directory, NodeEntry};
+use super::{Directory, NodeEntry, configuration};
 use crate::split::has_active_quorum;
 
 impl NodeEntry {
@@ -30,7 +30,7 @@ impl Directory {
         let nodes = members.iter().map(|(node, _)| *node);
         for node in nodes.filter(|node| self.stands_in(*node)) {
             marked.push(node);
-            let begins = directory::configuration(members, &marked);
+            let begins = configuration(members, &marked);
             if !begins.is_ok_and(|begins| has_active_quorum(&begins)) {
                 marked.pop();
             }

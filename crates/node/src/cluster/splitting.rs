@@ -1,39 +1,42 @@
-//! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides).
+//! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides), and what is forgotten.
 
 use formats::LogId;
 use paxos::{Action, Change};
 use replica::Log;
 
-use super::Node;
+use super::Cluster;
 use crate::directory::DIRECTORY;
+use crate::lent::Lent;
 use crate::split::{Part, Rules, next_step};
 
-impl Node {
-    pub(super) fn split(&mut self, logs: &[LogId]) {
-        let now = self.env.now;
+impl Cluster {
+    pub fn split(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
+        let now = lent.env.now;
         for id in logs.iter().filter(|id| **id != DIRECTORY) {
-            let can_propose = self.logs.get(id).is_some_and(Log::can_propose);
-            let Some(basis) = can_propose.then(|| self.basis_of(*id)).flatten() else {
+            let can_propose = lent.logs.get(id).is_some_and(Log::can_propose);
+            let Some(basis) = can_propose
+                .then(|| self.basis_of(lent.logs, lent.env, *id))
+                .flatten()
+            else {
                 continue;
             };
             let first = self.wanted_auxiliaries(*id, &basis);
             let members = self.wanted_weights(*id, &basis).len();
-            let Some(log) = self.logs.get_mut(id).filter(|_| !first.is_empty()) else {
+            let Some(log) = lent.logs.get_mut(id).filter(|_| !first.is_empty()) else {
                 continue;
             };
             let state = log.engine().state();
-            let own = self.env.own.identity.node;
+            let own = lent.env.own.identity.node;
             let parts = state.configuration.members().iter().map(|member| {
                 let node = member.node;
                 let silent = node != own && !log.alive().contains(&node);
-                // One that was never heard is silent since this node looked first.
-                let since = silent.then(|| *self.away_since.entry(node).or_insert(now));
-                let free = self.peers.peers.get(&node).map(|peer| peer.free_bytes);
+                let silent_for = silent.then(|| lent.peers.silent_for(now, node));
+                let free = lent.peers.get(node).map(|peer| peer.said.free_bytes());
                 Part {
                     node,
-                    silent_for: since.map(|since| now.0.saturating_sub(since.0)),
+                    silent_for,
                     is_spared: log.engine().bytes_stand_without(node),
-                    free_bytes: free.unwrap_or(self.env.room.free_bytes),
+                    free_bytes: free.unwrap_or(lent.env.room.free_bytes),
                     stands_in: self.directory.stands_in(node.0),
                 }
             });
@@ -42,8 +45,8 @@ impl Node {
             let most = members.saturating_sub(1) / 2;
             let rules = Rules {
                 auxiliaries: first.len().min(most),
-                away_after: self.env.limits.away_after,
-                reserve_bytes: self.env.limits.disk_reserve_bytes,
+                away_after: lent.env.limits.away_after,
+                reserve_bytes: lent.env.limits.disk_reserve_bytes,
                 log_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
             };
             let Some(change) = next_step(&state.configuration, &parts, &first, rules) else {
@@ -65,8 +68,24 @@ impl Node {
             }
             let by = basis.by();
             let action = Action::Reconfigure { from, change, by };
-            if log.propose(&mut self.env, action).is_ok() {
-                self.due.touch(*id);
+            if log.propose(lent.env, action).is_ok() {
+                lent.due.touch(*id);
+            }
+        }
+    }
+
+    /// Each log's leader forgets what its retention says.
+    pub fn keep_to_retention(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
+        for id in logs {
+            let Some(basis) = self.basis_of(lent.logs, lent.env, *id) else {
+                continue;
+            };
+            let retention = self.wanted_retention(*id, &basis);
+            let log = lent.logs.get_mut(id).filter(|_| !retention.is_forever());
+            if let Some(log) = log
+                && log.keep_to(lent.env, retention, basis.by())
+            {
+                lent.due.touch(*id);
             }
         }
     }

@@ -9,9 +9,7 @@
 //! it is a quorum. A node whose own vote is one needs nobody; those that it does not know of yet, or not any more,
 //! dial it in the meantime, and show it what they remember.
 
-use paxos::{NodeId, Time};
-
-use super::Node;
+use paxos::Time;
 
 /// Longer than it takes to dial a peer, and to be dialled by it, where both run. Microseconds.
 const SETTLES_WITHIN: u64 = 300_000;
@@ -19,7 +17,7 @@ const SETTLES_WITHIN: u64 = 300_000;
 const STEP_MAX: u64 = 50_000;
 
 #[derive(Default)]
-pub(super) struct Settling {
+pub struct Settling {
     /// For how long others could say something, in microseconds.
     rested: u64,
     /// The last round. There is none before the first: what came before, the reading of the disk, gave nobody time.
@@ -28,46 +26,16 @@ pub(super) struct Settling {
 
 impl Settling {
     /// One more round. True once it has rested long enough.
-    fn pass(&mut self, now: Time) -> bool {
+    pub fn pass(&mut self, now: Time) -> bool {
         let before = self.looked_at.replace(now).unwrap_or(now);
         self.rested += now.0.saturating_sub(before.0).min(STEP_MAX);
         self.rested >= SETTLES_WITHIN
     }
 
     /// When to look again.
-    fn deadline(&self, now: Time) -> Time {
+    pub fn deadline(&self, now: Time) -> Time {
         let rest = SETTLES_WITHIN.saturating_sub(self.rested);
         Time(self.looked_at.unwrap_or(now).0 + rest.min(STEP_MAX))
-    }
-}
-
-impl Node {
-    pub(super) fn settle_start(&mut self) {
-        if !self.env.own.settling {
-            return;
-        }
-        let has_rested = self.settling.pass(self.env.now);
-        let own = self.env.own.identity.node;
-        let is_alone = |log: &replica::Log| {
-            let configuration = &log.engine().state().configuration;
-            configuration.is_quorum(|node| node == own)
-        };
-        let waits_to_be_dialled = self.logs.values().any(is_alone);
-        // Where nobody takes a connection somebody may yet: he may be elsewhere, or about to start.
-        let has_answered = |peer: &NodeId| {
-            let state = self.peers.peers.get(peer);
-            state.is_some_and(|peer| peer.alive)
-        };
-        let all = !waits_to_be_dialled && self.env.peers.addresses.keys().all(has_answered);
-        if all || has_rested {
-            self.env.own.settling = false;
-            self.due.touch_all(self.logs.keys().copied());
-        }
-    }
-
-    pub(super) fn settling_deadline(&self) -> Option<Time> {
-        let is_resting = self.env.own.settling;
-        is_resting.then(|| self.settling.deadline(self.env.now))
     }
 }
 

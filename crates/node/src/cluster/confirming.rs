@@ -12,21 +12,25 @@
 use formats::version::{BARRIERS, WISHES};
 use paxos::mutation::{self, Mutation};
 use paxos::{ReadId, Role, Time};
+use replica::Env;
 use wire::Refusal;
 
-use super::Node;
+use super::Cluster;
 use crate::directory::DIRECTORY;
 use crate::greeting::still_joining;
+use crate::lent::Lent;
+use crate::logs::Logs;
+use crate::logs::due::Due;
 
 /// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Asked {
+pub struct Asked {
     barrier: Option<ReadId>,
     again_at: Time,
 }
 
 #[derive(Default)]
-pub(super) struct Confirming {
+pub struct Confirming {
     confirmed: bool,
     asked: Asked,
     /// This node follows a leader of log 0 that is too old a program to be asked, since then.
@@ -40,71 +44,71 @@ const ASK_AGAIN: u64 = 50_000;
 /// is as much as the cluster knew before, and it lasts until the leader of log 0 is a newer program.
 const OLD_LEADER_SETTLES: u64 = 2_000_000;
 
-impl Node {
-    fn ask_directory(&mut self) -> Option<ReadId> {
-        let log = self.logs.get_mut(&DIRECTORY)?;
-        let barrier = log.ask_barrier(&mut self.env).ok()?;
-        self.due.touch(DIRECTORY);
-        Some(barrier)
-    }
-
-    /// Why no barrier of log 0 can be asked for now.
-    pub(super) fn check_directory(&self) -> Result<(), Refusal> {
-        let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
-        log.check_barrier(&self.env)
-    }
-
+impl Asked {
     /// ‡ Whether all that was chosen of the directory when this was first looked at is applied here.
-    pub(super) fn has_passed(&mut self, asked: &mut Asked) -> bool {
-        let log = self.logs.get(&DIRECTORY);
+    pub fn has_passed(&mut self, lent: &mut Lent<'_>) -> bool {
+        let log = lent.logs.directory();
         let failed = |barrier| log.is_none_or(|log| log.has_failed(barrier));
-        if asked.barrier.is_none_or(failed) && self.env.now >= asked.again_at {
-            asked.again_at = Time(self.env.now.0 + ASK_AGAIN);
-            asked.barrier = self.ask_directory();
+        if self.barrier.is_none_or(failed) && lent.env.now >= self.again_at {
+            self.again_at = Time(lent.env.now.0 + ASK_AGAIN);
+            self.barrier = ask_directory(lent);
         }
-        let current = asked.barrier.is_some_and(|barrier| {
-            let log = self.logs.get(&DIRECTORY);
+        let current = self.barrier.is_some_and(|barrier| {
+            let log = lent.logs.directory();
             log.is_some_and(|log| log.has_passed(barrier) && log.guest_is_current())
         });
         current || mutation::is(Mutation::DirectoryAnsweredWithoutBarrier)
     }
+}
 
+fn ask_directory(lent: &mut Lent<'_>) -> Option<ReadId> {
+    let log = lent.logs.get_mut(&DIRECTORY)?;
+    let barrier = log.ask_barrier(lent.env).ok()?;
+    lent.due.touch(DIRECTORY);
+    Some(barrier)
+}
+
+/// Why no barrier of log 0 can be asked for now.
+pub fn check_directory(logs: &Logs, env: &Env) -> Result<(), Refusal> {
+    let log = logs.directory().ok_or_else(still_joining)?;
+    log.check_barrier(env)
+}
+
+impl Cluster {
     /// ‡ Whether what this node has read of the directory may be acted on.
-    pub(super) fn is_confirmed(&self) -> bool {
+    pub fn is_confirmed(&self) -> bool {
         self.confirming.confirmed || mutation::is(Mutation::ReplayActs)
     }
 
     /// Somebody else leads log 0: what this node knows of it is confirmed anew.
-    pub(super) fn doubt_directory(&mut self) {
-        self.due.awake.wake_all();
+    pub fn doubt_directory(&mut self, due: &mut Due) {
+        due.awake.wake_all();
         self.confirming = Confirming::default();
     }
 
-    pub(super) fn confirm_directory(&mut self) {
+    pub fn confirm_directory(&mut self, lent: &mut Lent<'_>) {
         if self.confirming.confirmed {
             return;
         }
-        let mut asked = self.confirming.asked;
-        self.confirming.confirmed = self.has_passed(&mut asked);
-        self.confirming.asked = asked;
-        self.confirming.confirmed |= self.follows_an_old_leader();
+        self.confirming.confirmed = self.confirming.asked.has_passed(lent);
+        self.confirming.confirmed |= self.follows_an_old_leader(lent);
         if self.confirming.confirmed {
-            self.due.awake.wake_all();
+            lent.due.awake.wake_all();
         }
     }
 
-    fn follows_an_old_leader(&mut self) -> bool {
-        let Some(log) = self.logs.get(&DIRECTORY) else {
+    fn follows_an_old_leader(&mut self, lent: &Lent<'_>) -> bool {
+        let Some(log) = lent.logs.directory() else {
             return false;
         };
         let old = match log.engine().role() {
-            Role::Follower { leader, .. } if self.env.version < WISHES => {
-                let link = self.env.peers.links.get(&leader);
+            Role::Follower { leader, .. } if lent.env.version < WISHES => {
+                let link = lent.env.peers.links.get(&leader);
                 link.is_some_and(|version| *version < BARRIERS)
             }
             _ => false,
         };
-        let now = self.env.now;
+        let now = lent.env.now;
         let since = &mut self.confirming.follows_since;
         match old && log.guest_is_current() {
             true => now.0 >= since.get_or_insert(now).0 + OLD_LEADER_SETTLES,

@@ -7,21 +7,21 @@
 //! ```
 
 use commands::{Applied, Halted, Torn};
-use formats::LogId;
 use paxos::{Action, By, NodeId, StreamName, StreamPosition};
 use replica::Event;
 
+use super::Cluster;
 use crate::directory::DIRECTORY;
-use crate::node::Node;
+use crate::lent::Lent;
 
 #[derive(Default)]
-pub(in crate::node) struct Directing {
+pub struct Directing {
     /// Something was applied that this node has not acted on.
-    has_news: bool,
+    pub has_news: bool,
     /// The same, of what may concern its logs.
-    has_wishes: bool,
+    pub has_wishes: bool,
     /// As the directory counts, when it was last acted on.
-    rescues: u32,
+    pub rescues: u32,
     halt_told: bool,
     /// The last snapshot is the beginning of this stream.
     snapshot_in: Option<StreamName>,
@@ -32,35 +32,35 @@ pub(in crate::node) struct Directing {
 }
 
 impl Directing {
-    pub(super) fn add_commands(&mut self, frames: &[u8]) {
+    pub fn add_commands(&mut self, frames: &[u8]) {
         self.commands.extend_from_slice(frames);
     }
 
-    pub(in crate::node) fn is_idle(&self) -> bool {
+    pub fn is_idle(&self) -> bool {
         self.commands.is_empty()
     }
 
     /// Their clients hear that this node no longer leads.
-    pub(super) fn forget_commands(&mut self) {
+    pub fn forget_commands(&mut self) {
         self.commands.clear();
     }
 }
 
-impl Node {
+impl Cluster {
     /// Takes what log 0 has for the directory.
-    pub(in crate::node) fn take_directory(&mut self) {
+    pub fn take_directory(&mut self, lent: &mut Lent<'_>) {
         loop {
-            let Some(log) = self.logs.get_mut(&DIRECTORY) else {
+            let Some(log) = lent.logs.get_mut(&DIRECTORY) else {
                 return;
             };
-            let Some(event) = log.port(&mut self.env).next_event() else {
+            let Some(event) = log.port(lent.env).next_event() else {
                 return;
             };
             match event {
                 Event::Bytes { stream, bytes, .. } => self.on_directory_bytes(stream, &bytes),
                 Event::Ended { .. } => self.on_directory_stream_ended(),
                 Event::Skipped => self.directory.skip(),
-                Event::Begins { .. } => self.begin_directory_stream(),
+                Event::Begins { .. } => self.begin_directory_stream(lent),
                 Event::Deposed { .. } => self.directing.forget_commands(),
             }
         }
@@ -102,47 +102,26 @@ impl Node {
         }
     }
 
-    /// At the end of a round: what was applied is acted on, and who waits for it is answered.
-    pub(in crate::node) fn direct(&mut self) {
-        self.submit_commands();
-        if std::mem::take(&mut self.directing.has_news) {
-            self.keep_to_directory();
-            self.keep_guests();
-        }
-        self.confirm_directory();
-        if self.directing.has_wishes && self.is_confirmed() {
-            self.directing.has_wishes = false;
-            let all: Vec<LogId> = self.logs.keys().copied().collect();
-            self.propose_wishes(&all);
-        }
-        if !self.awaiting.is_empty() {
-            self.answer_requests();
-        }
-        if !self.held.is_empty() {
-            self.release_held();
-        }
-    }
-
     /// All that was chosen before this leader's stream is applied: nobody adds to it any more, so a
     /// snapshot at its beginning stands for everything before.
-    fn begin_directory_stream(&mut self) {
-        let grown = self.directory_has_grown();
+    fn begin_directory_stream(&mut self, lent: &mut Lent<'_>) {
+        let grown = self.directory_has_grown(lent);
         let parts = grown.then(|| self.directory.snapshot()).flatten();
         let mut first: Vec<u8> = parts.into_iter().flatten().flatten().collect();
         first.append(&mut self.directing.commands);
         self.directing.commands = first;
-        self.submit_commands();
+        self.submit_commands(lent);
     }
 
     /// Into the log, as far as it takes them now.
-    pub(super) fn submit_commands(&mut self) {
-        let Some(log) = self.logs.get_mut(&DIRECTORY) else {
+    pub fn submit_commands(&mut self, lent: &mut Lent<'_>) {
+        let Some(log) = lent.logs.get_mut(&DIRECTORY) else {
             return;
         };
         if self.directing.commands.is_empty() {
             return;
         }
-        let mut port = log.port(&mut self.env);
+        let mut port = log.port(lent.env);
         // Commands that the log does not take now are tried again at the end of the next round.
         let has_news = match port.has_begun() {
             false => port.open(),
@@ -152,25 +131,25 @@ impl Node {
             self.directing.commands.clear();
         }
         if has_news {
-            self.due.touch(DIRECTORY);
+            lent.due.touch(DIRECTORY);
         }
     }
 
-    fn directory_has_grown(&self) -> bool {
-        let bytes = self
+    fn directory_has_grown(&self, lent: &Lent<'_>) -> bool {
+        let bytes = lent
             .logs
             .get(&DIRECTORY)
             .map_or(0, |log| replica::output_bytes(log.engine().state()));
         // So that the snapshots are a small part of all that is written.
-        bytes > self.env.limits.directory_growth_bytes + 3 * self.directing.snapshot_bytes
+        bytes > lent.env.limits.directory_growth_bytes + 3 * self.directing.snapshot_bytes
     }
 
     /// The directory's leader, now and then: opens another stream when the log has grown, and trims
     /// what a chosen snapshot stands for.
-    pub(super) fn shorten_directory(&mut self) {
-        let grown = self.directory_has_grown();
+    pub fn shorten_directory(&mut self, lent: &mut Lent<'_>) {
+        let grown = self.directory_has_grown(lent);
         let snapshot_in = self.directing.snapshot_in;
-        let Some(log) = self.logs.get_mut(&DIRECTORY).filter(|l| l.can_propose()) else {
+        let Some(log) = lent.logs.get_mut(&DIRECTORY).filter(|l| l.can_propose()) else {
             return;
         };
         let state = log.engine().state();
@@ -178,73 +157,30 @@ impl Node {
         if let Some(before) = point.filter(|before| state.would_forget(*before)) {
             let by = By::Unsaid;
             let trim = Action::Trim { before, by };
-            if log.propose(&mut self.env, trim).is_ok() {
-                self.due.touch(DIRECTORY);
+            if log.propose(lent.env, trim).is_ok() {
+                lent.due.touch(DIRECTORY);
             }
         } else if grown {
-            let mut port = log.port(&mut self.env);
+            let mut port = log.port(lent.env);
             if port.has_begun() && port.open_anew() {
-                self.due.touch(DIRECTORY);
+                lent.due.touch(DIRECTORY);
             }
         }
-    }
-
-    /// Addresses are learned, logs of this node's made, and deleted ones removed.
-    pub(in crate::node) fn keep_to_directory(&mut self) {
-        self.due.awake.wake_all();
-        let rescues = self.directory.rescues;
-        if std::mem::replace(&mut self.directing.rescues, rescues) != rescues {
-            let known = &self.directory.nodes;
-            self.env
-                .peers
-                .addresses
-                .retain(|id, _| known.contains_key(id));
-            self.save_peers();
-        }
-        let nodes = self.directory.nodes.iter();
-        let nodes: Vec<(NodeId, String)> = nodes.map(|(id, e)| (*id, e.address.clone())).collect();
-        for (id, address) in nodes {
-            self.learn_listed_address(id, &address);
-        }
-        self.keep_to_versions();
-        let own = self.env.own.identity.node;
-        let missing = self.directory.logs.iter().filter(|(id, _)| {
-            self.directory.hosts(**id, own)
-                && !self.logs.contains_key(id)
-                && !self.creating.contains_key(id)
-                && !self.manifest.deleted.contains(id)
-        });
-        let missing: Vec<_> = missing.map(|(id, entry)| (*id, entry.clone())).collect();
-        for (id, entry) in missing {
-            let wish = self.directory.first_wish(id);
-            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary, wish);
-        }
-        let deleted = self
-            .logs
-            .keys()
-            .filter(|id| self.directory.is_deleted(**id));
-        let deleted: Vec<LogId> = deleted.copied().collect();
-        for id in deleted {
-            self.delete_log(id);
-        }
-        self.forget_heard();
-        self.part_from_strangers();
-        self.tell_if_removed();
     }
 
     /// A log's replica has to do only with nodes that host it.
-    fn part_from_strangers(&mut self) {
+    pub fn part_from_strangers(&mut self, lent: &mut Lent<'_>) {
         for (id, entry) in self.directory.logs.iter() {
-            let Some(log) = self.logs.get_mut(id).filter(|_| !entry.hosts.is_empty()) else {
+            let Some(log) = lent.logs.get_mut(id).filter(|_| !entry.hosts.is_empty()) else {
                 continue;
             };
             let peers = log.alive().iter().copied();
             let strangers = peers.filter(|peer| !self.directory.hosts(*id, *peer));
             let strangers: Vec<NodeId> = strangers.collect();
             for peer in strangers {
-                log.break_links(&mut self.env, peer);
-                log.set_alive(&mut self.env, peer, false);
-                self.due.touch(*id);
+                log.break_links(lent.env, peer);
+                log.set_alive(lent.env, peer, false);
+                lent.due.touch(*id);
             }
         }
     }

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use formats::LogId;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::DIRECTORY;
+use super::DIRECTORY;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]

@@ -17,15 +17,17 @@ use formats::version::WISHES;
 use formats::{Frame, LogId};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, By, NodeId, Role, Slot, Term, Wish, WishNumber};
-use replica::Log;
+use replica::{Env, Log};
 use wire::{Refusal, Retention};
 
-use super::Node;
+use super::Cluster;
 use crate::directory::wishes::retention_of;
 use crate::directory::{DIRECTORY, Directory};
+use crate::lent::Lent;
+use crate::logs::Logs;
 
 #[derive(Default)]
-pub(super) struct Wishing {
+pub struct Wishing {
     /// What logs have chosen, as their leaders told this node, which leads the directory.
     heard: BTreeMap<LogId, WishTold>,
     /// Proposed in this term and slot.
@@ -33,7 +35,7 @@ pub(super) struct Wishing {
 }
 
 /// What a log's leader goes by.
-pub(super) enum Basis {
+pub enum Basis {
     /// The last wish that the log has chosen.
     Wish(Arc<Wish>),
     /// What this node has read and confirmed: for log 0, and while the cluster speaks no wishes.
@@ -52,21 +54,21 @@ impl Basis {
 /// A peer tells of no more logs than that.
 const HEARD_MAX: usize = 1 << 20;
 
-impl Node {
+impl Cluster {
     /// By what this node, leading that log, may bring about anything there; nothing while it cannot know.
-    pub(super) fn basis_of(&self, id: LogId) -> Option<Basis> {
-        let own = &self.logs.get(&id)?.engine().state().wish;
+    pub fn basis_of(&self, logs: &Logs, env: &Env, id: LogId) -> Option<Basis> {
+        let own = &logs.get(&id)?.engine().state().wish;
         match own {
             // A later one is on its way.
             Some(wish) if self.directory.wish_number(id) > Some(wish.number) => None,
             Some(wish) if wish.sealed => None,
             Some(wish) => Some(Basis::Wish(wish.clone())),
-            None if id != DIRECTORY && self.env.version >= WISHES => None,
+            None if id != DIRECTORY && env.version >= WISHES => None,
             None => self.is_confirmed().then_some(Basis::Directory),
         }
     }
 
-    pub(super) fn wanted_retention(&self, id: LogId, basis: &Basis) -> Retention {
+    pub fn wanted_retention(&self, id: LogId, basis: &Basis) -> Retention {
         let entry = self.directory.logs.get(&id);
         match basis {
             Basis::Wish(wish) => retention_of(wish),
@@ -74,7 +76,7 @@ impl Node {
         }
     }
 
-    pub(super) fn wanted_weights(&self, id: LogId, basis: &Basis) -> BTreeMap<u32, u32> {
+    pub fn wanted_weights(&self, id: LogId, basis: &Basis) -> BTreeMap<u32, u32> {
         let wanted = self.directory.members.wanted.get(&id.0);
         match basis {
             Basis::Wish(wish) => wish.weights.iter().map(|(n, w)| (n.0, *w)).collect(),
@@ -82,7 +84,7 @@ impl Node {
         }
     }
 
-    pub(super) fn wanted_auxiliaries(&self, id: LogId, basis: &Basis) -> Vec<NodeId> {
+    pub fn wanted_auxiliaries(&self, id: LogId, basis: &Basis) -> Vec<NodeId> {
         match basis {
             Basis::Wish(wish) => wish.auxiliaries.clone(),
             Basis::Directory => {
@@ -93,12 +95,12 @@ impl Node {
     }
 
     /// Where this node leads, newer wishes of the directory are proposed.
-    pub(super) fn propose_wishes(&mut self, logs: &[LogId]) {
-        if self.env.version < WISHES || !self.is_confirmed() {
+    pub fn propose_wishes(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
+        if lent.env.version < WISHES || !self.is_confirmed() {
             return;
         }
         for id in logs {
-            let Some(log) = self.logs.get_mut(id) else {
+            let Some(log) = lent.logs.get_mut(id) else {
                 continue;
             };
             let now = self.directory.wish_number(*id);
@@ -120,52 +122,43 @@ impl Node {
             };
             tracing::debug!(log = id.0, name = log.name(), ?wish, "a wish is proposed");
             let action = Action::Wish(wish.into());
-            if let Ok(slot) = log.propose(&mut self.env, action) {
+            if let Ok(slot) = log.propose(lent.env, action) {
                 self.wishing.proposed.insert(*id, (number, term, slot));
-                self.due.touch(*id);
+                lent.due.touch(*id);
             }
         }
     }
 
-    /// Leads the directory, as far as this node knows.
-    fn director(&self) -> Option<NodeId> {
-        let log = self.logs.get(&DIRECTORY)?;
-        Some(log.engine().leader()?.0)
-    }
-
-    /// Tells the directory's leader what the logs that this node leads have chosen, where that is news.
-    pub(super) fn tell_wishes(&mut self) {
-        let director = self.director();
-        for (id, peer) in &mut self.peers.peers {
+    /// Tells the directory's leader what these logs, where this node leads them, have chosen, if that is news.
+    pub fn tell_wishes<'a>(&mut self, lent: &mut Lent<'_>, logs: impl Iterator<Item = &'a LogId>) {
+        let director = lent.logs.director();
+        for (id, peer) in lent.peers.iter_mut() {
             if Some(*id) != director {
-                peer.wishes_told.clear();
+                peer.told.forget_wishes();
             }
         }
-        let own = self.env.own.identity.node;
-        let speaks = |node: &NodeId| self.env.peers.links.get(node) >= Some(&WISHES);
+        let own = lent.env.own.identity.node;
+        let speaks = |node: &NodeId| lent.env.peers.links.get(node) >= Some(&WISHES);
         let Some(director) = director.filter(|node| *node != own && speaks(node)) else {
             return;
         };
-        let told = &mut self.peers.get_or_add(director).wishes_told;
+        let told = &mut lent.peers.get_or_add(director).told;
         let mut news = Vec::new();
-        for (id, log) in self.logs.iter().filter(|(_, log)| log.is_leading()) {
-            if let Some(now) = told_of(*id, log)
-                && told.get(id) != Some(&now)
-            {
-                told.insert(*id, now);
-                news.push(now);
-            }
+        for id in logs {
+            let log = lent.logs.get(id).filter(|log| log.is_leading());
+            let now = log.and_then(|log| told_of(*id, log));
+            news.extend(now.filter(|now| told.on_wish(*now)));
         }
         if !news.is_empty() {
             let frame = Frame::Wishes(news);
-            self.peers.send(&mut self.env, director, &frame);
+            lent.peers.send(lent.env, director, &frame);
         }
     }
 
     /// ‡ A log's leader says what it has chosen, and leads by a vote: who has none there says nothing of it.
-    pub(crate) fn on_wishes_told(&mut self, peer: NodeId, told: &[WishTold]) {
+    pub fn on_wishes_told(&mut self, logs: &Logs, peer: NodeId, told: &[WishTold]) {
         let votes: Vec<WishTold> = (told.iter().copied())
-            .filter(|now| self.has_vote(peer, now.log))
+            .filter(|now| self.has_vote(logs, peer, now.log))
             .collect();
         for now in &votes {
             let heard = &mut self.wishing.heard;
@@ -174,15 +167,14 @@ impl Node {
                 heard.insert(now.log, *now);
             }
         }
-        self.answer_requests();
     }
 
     /// In the log's configuration as it is known here, or by what is wanted of it. Where the log is not here, whoever
     /// was chosen to host it may have one still.
-    pub(crate) fn has_vote(&self, node: NodeId, log: LogId) -> bool {
+    pub fn has_vote(&self, logs: &Logs, node: NodeId, log: LogId) -> bool {
         let wanted = self.directory.members.wanted.get(&log.0);
         let is_wanted = wanted.is_some_and(|wanted| wanted.weights.contains_key(&node.0));
-        let is_member = match self.logs.get(&log) {
+        let is_member = match logs.get(&log) {
             Some(log) => log.engine().state().configuration.contains(node),
             None => {
                 let entry = self.directory.logs.get(&log);
@@ -193,20 +185,19 @@ impl Node {
     }
 
     /// What a deleted log had heard is of no more use.
-    pub(super) fn forget_heard(&mut self) {
+    pub fn forget_heard(&mut self, logs: &Logs) {
         let directory: &Directory = &self.directory;
         self.wishing
             .heard
             .retain(|log, _| !directory.is_deleted(*log));
-        let logs = &self.logs;
         self.wishing
             .proposed
             .retain(|log, _| logs.contains_key(log));
     }
 
     /// The last that this log is known to have chosen.
-    fn heard_of(&self, id: LogId) -> Option<WishTold> {
-        let here = self.logs.get(&id).and_then(|log| told_of(id, log));
+    fn heard_of(&self, logs: &Logs, id: LogId) -> Option<WishTold> {
+        let here = logs.get(&id).and_then(|log| told_of(id, log));
         let told = self.wishing.heard.get(&id).copied();
         [here, told]
             .into_iter()
@@ -215,29 +206,29 @@ impl Node {
     }
 
     /// ‡ Whether a log has chosen what is wanted of it now.
-    pub(super) fn has_heard(&self, id: LogId) -> bool {
+    pub fn has_heard(&self, logs: &Logs, id: LogId) -> bool {
         let wanted = self.directory.wish_number(id);
-        let heard = self.heard_of(id).map(|told| told.number);
+        let heard = self.heard_of(logs, id).map(|told| told.number);
         heard >= wanted || mutation::is(Mutation::OkBeforeTheLogHeard)
     }
 
     /// ‡ Whether a log is known to have ended.
-    pub(super) fn has_ended(&self, id: LogId) -> bool {
-        self.heard_of(id).is_some_and(|told| told.sealed)
+    pub fn has_ended(&self, logs: &Logs, id: LogId) -> bool {
+        self.heard_of(logs, id).is_some_and(|told| told.sealed)
             || mutation::is(Mutation::NameFreedBeforeTheSeal)
     }
 
     /// Where what was agreed is not in force yet, by what this node knows of the directory and has heard of the logs.
-    pub(super) fn unheard(&self) -> BTreeSet<LogId> {
-        let logs = self.directory.logs.keys().copied();
-        logs.filter(|id| !self.has_heard(*id)).collect()
+    pub fn unheard(&self, logs: &Logs) -> BTreeSet<LogId> {
+        let all = self.directory.logs.keys().copied();
+        all.filter(|id| !self.has_heard(logs, *id)).collect()
     }
 
     /// The same, as the directory's leader warns of it: of nothing while it cannot know. ‡ That is no answer to an operator.
-    pub(crate) fn not_in_force(&self) -> BTreeSet<LogId> {
-        let leads = self.logs.get(&DIRECTORY).is_some_and(Log::is_leading);
+    pub fn not_in_force(&self, logs: &Logs) -> BTreeSet<LogId> {
+        let leads = logs.directory().is_some_and(Log::is_leading);
         match leads && self.is_confirmed() {
-            true => self.unheard(),
+            true => self.unheard(logs),
             false => BTreeSet::new(),
         }
     }
@@ -249,7 +240,7 @@ impl Node {
     }
 
     /// For an operator: log 0 has chosen what was asked for, and these logs have not.
-    pub(super) fn agreed_only(&self, logs: &BTreeSet<LogId>) -> Refusal {
+    pub fn agreed_only(&self, logs: &BTreeSet<LogId>) -> Refusal {
         let names = self.names_of(logs);
         let sentence = format!(
             "agreed, not yet in force in {names}, which has no leader that has heard of it: start or reconnect its nodes; the same command again waits on"

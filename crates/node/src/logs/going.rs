@@ -12,18 +12,19 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 
 use formats::LogId;
 use formats::segment::directory_name;
-use ops::{Completion, ConnId, Op};
+use ops::{Completion, Op};
 use paxos::mutation::{self, Mutation};
-use replica::{Log, Purpose};
+use replica::{Env, Log};
+use store::Manifest;
 
-use super::Node;
 use crate::tokens;
 
 #[derive(Default)]
-pub(crate) struct Removing {
+pub struct Going {
     logs: BTreeMap<LogId, Remains>,
     /// Whose directory is being removed. One at a time: it is no hurry.
     current: Option<LogId>,
@@ -36,9 +37,9 @@ struct Remains {
     unlisted: bool,
 }
 
-impl Removing {
+impl Going {
     /// What a start found of logs that were deleted.
-    pub fn of(remains: Vec<LogId>) -> Removing {
+    pub fn of(remains: Vec<LogId>) -> Going {
         let unlisted = |id| {
             let remains = Remains {
                 log: None,
@@ -46,99 +47,78 @@ impl Removing {
             };
             (id, remains)
         };
-        Removing {
+        Going {
             logs: remains.into_iter().map(unlisted).collect(),
             current: None,
         }
     }
-}
 
-impl Node {
-    /// The directory says that it is no more.
-    pub(super) fn delete_log(&mut self, id: LogId) {
-        self.hosted.remove(id);
-        let Some(mut log) = self.logs.remove(id) else {
-            return;
-        };
+    /// The directory says that it is no more: the manifest, which is to be saved, says so too.
+    pub fn begin(&mut self, mut log: Log, env: &mut Env, manifest: &mut Manifest) {
+        let id = log.id();
         tracing::info!(
             log = id.0,
             name = log.name(),
             "deleted: its files are removed"
         );
-        log.end_clients(&mut self.env);
-        log.close(&mut self.env);
-        self.close_connections_of(id);
-        self.due.forget(id);
-        self.manifest.logs.retain(|listed| listed.id != id);
+        log.end_clients(env);
+        log.close(env);
+        env.close_all_of(id);
+        manifest.logs.retain(|listed| listed.id != id);
         if !mutation::is(Mutation::DeletedLogResurrected) {
-            self.manifest.deleted.insert(id);
+            manifest.deleted.insert(id);
         }
         let remains = Remains {
             log: Some(log),
             unlisted: false,
         };
-        self.removing.logs.insert(id, remains);
-        self.save_manifest();
-    }
-
-    fn close_connections_of(&mut self, id: LogId) {
-        let of_it = self.env.conns.iter().filter(|(_, purpose)| match purpose {
-            Purpose::DataIn(log, _) | Purpose::DataOut(log, _) | Purpose::FeedOut(log, _) => {
-                *log == id
-            }
-            Purpose::Writer(log) | Purpose::Reader(log) | Purpose::Request(log) => *log == id,
-            _ => false,
-        });
-        let of_it: Vec<ConnId> = of_it.map(|(conn, _)| *conn).collect();
-        for conn in of_it {
-            self.env.close(conn);
-        }
+        self.logs.insert(id, remains);
     }
 
     /// The manifest that was written lists none of those that are being removed.
-    pub(super) fn on_unlisted(&mut self) {
-        for remains in self.removing.logs.values_mut() {
+    pub fn on_unlisted(&mut self, env: &mut Env, directory: &Path) {
+        for remains in self.logs.values_mut() {
             remains.unlisted = true;
         }
-        self.advance_removing();
+        self.advance(env, directory);
     }
 
-    pub(super) fn on_removing_disk(&mut self, id: LogId, completion: Completion) {
-        if let Some(log) = self.removing.logs.get_mut(&id).and_then(|r| r.log.as_mut()) {
-            log.on_disk(&mut self.env, completion);
-            self.advance_removing();
+    pub fn on_disk(&mut self, env: &mut Env, directory: &Path, id: LogId, completion: Completion) {
+        if let Some(log) = self.logs.get_mut(&id).and_then(|r| r.log.as_mut()) {
+            log.on_disk(env, completion);
+            self.advance(env, directory);
         }
     }
 
-    pub(super) fn advance_removing(&mut self) {
-        if self.removing.current.is_some() {
+    pub fn advance(&mut self, env: &mut Env, directory: &Path) {
+        if self.current.is_some() {
             return;
         }
-        for (id, remains) in &mut self.removing.logs {
+        for (id, remains) in &mut self.logs {
             if let Some(log) = &mut remains.log
-                && log.is_closed(&mut self.env)
+                && log.is_closed(env)
             {
                 remains.log = None;
             }
             if remains.log.is_none() && remains.unlisted {
-                self.removing.current = Some(*id);
-                self.env.out.ops.push_back(Op::RemoveDirectory {
+                self.current = Some(*id);
+                env.out.ops.push_back(Op::RemoveDirectory {
                     token: tokens::REMOVED,
-                    path: self.config.directory.join(directory_name(*id)),
+                    path: directory.join(directory_name(*id)),
                 });
                 return;
             }
         }
     }
 
-    pub(super) fn on_removed(&mut self, result: io::Result<()>) {
-        let Some(id) = self.removing.current.take() else {
+    pub fn on_removed(&mut self, env: &mut Env, directory: &Path, result: io::Result<()>) {
+        let Some(id) = self.current.take() else {
             return;
         };
         match result {
             Ok(()) => {
-                self.removing.logs.remove(&id);
-                self.advance_removing();
+                self.logs.remove(&id);
+                self.advance(env, directory);
             }
             // The next tick tries again.
             Err(error) => {
