@@ -60,7 +60,7 @@ impl Node {
         let late: Vec<ConnId> = self
             .greetings
             .iter()
-            .filter(|(_, g)| self.env.now.0 > g.since.0 + timeout)
+            .filter(|(_, g)| self.env.now > g.since + timeout)
             .map(|(conn, _)| *conn)
             .collect();
         for conn in late {

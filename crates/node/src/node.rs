@@ -183,7 +183,7 @@ impl Node {
     ) -> Node {
         let now = env.now;
         let speaks = env.own.speaks;
-        let beat = Beat::every(env.limits.heartbeat_interval);
+        let beat = Beat::every(env.limits.heartbeat_interval.as_micros() as u64);
         let places = Places::new(&config.places);
         Node {
             config,
@@ -598,7 +598,7 @@ impl Node {
         self.last_round = now;
         self.env.resumed_at = now;
         self.peers.forgive(gap - ROUND_GAP);
-        if gap <= self.env.limits.peer_timeout {
+        if gap <= self.env.limits.peer_timeout.as_micros() as u64 {
             return;
         }
         self.counts.gaps += 1;

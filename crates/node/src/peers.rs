@@ -15,6 +15,7 @@ mod places;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::frame::WishTold;
 use formats::proof::{Challenge, Evidence, PublicKey, Signature};
@@ -249,7 +250,7 @@ impl Peer {
 
     /// It was heard a moment ago.
     pub fn speaks_now(&self, now: Time, limits: &Limits) -> bool {
-        now.0 < self.heard_at.0 + 4 * limits.heartbeat_interval
+        now < self.heard_at + 4 * limits.heartbeat_interval
     }
 
     /// Which disk it said that it has.
@@ -354,7 +355,7 @@ impl Peers {
         let timeout = env.limits.peer_timeout;
         let mut changed = Vec::new();
         for (id, peer) in &mut self.peers {
-            let recent = |at: Time| at.0 != 0 && env.now.0 <= at.0 + timeout;
+            let recent = |at: Time| at.0 != 0 && env.now <= at + timeout;
             let alive = recent(peer.heard_at) && recent(peer.answered_at);
             if alive != peer.alive {
                 peer.alive = alive;
@@ -385,8 +386,10 @@ impl Peers {
 
     pub fn next_judgement(&self, env: &Env) -> Option<Time> {
         let live = self.peers.values().filter(|p| p.alive);
-        live.map(|p| Time(p.heard_at.0.min(p.answered_at.0) + env.limits.peer_timeout + 1))
-            .min()
+        live.map(|p| {
+            p.heard_at.min(p.answered_at) + env.limits.peer_timeout + Duration::from_micros(1)
+        })
+        .min()
     }
 
     /// Closes connections that nobody answers on: a peer that vanished tells nobody.
@@ -396,7 +399,7 @@ impl Peers {
             if peer.alive {
                 peer.up_at = env.now;
             }
-            let vain = peer.link.is_up() && env.now.0 > peer.up_at.0 + 2 * env.limits.peer_timeout;
+            let vain = peer.link.is_up() && env.now > peer.up_at + 2 * env.limits.peer_timeout;
             if let Some(conn) = peer.link.conn()
                 && (vain || peer.link.is_late(env))
             {
@@ -507,7 +510,7 @@ impl Peers {
             Welcome::Refused(said) if said.starts_with("busy") => {
                 tracing::info!(peer = id.0, said, "a peer puts this node off");
                 peer.link = Link::Down {
-                    retry_at: Time(env.now.0 + 3 * env.limits.heartbeat_interval),
+                    retry_at: env.now + 3 * env.limits.heartbeat_interval,
                 };
                 env.close(conn);
             }
@@ -523,11 +526,11 @@ impl Peers {
                 );
                 let is_usual = env.peers.addresses.get(&id) == Some(&dialled);
                 let pause = match is_usual {
-                    true => 1_000_000,
+                    true => Duration::from_secs(1),
                     false => env.limits.reconnect_delay,
                 };
                 peer.link = Link::Down {
-                    retry_at: Time(env.now.0 + pause),
+                    retry_at: env.now + pause,
                 };
                 if is_usual {
                     peer.refuses_us = Some(refusal_sentence(&said));
@@ -583,7 +586,7 @@ impl Peers {
             let was_up = peer.link.is_up();
             // The first attempt after a break is at once, later ones are paced.
             peer.link = Link::Down {
-                retry_at: if was_up { now } else { Time(now.0 + delay) },
+                retry_at: if was_up { now } else { now + delay },
             };
             peer.sending = false;
             peer.refuses_us = None; // nobody answers there now
@@ -605,11 +608,10 @@ impl Peers {
 
     /// A connection with the peer broke: give it a short time to come back instead of the long one.
     pub fn shorten(&mut self, env: &Env, id: NodeId) {
-        let deadline =
-            (env.now.0 + env.limits.peer_reconnect_grace).saturating_sub(env.limits.peer_timeout);
+        let deadline = env.now + env.limits.peer_reconnect_grace - env.limits.peer_timeout;
         let peer = self.get_or_add(id);
         if peer.alive {
-            peer.heard_at = Time(peer.heard_at.0.min(deadline).max(1));
+            peer.heard_at = peer.heard_at.min(deadline).max(Time(1));
         }
     }
 

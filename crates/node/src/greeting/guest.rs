@@ -342,7 +342,7 @@ impl Node {
         if let Some(guest) = self.guests.here.get_mut(&id)
             && guest.link.conn() == Some(conn)
         {
-            let retry_at = Time(self.env.now.0 + self.env.limits.connect_timeout);
+            let retry_at = self.env.now + self.env.limits.connect_timeout;
             guest.link = Link::Down { retry_at };
         }
     }

@@ -1,6 +1,7 @@
 //! What is wrong now, as this node sees it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use formats::LogId;
 use paxos::{Configuration, NodeId, Role, Time};
@@ -19,12 +20,12 @@ const FLAPS_WITHIN: u64 = 60_000_000;
 /// A process that has just started has heard nobody yet.
 const STARTING: u64 = 1_500_000;
 /// A write to disk that takes longer is slow.
-const SLOW_WRITE: u64 = 300_000;
+const SLOW_WRITE: Duration = Duration::from_millis(300);
 /// What was chosen so long ago should be on every replica.
 const SPREAD: u64 = 1_000_000;
 /// A step of a change of members that waits for so long is held up.
 const HELD_UP: u64 = 5_000_000;
-const SLOW_WITHIN: u64 = 2_000_000;
+const SLOW_WITHIN: Duration = Duration::from_secs(2);
 /// A log with a leader hears of what is wanted of it within milliseconds.
 const UNHEARD: u64 = 1_000_000;
 
@@ -209,12 +210,15 @@ impl Node {
             }
             let since = log.store().oldest_write_since();
             let since = since.map(|at| at.max(self.env.resumed_at));
-            let waits = since.map_or(0, |at| now.0.saturating_sub(at.0));
+            let waits = since.map_or(Duration::ZERO, |at| now - at);
             let took = log.take_slowest_write();
             if waits > self.env.limits.disk_stall {
-                stalled = stalled.of(*id).amount(stalled.amount.max(waits));
+                stalled = stalled
+                    .of(*id)
+                    .amount(stalled.amount.max(waits.as_micros() as u64));
             } else if waits.max(took) > SLOW_WRITE {
-                slow = slow.of(*id).amount(slow.amount.max(waits).max(took));
+                let waits_us = waits.max(took).as_micros() as u64;
+                slow = slow.of(*id).amount(slow.amount.max(waits_us));
             }
         }
         causes.extend([slow, stalled, stopped].into_iter().filter(|w| w.logs > 0));
@@ -268,7 +272,13 @@ impl Node {
                 merge(&mut lacking, node, Code::BytesNotEverywhere, *id, lag);
             }
             for (node, took) in log.pulse().slow(now, SLOW_WITHIN) {
-                merge(&mut slow, node, Code::ReplicaSlow, *id, took);
+                merge(
+                    &mut slow,
+                    node,
+                    Code::ReplicaSlow,
+                    *id,
+                    took.as_micros() as u64,
+                );
             }
         }
         causes.extend([at_risk, few, differ].into_iter().filter(|w| w.logs > 0));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use paxos::Role;
 use replica::{Log, LogCounts};
 use serde::Serialize;
-use store::{BOUNDS, Histogram};
+use store::{BOUNDS_US, Histogram};
 
 use super::State;
 use crate::counts::NodeCounts;
@@ -29,7 +29,7 @@ struct Metrics {
     disk_free_bytes: Option<u64>,
     disk_reserve_bytes: u64,
     /// The microseconds of every histogram's steps.
-    bounds_us: [u64; BOUNDS.len()],
+    bounds_us: [u64; BOUNDS_US.len()],
     /// Durable writes, of all logs.
     write: Histogram,
     /// From the proposal to the choice, where this node leads.
@@ -108,7 +108,7 @@ impl Node {
             answers_broken: self.env.answers.broken(),
             disk_free_bytes: Some(self.env.room.free_bytes).filter(|free| *free != u64::MAX),
             disk_reserve_bytes: self.env.limits.disk_reserve_bytes,
-            bounds_us: BOUNDS,
+            bounds_us: BOUNDS_US,
             write,
             chosen,
             counts: self.counts,

@@ -1,6 +1,7 @@
 //! Which log is scrubbed next, and when: one at a time per node, at the rate of its pass.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use formats::LogId;
 use ops::ConnId;
@@ -40,9 +41,9 @@ impl Node {
                 return;
             };
             let log = self.logs.get_mut(&id);
-            let owed = log.map_or(0, |log| log.take_scrub_debt());
-            if owed > 0 {
-                self.scrubbing.next_at = Time(now.0 + owed);
+            let owed = log.map_or(Duration::ZERO, |log| log.take_scrub_debt());
+            if !owed.is_zero() {
+                self.scrubbing.next_at = now + owed;
             }
             if now < self.scrubbing.next_at || self.stopping_since.is_some() {
                 return;

@@ -42,7 +42,7 @@ impl Node {
             let most = members.saturating_sub(1) / 2;
             let rules = Rules {
                 auxiliaries: first.len().min(most),
-                away_after: self.env.limits.away_after,
+                away_after: self.env.limits.away_after.as_micros() as u64,
                 reserve_bytes: self.env.limits.disk_reserve_bytes,
                 log_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
             };

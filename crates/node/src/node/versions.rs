@@ -99,7 +99,7 @@ impl Node {
             _ => now,
         };
         self.versioning.settling = Some((newest, since));
-        if now.0 >= since.0 + self.env.limits.version_settle {
+        if now >= since + self.env.limits.version_settle {
             tracing::info!(
                 version = newest,
                 "every node speaks a newer version: it is prepared"

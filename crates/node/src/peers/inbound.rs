@@ -1,5 +1,7 @@
 //! What a control connection brought: frames, some of them in parts.
 
+use std::time::Duration;
+
 use formats::Frame;
 use formats::frame::{
     BODY_BYTES_MAX, CONTROL_PREFIX, FrameError, Part, decode_control_body, decode_control_prefix,
@@ -71,10 +73,10 @@ impl Inbound {
     }
 
     /// A frame was begun, and neither ended nor gone on with.
-    pub fn is_late(&self, now: Time, within: u64) -> bool {
+    pub fn is_late(&self, now: Time, within: Duration) -> bool {
         let late = |since: Time| {
             let has_stalled = now.0 > self.grew_at.0 + STALLED;
-            has_stalled || now.0 > since.0 + within
+            has_stalled || now > since + within
         };
         [self.bytes_since, self.parts_since]
             .into_iter()
@@ -280,7 +282,7 @@ mod tests {
     #[test]
     fn a_frame_that_is_begun_is_whole_in_time_and_what_it_took_is_given_back() {
         const SECOND: u64 = 1_000_000;
-        let within = 60 * SECOND;
+        let within = Duration::from_micros(60 * SECOND);
         let long = part(false, &vec![7; (1 << 20) - 1]);
         let mut inbound = Inbound::default();
         inbound.push(Time(SECOND), &encode_control(FIRST, &short(1)));
