@@ -352,10 +352,10 @@ impl Peers {
 
     /// Peers whose liveness changed.
     pub fn judge(&mut self, env: &Env) -> Vec<(NodeId, bool)> {
-        let timeout = env.limits.peer_timeout;
+        let since = env.now - env.limits.peer_timeout;
         let mut changed = Vec::new();
         for (id, peer) in &mut self.peers {
-            let recent = |at: Time| at.0 != 0 && env.now <= at + timeout;
+            let recent = |at: Time| at.0 != 0 && at >= since;
             let alive = recent(peer.heard_at) && recent(peer.answered_at);
             if alive != peer.alive {
                 peer.alive = alive;
@@ -386,10 +386,8 @@ impl Peers {
 
     pub fn next_judgement(&self, env: &Env) -> Option<Time> {
         let live = self.peers.values().filter(|p| p.alive);
-        live.map(|p| {
-            p.heard_at.min(p.answered_at) + env.limits.peer_timeout + Duration::from_micros(1)
-        })
-        .min()
+        let first = live.map(|p| p.heard_at.min(p.answered_at)).min();
+        first.map(|at| at + env.limits.peer_timeout + Duration::from_micros(1))
     }
 
     /// Closes connections that nobody answers on: a peer that vanished tells nobody.

@@ -215,7 +215,7 @@ fn perform(steps: Vec<Step>) {
     let mut first_unchosen = Slot(0);
     let mut proposed = None;
     for (at, step) in steps.into_iter().enumerate() {
-        now = now + Duration::from_millis(1);
+        now += Duration::from_millis(1);
         let message = |from, message| Input::Message {
             from: NodeId(from),
             message,

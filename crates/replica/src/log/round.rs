@@ -106,8 +106,8 @@ impl Log {
     /// When a leader whose disk does nothing gives up leading, if somebody else could.
     fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
         let since = self.core.store.oldest_write_since()?.max(env.resumed_at);
-        let due = since + env.limits.disk_stall + Duration::from_micros(1);
-        self.core.may_hand_over().then_some(due)
+        let due = || since + env.limits.disk_stall + Duration::from_micros(1);
+        self.core.may_hand_over().then(due)
     }
 
     fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
