@@ -33,7 +33,7 @@ use machine::Bank;
 mod machine;
 
 const LOG: &str = "bank";
-const PACE_US: u64 = 2_000;
+const PACE: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 4;
 
 /// Where this node leads the bank, it deposits coins, each into an account of its own.
@@ -59,7 +59,7 @@ impl Teller {
             process: std::process::id(),
             waiting: BTreeMap::new(),
             deposits: 0,
-            next_at: Time(0),
+            next_at: Time::ZERO,
         }
     }
 
@@ -100,7 +100,7 @@ impl Hosted for Teller {
 
     fn on_settled(&mut self, now: Time, port: &mut Port<'_>) {
         if now >= self.next_at {
-            self.next_at = Time(now.0 + PACE_US);
+            self.next_at = now + PACE;
             if port.is_leading() && !beside(&self.directory, "closed").exists() {
                 self.deposit();
             }

@@ -368,7 +368,7 @@ fn measure(
         #[allow(unreachable_code, reason = "the producer ends with the connection")]
         io::Result::Ok(())
     });
-    let until = Time(linux::now().0 + time.as_micros() as u64);
+    let until = linux::now() + time;
     let mut mover = Mover::new(setting, directory.to_path_buf(), address, &sinks, until);
     let started = (
         Instant::now(),

@@ -3,8 +3,8 @@
 use ops::Time;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Microseconds of CLOCK_MONOTONIC: the same for all processes of a machine, never set back.
+/// CLOCK_MONOTONIC: the same for all processes of a machine, never set back.
 pub fn now() -> Time {
     let time = clock_gettime(ClockId::Monotonic);
-    Time(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000)
+    Time::from_micros(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000)
 }

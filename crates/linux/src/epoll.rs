@@ -82,9 +82,9 @@ impl Epoll {
     /// Waits for an event until `deadline`, or without end; an interrupted wait reports none.
     pub fn wait(&mut self, deadline: Option<Time>) -> io::Result<()> {
         let timeout = deadline.map(|deadline| {
-            let micros = deadline.0.saturating_sub(clock::now().0);
+            let left_us = (deadline - clock::now()).as_micros() as u64;
             // Rounded up: who wakes before the deadline only has to wait again.
-            let millis = micros.div_ceil(1_000).min(3_600_000);
+            let millis = left_us.div_ceil(1_000).min(3_600_000);
             Timespec {
                 tv_sec: (millis / 1_000) as i64,
                 tv_nsec: (millis % 1_000 * 1_000_000) as i64,

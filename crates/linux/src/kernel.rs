@@ -19,7 +19,7 @@ use crate::tag::Tag;
 use crate::{clock, mover};
 
 /// How long the last words of a finished machine may take to reach the kernel's socket buffers.
-const FAREWELL_MICROS: u64 = 1_000_000;
+const FAREWELL_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Performs ops on one thread, with others for what of the disk is not the ring's. Dropping it closes all connections, and
 /// waits until the disk has finished what it was given.
@@ -238,7 +238,7 @@ impl Kernel {
                 .flatten()
                 .min(),
             // Only a look: others must not starve while these have work.
-            false => Some(Time(0)),
+            false => Some(Time::ZERO),
         };
         if self.ring.is_some() {
             self.wait_on_ring(until)?;
@@ -265,7 +265,7 @@ impl Kernel {
         let mut finished = std::mem::take(&mut self.finished);
         if let Some(ring) = &mut self.ring {
             let now = clock::now();
-            let timeout = until.map(|until| Duration::from_micros(until.0.saturating_sub(now.0)));
+            let timeout = until.map(|until| until - now);
             ring.wait(timeout, &mut finished)?;
         }
         for finished in finished.drain(..) {
@@ -291,7 +291,7 @@ impl Kernel {
             Tag::Epoll => {
                 // Readiness as it is then: more events than one call takes are seen at once.
                 ring.begin(Tag::Epoll, finished.request);
-                self.epoll.wait(Some(Time(0)))?;
+                self.epoll.wait(Some(Time::ZERO))?;
                 self.on_events();
             }
         }
@@ -355,7 +355,7 @@ impl Kernel {
     /// Lets connections closed with `flush` send what they still have; the machine is gone, so
     /// nobody is told.
     fn say_farewell(&mut self) -> io::Result<()> {
-        let until = Time(clock::now().0 + FAREWELL_MICROS);
+        let until = clock::now() + FAREWELL_TIMEOUT;
         let mut nobody = Vec::new();
         loop {
             self.take_turns();

@@ -17,7 +17,7 @@ use crate::config::KernelConfig;
 const BACKLOG: i32 = 1024;
 
 /// How long nothing is accepted after the process ran out of files.
-const PAUSE_MICROS: u64 = 100_000;
+const PAUSE: Duration = Duration::from_millis(100);
 
 /// So many in a row that were gone before they were accepted are not believed.
 const GONE_MAX: usize = 1_000;
@@ -115,7 +115,7 @@ impl Listener {
                 "connections cannot be accepted; what forbids them to this process?",
             );
         }
-        self.paused_until = Some(Time(now.0 + PAUSE_MICROS));
+        self.paused_until = Some(now + PAUSE);
         Accept::Pause
     }
 
@@ -134,7 +134,7 @@ impl Listener {
             drop(acceptfrom_with(&self.socket, SocketFlags::CLOEXEC));
         }
         self.spare = open_spare();
-        self.paused_until = Some(Time(now.0 + PAUSE_MICROS));
+        self.paused_until = Some(now + PAUSE);
     }
 }
 
@@ -204,7 +204,7 @@ mod tests {
         let may_choose = sockopt::set_tcp_congestion(&other, wanted).is_ok();
         let _ = rustix::net::connect(&near, &listener.address);
         let far = loop {
-            if let Accept::Connection(socket, _) = listener.accept(Time(0)) {
+            if let Accept::Connection(socket, _) = listener.accept(Time::ZERO) {
                 break socket;
             }
         };

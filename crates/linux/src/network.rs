@@ -27,10 +27,10 @@ use crate::tag::Tag;
 const ACCEPTS_PER_ROUND: usize = 64;
 
 /// A connection that is being flushed is given up when nothing moved for so long.
-const FLUSH_MICROS: u64 = 5_000_000;
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long the other side may take to notice our end of stream.
-const LINGER_MICROS: u64 = 1_000_000;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Connections that linger are nobody's any more, but each is a file still: beyond an eighth of the files
 /// that the process may open, and beyond this, the oldest linger no longer.
@@ -223,7 +223,7 @@ impl Network {
             if let Some(ring) = ring {
                 connection.cancel(ring);
             }
-            self.look_again(now.0 + FLUSH_MICROS, conn);
+            self.look_again(now + FLUSH_TIMEOUT, conn);
         } else {
             self.retire(conn, ring, completions);
         }
@@ -367,7 +367,7 @@ impl Network {
                 None => connection.take_turn(bytes_max, scratch, completions),
             };
             if after == After::Flushed {
-                let until = Time(now.0 + LINGER_MICROS);
+                let until = now + LINGER_TIMEOUT;
                 after = match connection.linger(until, epoll, self.on_ring) {
                     Ok(()) => {
                         self.lingering.insert((until, conn));
@@ -446,13 +446,13 @@ impl Network {
             if give_up {
                 self.retire(conn, ring.as_deref_mut(), completions);
             } else if !matches!(connection.phase, Phase::Lingering { .. }) {
-                self.look_again(now.0 + FLUSH_MICROS, conn);
+                self.look_again(now + FLUSH_TIMEOUT, conn);
             }
         }
     }
 
-    fn look_again(&mut self, at_micros: u64, conn: ConnId) {
-        self.closing.push(Reverse((Time(at_micros), conn)));
+    fn look_again(&mut self, at: Time, conn: ConnId) {
+        self.closing.push(Reverse((at, conn)));
     }
 
     /// Somebody has something to do at once.

@@ -85,7 +85,7 @@ impl Machine for Echo {
     fn on_time(&mut self, now: Time) {
         if now >= self.next_tick {
             self.ticks += 1;
-            self.next_tick = Time(now.0 + 10_000);
+            self.next_tick = now + Duration::from_millis(10);
         }
     }
 

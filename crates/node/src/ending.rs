@@ -1,6 +1,7 @@
 //! How this process ends: asked to, or since it cannot go on.
 
 use paxos::Time;
+use std::time::Duration;
 
 #[derive(Default)]
 pub struct Ending {
@@ -12,10 +13,10 @@ pub struct Ending {
     failure: Option<String>,
 }
 
-/// A leader that stops waits so long for somebody to succeed it, and so long for its disk. Microseconds.
-const HANDS_OVER_WITHIN: u64 = 1_000_000;
-const FLUSHES_WITHIN: u64 = 5_000_000;
-const CLOSES_WITHIN: u64 = 1_000_000;
+/// A leader that stops waits so long for somebody to succeed it, and so long for its disk.
+const HANDS_OVER_WITHIN: Duration = Duration::from_secs(1);
+const FLUSHES_WITHIN: Duration = Duration::from_secs(5);
+const CLOSES_WITHIN: Duration = Duration::from_secs(1);
 
 impl Ending {
     pub fn begin(&mut self, now: Time) {
@@ -28,7 +29,9 @@ impl Ending {
 
     /// Whether the files may be closed.
     pub fn may_close(&self, now: Time, is_leading: bool, is_writing: bool) -> bool {
-        let waited = self.stopping_since.map_or(0, |since| now.0 - since.0);
+        let waited = self
+            .stopping_since
+            .map_or(Duration::ZERO, |since| now - since);
         (!is_leading || waited > HANDS_OVER_WITHIN) && (!is_writing || waited > FLUSHES_WITHIN)
     }
 
@@ -40,7 +43,7 @@ impl Ending {
     }
 
     pub fn closes_late(&self, now: Time) -> bool {
-        let late = |since: Time| now.0 > since.0 + CLOSES_WITHIN;
+        let late = |since: Time| now > since + CLOSES_WITHIN;
         self.closing_since.is_some_and(late)
     }
 

@@ -65,7 +65,7 @@ impl Greetings {
     pub fn expire(&mut self, env: &mut Env) {
         let timeout = env.limits.greeting_timeout;
         let late = self.0.iter();
-        let late = late.filter(|(_, g)| env.now.0 > g.since.0 + timeout);
+        let late = late.filter(|(_, g)| env.now > g.since + timeout);
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
             self.0.remove(&conn);
             let refusal = Refusal::new(

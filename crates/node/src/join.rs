@@ -11,6 +11,7 @@
 //! cluster yet, and whoever starts it again with another `--join` means what he says.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use formats::{ClusterId, hex, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId};
@@ -74,8 +75,8 @@ struct Known {
     address: String,
 }
 
-const RETRY: u64 = 300_000;
-const ANSWER_TIMEOUT: u64 = 6_000_000;
+const RETRY: Duration = Duration::from_millis(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Hints that are followed at once: two nodes that point at each other are asked again after a pause.
 const HINTS_MAX: u32 = 3;
 /// Nodes that a refusal names.
@@ -117,10 +118,10 @@ impl Join {
             hint: None,
             hints: 0,
             conn: None,
-            retry_at: Time(0),
+            retry_at: Time::ZERO,
             received: Vec::new(),
             given: None,
-            deadline: Time(0),
+            deadline: Time::ZERO,
         }
     }
 
@@ -179,7 +180,7 @@ impl Join {
         }
         let address = self.next_server();
         self.received.clear();
-        self.deadline = Time(env.now.0 + ANSWER_TIMEOUT);
+        self.deadline = env.now + ANSWER_TIMEOUT;
         self.conn = Some(env.connect(address, Purpose::JoinOut));
     }
 
@@ -238,7 +239,7 @@ impl Join {
         env.close(conn);
         if self.conn == Some(conn) {
             self.conn = None;
-            self.retry_at = Time(env.now.0 + RETRY);
+            self.retry_at = env.now + RETRY;
             tracing::warn!(why, "could not join yet; trying on");
         }
     }

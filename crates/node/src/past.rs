@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use formats::past::{End, Findings, Start, Told};
 use formats::proof::{Challenge, Evidence, Seal, SealedEnd, Signature};
@@ -20,9 +21,9 @@ use crate::logs::Logs;
 use crate::peers::NotAdmitted;
 use crate::tokens;
 
-/// So often peers are told where logs end by now, and so often that is written. Microseconds.
-const TELL_EVERY: u64 = 1_000_000;
-const WRITE_EVERY: u64 = 10_000_000;
+/// So often peers are told where logs end by now, and so often that is written.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+const WRITE_EVERY: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct Remembering {
     /// This node's directory.
@@ -191,7 +192,7 @@ impl Remembering {
 
     /// Now and then: what was told since is written, and what could not be written before.
     pub fn keep(&mut self, env: &mut Env) {
-        let is_due = env.now.0 >= self.grown_at.0 + WRITE_EVERY;
+        let is_due = env.now >= self.grown_at + WRITE_EVERY;
         if self.grew && is_due && self.writing.is_none() {
             self.version += 1;
             self.again = true;
@@ -236,7 +237,7 @@ impl Remembering {
 
     /// Where logs end by now, for all peers: what is more than was told.
     pub fn news_of_ends(&mut self, now: Time, logs: &Logs, own: &Own) -> Option<Told> {
-        if now.0 < self.told_at.0 + TELL_EVERY {
+        if now < self.told_at + TELL_EVERY {
             return None;
         }
         self.told_at = now;

@@ -15,6 +15,7 @@ mod way;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::proof::Evidence;
 use formats::{DiskId, Frame, LogId, parse_hex16};
@@ -76,9 +77,9 @@ impl Peers {
     }
 
     /// How long it has been silent. One that was never heard is silent since this was asked first.
-    pub fn silent_for(&mut self, now: Time, id: NodeId) -> u64 {
+    pub fn silent_for(&mut self, now: Time, id: NodeId) -> Duration {
         let since = self.away_since.entry(id).or_insert(now);
-        now.0.saturating_sub(since.0)
+        now - *since
     }
 
     /// The address that the directory lists. True if it is another than before, and was listed before.
@@ -168,7 +169,7 @@ impl Peers {
     }
 
     /// This process did not run for a while: silence meanwhile says nothing about the others.
-    pub fn forgive(&mut self, by: u64) {
+    pub fn forgive(&mut self, by: Duration) {
         for peer in self.by_id.values_mut() {
             peer.pulse.forgive(by);
         }
@@ -189,7 +190,7 @@ impl Peers {
                 peer.way.up_at = env.now;
             }
             let vain =
-                peer.way.link.is_up() && env.now.0 > peer.way.up_at.0 + 2 * env.limits.peer_timeout;
+                peer.way.link.is_up() && env.now > peer.way.up_at + 2 * env.limits.peer_timeout;
             if let Some(conn) = peer.way.link.conn()
                 && (vain || peer.way.link.is_late(env))
             {
@@ -274,7 +275,7 @@ impl Peers {
             Welcome::Refused(said) if said.starts_with("busy") => {
                 tracing::info!(peer = id.0, said, "a peer puts this node off");
                 peer.way.link = Link::Down {
-                    retry_at: Time(env.now.0 + 3 * env.limits.heartbeat_interval),
+                    retry_at: env.now + 3 * env.limits.heartbeat_interval,
                 };
                 env.close(conn);
             }
@@ -290,11 +291,11 @@ impl Peers {
                 );
                 let is_usual = env.peers.addresses.get(&id) == Some(&dialled);
                 let pause = match is_usual {
-                    true => 1_000_000,
+                    true => REFUSED_PAUSE,
                     false => env.limits.reconnect_delay,
                 };
                 peer.way.link = Link::Down {
-                    retry_at: Time(env.now.0 + pause),
+                    retry_at: env.now + pause,
                 };
                 if is_usual {
                     peer.way.refuses_us = Some(refusal_sentence(&said));
@@ -305,7 +306,7 @@ impl Peers {
             Welcome::Refused(said) => {
                 tracing::warn!(peer = id.0, said, "a peer refuses this node");
                 peer.way.link = Link::Down {
-                    retry_at: Time(env.now.0 + 1_000_000),
+                    retry_at: env.now + REFUSED_PAUSE,
                 };
                 let sentence = refusal_sentence(&said);
                 peer.way.refuses_us = Some(sentence.clone());
@@ -347,7 +348,7 @@ impl Peers {
             let was_up = peer.way.link.is_up();
             // The first attempt after a break is at once, later ones are paced.
             peer.way.link = Link::Down {
-                retry_at: if was_up { now } else { Time(now.0 + delay) },
+                retry_at: if was_up { now } else { now + delay },
             };
             peer.way.refuses_us = None; // nobody answers there now
             peer.way.clear();
@@ -403,6 +404,8 @@ fn refusal_sentence(said: &str) -> String {
     printable.take(REFUSAL_CHARS_MAX).collect()
 }
 
+/// A node that refuses this one is asked again after so long.
+const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 const REFUSAL_CHARS_MAX: usize = 300;
 
 /// Which node answers there, if the refusal says that.

@@ -3,6 +3,7 @@
 pub mod settling;
 
 use paxos::Time;
+use std::time::Duration;
 
 use settling::Settling;
 
@@ -15,13 +16,13 @@ pub struct Rounds {
 }
 
 /// Rounds further apart than this mean that the process was kept from running.
-const GAP: u64 = 150_000;
-const TICK: u64 = 100_000;
+const GAP: Duration = Duration::from_millis(150);
+const TICK: Duration = Duration::from_millis(100);
 /// So much earlier or later if it then comes with a heartbeat, for which we wake anyway.
-const TICK_SLACK: u64 = 35_000;
-const STOPPING_TICK: u64 = 5_000;
+const TICK_SLACK: Duration = Duration::from_millis(35);
+const STOPPING_TICK: Duration = Duration::from_millis(5);
 /// So often a log tells what it waits for.
-const WAITING_TOLD_EVERY: u64 = 2_000_000;
+const WAITING_TOLD_EVERY: Duration = Duration::from_secs(2);
 
 impl Rounds {
     pub fn new(now: Time) -> Rounds {
@@ -35,8 +36,8 @@ impl Rounds {
     }
 
     /// How long this process was kept from running, and by how much that is more than usual.
-    pub fn notice_gap(&mut self, now: Time) -> Option<(u64, u64)> {
-        let gap = now.0.saturating_sub(self.last_at.0);
+    pub fn notice_gap(&mut self, now: Time) -> Option<(Duration, Duration)> {
+        let gap = now - self.last_at;
         if gap <= GAP {
             return None;
         }
@@ -50,12 +51,12 @@ impl Rounds {
 
     /// `beats`: heartbeats are said in this round.
     pub fn is_tick_due(&self, now: Time, beats: bool) -> bool {
-        now >= self.next_tick || beats && now.0 + TICK_SLACK >= self.next_tick.0
+        now >= self.next_tick || beats && now + TICK_SLACK >= self.next_tick
     }
 
     pub fn on_tick(&mut self, now: Time, is_stopping: bool) {
         let pause = if is_stopping { STOPPING_TICK } else { TICK };
-        self.next_tick = Time(now.0 + pause);
+        self.next_tick = now + pause;
     }
 
     pub fn tick_now(&mut self, now: Time) {
@@ -64,7 +65,7 @@ impl Rounds {
 
     /// `beat`: when the next heartbeats are said.
     pub fn tick_deadline(&self, beat: Time, is_stopping: bool) -> Time {
-        let with_beat = self.next_tick..=Time(self.next_tick.0 + TICK_SLACK);
+        let with_beat = self.next_tick..=self.next_tick + TICK_SLACK;
         match !is_stopping && with_beat.contains(&beat) {
             true => beat,
             false => self.next_tick,
@@ -73,7 +74,7 @@ impl Rounds {
 
     /// Whether it is time to say again what is waited for.
     pub fn tells_waiting(&mut self, now: Time) -> bool {
-        let is_due = now.0 >= self.waiting_told_at.0 + WAITING_TOLD_EVERY;
+        let is_due = now >= self.waiting_told_at + WAITING_TOLD_EVERY;
         if is_due {
             self.waiting_told_at = now;
         }

@@ -22,7 +22,7 @@ fn engine(node: u32) -> Engine {
         timing: Timing::default(),
     };
     let checkpoint = Recovery::new(LogState::new(members)).finish();
-    Engine::new(config, checkpoint, Time(0))
+    Engine::new(config, checkpoint, Time::ZERO)
 }
 
 /// Performs all outputs at once: disks and networks that take no time.
@@ -78,7 +78,7 @@ impl Cluster {
         let mut engines = [engine(1), engine(2), engine(3)];
         for (at, engine) in engines.iter_mut().enumerate() {
             for peer in (1..=3).filter(|peer| *peer != at as u32 + 1) {
-                engine.handle(Time(0), Input::PeerAlive(NodeId(peer)));
+                engine.handle(Time::ZERO, Input::PeerAlive(NodeId(peer)));
             }
         }
         let now = engines[0].deadline().unwrap();

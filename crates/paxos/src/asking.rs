@@ -113,7 +113,7 @@ impl Engine {
 
     pub(crate) fn on_asking_timer(&mut self) {
         let now = self.now;
-        let again = self.after(self.config.timing.retry);
+        let again = self.now + self.config.timing.retry;
         let Some(following) = self.following() else {
             return;
         };

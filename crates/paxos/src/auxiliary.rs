@@ -23,6 +23,7 @@
 //! nothing, and one that becomes active says so until its node has counted.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
@@ -166,7 +167,7 @@ impl Engine {
             _ => stalls.then_some(now),
         };
         self.auxiliaries.stalled = since.map(|since| (next, since));
-        let due = |since: Time, wait: u64| since.0.saturating_add(wait) <= now.0;
+        let due = |since: Time, wait: Duration| since + wait <= now;
         let stalled = since.is_some_and(|since| due(since, timing.engage_after));
         if stalled || !self.are_active_alive() {
             self.auxiliaries.engaged = true;
@@ -319,7 +320,7 @@ impl Engine {
             return;
         };
         let pace = self.config.timing.auxiliary_pace;
-        self.auxiliaries.release_at = Time(self.now.0.saturating_add(pace));
+        self.auxiliaries.release_at = self.now + pace;
         let nodes: Vec<NodeId> = self.unreleased(below).collect();
         let era = self.state.era;
         for node in nodes {
@@ -404,7 +405,7 @@ impl Engine {
             return None;
         }
         let timing = self.config.timing;
-        let after = |since: Time, wait: u64| Time(since.0.saturating_add(wait));
+        let after = |since: Time, wait: Duration| since + wait;
         let engage = match self.auxiliaries.stalled {
             Some((_, since)) if !self.auxiliaries.engaged => {
                 Some(after(since, timing.engage_after))

@@ -95,7 +95,7 @@ impl Engine {
     /// q' has promised that from `p` on nothing of another term is in the way: t' takes over there.
     pub(crate) fn take_over(&mut self, term: Term) {
         let first = self.state.next;
-        let finish_by = self.after(self.config.timing.leader_timeout);
+        let finish_by = self.now + self.config.timing.leader_timeout;
         let Stage::Leading(leading) = &mut self.stage else {
             return;
         };
@@ -183,7 +183,7 @@ impl Engine {
     /// What was left to finish in the term before cannot be finished: everything is proposed again.
     pub(crate) fn check_finished(&mut self) {
         let (now, first) = (self.now, self.state.next);
-        let later = self.after(self.config.timing.leader_timeout);
+        let later = self.now + self.config.timing.leader_timeout;
         let Stage::Leading(leading) = &mut self.stage else {
             return;
         };

@@ -1,15 +1,12 @@
 //! The contract with the node around an engine: what goes in, what comes out.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::{
     AcceptedRun, Change, Contradicted, Digest, Finishing, LogState, Message, NodeId, Outcome,
     PromisedTerm, Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value,
 };
-
-/// Microseconds of a monotonic clock whose zero means nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time(pub u64);
 
 /// Counts what the engine has asked to persist, from 1. Records become durable in this order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,43 +29,42 @@ pub struct EngineConfig {
     pub timing: Timing,
 }
 
-/// All in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub struct Timing {
     /// First backoff of a candidate is random below this; it doubles with each attempt.
-    pub candidate_backoff_first: u64,
-    pub candidate_backoff_max: u64,
+    pub candidate_backoff_first: Duration,
+    pub candidate_backoff_max: Duration,
     /// An unanswered seek-votes, prepare, confirm, barrier or state request is repeated after this.
-    pub retry: u64,
+    pub retry: Duration,
     /// A leader without answers from a quorum for this long steps down.
-    pub leader_timeout: u64,
+    pub leader_timeout: Duration,
     /// At most one new phase 1 per this, when refusals show later terms.
-    pub phase_one_interval_min: u64,
+    pub phase_one_interval_min: Duration,
     /// A node missing bytes waits this much longer before it stands.
-    pub missing_bytes_handicap: u64,
+    pub missing_bytes_handicap: Duration,
     /// An abdication without a sign of the successor is withdrawn after this.
-    pub abdication: u64,
+    pub abdication: Duration,
     /// Auxiliaries get a leader's proposals when nothing was chosen for so long.
-    pub engage_after: u64,
+    pub engage_after: Duration,
     /// They get none any more when the active members have kept up for so long.
-    pub disengage_after: u64,
+    pub disengage_after: Duration,
     /// An auxiliary at rest learns what is chosen, and is released, so often.
-    pub auxiliary_pace: u64,
+    pub auxiliary_pace: Duration,
 }
 
 impl Default for Timing {
     fn default() -> Timing {
         Timing {
-            candidate_backoff_first: 40_000,
-            candidate_backoff_max: 1_000_000,
-            retry: 100_000,
-            leader_timeout: 700_000,
-            phase_one_interval_min: 50_000,
-            missing_bytes_handicap: 400_000,
-            abdication: 300_000,
-            engage_after: 100_000,
-            disengage_after: 1_000_000,
-            auxiliary_pace: 1_000_000,
+            candidate_backoff_first: Duration::from_millis(40),
+            candidate_backoff_max: Duration::from_secs(1),
+            retry: Duration::from_millis(100),
+            leader_timeout: Duration::from_millis(700),
+            phase_one_interval_min: Duration::from_millis(50),
+            missing_bytes_handicap: Duration::from_millis(400),
+            abdication: Duration::from_millis(300),
+            engage_after: Duration::from_millis(100),
+            disengage_after: Duration::from_secs(1),
+            auxiliary_pace: Duration::from_secs(1),
         }
     }
 }

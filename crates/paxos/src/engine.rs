@@ -3,6 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::acceptor::Acceptor;
 use crate::auxiliary::{Auxiliaries, NOT_COUNTED, Released};
@@ -170,7 +171,7 @@ impl Engine {
             state: Arc::new(state),
             config,
         };
-        engine.become_candidate(0);
+        engine.become_candidate(Duration::ZERO);
         engine.settle();
         engine
     }

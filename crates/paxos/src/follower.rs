@@ -1,6 +1,7 @@
 //! Answers to prepares and proposals: the acceptor's side of both phases.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
@@ -298,7 +299,7 @@ impl Engine {
             if announced.term != self.catch_up.term_at(announced.slots.start)
                 || announced.slots.end <= chosen_up_to
                 || !self.acceptor.is_durable(announced.record)
-                || self.now.0 < announced.at.0.saturating_add(retry)
+                || self.now < announced.at + retry
             {
                 continue;
             }
@@ -330,7 +331,7 @@ impl Engine {
         });
         match &self.stage {
             Stage::Preparing(phase) if phase.term == refused && promised.0 > phase.term => {
-                self.become_candidate(0);
+                self.become_candidate(Duration::ZERO);
                 if promised.0.era > self.state.era {
                     self.catch_up_from(from);
                 }

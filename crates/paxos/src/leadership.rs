@@ -11,6 +11,7 @@
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::asking::Asking;
 use crate::engine::{Engine, earliest};
@@ -85,28 +86,24 @@ impl Engine {
             .is_quorum(|node| node == self.config.node || self.peers.is_alive(node))
     }
 
-    fn backoff(&mut self) -> u64 {
+    fn backoff(&mut self) -> Duration {
         let timing = self.config.timing;
         let doubled = timing
             .candidate_backoff_first
             .saturating_mul(1 << self.attempts.min(20));
         let limit = match mutation::is(Mutation::BackoffUncapped) {
-            true => u64::MAX,
+            true => Duration::MAX,
             false => timing.candidate_backoff_max,
         };
-        let mut backoff = self.random.up_to(doubled.min(limit));
+        let mut backoff = self.random.duration_up_to(doubled.min(limit));
         if self.missing_bytes > 0 && self.peers.any_alive() {
             backoff = backoff.saturating_add(timing.missing_bytes_handicap);
         }
         backoff
     }
 
-    pub(crate) fn after(&self, micros: u64) -> Time {
-        Time(self.now.0.saturating_add(micros))
-    }
-
     /// Leaves whatever this replica was. It stands after a random while and `delay`.
-    pub(crate) fn become_candidate(&mut self, delay: u64) {
+    pub(crate) fn become_candidate(&mut self, delay: Duration) {
         self.leave_stage();
         // One that may not stand asks as well, seldom: a leader that hears it answers.
         let delay = if self.may_stand() || self.deposed {
@@ -115,7 +112,7 @@ impl Engine {
             delay.saturating_add(self.config.timing.candidate_backoff_max)
         };
         let backoff = self.backoff();
-        let wake = self.after(backoff.saturating_add(delay)).max(self.patience);
+        let wake = (self.now + backoff.saturating_add(delay)).max(self.patience);
         self.stage = Stage::Candidate(Candidacy {
             wake: Some(wake),
             ..Candidacy::default()
@@ -160,7 +157,7 @@ impl Engine {
         let alive_by = if self.peers.is_alive(leader) {
             None
         } else {
-            Some(self.after(self.config.timing.leader_timeout))
+            Some(self.now + self.config.timing.leader_timeout)
         };
         self.stage = Stage::Following(Following {
             leader,
@@ -182,7 +179,7 @@ impl Engine {
     /// Another node's phase 1 has this replica's promise: it gets the time to finish.
     pub(crate) fn yield_to(&mut self, owner: NodeId) {
         let patience = self.config.timing.retry.saturating_mul(2);
-        self.patience = self.after(patience);
+        self.patience = self.now + patience;
         match &mut self.stage {
             Stage::Following(following) if following.leader == owner => return,
             Stage::Leading(leading) => {
@@ -208,9 +205,9 @@ impl Engine {
             return;
         };
         if self.acceptor.promised().0.owner != self.config.node {
-            let took = self.now.0.saturating_sub(since.0);
+            let took = self.now - since;
             let most = self.config.timing.leader_timeout.saturating_mul(4);
-            self.patience = self.patience.max(self.after(took.min(most)));
+            self.patience = self.patience.max(self.now + took.min(most));
         }
     }
 
@@ -218,12 +215,12 @@ impl Engine {
         let patience = self.patience;
         let backoff = self.backoff();
         if let Stage::Candidate(candidacy) = &mut self.stage {
-            candidacy.wake = Some(Time(patience.0.saturating_add(backoff)));
+            candidacy.wake = Some(patience + backoff);
         }
     }
 
     /// Stops leading by itself, and says so: its followers have no other way to know.
-    pub(crate) fn step_down(&mut self, reason: StepDownReason, delay: u64) {
+    pub(crate) fn step_down(&mut self, reason: StepDownReason, delay: Duration) {
         let Stage::Leading(leading) = &self.stage else {
             return;
         };
@@ -265,7 +262,9 @@ impl Engine {
                 self.redo_above(from, promised.0);
                 return;
             }
-            Stage::Following(following) if following.leader == from => self.become_candidate(0),
+            Stage::Following(following) if following.leader == from => {
+                self.become_candidate(Duration::ZERO)
+            }
             Stage::Following(_) => {
                 self.ignore(from, Ignored::HasLeader);
                 return;
@@ -375,7 +374,7 @@ impl Engine {
             Stage::Following(following) if following.leader == node => following.alive_by = None,
             Stage::Candidate(candidacy) if !before && candidacy.wake.is_some() => {
                 self.attempts = 0;
-                self.wake_within(0);
+                self.wake_within(Duration::ZERO);
             }
             Stage::Leading(_) => {
                 self.check_quorum();
@@ -386,9 +385,9 @@ impl Engine {
     }
 
     /// News: a candidate need not wait for the end of a long backoff.
-    pub(crate) fn wake_within(&mut self, delay: u64) {
+    pub(crate) fn wake_within(&mut self, delay: Duration) {
         let backoff = self.backoff();
-        let earlier = self.after(backoff.saturating_add(delay)).max(self.patience);
+        let earlier = (self.now + backoff.saturating_add(delay)).max(self.patience);
         if let Stage::Candidate(candidacy) = &mut self.stage
             && let Some(wake) = &mut candidacy.wake
         {
@@ -399,7 +398,9 @@ impl Engine {
     pub(crate) fn on_peer_silent(&mut self, node: NodeId) {
         self.peers.entry(node).alive = false;
         match &self.stage {
-            Stage::Following(following) if following.leader == node => self.become_candidate(0),
+            Stage::Following(following) if following.leader == node => {
+                self.become_candidate(Duration::ZERO)
+            }
             Stage::Leading(_) | Stage::Preparing(_) => {
                 self.check_quorum();
                 self.check_casting();
@@ -442,7 +443,7 @@ impl Engine {
             Stage::Preparing(_) => self.on_phase1_timer(),
             Stage::Following(following) => {
                 if following.alive_by.is_some_and(|by| by <= now) {
-                    self.become_candidate(0);
+                    self.become_candidate(Duration::ZERO);
                 } else {
                     self.on_asking_timer();
                 }
@@ -473,7 +474,7 @@ impl Engine {
             timing.retry.max(timing.candidate_backoff_max)
         };
         let backoff = self.backoff();
-        let wake = self.after(pause.saturating_add(backoff));
+        let wake = self.now + pause.saturating_add(backoff);
         self.stage = Stage::Candidate(Candidacy {
             wake: Some(wake),
             // With a promise on its way to disk no further one is begun.
@@ -487,7 +488,7 @@ impl Engine {
     /// The configuration changed below a candidate: perhaps it may stand now, or no more.
     pub(crate) fn on_new_era(&mut self) {
         if let Stage::Candidate(_) = &self.stage {
-            self.become_candidate(0);
+            self.become_candidate(Duration::ZERO);
         }
     }
 
@@ -496,7 +497,7 @@ impl Engine {
             Some(term) if self.may_stand() => self.prepare(term, excluded),
             _ => {
                 if !matches!(self.stage, Stage::Leading(_)) {
-                    self.become_candidate(0);
+                    self.become_candidate(Duration::ZERO);
                 }
             }
         }

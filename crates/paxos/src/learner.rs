@@ -6,6 +6,7 @@
 //! it did not accept so, it takes from a peer's state: values, not bytes.
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
@@ -241,7 +242,7 @@ impl Engine {
             true => timing.retry.max(timing.auxiliary_pace),
             false => timing.retry,
         };
-        Some(Time(since.0.saturating_add(wait)))
+        Some(since + wait)
     }
 
     pub(crate) fn on_catch_up_timer(&mut self) {
@@ -264,7 +265,7 @@ impl Engine {
     pub(crate) fn catch_up_from(&mut self, first: NodeId) {
         let retry = self.config.timing.retry;
         if let Some(last) = self.catch_up.last_request
-            && self.now.0 < last.0.saturating_add(retry)
+            && self.now < last + retry
         {
             return;
         }
@@ -343,7 +344,7 @@ impl Engine {
             self.answer_early_prepare();
             self.on_new_era();
         }
-        self.wake_within(0);
+        self.wake_within(Duration::ZERO);
         self.learn();
         self.evaluate_phase1();
     }

@@ -53,7 +53,7 @@
 //!     unchosen_bytes_max: 64 << 20,
 //!     timing: Timing::default(),
 //! };
-//! let (now, mut disk) = (Time(0), Vec::new());
+//! let (now, mut disk) = (Time::ZERO, Vec::new());
 //! let mut engine = Engine::new(config, recovered, now);
 //! perform(&mut engine, now, &mut disk);
 //! assert!(matches!(engine.role(), Role::Leader { .. }));
@@ -94,6 +94,7 @@ pub mod mutation;
 
 mod slot;
 mod term;
+mod time;
 mod value;
 mod wish;
 
@@ -131,5 +132,6 @@ pub use rescue::OutputPlace;
 pub use slot::*;
 pub use state::*;
 pub use term::*;
+pub use time::Time;
 pub use value::*;
 pub use wish::*;

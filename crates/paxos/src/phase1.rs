@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
@@ -47,8 +48,8 @@ impl Phase1 {
             promises: Vec::new(),
             excluded: Vec::new(),
             casting: None,
-            retry_at: Time(now.0.saturating_add(timing.retry)),
-            give_up_at: Time(now.0.saturating_add(give_up)),
+            retry_at: now + timing.retry,
+            give_up_at: now + give_up,
             is_own_durable: false,
         }
     }
@@ -217,7 +218,7 @@ impl Engine {
             true => self.attempts.saturating_sub(1).min(PATIENCE_DOUBLED_MAX),
             false => 0,
         };
-        let give_up_at = self.after(timing.leader_timeout.saturating_mul(1 << doubled));
+        let give_up_at = self.now + timing.leader_timeout.saturating_mul(1 << doubled);
         if let Stage::Preparing(phase) = &mut self.stage
             && !phase.is_own_durable
         {
@@ -229,7 +230,7 @@ impl Engine {
     pub(crate) fn on_phase1_timer(&mut self) {
         let now = self.now;
         let retry = self.config.timing.retry;
-        let limit = self.after(self.config.timing.leader_timeout);
+        let limit = self.now + self.config.timing.leader_timeout;
         // Another term would add a promise to a disk that has not written this one yet.
         if let Stage::Preparing(phase) = &mut self.stage
             && phase.give_up_at <= now
@@ -242,23 +243,23 @@ impl Engine {
         };
         if phase.give_up_at <= now {
             if phase.casting.is_some() {
-                phase.retry_at = Time(now.0.saturating_add(retry));
-                phase.give_up_at = Time(now.0.saturating_add(retry.saturating_mul(4)));
+                phase.retry_at = now + retry;
+                phase.give_up_at = now + retry.saturating_mul(4);
                 self.give_up_casting();
             } else if !phase.excluded.is_empty() {
                 // No quorum without them; perhaps their bytes can be had by now.
                 self.start_phase1(Vec::new());
             } else if matches!(self.stage, Stage::Leading(_)) {
-                self.step_down(StepDownReason::NoQuorum, 0);
+                self.step_down(StepDownReason::NoQuorum, Duration::ZERO);
             } else {
-                self.become_candidate(0);
+                self.become_candidate(Duration::ZERO);
             }
             return;
         }
         if phase.retry_at > now {
             return;
         }
-        phase.retry_at = Time(now.0.saturating_add(retry));
+        phase.retry_at = now + retry;
         let term = phase.term;
         let answered: Vec<NodeId> = phase.promises.iter().map(|(node, _)| *node).collect();
         let asked = phase.casting.clone();
@@ -341,10 +342,10 @@ impl Engine {
         }
         if promised.era > self.state.era {
             // A later era began elsewhere: others lead there.
-            self.step_down(StepDownReason::LaterTerm, 0);
+            self.step_down(StepDownReason::LaterTerm, Duration::ZERO);
             self.catch_up_from(from);
         } else if promised.owner != from && promised.owner != self.config.node {
-            self.step_down(StepDownReason::LaterTerm, 0);
+            self.step_down(StepDownReason::LaterTerm, Duration::ZERO);
         } else {
             self.redo_phase1();
         }
@@ -353,7 +354,7 @@ impl Engine {
     pub(crate) fn redo_phase1(&mut self) {
         let interval = self.config.timing.phase_one_interval_min;
         let earliest = match self.last_phase1 {
-            Some(last) => Time(last.0.saturating_add(interval)),
+            Some(last) => last + interval,
             None => self.now,
         };
         if let Stage::Leading(leading) = &mut self.stage {

@@ -10,6 +10,7 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::engine::Engine;
 use crate::leadership::Stage;
@@ -135,9 +136,9 @@ impl Leading {
         batches.get(at).filter(|batch| batch.slots == slots)
     }
 
-    pub(crate) fn no_quorum_deadline(&self, timeout: u64) -> Option<Time> {
+    pub(crate) fn no_quorum_deadline(&self, timeout: Duration) -> Option<Time> {
         let since = self.no_quorum_since?;
-        Some(Time(since.0.saturating_add(timeout)))
+        Some(since + timeout)
     }
 }
 impl Engine {

@@ -1,5 +1,9 @@
 //! The random part of backoffs: a seed goes in, so equal runs are equal.
 
+use core::time::Duration;
+
+use crate::time::whole_micros;
+
 /// splitmix64.
 #[derive(Clone, Debug)]
 pub(crate) struct Random(u64);
@@ -17,8 +21,13 @@ impl Random {
         z ^ (z >> 31)
     }
 
+    /// Uniform enough, in whole microseconds, from one of them to `bound`.
+    pub(crate) fn duration_up_to(&mut self, bound: Duration) -> Duration {
+        Duration::from_micros(self.up_to(whole_micros(bound)))
+    }
+
     /// Uniform enough, in `1..=bound`.
-    pub(crate) fn up_to(&mut self, bound: u64) -> u64 {
+    fn up_to(&mut self, bound: u64) -> u64 {
         1 + self.next() % bound.max(1)
     }
 }

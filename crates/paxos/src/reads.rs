@@ -219,7 +219,7 @@ impl Engine {
         leading.reads.round = Some(Round {
             covers,
             confirmed: Vec::new(),
-            retry_at: Time(self.now.0.saturating_add(retry)),
+            retry_at: self.now + retry,
         });
         let message = Message::Confirm {
             term: leading.term,
@@ -243,7 +243,7 @@ impl Engine {
         if round.retry_at > now {
             return;
         }
-        round.retry_at = Time(now.0.saturating_add(retry));
+        round.retry_at = now + retry;
         let message = Message::Confirm {
             term,
             round: number,

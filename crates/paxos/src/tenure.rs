@@ -2,6 +2,7 @@
 //! hand over.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use crate::engine::{Engine, earliest};
 use crate::leadership::Stage;
@@ -90,7 +91,7 @@ impl Engine {
     }
 
     fn begin_abdication(&mut self, to: Option<NodeId>) {
-        let until = Time(self.now.0.saturating_add(self.config.timing.abdication));
+        let until = self.now + self.config.timing.abdication;
         if let Stage::Leading(leading) = &mut self.stage {
             leading.abdication = Some(Abdication {
                 to,
@@ -161,7 +162,7 @@ impl Engine {
         self.leave_stage();
         self.send_to_members(&Message::Prepare { term });
         self.send_promise(term);
-        let until = Time(self.now.0.saturating_add(self.config.timing.abdication));
+        let until = self.now + self.config.timing.abdication;
         self.deposed = true;
         self.stage = Stage::HandedOver { until };
     }
@@ -191,7 +192,7 @@ impl Engine {
             .no_quorum_deadline(timeout)
             .is_some_and(|due| due <= now)
         {
-            self.step_down(StepDownReason::NoQuorum, 0);
+            self.step_down(StepDownReason::NoQuorum, Duration::ZERO);
             return;
         }
         if leading.redo_at.is_some_and(|due| due <= now) {
@@ -205,7 +206,7 @@ impl Engine {
             let from = abdication.to.unwrap_or(self.config.node);
             self.ignore(from, Ignored::Stale);
             if !self.may_stand() {
-                self.step_down(StepDownReason::Asked, 0);
+                self.step_down(StepDownReason::Asked, Duration::ZERO);
             }
         }
     }

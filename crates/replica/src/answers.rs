@@ -15,6 +15,7 @@
 //! names all that stands in the table by then, so that what any entry refers to stands behind it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use crate::streams::StreamList;
 use formats::LogId;
@@ -85,10 +86,10 @@ impl Answers {
     }
 
     /// Nothing of it has moved for so long.
-    fn late(&self, now: Time, within: u64) -> Option<ConnId> {
+    fn late(&self, now: Time, within: Duration) -> Option<ConnId> {
         let (_, conn) = self.by_age.first_key_value()?;
         let answer = self.under_way.get(conn)?;
-        (now.0 > answer.since.0 + within).then_some(*conn)
+        (now > answer.since + within).then_some(*conn)
     }
 
     /// Who goes so that the others fit. Who moved last stays, however much it holds.
@@ -160,15 +161,16 @@ mod tests {
     fn who_has_not_moved_for_longest_makes_room_and_who_moved_last_stays() {
         let mut answers = Answers::default();
         for conn in 1..=3 {
-            answers.enter(Time(conn), ConnId(conn), Rest::Nothing, 10);
+            answers.enter(Time::from_micros(conn), ConnId(conn), Rest::Nothing, 10);
         }
         assert_eq!(answers.excess(30), None);
         assert_eq!(answers.excess(29), Some(ConnId(1)));
         answers.leave(ConnId(1));
-        answers.enter(Time(4), ConnId(1), Rest::Nothing, 10);
+        answers.enter(Time::from_micros(4), ConnId(1), Rest::Nothing, 10);
         assert_eq!(answers.excess(29), Some(ConnId(2)), "1 has moved since");
-        assert_eq!(answers.late(Time(7), 5), None);
-        assert_eq!(answers.late(Time(8), 5), Some(ConnId(2)));
+        let within = Duration::from_micros(5);
+        assert_eq!(answers.late(Time::from_micros(7), within), None);
+        assert_eq!(answers.late(Time::from_micros(8), within), Some(ConnId(2)));
         answers.leave(ConnId(2));
         answers.leave(ConnId(3));
         assert_eq!(answers.held_bytes(), 10);

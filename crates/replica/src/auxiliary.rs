@@ -2,6 +2,7 @@
 //! from, and takes no more when its disk is almost full.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use paxos::{Era, Proposal, Slot, StreamName, StreamPosition, Time, Value};
 
@@ -20,8 +21,8 @@ pub(crate) struct Auxiliary {
     wants_roll: bool,
 }
 
-const RETRY: u64 = 1_000_000;
-const WARN_EVERY: u64 = 10_000_000;
+const DROP_AGAIN_AFTER: Duration = Duration::from_secs(1);
+const WARN_EVERY: Duration = Duration::from_secs(10);
 
 impl Auxiliary {
     pub fn on_release(&mut self, core: &mut Core, env: &Env, below: Slot) {
@@ -50,7 +51,7 @@ impl Auxiliary {
         let released = |stream| bytes.get(&stream).copied().unwrap_or_default();
         self.wants_roll |= core.store.is_open_segment_trimmed(&released);
         if core.store.segments() > 1 || self.wants_roll {
-            self.retry_at = Some(Time(env.now.0 + RETRY));
+            self.retry_at = Some(env.now + DROP_AGAIN_AFTER);
         }
     }
 
@@ -76,7 +77,7 @@ impl Auxiliary {
         if !content || !core.engine.is_auxiliary() || !env.is_full() {
             return false;
         }
-        if self.warned_at == Time(0) || env.now.0 > self.warned_at.0 + WARN_EVERY {
+        if self.warned_at == Time::ZERO || env.now > self.warned_at + WARN_EVERY {
             self.warned_at = env.now;
             tracing::warn!(
                 log = core.id.0,

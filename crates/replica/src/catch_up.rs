@@ -11,6 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::iter;
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::frame::{BytesHeader, FetchBytes};
 use ops::Buffer;
@@ -83,8 +84,11 @@ const LAPSES_MAX: u32 = 5;
 /// Places that nobody was seen to hold. There are more only where a disk is lost.
 const NOWHERE_MAX: usize = 1024;
 
-/// Before another peer is asked for what one did not have. Microseconds.
-const NOT_HERE_WAIT: u64 = 10_000;
+/// How often a log that catches up says how far it is.
+const TELL_EVERY: Duration = Duration::from_secs(1);
+
+/// Before another peer is asked for what one did not have.
+const NOT_HERE_WAIT: Duration = Duration::from_millis(10);
 
 impl CatchUp {
     pub(crate) fn is_busy(&self) -> bool {
@@ -291,8 +295,8 @@ impl CatchUp {
         }
         self.forget_what_came(core);
         let catch_up = &mut *self;
-        let patience = env.limits.fetch_timeout << catch_up.lapses.min(LAPSES_MAX);
-        let late = |r: &Request| env.now.0 > r.progress_at.0 + patience;
+        let patience = env.limits.fetch_timeout * (1 << catch_up.lapses.min(LAPSES_MAX));
+        let late = |r: &Request| env.now > r.progress_at + patience;
         if catch_up.requests.iter().any(late) {
             catch_up.lapses += 1;
             // From behind, so that what was asked for first is asked for first again.
@@ -380,7 +384,7 @@ impl CatchUp {
             },
         );
         catch_up.requests.push_back(request);
-        if env.now.0 > catch_up.told_at.0 + 1_000_000 {
+        if env.now > catch_up.told_at + TELL_EVERY {
             catch_up.told_at = env.now;
             let (missing, received) = (catch_up.missing_bytes(), catch_up.received);
             tracing::info!(
@@ -453,7 +457,7 @@ impl CatchUp {
             return;
         }
         current.next = end;
-        if env.now.0 <= current.progress_at.0 + env.limits.fetch_timeout {
+        if env.now <= current.progress_at + env.limits.fetch_timeout {
             self.lapses = 0;
         }
         // A peer answers in order: those behind have waited for this one.
@@ -495,7 +499,7 @@ impl CatchUp {
         let place = (request.stream, request.next);
         let is_wanted = request.wanted;
         catch_up.give_up(index);
-        catch_up.not_before = Time(env.now.0 + NOT_HERE_WAIT);
+        catch_up.not_before = env.now + NOT_HERE_WAIT;
         if is_wanted
             || catch_up.nowhere.len() >= NOWHERE_MAX && !catch_up.nowhere.contains_key(&place)
         {

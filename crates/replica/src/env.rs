@@ -175,7 +175,7 @@ impl Env {
         let share = Share::of(&limits, 1);
         let idle = (limits.ring_bytes_max as usize / BATCH_BUFFER) + 16;
         Env {
-            now: Time(0),
+            now: Time::ZERO,
             out: Out::default(),
             conns: BTreeMap::new(),
             unsent: BTreeMap::new(),
@@ -201,8 +201,8 @@ impl Env {
             },
             batches: Pool::new(BATCH_BUFFER, idle),
             stopping: false,
-            appended_at: Time(0),
-            resumed_at: Time(0),
+            appended_at: Time::ZERO,
+            resumed_at: Time::ZERO,
             reads: ReadSlots::default(),
             answers: Answers::default(),
             calendar: Calendar::default(),

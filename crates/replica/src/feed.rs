@@ -80,7 +80,9 @@ impl Feeders {
             return;
         }
         let feeder = self.by_node.entry(peer).or_insert_with(|| Feeder {
-            link: Link::Down { retry_at: Time(0) },
+            link: Link::Down {
+                retry_at: Time::ZERO,
+            },
             requests: VecDeque::new(),
             reading: None,
             sending: false,
@@ -100,7 +102,7 @@ impl Feeders {
             let Some(feeder) = self.by_node.get_mut(&peer) else {
                 continue;
             };
-            let is_old = |rest: &Rest| env.now.0 > rest.since.0 + env.limits.ring_idle;
+            let is_old = |rest: &Rest| env.now > rest.since + env.limits.ring_idle;
             feeder.rest = feeder.rest.take().filter(|rest| !is_old(rest));
             if feeder.reading.is_some() || feeder.sending || feeder.requests.is_empty() {
                 continue;

@@ -9,7 +9,7 @@
 //! Writers are held where they are until it is known who leads next: nobody else could take them
 //! before, and that node they are told.
 //!
-//! Units:  microseconds; `pause_ms` is from the closing of the permit to the successor's first word.
+//! Units:  `pause_ms` is from the closing of the permit to the successor's first word.
 //! Errors: `unknown-node`, and `cannot-lead` for what is no member, votes without bytes, is silent or
 //!         behind, and for the leader itself. Nothing is changed by a refusal.
 
@@ -96,7 +96,7 @@ impl Moves {
     }
 
     fn pump_move(&mut self, core: &mut Core, env: &mut Env, mut asked: Asked) {
-        let late = |since: Time| env.now.0 > since.0 + env.limits.leader_wait;
+        let late = |since: Time| env.now > since + env.limits.leader_wait;
         match (core.role(), asked.began) {
             (Role::Leader { term }, Some(began)) if term != began.term => {
                 let to = asked.to;
@@ -160,7 +160,7 @@ impl Moves {
             from: env.own.identity.node.0,
             to: leader.0,
             term: term.to_string(),
-            pause_ms: env.now.0.saturating_sub(began.at.0) as f64 / 1000.0,
+            pause_ms: (env.now - began.at).as_micros() as f64 / 1000.0,
         };
         let json = serde_json::to_string(&moved).expect("numbers and strings are always JSON");
         env.part(asked.conn, format!("ok {json}\n").as_bytes());
@@ -243,8 +243,8 @@ impl Moves {
     pub fn hold_writers_if_handed_over(&mut self, core: &Core, env: &Env) -> bool {
         let holds = core.engine.has_handed_over();
         if holds {
-            let patience = 2 * env.limits.timing.abdication;
-            self.writers_held_until = Some(Time(env.now.0 + patience));
+            let patience = env.limits.timing.abdication * 2;
+            self.writers_held_until = Some(env.now + patience);
         }
         holds
     }

@@ -1,18 +1,20 @@
 //! Every bound of a node in one place.
 
+use std::time::Duration;
+
 use formats::PAYLOAD_BYTES_MAX;
 use paxos::Timing;
 
-/// Times are microseconds, sizes bytes, rates bytes per second. docs/limits.md lists them.
+/// docs/limits.md lists them.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    pub heartbeat_interval: u64,
+    pub heartbeat_interval: Duration,
     /// A peer unheard for so long is silent.
-    pub peer_timeout: u64,
+    pub peer_timeout: Duration,
     /// After its connection broke, a peer has this long to come back before it is silent.
-    pub peer_reconnect_grace: u64,
-    pub connect_timeout: u64,
-    pub reconnect_delay: u64,
+    pub peer_reconnect_grace: Duration,
+    pub connect_timeout: Duration,
+    pub reconnect_delay: Duration,
     /// W: unchosen bytes of one log.
     pub unchosen_bytes_max: u64,
     /// What a leader keeps in memory of one log: the unchosen, and chosen for slower followers.
@@ -20,7 +22,7 @@ pub struct Limits {
     /// Of all logs together: with more of them that want it, each has a share.
     pub all_rings_bytes_max: u64,
     /// Chosen bytes kept at the tail of an idle log for this long.
-    pub ring_idle: u64,
+    pub ring_idle: Duration,
     /// Bytes in one send to a follower.
     pub send_bytes_max: usize,
     /// While so much waits for its disk a leader proposes no more bytes of clients, and a follower
@@ -36,37 +38,37 @@ pub struct Limits {
     /// One request for missing bytes; while appends go on.
     pub fetch_bytes_max: u64,
     pub fetch_bytes_busy: u64,
-    pub fetch_timeout: u64,
+    pub fetch_timeout: Duration,
     /// Read by a pass of the scrubber that runs by itself; 0 is never. And by one that somebody asked for.
     pub scrub_rate: u64,
     pub scrub_rate_asked: u64,
     /// Between a log's passes that run by themselves; a new leader's first comes after a 24th of it.
-    pub scrub_interval: u64,
+    pub scrub_interval: Duration,
     /// New bytes are refused below this much free space, and taken again above twice this.
     pub disk_reserve_bytes: u64,
     /// An active member of a log with auxiliaries that was silent for so long changes places with one.
-    pub away_after: u64,
+    pub away_after: Duration,
     /// A disk write outstanding so long makes a leader hand over.
-    pub disk_stall: u64,
+    pub disk_stall: Duration,
     /// A connection that has not said its first line by then is closed.
-    pub greeting_timeout: u64,
+    pub greeting_timeout: Duration,
     /// How long a request may wait for an election to settle before it is told `no-quorum`.
-    pub leader_wait: u64,
+    pub leader_wait: Duration,
     /// How long an answer that stands behind a barrier of the directory may take. Clients leave a node that is
     /// silent for three seconds, and would never hear why.
-    pub directory_wait: u64,
+    pub directory_wait: Duration,
     pub connections_max: usize,
     /// Answers that are made and not yet with the kernel, of all clients together.
     pub answers_bytes_max: u64,
     /// A longer answer is sent in pieces of about so many bytes, each made when the last is with the kernel.
     pub answer_piece_bytes: usize,
     /// An answer of which nothing has moved for so long is broken off.
-    pub answer_timeout: u64,
+    pub answer_timeout: Duration,
     /// The state of a log goes to a peer in parts of so many bytes, between which heartbeats pass.
     pub part_bytes: usize,
     /// Of frames of all peers that are not whole; one that is not whole by then ends its connection.
     pub unfinished_bytes_max: usize,
-    pub unfinished_time: u64,
+    pub unfinished_time: Duration,
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
@@ -74,7 +76,7 @@ pub struct Limits {
     pub directory_growth_bytes: u64,
     /// All nodes have spoken a newer version for so long, without a break, before it is prepared: until
     /// then each can go back to its older program.
-    pub version_settle: u64,
+    pub version_settle: Duration,
     pub segment_bytes_first: u64,
     pub segment_bytes_max: u64,
     pub write_bytes_max: usize,
@@ -85,15 +87,15 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Limits {
         Limits {
-            heartbeat_interval: 50_000,
-            peer_timeout: 500_000,
-            peer_reconnect_grace: 120_000,
-            connect_timeout: 1_000_000,
-            reconnect_delay: 50_000,
+            heartbeat_interval: Duration::from_millis(50),
+            peer_timeout: Duration::from_millis(500),
+            peer_reconnect_grace: Duration::from_millis(120),
+            connect_timeout: Duration::from_secs(1),
+            reconnect_delay: Duration::from_millis(50),
             unchosen_bytes_max: 16 << 20,
             ring_bytes_max: 24 << 20,
             all_rings_bytes_max: 512 << 20,
-            ring_idle: 1_000_000,
+            ring_idle: Duration::from_secs(1),
             send_bytes_max: 1 << 20,
             store_queue_bytes_max: 16 << 20,
             landing_bytes_min: 16 << 10,
@@ -103,26 +105,26 @@ impl Default for Limits {
             // Whole records, where they are full.
             fetch_bytes_max: 8 * PAYLOAD_BYTES_MAX as u64,
             fetch_bytes_busy: PAYLOAD_BYTES_MAX as u64,
-            fetch_timeout: 2_000_000,
+            fetch_timeout: Duration::from_secs(2),
             scrub_rate: 2_000_000,
             scrub_rate_asked: 64_000_000,
-            scrub_interval: 86_400_000_000,
+            scrub_interval: Duration::from_secs(86400),
             disk_reserve_bytes: 256 << 20,
-            away_after: 30_000_000,
-            disk_stall: 1_000_000,
-            greeting_timeout: 10_000_000,
-            leader_wait: 2_000_000,
-            directory_wait: 2_500_000,
+            away_after: Duration::from_secs(30),
+            disk_stall: Duration::from_secs(1),
+            greeting_timeout: Duration::from_secs(10),
+            leader_wait: Duration::from_secs(2),
+            directory_wait: Duration::from_millis(2500),
             connections_max: 4096,
             answers_bytes_max: 32 << 20,
             answer_piece_bytes: 64 << 10,
-            answer_timeout: 10_000_000,
+            answer_timeout: Duration::from_secs(10),
             part_bytes: 64 << 10,
             unfinished_bytes_max: 192 << 20,
-            unfinished_time: 120_000_000,
+            unfinished_time: Duration::from_secs(120),
             streams_max: 180_000,
             directory_growth_bytes: 256 << 10,
-            version_settle: 3_600_000_000,
+            version_settle: Duration::from_secs(3600),
             segment_bytes_first: 1 << 20,
             segment_bytes_max: 128 << 20,
             write_bytes_max: 4 << 20,

@@ -4,6 +4,7 @@
 //! most one a millisecond, and so many at a time.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use paxos::{NodeId, Slot, Time};
 use store::Histogram;
@@ -11,13 +12,13 @@ use store::Histogram;
 /// Timed proposals that some follower has not accepted.
 const MARKS_MAX: usize = 256;
 /// Between two that are timed.
-const APART: u64 = 1_000;
+const APART: Duration = Duration::from_millis(1);
 /// Who has not accepted by then is counted with so much, once.
-const GIVEN_UP_AFTER: u64 = 10_000_000;
+const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 /// A follower is slow when it needs more than this …
-const SLOW_AFTER: u64 = 250_000;
+const SLOW_AFTER: Duration = Duration::from_millis(250);
 /// … and so many times as long as the quorum did.
-const SLOW_FACTOR: u64 = 4;
+const SLOW_FACTOR: u32 = 4;
 
 #[derive(Debug, Default)]
 pub struct Pulse {
@@ -29,7 +30,7 @@ pub struct Pulse {
     pub chosen: Histogram,
     pub accepted: BTreeMap<NodeId, Histogram>,
     /// When a follower was last seen to be slow, and how slow.
-    slow: BTreeMap<NodeId, (Time, u64)>,
+    slow: BTreeMap<NodeId, (Time, Duration)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +39,13 @@ struct Mark {
     end: Slot,
     at: Time,
     /// How long it took.
-    chosen_in: Option<u64>,
+    chosen_in: Option<Duration>,
 }
 
 impl Pulse {
     /// Everything below `end` was proposed.
     pub fn on_proposed(&mut self, now: Time, end: Slot) {
-        let due = |last: &Mark| now.0 >= last.at.0 + APART;
+        let due = |last: &Mark| now >= last.at + APART;
         if self.marks.len() < MARKS_MAX && self.marks.back().is_none_or(due) {
             self.marks.push_back(Mark {
                 end,
@@ -67,7 +68,7 @@ impl Pulse {
     ) {
         for mark in &mut self.marks {
             if mark.chosen_in.is_none() && mark.end <= first_unchosen {
-                let took = now.0.saturating_sub(mark.at.0);
+                let took = now - mark.at;
                 mark.chosen_in = Some(took);
                 self.chosen.record(took);
             }
@@ -79,9 +80,9 @@ impl Pulse {
             *passed = (*passed).max(self.first);
             let ahead = self.marks.iter().skip((*passed - self.first) as usize);
             for mark in ahead {
-                let took = now.0.saturating_sub(mark.at.0);
+                let took = now - mark.at;
                 let late = mark.chosen_in.is_some_and(|chosen_in| {
-                    took > SLOW_AFTER && took > SLOW_FACTOR.saturating_mul(chosen_in)
+                    took > SLOW_AFTER && took > chosen_in.saturating_mul(SLOW_FACTOR)
                 });
                 if late {
                     self.slow.insert(node, (now, took));
@@ -94,7 +95,7 @@ impl Pulse {
             }
             least = least.min(*passed);
         }
-        let old = |mark: &Mark| now.0 >= mark.at.0 + GIVEN_UP_AFTER;
+        let old = |mark: &Mark| now >= mark.at + GIVEN_UP_AFTER;
         while let Some(mark) = self.marks.front()
             && self.first < least
             && (mark.chosen_in.is_some() || old(mark))
@@ -113,8 +114,8 @@ impl Pulse {
     }
 
     /// Followers that were slow within so long, and by how much.
-    pub fn slow(&self, now: Time, within: u64) -> impl Iterator<Item = (NodeId, u64)> {
-        let recent = move |at: &Time| now.0 <= at.0 + within;
+    pub fn slow(&self, now: Time, within: Duration) -> impl Iterator<Item = (NodeId, Duration)> {
+        let recent = move |at: &Time| now <= *at + within;
         let slow = self.slow.iter().filter(move |(_, (at, _))| recent(at));
         slow.map(|(node, (_, took))| (*node, *took))
     }
@@ -126,9 +127,10 @@ mod tests {
 
     const FAST: NodeId = NodeId(2);
     const SLOW: NodeId = NodeId(3);
+    const SECOND: Duration = Duration::from_secs(1);
 
     fn at(ms: u64) -> Time {
-        Time(ms * 1000)
+        Time::ZERO + Duration::from_millis(ms)
     }
 
     fn progress(pulse: &mut Pulse, ms: u64, chosen: u64, fast: u64, slow: u64) {
@@ -141,16 +143,16 @@ mod tests {
         let mut pulse = Pulse::default();
         pulse.on_proposed(at(10), Slot(100));
         progress(&mut pulse, 12, 100, 100, 0);
-        assert_eq!(pulse.slow(at(12), 1_000_000).count(), 0);
+        assert_eq!(pulse.slow(at(12), SECOND).count(), 0);
         progress(&mut pulse, 400, 100, 100, 0);
-        let slow: Vec<_> = pulse.slow(at(400), 1_000_000).collect();
-        assert_eq!(slow, [(SLOW, 390_000)]);
+        let slow: Vec<_> = pulse.slow(at(400), SECOND).collect();
+        assert_eq!(slow, [(SLOW, Duration::from_millis(390))]);
         progress(&mut pulse, 500, 100, 100, 100);
         assert!(pulse.is_idle());
         assert_eq!(pulse.accepted[&SLOW].sum_us, 490_000);
         assert_eq!(pulse.accepted[&FAST].sum_us, 2_000);
         assert_eq!(pulse.chosen.sum_us, 2_000);
-        assert_eq!(pulse.slow(at(3_000), 1_000_000).count(), 0, "it passes");
+        assert_eq!(pulse.slow(at(3_000), SECOND).count(), 0, "it passes");
     }
 
     #[test]
@@ -159,7 +161,7 @@ mod tests {
         pulse.on_proposed(at(0), Slot(100));
         progress(&mut pulse, 900, 100, 100, 0);
         progress(&mut pulse, 1_000, 100, 100, 100);
-        assert_eq!(pulse.slow(at(1_000), 1_000_000).count(), 0);
+        assert_eq!(pulse.slow(at(1_000), SECOND).count(), 0);
     }
 
     #[test]

@@ -9,6 +9,7 @@
 //! `log_read_buffers_max`.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use ops::ConnId;
 use paxos::{ReadId, Time};
@@ -78,8 +79,9 @@ enum Barrier {
     Passed,
 }
 
-const MISSING_WAIT: u64 = 10_000_000;
-const RETRY: u64 = 20_000;
+const MISSING_WAIT: Duration = Duration::from_secs(10);
+/// Before bytes that this replica does not hold are looked for again.
+pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Readers {
     pub(crate) fn are_retrying(&self) -> bool {
@@ -100,7 +102,7 @@ impl Readers {
             .values()
             .filter(|r| r.follow && r.framed && r.began && !r.busy);
         // Nothing is sent before the next attempt at bytes that are not here.
-        let signs = idle.map(|r| Time(r.sent_at.0 + SIGN_OF_LIFE).max(r.retry_at));
+        let signs = idle.map(|r| (r.sent_at + SIGN_OF_LIFE).max(r.retry_at));
         let looks = self.readers.values().filter_map(|r| r.look_at);
         let follow = self.readers.values().any(|r| r.follow && !r.stale);
         let leaderless = self.leaderless_until.filter(|_| follow);

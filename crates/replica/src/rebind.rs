@@ -80,7 +80,7 @@ impl Rebind {
         if own && core.store.queued_bytes() > 0 {
             return; // Still on its way to our own disk.
         }
-        if env.now.0 > rebind.since.0 + 2 * env.limits.fetch_timeout {
+        if env.now > rebind.since + 2 * env.limits.fetch_timeout {
             tracing::warn!(log = core.id.0, %stream, position = position.0, "bytes of an accepted run did not arrive");
             rebind.since = env.now;
             core.counts.bytes_unavailable += 1;

@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::DataHeader;
 use formats::frame::ProposeHeader;
@@ -53,7 +54,7 @@ impl Link {
     pub fn is_late(&self, env: &Env) -> bool {
         match self {
             Link::Connecting(_, since) | Link::Greeting(_, since) => {
-                env.now.0 > since.0 + env.limits.connect_timeout
+                env.now > *since + env.limits.connect_timeout
             }
             Link::Down { .. } | Link::Up(..) => false,
         }
@@ -77,16 +78,18 @@ impl Link {
 }
 
 /// A connection that has carried nothing for so long is given up where connections are scarce: the next
-/// batch waits for another one, some three round trips. Microseconds.
-const LINK_IDLE: u64 = 10_000_000;
+/// batch waits for another one, some three round trips.
+const LINK_IDLE: Duration = Duration::from_secs(10);
 
 /// Without progress for so long, a follower is sent everything unchosen again.
-const RESEND_AFTER: u64 = 500_000;
+const RESEND_AFTER: Duration = Duration::from_millis(500);
 
 impl Follower {
     fn new(cursor: u64, now: Time) -> Follower {
         Follower {
-            link: Link::Down { retry_at: Time(0) },
+            link: Link::Down {
+                retry_at: Time::ZERO,
+            },
             cursor,
             sending: false,
             progress_at: now,
@@ -160,7 +163,7 @@ impl Followers {
                 follower.progress_at = env.now;
             } else if accepted < core.engine.proposed_up_to().0
                 && first < core.ring.end()
-                && env.now.0 > follower.progress_at.0 + RESEND_AFTER
+                && env.now > follower.progress_at + RESEND_AFTER
             {
                 follower.cursor = first;
                 follower.progress_at = env.now;
@@ -309,7 +312,7 @@ impl Followers {
             && follower.link.conn() == Some(conn)
         {
             follower.link = Link::Down {
-                retry_at: Time(env.now.0 + env.limits.reconnect_delay),
+                retry_at: env.now + env.limits.reconnect_delay,
             };
             follower.cursor = first;
             follower.sending = false;
@@ -319,7 +322,7 @@ impl Followers {
     /// Of a log that rests: its next proposal makes new ones.
     pub fn close_idle(&mut self, core: &Core, env: &mut Env) {
         let rests = core.engine.first_unchosen() == core.engine.proposed_up_to();
-        if !rests || env.now.0 < core.last_chosen_at.0 + LINK_IDLE {
+        if !rests || env.now < core.last_chosen_at + LINK_IDLE {
             return;
         }
         for follower in self.by_node.values_mut() {

@@ -18,6 +18,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::Frame;
 use formats::frame::{AskDigest, Examined, PIECE_BYTES_MAX, TellDigest};
@@ -52,7 +53,7 @@ pub(crate) struct Scrub {
     /// Of the newest pass that met them.
     differences: Vec<Difference>,
     /// What was read for the last piece has to be paid for with so much time.
-    owed_us: u64,
+    owed: Duration,
 }
 
 /// How a log's pass goes on.
@@ -71,9 +72,9 @@ const DAMAGED_MAX: usize = 1024;
 const DIFFERENCES_MAX: usize = 16;
 
 /// Pieces are looked at again until they are good, for so long; and so long after the last one that was
-/// not. Microseconds.
-const REPAIR_WAIT: u64 = 30_000_000;
-const REST: u64 = 500_000;
+/// not.
+const REPAIR_WAIT: Duration = Duration::from_secs(30);
+const REST_AFTER_DAMAGE: Duration = Duration::from_millis(500);
 
 /// What is compared now.
 struct Piece {
@@ -108,8 +109,8 @@ impl Scrub {
             self.due = None;
             return false;
         }
-        let first = env.now.0 + env.limits.scrub_interval / 24;
-        let due = *self.due.get_or_insert(Time(first));
+        let first = env.now + env.limits.scrub_interval / 24;
+        let due = *self.due.get_or_insert(first);
         env.limits.scrub_rate > 0 && self.pass.is_none() && due <= env.now
     }
 
@@ -154,8 +155,8 @@ impl Scrub {
     }
 
     /// So long nobody scrubs on this node, for what was read of this log.
-    pub fn take_debt(&mut self) -> u64 {
-        std::mem::take(&mut self.owed_us)
+    pub fn take_debt(&mut self) -> Duration {
+        std::mem::take(&mut self.owed)
     }
 
     fn end_pass(&mut self, core: &mut Core, env: &Env) {
@@ -163,7 +164,7 @@ impl Scrub {
             return;
         };
         let report = pass.report.ended(env.now);
-        self.due = Some(Time(env.now.0 + env.limits.scrub_interval));
+        self.due = Some(env.now + env.limits.scrub_interval);
         core.counts.scrub_passes += 1;
         tracing::info!(
             log = core.id.0,
@@ -200,7 +201,8 @@ impl Scrub {
         else {
             return;
         };
-        self.owed_us = examination.read_bytes.saturating_mul(1_000_000) / rate;
+        let owed_us = examination.read_bytes.saturating_mul(1_000_000) / rate;
+        self.owed = Duration::from_micros(owed_us);
         piece.bytes.end = examination.next;
         piece.answers.insert(own, Some(examination.outcome()));
         piece.asked_at = Some(env.now);
@@ -258,7 +260,7 @@ impl Scrub {
 
     pub fn deadline(&self, env: &Env) -> Option<Time> {
         let piece = self.pass.as_ref()?.piece.as_ref()?;
-        Some(Time(piece.asked_at?.0 + env.limits.fetch_timeout))
+        Some(piece.asked_at? + env.limits.fetch_timeout)
     }
 
     /// Whose answers are late are not waited for; what was damaged may be whole again.
@@ -358,9 +360,9 @@ impl Scrub {
                 bytes = lost,
                 "bytes that were chosen are lost: no member holds them"
             );
-        } else if env.now.0 < pass.second_at.0 + REPAIR_WAIT {
+        } else if env.now < pass.second_at + REPAIR_WAIT {
             pass.look_again(at.0, at.1, piece.again.unwrap_or(0));
-            pass.rest_until = Time(env.now.0 + REST);
+            pass.rest_until = env.now + REST_AFTER_DAMAGE;
         } else {
             report.unchecked_bytes += length;
         }

@@ -229,7 +229,7 @@ impl Trims {
                 self.asked.push(asked);
                 continue;
             }
-            let late = env.now.0 > asked.since.0 + env.limits.leader_wait;
+            let late = env.now > asked.since + env.limits.leader_wait;
             let state = core.engine.state();
             let settled = passed.is_some_and(|passed| asked.barrier <= passed);
             let Some(before) = asked.before.slot(state) else {

@@ -1,5 +1,7 @@
 //! What settings mean: a node's configuration, and its kernel's.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use formats::Speaks;
 use linux::KernelConfig;
@@ -38,9 +40,7 @@ impl Settings {
         }
         let zone = all.zone.filter(|zone| zone != "-").unwrap_or_default();
         let standing = Standing::new(&zone, all.kind.unwrap_or_default());
-        let settle = all
-            .version_settle
-            .map(|seconds| seconds.saturating_mul(1_000_000));
+        let settle = all.version_settle.map(Duration::from_secs);
         limits.version_settle = settle.unwrap_or(limits.version_settle);
         let listen = all.listen.unwrap_or_default();
         Ok(NodeConfig {

@@ -83,7 +83,7 @@ impl Settings {
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
             version_settle: Some(
                 self.version_settle
-                    .unwrap_or(limits.version_settle / 1_000_000),
+                    .unwrap_or(limits.version_settle.as_secs()),
             ),
             mover: Some(
                 self.mover

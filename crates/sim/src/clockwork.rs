@@ -5,6 +5,7 @@
 
 use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
+use std::time::Duration;
 
 use ops::{Completion, Time};
 
@@ -94,7 +95,7 @@ pub(crate) struct Clockwork {
 impl Clockwork {
     pub fn new(seed: u64) -> Clockwork {
         Clockwork {
-            now: Time(0),
+            now: Time::ZERO,
             random: Random::new(seed),
             trace: Trace::new(),
             queue: BinaryHeap::new(),
@@ -113,8 +114,8 @@ impl Clockwork {
         });
     }
 
-    pub fn after(&mut self, delay_us: u64, event: Event) {
-        self.schedule(Time(self.now.0 + delay_us), event);
+    pub fn after(&mut self, delay: Duration, event: Event) {
+        self.schedule(self.now + delay, event);
     }
 
     pub fn next_at(&self) -> Option<Time> {
@@ -126,7 +127,7 @@ impl Clockwork {
         let next = self.queue.pop()?;
         assert!(next.at >= self.now, "time does not go back");
         self.now = next.at;
-        self.trace.number(next.at.0);
+        self.trace.number(next.at.as_micros());
         self.trace.number(next.sequence);
         Some(next.event)
     }
@@ -160,7 +161,7 @@ impl Clockwork {
         if !mailbox.wake {
             mailbox.wake = true;
             let delay_us = self.random.below(self.wake_us_max + 1);
-            self.after(delay_us, Event::Wake { host });
+            self.after(Duration::from_micros(delay_us), Event::Wake { host });
         }
     }
 

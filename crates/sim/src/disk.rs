@@ -8,6 +8,7 @@ use std::io;
 use std::ops::{Bound, Range};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use ops::{BLOCK, Completion, FileId, Op, OpenMode, Place, Time};
 use serde::{Deserialize, Serialize};
@@ -282,7 +283,7 @@ impl SimDisk {
             _ => (&model.names_us, 0),
         };
         let takes_us = random.within(latency) + bytes as u64 / model.bytes_per_us;
-        let mut at = Time(now.0 + takes_us * self.faults.slow_factor);
+        let mut at = now + Duration::from_micros(takes_us * self.faults.slow_factor);
         let usable = |open: &OpenFile| open.refused.is_none() && !open.closing;
         let mut wrong = None;
         match &op {

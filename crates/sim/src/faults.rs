@@ -1,6 +1,7 @@
 //! What can go wrong, one at a time. The nemesis does it by chance.
 
 use std::path::Path;
+use std::time::Duration;
 
 use ops::{ConnId, Time};
 
@@ -53,7 +54,8 @@ impl World {
         let disk = &mut self.disks[host.index()];
         disk.faults.hung = false;
         for number in disk.take_held() {
-            self.clock.after(0, Event::DiskDone { host, number });
+            self.clock
+                .after(Duration::ZERO, Event::DiskDone { host, number });
         }
     }
 
@@ -146,7 +148,7 @@ impl World {
             let host = HostId(index as u32);
             self.disks[index].faults = DiskFaults::default();
             self.release_disk(host);
-            self.hosts[index].paused_until = Time(0);
+            self.hosts[index].paused_until = Time::ZERO;
             self.hosts[index].dies_after_ops = None;
             self.clock.wake_at(host, self.clock.now);
         }

@@ -2,8 +2,9 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::time::Duration;
 
-use ops::{Completion, ConnId, Time};
+use ops::{Completion, ConnId};
 
 use crate::HostId;
 use crate::clockwork::{Clockwork, Event};
@@ -63,7 +64,7 @@ impl Network {
             streams: [Stream::default(), Stream::default()],
             port,
             unreachable,
-            connect_until: Time(clock.now.0 + self.model.connect_timeout_us),
+            connect_until: clock.now + Duration::from_micros(self.model.connect_timeout_us),
         };
         for stream in &mut connection.streams {
             stream.window = self.model.receive_buffer_bytes;
@@ -73,7 +74,10 @@ impl Network {
         let before = self.conns[host.index()].insert(conn, (id, 0));
         assert!(before.is_none(), "{conn:?} is in use");
         let latency_us = clock.random.within(&self.model.latency_us);
-        clock.after(latency_us, Event::Syn { connection: id });
+        clock.after(
+            Duration::from_micros(latency_us),
+            Event::Syn { connection: id },
+        );
     }
 
     pub(crate) fn on_syn(&mut self, clock: &mut Clockwork, id: ConnectionId) {
@@ -89,7 +93,7 @@ impl Network {
             if clock.now >= until {
                 return self.fail_end(clock, id, 0, io::ErrorKind::TimedOut);
             }
-            let again = Time(clock.now.0 + 1_000_000).min(until);
+            let again = (clock.now + Duration::from_secs(1)).min(until);
             return clock.schedule(again, Event::Syn { connection: id });
         }
         let port = connection.port;
@@ -97,7 +101,7 @@ impl Network {
         let latency_us = clock.random.within(&self.model.latency_us);
         let connection = id;
         clock.after(
-            latency_us,
+            Duration::from_micros(latency_us),
             Event::SynAnswer {
                 connection,
                 accepted,

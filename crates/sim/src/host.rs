@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::io;
+use std::time::Duration;
 
 use ops::{Disk, Machine, Time};
 
@@ -77,13 +78,13 @@ impl Host {
                 offset_us: random.below(1 << 40),
                 gains_ppm: 0,
             },
-            paused_until: Time(0),
+            paused_until: Time::ZERO,
             timer: None,
             dies_after_ops: None,
             starts: 0,
-            started: Time(0),
+            started: Time::ZERO,
             idle_rounds: 0,
-            last_round: Time(0),
+            last_round: Time::ZERO,
             is_counted: false,
         }
     }
@@ -91,17 +92,18 @@ impl Host {
 
 impl HostClock {
     pub fn shows(&self, now: Time) -> Time {
-        let gained = now.0 as i128 * i128::from(self.gains_ppm) / 1_000_000;
-        Time((i128::from(self.offset_us) + now.0 as i128 + gained) as u64)
+        let now_us = i128::from(now.as_micros());
+        let gained_us = now_us * i128::from(self.gains_ppm) / 1_000_000;
+        Time::from_micros((i128::from(self.offset_us) + now_us + gained_us) as u64)
     }
 
     /// The first moment at which it shows `time` or more.
     pub fn when_it_shows(&self, time: Time) -> Time {
-        let since = i128::from(time.0) - i128::from(self.offset_us);
+        let since = i128::from(time.as_micros()) - i128::from(self.offset_us);
         let estimate = since * 1_000_000 / i128::from(1_000_000 + self.gains_ppm);
-        let mut at = Time((estimate - 2).clamp(0, i128::from(u64::MAX / 2)) as u64);
-        while self.shows(at) < time && at.0 < u64::MAX / 2 {
-            at.0 += 1;
+        let mut at = Time::from_micros((estimate - 2).clamp(0, i128::from(u64::MAX / 2)) as u64);
+        while self.shows(at) < time && at.as_micros() < u64::MAX / 2 {
+            at += Duration::from_micros(1);
         }
         at
     }
@@ -115,11 +117,12 @@ impl HostClock {
         assert!(gains_ppm.abs() < 500_000, "no clock is that bad");
         let before = self.shows(now);
         self.gains_ppm = gains_ppm;
-        let gained = now.0 as i128 * i128::from(gains_ppm) / 1_000_000;
-        let offset = i128::from(before.0) - now.0 as i128 - gained;
-        self.offset_us = offset.max(0) as u64;
-        let step = before.0.saturating_sub(self.shows(now).0);
-        self.offset_us += step;
+        let now_us = i128::from(now.as_micros());
+        let gained_us = now_us * i128::from(gains_ppm) / 1_000_000;
+        let offset_us = i128::from(before.as_micros()) - now_us - gained_us;
+        self.offset_us = offset_us.max(0) as u64;
+        let step = before - self.shows(now);
+        self.offset_us += step.as_micros() as u64;
     }
 }
 
@@ -132,13 +135,13 @@ mod tests {
         let mut random = Random::new(3);
         for gains_ppm in [0, 200, -200, 50_000, -50_000] {
             let mut clock = Host::new("h", &mut random).clock;
-            let before = clock.shows(Time(1_000_000));
-            clock.drift(Time(1_000_000), gains_ppm);
-            assert!(clock.shows(Time(1_000_000)) >= before);
-            let deadline = Time(before.0 + 12_345);
+            let before = clock.shows(Time::from_micros(1_000_000));
+            clock.drift(Time::from_micros(1_000_000), gains_ppm);
+            assert!(clock.shows(Time::from_micros(1_000_000)) >= before);
+            let deadline = before + Duration::from_micros(12_345);
             let at = clock.when_it_shows(deadline);
             assert!(clock.shows(at) >= deadline);
-            assert!(clock.shows(Time(at.0 - 1)) < deadline);
+            assert!(clock.shows(at - Duration::from_micros(1)) < deadline);
         }
     }
 }

@@ -14,7 +14,7 @@
 //! run, and [`World::trace_hash`] says so.
 //!
 //! ```
-//! # use ops::*; use sim::*;
+//! # use std::time::Duration; use ops::*; use sim::*;
 //! # struct Quiet; impl Machine for Quiet {
 //! #     fn handle(&mut self, _: Time, _: Completion) {} fn on_time(&mut self, _: Time) {}
 //! #     fn poll_op(&mut self) -> Option<Op> { None } fn deadline(&self) -> Option<Time> { None }
@@ -22,7 +22,7 @@
 //! let mut world = World::new(7);
 //! let host = world.add_host("a");
 //! world.start(host, |_disk, _now| Ok(Box::new(Quiet))).unwrap();
-//! assert_eq!(world.run_for(1_000_000, 10_000), Outcome::Idle);
+//! assert_eq!(world.run_for(Duration::from_secs(1), 10_000), Outcome::Idle);
 //! ```
 
 #![forbid(unsafe_code)]

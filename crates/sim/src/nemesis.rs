@@ -8,6 +8,7 @@ mod votes;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
+use std::time::Duration;
 
 use ops::Time;
 
@@ -69,14 +70,14 @@ impl World {
             until,
             turns: 0,
             random,
-            victims: vec![Time(0); nodes.len()],
+            victims: vec![Time::ZERO; nodes.len()],
             acts: BTreeMap::new(),
             flipped_in_start: None,
-            watches_votes_until: Time(0),
-            rests_until: Time(0),
+            watches_votes_until: Time::ZERO,
+            rests_until: Time::ZERO,
             peace: false,
         }));
-        self.clock.after(0, Event::Nemesis);
+        self.clock.after(Duration::ZERO, Event::Nemesis);
     }
 
     /// It has left: nothing goes wrong any more.
@@ -127,7 +128,7 @@ impl World {
         if let Some(nemesis) = &mut self.nemesis {
             nemesis.until = nemesis.until.min(now);
         }
-        self.clock.after(0, Event::Nemesis);
+        self.clock.after(Duration::ZERO, Event::Nemesis);
     }
 }
 
@@ -154,7 +155,7 @@ impl Nemesis {
         if only.is_none_or(|only| only.contains(&turn)) && !rests {
             self.take_turn(world);
         }
-        let next = Time(world.now().0 + rest_us).min(self.until);
+        let next = (world.now() + Duration::from_micros(rest_us)).min(self.until);
         world.clock.schedule(next, Event::Nemesis);
     }
 
@@ -214,7 +215,8 @@ impl Nemesis {
     fn perform(&mut self, world: &mut World, act: Act) {
         let lasts_us = self.random.within(&self.swarm.lasts_us);
         // Whatever it does is undone before it leaves.
-        let over = Time((world.now().0 + lasts_us).min(self.until.0 - 1));
+        let over = (world.now() + Duration::from_micros(lasts_us))
+            .min(self.until - Duration::from_micros(1));
         match act {
             Act::KillAll => return self.kill_all(world, over),
             Act::KillRested => return self.kill_rested(world),
@@ -253,7 +255,7 @@ impl Nemesis {
                 // It has time to stop by itself.
                 in_war(world, over, move |world| world.crash(victim));
             }
-            Act::Pause => world.pause(victim, lasts_us),
+            Act::Pause => world.pause(victim, Duration::from_micros(lasts_us)),
             Act::CutOneWay | Act::CutPair | Act::Isolate => self.cut(world, act, victim, over),
             Act::SlowDisk => {
                 let factor = 2 << self.random.below(8);
@@ -316,7 +318,7 @@ impl Nemesis {
                 false => world.crash(node),
             }
             let later_us = self.random.within(&self.swarm.lasts_us);
-            let back = Time(over.0 + later_us);
+            let back = over + Duration::from_micros(later_us);
             self.victims[index] = back;
             in_war(world, back, move |world| bring_back(world, node));
         }
@@ -325,7 +327,8 @@ impl Nemesis {
     /// At once and back at once, with the power gone or not.
     fn kill_rested(&mut self, world: &mut World) {
         let rest_us = self.random.within(&REST_US);
-        let over = Time((world.now().0 + rest_us).min(self.until.0 - 1));
+        let over = (world.now() + Duration::from_micros(rest_us))
+            .min(self.until - Duration::from_micros(1));
         if over <= world.now() {
             return;
         }
@@ -441,7 +444,7 @@ fn bring_back(world: &mut World, node: HostId) {
         Status::Finished | Status::Crashed | Status::FailedToStart => {}
     }
     if world.restart(node).is_err() {
-        let again = Time(world.now().0 + 500_000);
+        let again = world.now() + Duration::from_millis(500);
         world.at(again, move |world| {
             // Somebody else may have started it meanwhile, and asked it to stop.
             if world.status(node) == Status::FailedToStart {

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use ops::{Buffer, Completion, ConnId, Received, Slice, Time};
 use serde::{Deserialize, Serialize};
@@ -107,10 +108,10 @@ pub struct Network {
 }
 
 /// A connection that is being flushed is given up when nothing moved for so long.
-const FLUSH_US: u64 = 5_000_000;
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a closed connection lingers for the other side's end.
-const LINGER_US: u64 = 1_000_000;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Headers and lines are shorter.
 const BATCH_BYTES_MIN: usize = 512;
@@ -157,7 +158,7 @@ impl Network {
         self.names.push(name.to_owned());
         self.conns.push(BTreeMap::new());
         self.accepted.push(0);
-        self.line_free_at.push(Time(0));
+        self.line_free_at.push(Time::ZERO);
     }
 
     /// Connections that the host's process has not closed.
@@ -273,7 +274,7 @@ impl Network {
         if flush && state == State::Open {
             connection.ends[s].state = State::Flushing;
             let given = connection.streams[s].given;
-            self.look_again(clock, id, side, given, FLUSH_US);
+            self.look_again(clock, id, side, given, FLUSH_TIMEOUT);
             return self.pump(clock, id, side);
         }
         self.abort(clock, id, side);
@@ -329,14 +330,14 @@ impl Network {
         connection: ConnectionId,
         side: Side,
         given: u64,
-        delay_us: u64,
+        delay: Duration,
     ) {
         let look = Event::LookAtClosing {
             connection,
             side,
             given,
         };
-        clock.after(delay_us, look);
+        clock.after(delay, look);
     }
 
     /// An end that was closed some time ago, when so much was with its kernel.
@@ -354,7 +355,7 @@ impl Network {
         let end = &mut connection.ends[usize::from(side)];
         match end.state {
             State::Flushing if given > given_before => {
-                self.look_again(clock, id, side, given, FLUSH_US);
+                self.look_again(clock, id, side, given, FLUSH_TIMEOUT);
             }
             State::Flushing => {
                 self.abort(clock, id, side);
@@ -382,7 +383,7 @@ impl Network {
             end.state = State::Gone;
         }
         self.forget_name(host, conn, id, side);
-        self.look_again(clock, id, side, 0, LINGER_US);
+        self.look_again(clock, id, side, 0, LINGER_TIMEOUT);
         self.feed_back(clock, id, 1 - side);
         self.pump(clock, id, side);
     }
@@ -430,7 +431,7 @@ impl Network {
         let outgoing = &mut connection.streams[usize::from(side)];
         outgoing.forget_unsent();
         outgoing.end_sent = true;
-        let at = Time(clock.now.0 + latency_us).max(outgoing.last_arrival);
+        let at = (clock.now + Duration::from_micros(latency_us)).max(outgoing.last_arrival);
         let (connection, to) = (id, 1 - side);
         clock.schedule(at, Event::Reset { connection, to });
     }

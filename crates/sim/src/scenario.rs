@@ -28,8 +28,8 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::rc::Rc;
+use std::time::Duration;
 
-use ops::Time;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
@@ -473,11 +473,11 @@ impl Cluster {
 
     /// The nemesis comes, does harm, and leaves.
     pub fn suffer(&mut self) -> Result<(), Failure> {
-        let harm_until = Time(self.world.now().0 + self.scenario.harm_us);
+        let harm_until = self.world.now() + Duration::from_micros(self.scenario.harm_us);
         let swarm = self.scenario.swarm.clone();
         self.world.unleash(swarm, &self.nodes, harm_until);
         let limits = Limits {
-            until: Time(harm_until.0 + 1),
+            until: harm_until + Duration::from_micros(1),
             events_max: self.scenario.events_max,
         };
         let steps = self.scenario.harm_steps_max.unwrap_or(u64::MAX);
@@ -499,7 +499,7 @@ impl Cluster {
             }
         }
         let limits = Limits {
-            until: Time(self.world.now().0 + self.scenario.dark_us),
+            until: self.world.now() + Duration::from_micros(self.scenario.dark_us),
             events_max: self.scenario.events_max,
         };
         self.world.run_until(limits, |_| false);
@@ -528,7 +528,7 @@ impl Cluster {
     /// In peace that does not take longer than `calm_us`.
     pub fn wait(&mut self, what: &str, reached: impl FnMut(&World) -> bool) -> Result<(), Failure> {
         let limits = Limits {
-            until: Time(self.world.now().0 + self.scenario.calm_us),
+            until: self.world.now() + Duration::from_micros(self.scenario.calm_us),
             events_max: self.scenario.events_max,
         };
         let outcome = self.world.run_until(limits, reached);
@@ -577,7 +577,12 @@ pub fn each_seed(seeds: Range<u64>, test: &str, run: impl Fn(u64)) {
 impl fmt::Debug for Cluster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let world = &self.world;
-        write!(f, "seed {} at {} µs, ", world.seed(), world.now().0)?;
+        write!(
+            f,
+            "seed {} at {} µs, ",
+            world.seed(),
+            world.now().as_micros()
+        )?;
         writeln!(f, "{} steps, {} acts", world.steps(), world.acts())?;
         for host in [&self.nodes[..], &self.writers, &self.readers].concat() {
             let (name, status) = (world.name(host), world.status(host));

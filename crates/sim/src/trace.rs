@@ -139,7 +139,7 @@ impl Trace {
         if self.lines_max == 0 && !self.printing {
             return;
         }
-        let line = format!("{:>12} {line}", now.0);
+        let line = format!("{:>12} {line}", now.as_micros());
         if self.printing {
             eprintln!("{line}");
         }

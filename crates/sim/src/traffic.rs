@@ -1,5 +1,7 @@
 //! How bytes travel: segments with latency, buffers that fill, paths that are cut and heal.
 
+use std::time::Duration;
+
 use ops::{Completion, Received, Time};
 
 use crate::clockwork::{Clockwork, Event};
@@ -67,11 +69,12 @@ impl Network {
         let connection = self.connections[id as usize].as_mut();
         let connection = connection.expect("who sends has a connection");
         let line_free_at = &mut self.line_free_at[connection.ends[usize::from(side)].host.index()];
-        let leaves = clock.now.max(*line_free_at).0 + count / self.model.bytes_per_us;
-        *line_free_at = Time(leaves);
+        let takes_us = count / self.model.bytes_per_us;
+        let leaves = clock.now.max(*line_free_at) + Duration::from_micros(takes_us);
+        *line_free_at = leaves;
         let stream = &mut connection.streams[usize::from(side)];
         let latency_us = clock.random.within(&self.model.latency_us);
-        let at = Time(leaves + latency_us).max(stream.last_arrival);
+        let at = (leaves + Duration::from_micros(latency_us)).max(stream.last_arrival);
         stream.last_arrival = at;
         stream.sent += count;
         stream.in_flight.push_back(Segment::new(stream.sent, last));
@@ -235,7 +238,7 @@ impl Network {
             from: side,
             since: clock.now,
         };
-        clock.after(self.model.give_up_us, give_up);
+        clock.after(Duration::from_micros(self.model.give_up_us), give_up);
     }
 
     pub(crate) fn on_give_up(
@@ -261,7 +264,7 @@ impl Network {
         let stream = &mut connection.streams[usize::from(side)];
         stream.sending += 1;
         let wait_us = clock.random.within(&self.model.retransmit_us);
-        let at = Time(clock.now.0 + wait_us).max(stream.last_arrival);
+        let at = (clock.now + Duration::from_micros(wait_us)).max(stream.last_arrival);
         stream.last_arrival = at;
         for _ in 0..stream.in_flight.len() {
             let arrive = Event::Arrive {

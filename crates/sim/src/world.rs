@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ops::{Completion, Disk, Machine, Op, Time};
 
@@ -129,7 +130,7 @@ impl World {
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
         let now = state.clock.shows(self.clock.now);
-        let second = FIRST_SECOND + self.clock.now.0 / 1_000_000;
+        let second = FIRST_SECOND + (self.clock.now - Time::ZERO).as_secs();
         disk.landing = disk.offers_landing.then(Arc::default);
         let start_up = &mut StartUp {
             disk,
@@ -145,7 +146,7 @@ impl World {
         state.start = Some(start);
         state.starts += 1;
         state.started = self.clock.now;
-        state.paused_until = Time(0);
+        state.paused_until = Time::ZERO;
         state.timer = None;
         state.dies_after_ops = None;
         self.changed = true;
@@ -220,9 +221,10 @@ impl World {
     }
 
     /// The process stands still (SIGSTOP) for so long; its kernel goes on.
-    pub fn pause(&mut self, host: HostId, pause_us: u64) {
+    pub fn pause(&mut self, host: HostId, pause: Duration) {
+        let pause_us = pause.as_micros();
         self.line(format_args!("pause {} for {pause_us}", self.name(host)));
-        let until = Time(self.clock.now.0 + pause_us);
+        let until = self.clock.now + pause;
         let state = &mut self.hosts[host.index()];
         state.paused_until = state.paused_until.max(until);
     }
@@ -279,8 +281,8 @@ impl World {
         }
     }
 
-    pub fn run_for(&mut self, duration_us: u64, events_max: u64) -> Outcome {
-        let until = Time(self.clock.now.0 + duration_us);
+    pub fn run_for(&mut self, duration: Duration, events_max: u64) -> Outcome {
+        let until = self.clock.now + duration;
         let outcome = self.run_until(Limits { until, events_max }, |_| false);
         if self.clock.next_at().is_none() {
             self.clock.now = until;
@@ -386,7 +388,7 @@ impl World {
         process.on_time(now);
         let did_nothing = (self.perform_ops(host) == 0) && heard_nothing;
         let state = &mut self.hosts[host.index()];
-        let at_once = self.clock.now.0 <= state.last_round.0 + 2;
+        let at_once = self.clock.now <= state.last_round + Duration::from_micros(2);
         state.last_round = self.clock.now;
         state.idle_rounds = match did_nothing && at_once {
             true => state.idle_rounds + 1,
@@ -447,7 +449,7 @@ impl World {
         let state = &mut self.hosts[host.index()];
         // A deadline that has passed is looked at again, but time must go on.
         let at = state.clock.when_it_shows(deadline);
-        let at = at.max(Time(self.clock.now.0 + 1));
+        let at = at.max(self.clock.now + Duration::from_micros(1));
         if state.timer.is_none_or(|timer| at < timer) {
             state.timer = Some(at);
             self.clock.schedule(at, Event::Timer { host, at });
@@ -566,7 +568,7 @@ impl World {
     pub fn with_disk<R>(&mut self, host: HostId, look: impl FnOnce(&mut dyn Disk) -> R) -> R {
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
-        let second = FIRST_SECOND + self.clock.now.0 / 1_000_000;
+        let second = FIRST_SECOND + (self.clock.now - Time::ZERO).as_secs();
         look(&mut StartUp {
             disk,
             random,

@@ -5,7 +5,7 @@ use paxos::Time;
 /// Which second of the calendar it is: by the wall clock at the start, and by the monotonic one since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calendar {
-    /// At [`Time`] 0; none if the node was told no wall clock.
+    /// At [`Time::ZERO`]; none if the node was told no wall clock.
     second_zero: Option<i64>,
 }
 
@@ -25,7 +25,7 @@ impl Calendar {
 }
 
 fn seconds(time: Time) -> i64 {
-    (time.0 / 1_000_000) as i64
+    (time - Time::ZERO).as_secs() as i64
 }
 
 #[cfg(test)]
@@ -34,14 +34,26 @@ mod tests {
 
     #[test]
     fn a_calendar_goes_on_from_the_start() {
-        let calendar = Calendar::new(Some(1_000_000), Time(5_000_000));
-        assert_eq!(calendar.second(Time(5_000_000)), Some(1_000_000));
-        assert_eq!(calendar.second(Time(7_999_999)), Some(1_000_002));
-        assert_eq!(Calendar::new(None, Time(1)).second(Time(9)), None);
+        let calendar = Calendar::new(Some(1_000_000), Time::from_micros(5_000_000));
         assert_eq!(
-            Calendar::new(Some(3), Time(60_000_000)).second(Time(0)),
+            calendar.second(Time::from_micros(5_000_000)),
+            Some(1_000_000)
+        );
+        assert_eq!(
+            calendar.second(Time::from_micros(7_999_999)),
+            Some(1_000_002)
+        );
+        assert_eq!(
+            Calendar::new(None, Time::from_micros(1)).second(Time::from_micros(9)),
             None
         );
-        assert_eq!(Calendar::new(Some(u64::MAX), Time(0)).second(Time(0)), None);
+        assert_eq!(
+            Calendar::new(Some(3), Time::from_micros(60_000_000)).second(Time::ZERO),
+            None
+        );
+        assert_eq!(
+            Calendar::new(Some(u64::MAX), Time::ZERO).second(Time::ZERO),
+            None
+        );
     }
 }

@@ -1,27 +1,29 @@
 //! How long something took, counted in fixed steps.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
-/// Upper bounds in microseconds; what is above the last is counted apart.
-pub const BOUNDS: [u64; 16] = [
+/// Upper bounds; what is above the last is counted apart.
+pub const BOUNDS_US: [u64; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
-/// Units: microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Histogram {
     /// Not more than the bound of the same index, and more than the one before. The last is without
     /// bound.
-    pub counts: [u64; BOUNDS.len() + 1],
+    pub counts: [u64; BOUNDS_US.len() + 1],
     pub sum_us: u64,
 }
 
 impl Histogram {
-    pub fn record(&mut self, micros: u64) {
-        let at = BOUNDS.partition_point(|bound| *bound < micros);
+    pub fn record(&mut self, took: Duration) {
+        let took_us = took.as_micros() as u64;
+        let at = BOUNDS_US.partition_point(|bound_us| *bound_us < took_us);
         self.counts[at] += 1;
-        self.sum_us = self.sum_us.saturating_add(micros);
+        self.sum_us = self.sum_us.saturating_add(took_us);
     }
 
     pub fn add(&mut self, other: &Histogram) {
@@ -39,8 +41,8 @@ mod tests {
     #[test]
     fn a_bound_belongs_to_its_step() {
         let mut histogram = Histogram::default();
-        for micros in [0, 100, 101, 10_000_000, 10_000_001] {
-            histogram.record(micros);
+        for took_us in [0, 100, 101, 10_000_000, 10_000_001] {
+            histogram.record(Duration::from_micros(took_us));
         }
         assert_eq!(histogram.counts[..2], [2, 1]);
         assert_eq!(histogram.counts[15..], [1, 1]);

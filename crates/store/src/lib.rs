@@ -42,7 +42,7 @@ mod write;
 /// What stamps segments with the second at which they were begun.
 pub use calendar::Calendar;
 /// How long durable writes took.
-pub use histogram::{BOUNDS, Histogram};
+pub use histogram::{BOUNDS_US, Histogram};
 /// Which bytes of which streams are durable here.
 pub use holdings::{Holdings, without};
 /// Where a segment's bytes stand in it.
@@ -64,6 +64,7 @@ use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use formats::past::End;
 use formats::segment::Birth;
@@ -295,7 +296,7 @@ impl Store {
 
     fn empty(config: StoreConfig) -> Store {
         Store {
-            now: Time(0),
+            now: Time::ZERO,
             ops: VecDeque::new(),
             events: VecDeque::new(),
             awaiting: BTreeMap::new(),
@@ -414,8 +415,8 @@ impl Store {
         &self.writer.write_times
     }
 
-    /// In microseconds, since this was last asked for.
-    pub fn take_slowest_write(&mut self) -> u64 {
+    /// Since this was last asked for.
+    pub fn take_slowest_write(&mut self) -> Duration {
         std::mem::take(&mut self.writer.slowest_write)
     }
 

@@ -9,6 +9,7 @@ mod roll;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::past::End;
 use ops::{FileId, Slice, Token};
@@ -58,7 +59,7 @@ pub(super) struct Writer {
     pub failed: bool,
     pub closing: bool,
     pub write_times: Histogram,
-    pub slowest_write: u64,
+    pub slowest_write: Duration,
 }
 
 /// The segment that records are appended to.
@@ -150,12 +151,12 @@ impl Default for Writer {
             landed: 0,
             places_given_up: 0,
             lost_early: Vec::new(),
-            quiet_since: Time(0),
+            quiet_since: Time::ZERO,
             directory_ready: true,
             failed: false,
             closing: false,
             write_times: Histogram::default(),
-            slowest_write: 0,
+            slowest_write: Duration::ZERO,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
+use std::time::Duration;
 
 use linux::{Faults, Ink, Kernel, KernelConfig, Mover};
 use ops::{Completion, Disk, Machine, Op, Time};
@@ -97,7 +98,7 @@ pub fn on_sim(script: &Script, seed: u64) -> Vec<String> {
     started.expect("a directory for the script");
     let mut rounds = 0;
     // In small steps, so that the disk breaks when the script is there.
-    while world.run_for(1_000, 10_000_000) != Outcome::Idle {
+    while world.run_for(Duration::from_millis(1), 10_000_000) != Outcome::Idle {
         if performer.borrow().wants_a_broken_disk() {
             world.disk_mut(host).faults.broken = true;
         }

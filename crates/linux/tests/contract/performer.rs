@@ -17,6 +17,7 @@ mod disk;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ops::{Buffer, Completion, ConnId, FileId, Machine, Op, Slice, Time, Token};
 
@@ -25,9 +26,9 @@ use crate::script::{Line, Script};
 
 /// So long without any completion, and what is outstanding counts as pending: it waits for the other
 /// end of its connection. What a disk does comes to an end, however slow it is.
-const QUIET_MICROS: u64 = 150_000;
+const QUIET: Duration = Duration::from_millis(150);
 /// An op that is waited for and does not complete is pending after this.
-const PATIENCE_MICROS: u64 = 10_000_000;
+const PATIENCE: Duration = Duration::from_secs(10);
 const FILL_BYTES: usize = 256 << 10;
 
 pub struct Performer {
@@ -99,8 +100,8 @@ impl Performer {
             at: 0,
             ops: VecDeque::new(),
             waiting: Waiting::No,
-            now: Time(0),
-            heard: Time(0),
+            now: Time::ZERO,
+            heard: Time::ZERO,
             conns: BTreeMap::new(),
             names: BTreeMap::new(),
             accepted: VecDeque::new(),
@@ -128,10 +129,10 @@ impl Performer {
     /// From when on what is outstanding counts as pending.
     fn quiet_at(&self) -> Time {
         let patience = match self.tokens.is_empty() {
-            true => QUIET_MICROS,
-            false => PATIENCE_MICROS,
+            true => QUIET,
+            false => PATIENCE,
         };
-        Time(self.heard.0 + patience)
+        self.heard + patience
     }
 
     /// Gives as many lines as need no waiting.
@@ -154,7 +155,7 @@ impl Performer {
                     if self.now < until {
                         return;
                     }
-                    let late = self.now.0 > until.0 + PATIENCE_MICROS;
+                    let late = self.now > until + PATIENCE;
                     let outcome = if late { "late" } else { "in time" };
                     self.outcomes[self.at - 1] = outcome.to_string();
                 }
@@ -172,7 +173,7 @@ impl Performer {
             {
                 self.waiting = Waiting::For {
                     line: self.at - 1,
-                    until: Time(self.now.0 + PATIENCE_MICROS),
+                    until: self.now + PATIENCE,
                 };
             }
         }
@@ -245,11 +246,11 @@ impl Performer {
             }
             "settle" => self.waiting = Waiting::ForQuiet,
             "pause" => {
-                let until = self.now.0 + line.number(1, self.much) as u64 * 1000;
-                self.waiting = Waiting::Until(Time(until));
+                let time = Duration::from_millis(line.number(1, self.much) as u64);
+                self.waiting = Waiting::Until(self.now + time);
             }
             // Done by whoever runs the kernel, as is `look` at the end.
-            "break-disk" => self.waiting = Waiting::Until(Time(self.now.0 + QUIET_MICROS)),
+            "break-disk" => self.waiting = Waiting::Until(self.now + QUIET),
             "look" => {}
             _ => self.give_to_disk(line, number),
         }

@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use linux::{Ink, Kernel, KernelConfig, LinuxDisk};
 use ops::{BLOCK, Buffer, Completion, Disk, FileId, Machine, Op, OpenMode, Slice, Time, Token};
@@ -220,7 +221,7 @@ fn malformed_ops_are_refused_by_one_and_fatal_in_the_other() {
                 Ok(Box::new(giver) as Box<dyn sim::Process>)
             };
             world.start(host, start).unwrap();
-            world.run_for(1_000_000, 1_000_000);
+            world.run_for(Duration::from_secs(1), 1_000_000);
         }));
         assert!(run.is_err(), "the simulated kernel performs {named}");
     }

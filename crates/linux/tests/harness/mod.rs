@@ -8,7 +8,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use linux::{Kernel, KernelConfig, Mover};
-use ops::{Buffer, Completion, ConnId, FileId, Op, OpenMode, Received, Slice, Time, Token};
+use ops::{Buffer, Completion, ConnId, FileId, Op, OpenMode, Received, Slice, Token};
 
 pub struct Harness {
     pub kernel: Kernel,
@@ -81,7 +81,7 @@ impl Harness {
 
     /// One round of at most so many milliseconds.
     pub fn round(&mut self, millis: u64) {
-        let deadline = Time(linux::now().0 + millis * 1000);
+        let deadline = linux::now() + Duration::from_millis(millis);
         self.kernel
             .wait(Some(deadline), &mut self.completions)
             .unwrap();

@@ -13,6 +13,7 @@ use formats::version::{BARRIERS, WISHES};
 use paxos::mutation::{self, Mutation};
 use paxos::{ReadId, Role, Time};
 use replica::Env;
+use std::time::Duration;
 use wire::Refusal;
 
 use super::Cluster;
@@ -37,12 +38,12 @@ pub struct Confirming {
     follows_since: Option<Time>,
 }
 
-/// Not more often is a barrier asked for that fails. Microseconds.
-const ASK_AGAIN: u64 = 50_000;
+/// Not more often is a barrier asked for that fails.
+const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// A follower of a program without barriers takes what it has read of log 0 for current after so long. That
 /// is as much as the cluster knew before, and it lasts until the leader of log 0 is a newer program.
-const OLD_LEADER_SETTLES: u64 = 2_000_000;
+const OLD_LEADER_SETTLES: Duration = Duration::from_secs(2);
 
 impl Asked {
     /// ‡ Whether all that was chosen of the directory when this was first looked at is applied here.
@@ -50,7 +51,7 @@ impl Asked {
         let log = lent.logs.directory();
         let failed = |barrier| log.is_none_or(|log| log.has_failed(barrier));
         if self.barrier.is_none_or(failed) && lent.env.now >= self.again_at {
-            self.again_at = Time(lent.env.now.0 + ASK_AGAIN);
+            self.again_at = lent.env.now + ASK_AGAIN;
             self.barrier = ask_directory(lent);
         }
         let current = self.barrier.is_some_and(|barrier| {
@@ -111,7 +112,7 @@ impl Cluster {
         let now = lent.env.now;
         let since = &mut self.confirming.follows_since;
         match old && log.guest_is_current() {
-            true => now.0 >= since.get_or_insert(now).0 + OLD_LEADER_SETTLES,
+            true => now >= *since.get_or_insert(now) + OLD_LEADER_SETTLES,
             false => {
                 *since = None;
                 false

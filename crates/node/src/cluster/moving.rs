@@ -16,6 +16,7 @@
 //! every quorum of the next one meets it (docs/decisions/0012).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use formats::LogId;
 use paxos::mutation::{self, Mutation};
@@ -44,7 +45,7 @@ pub struct Move {
 }
 
 /// A leader that is to leave tries another successor after so long.
-const ABDICATE_AGAIN: u64 = 2_000_000;
+const ABDICATE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Cluster {
     /// Whether this node is none of the cluster's any more. It may not have heard so from the
@@ -145,7 +146,7 @@ impl Cluster {
             step.waits_for = why;
         } else if leaves {
             let successor = look.successor(goal);
-            let again = |at: Time| lent.env.now.0 < at.0 + ABDICATE_AGAIN;
+            let again = |at: Time| lent.env.now < at + ABDICATE_AGAIN;
             step.waits_for = match successor {
                 Some(node) => format!("node {own} hands the lead to node {node}"),
                 None => format!("node {own} leads and leaves, and nobody else can lead yet"),

@@ -103,7 +103,7 @@ impl Cluster {
             _ => now,
         };
         self.versioning.settling = Some((newest, since));
-        if now.0 >= since.0 + lent.env.limits.version_settle {
+        if now >= since + lent.env.limits.version_settle {
             tracing::info!(
                 version = newest,
                 "every node speaks a newer version: it is prepared"

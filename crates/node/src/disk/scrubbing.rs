@@ -1,6 +1,7 @@
 //! Which log is scrubbed next, and when: one at a time per node, at the rate of its pass.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use formats::LogId;
 use paxos::Time;
@@ -46,9 +47,9 @@ impl Scrubbing {
                 return;
             };
             let log = logs.get_mut(&id);
-            let owed = log.map_or(0, |log| log.take_scrub_debt());
-            if owed > 0 {
-                self.next_at = Time(now.0 + owed);
+            let owed = log.map_or(Duration::ZERO, |log| log.take_scrub_debt());
+            if owed > Duration::ZERO {
+                self.next_at = now + owed;
             }
             if now < self.next_at || env.stopping {
                 return;

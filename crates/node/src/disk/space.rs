@@ -5,6 +5,7 @@
 
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use formats::LogId;
 use formats::segment::directory_name;
@@ -17,7 +18,7 @@ use crate::peers::Peers;
 use crate::tokens;
 
 /// Others may write to the same disk: where nothing changed by us, it is looked at so often.
-const LOOK_EVERY: u64 = 1_000_000;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Space {
     /// Something was written here or removed since the last question.
@@ -47,7 +48,7 @@ impl Default for Space {
         Space {
             is_stale: true,
             asked: false,
-            asked_at: Time(0),
+            asked_at: Time::ZERO,
             place: None,
             missed: None,
         }
@@ -63,7 +64,7 @@ impl Space {
     pub fn ask(&mut self, env: &mut Env, logs: &Logs, directory: &Path) {
         let now = env.now;
         let is_scarce = env.room.free_bytes < 2 * env.limits.disk_reserve_bytes;
-        let is_due = now.0 >= self.asked_at.0 + LOOK_EVERY;
+        let is_due = now >= self.asked_at + LOOK_EVERY;
         if self.asked || !(self.is_stale || is_scarce || is_due) {
             return;
         }

@@ -1,6 +1,7 @@
 //! What is wrong now, as this node sees it.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use commands::Replica;
 use formats::LogId;
@@ -13,23 +14,23 @@ use crate::directory::{DIRECTORY, Directory};
 use crate::logs::Logs;
 use crate::peers::{Peer, Peers};
 
-const JUDGED_EVERY: u64 = 250_000;
+const JUDGED_EVERY: Duration = Duration::from_millis(250);
 /// An election takes some tenths of a second; without a leader for so long there is more to it.
-const LEADERLESS: u64 = 1_000_000;
+const LEADERLESS: Duration = Duration::from_secs(1);
 /// So many changes of leader within so long are too many.
 const FLAPS: usize = 3;
-const FLAPS_WITHIN: u64 = 60_000_000;
+const FLAPS_WITHIN: Duration = Duration::from_secs(60);
 /// A process that has just started has heard nobody yet.
-const STARTING: u64 = 1_500_000;
+const STARTING: Duration = Duration::from_millis(1500);
 /// A write to disk that takes longer is slow.
-const SLOW_WRITE: u64 = 300_000;
+const SLOW_WRITE: Duration = Duration::from_millis(300);
 /// What was chosen so long ago should be on every replica.
-const SPREAD: u64 = 1_000_000;
+const SPREAD: Duration = Duration::from_secs(1);
 /// A step of a change of members that waits for so long is held up.
-const HELD_UP: u64 = 5_000_000;
-const SLOW_WITHIN: u64 = 2_000_000;
+const HELD_UP: Duration = Duration::from_secs(5);
+const SLOW_WITHIN: Duration = Duration::from_secs(2);
 /// A log with a leader hears of what is wanted of it within milliseconds.
-const UNHEARD: u64 = 1_000_000;
+const UNHEARD: Duration = Duration::from_secs(1);
 
 /// What a node shows of itself, to be judged.
 pub(crate) struct Judged<'a> {
@@ -54,7 +55,7 @@ impl Judged<'_> {
     /// What it says of itself, and of what it sees.
     pub fn judge(mut self) {
         let now = self.env.now;
-        self.board.next_judgement = Time(now.0 + JUDGED_EVERY);
+        self.board.next_judgement = now + JUDGED_EVERY;
         self.look_at_leaders();
         self.look_at_waiting();
         self.look_at_unheard();
@@ -110,14 +111,14 @@ impl Judged<'_> {
                 Some(_) => tenure.leaderless_since = None,
                 None => drop(tenure.leaderless_since.get_or_insert(now)),
             }
-            let recent = |at: &Time| now.0 <= at.0 + FLAPS_WITHIN;
+            let recent = |at: &Time| now <= *at + FLAPS_WITHIN;
             while tenure.changes.len() > FLAPS || tenure.changes.front().is_some_and(|t| !recent(t))
             {
                 tenure.changes.pop_front();
             }
             let next = log.engine().first_unchosen();
             match tenure.chosen {
-                Some((at, chosen)) if now.0 >= at.0 + SPREAD => {
+                Some((at, chosen)) if now >= at + SPREAD => {
                     tenure.chosen_before = chosen;
                     tenure.chosen = Some((now, next));
                 }
@@ -142,7 +143,7 @@ impl Judged<'_> {
             }
             if tenure
                 .leaderless_since
-                .is_some_and(|since| now.0 >= since.0 + LEADERLESS)
+                .is_some_and(|since| now >= since + LEADERLESS)
             {
                 leaderless = leaderless.of(*id);
             }
@@ -160,7 +161,7 @@ impl Judged<'_> {
     fn peer_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let own = self.env.own.identity.node;
-        if now.0 < self.started_at.0 + STARTING {
+        if now < self.started_at + STARTING {
             return;
         }
         let mut hears = BTreeSet::from([own]);
@@ -215,12 +216,15 @@ impl Judged<'_> {
             }
             let since = log.store().oldest_write_since();
             let since = since.map(|at| at.max(self.env.resumed_at));
-            let waits = since.map_or(0, |at| now.0.saturating_sub(at.0));
+            let waits = since.map_or(Duration::ZERO, |at| now - at);
             let took = log.take_slowest_write();
             if waits > self.env.limits.disk_stall {
-                stalled = stalled.of(*id).amount(stalled.amount.max(waits));
+                stalled = stalled
+                    .of(*id)
+                    .amount(stalled.amount.max(waits.as_micros() as u64));
             } else if waits.max(took) > SLOW_WRITE {
-                slow = slow.of(*id).amount(slow.amount.max(waits).max(took));
+                let waits_us = waits.max(took).as_micros() as u64;
+                slow = slow.of(*id).amount(slow.amount.max(waits_us));
             }
         }
         causes.extend([slow, stalled, stopped].into_iter().filter(|w| w.logs > 0));
@@ -274,7 +278,13 @@ impl Judged<'_> {
                 merge(&mut lacking, node, Code::BytesNotEverywhere, *id, lag);
             }
             for (node, took) in log.pulse().slow(now, SLOW_WITHIN) {
-                merge(&mut slow, node, Code::ReplicaSlow, *id, took);
+                merge(
+                    &mut slow,
+                    node,
+                    Code::ReplicaSlow,
+                    *id,
+                    took.as_micros() as u64,
+                );
             }
         }
         causes.extend([at_risk, few, differ].into_iter().filter(|w| w.logs > 0));
@@ -329,7 +339,7 @@ impl Judged<'_> {
     fn change_causes(&self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let waiting = self.board.waiting.iter();
-        let long = waiting.filter(|(_, since)| now.0 >= since.0 + HELD_UP);
+        let long = waiting.filter(|(_, since)| now >= **since + HELD_UP);
         let held_up = long.fold(Warning::new(Code::ChangeHeldUp), |w, (id, _)| w.of(*id));
         causes.extend(Some(held_up).filter(|w| w.logs > 0));
     }
@@ -346,7 +356,7 @@ impl Judged<'_> {
     fn wish_causes(&self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let unheard = self.board.unheard.iter();
-        let long = unheard.filter(|(_, since)| now.0 >= since.0 + UNHEARD);
+        let long = unheard.filter(|(_, since)| now >= **since + UNHEARD);
         let unheard = long.fold(Warning::new(Code::NotInForce), |w, (id, _)| w.of(*id));
         causes.extend(Some(unheard).filter(|w| w.logs > 0));
     }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use super::board::Posted;
 use super::{Board, Code, State, Warning};
+use crate::counts::micros;
 use crate::directory::Directory;
 use crate::logs::Logs;
 use crate::peers::Peers;
@@ -66,13 +67,13 @@ impl View<'_> {
     fn shown(&self, posted: &Posted) -> Shown {
         let warning = &posted.held.warning;
         let some = |node: NodeId| (node != NodeId(0)).then_some(node.0);
-        let now = self.env.now.0;
+        let now = self.env.now;
         let sentence = self.sentence(posted.by, warning);
         Shown {
             code: warning.code.name(),
             state: posted.state,
             active: posted.held.is_active,
-            for_ms: now.saturating_sub(posted.held.since.0) / 1000,
+            for_ms: micros(now - posted.held.since) / 1000,
             by: posted.by.0,
             node: some(warning.about),
             with: some(warning.with),

@@ -52,23 +52,26 @@ mod tests {
     use super::*;
 
     fn due(agenda: &Agenda, now: u64) -> Vec<u32> {
-        agenda.due(Time(now)).map(|log| log.0).collect()
+        agenda
+            .due(Time::from_micros(now))
+            .map(|log| log.0)
+            .collect()
     }
 
     #[test]
     fn a_later_deadline_replaces_the_earlier_one() {
         let mut agenda = Agenda::default();
-        agenda.set(LogId(1), Some(Time(10)));
-        agenda.set(LogId(2), Some(Time(5)));
-        assert_eq!(agenda.first(), Some(Time(5)));
+        agenda.set(LogId(1), Some(Time::from_micros(10)));
+        agenda.set(LogId(2), Some(Time::from_micros(5)));
+        assert_eq!(agenda.first(), Some(Time::from_micros(5)));
         assert!(due(&agenda, 4).is_empty());
         assert_eq!(due(&agenda, 10), [2, 1]);
-        agenda.set(LogId(2), Some(Time(20)));
-        agenda.set(LogId(1), Some(Time(10)));
+        agenda.set(LogId(2), Some(Time::from_micros(20)));
+        agenda.set(LogId(1), Some(Time::from_micros(10)));
         assert_eq!(due(&agenda, 10), [1]);
         agenda.set(LogId(1), None);
         agenda.set(LogId(3), None);
-        assert_eq!(agenda.first(), Some(Time(20)));
+        assert_eq!(agenda.first(), Some(Time::from_micros(20)));
         agenda.set(LogId(2), None);
         assert_eq!(agenda.first(), None);
     }

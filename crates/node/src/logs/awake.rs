@@ -11,13 +11,14 @@
 //! waits for the next look at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use paxos::{NodeId, Time};
 
 use formats::LogId;
 
-/// All logs are looked at so often. Microseconds.
-const SWEEP_EVERY: u64 = 1_000_000;
+/// All logs are looked at so often.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Awake {
@@ -126,7 +127,7 @@ impl Awake {
 }
 
 fn is_due(swept_at: &mut Option<Time>, now: Time) -> bool {
-    let due = swept_at.is_none_or(|at| now.0 >= at.0 + SWEEP_EVERY);
+    let due = swept_at.is_none_or(|at| now >= at + SWEEP_EVERY);
     if due {
         *swept_at = Some(now);
     }
@@ -140,7 +141,7 @@ mod tests {
     const ALL: [LogId; 3] = [LogId(0), LogId(1), LogId(2)];
 
     fn at_tick(awake: &mut Awake, ms: u64) -> Vec<u32> {
-        let look = awake.for_tick(Time(ms * 1000), ALL.iter());
+        let look = awake.for_tick(Time::from_micros(ms * 1000), ALL.iter());
         look.logs.iter().map(|log| log.0).collect()
     }
 
@@ -164,21 +165,21 @@ mod tests {
         let mut awake = Awake::default();
         let peers = [NodeId(2), NodeId(3)];
         let of = |logs: &[u32]| logs.iter().map(|log| LogId(*log)).collect::<BTreeSet<_>>();
-        awake.on_beat(Time(0), &peers, ALL.iter());
+        awake.on_beat(Time::ZERO, &peers, ALL.iter());
         assert_eq!(awake.for_peer(NodeId(2)), of(&[0, 1, 2]));
         assert_eq!(awake.for_peer(NodeId(2)), of(&[]));
         awake.stay_for_peer(NodeId(2), of(&[1]));
         awake.wake(LogId(0));
-        awake.on_beat(Time(50_000), &peers, ALL.iter());
+        awake.on_beat(Time::from_micros(50_000), &peers, ALL.iter());
         assert_eq!(awake.for_peer(NodeId(2)), of(&[0, 1]));
         assert_eq!(
             awake.for_peer(NodeId(3)),
             of(&[0, 1, 2]),
             "it was not told yet"
         );
-        awake.on_beat(Time(100_000), &peers[..1], ALL.iter());
+        awake.on_beat(Time::from_micros(100_000), &peers[..1], ALL.iter());
         assert_eq!(awake.for_peer(NodeId(3)), of(&[]), "it is no peer any more");
-        awake.on_beat(Time(1_000_000), &peers, ALL.iter());
+        awake.on_beat(Time::from_micros(1_000_000), &peers, ALL.iter());
         assert_eq!(awake.for_peer(NodeId(3)), of(&[0, 1, 2]));
     }
 }

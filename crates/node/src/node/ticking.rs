@@ -6,6 +6,7 @@ use paxos::Input;
 use replica::{Log, Share};
 
 use super::Node;
+use crate::counts::micros;
 use crate::disk::space;
 use crate::logs::awake::Look;
 
@@ -125,9 +126,9 @@ impl Node {
             return;
         }
         self.counts.gaps += 1;
-        self.counts.gap_us = gap;
+        self.counts.gap_us = micros(gap);
         tracing::warn!(
-            milliseconds = gap / 1000,
+            milliseconds = micros(gap) / 1000,
             "this process did not run for a while"
         );
         for (id, log) in self.logs.iter_mut() {

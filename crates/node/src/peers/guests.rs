@@ -19,6 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::Frame;
 use formats::frame::encode_control;
@@ -32,17 +33,17 @@ use crate::directory::DIRECTORY;
 
 /// Guests that are heard at once. When another comes, the one that was heard for longest goes.
 pub(crate) const GUESTS_MAX: usize = 16;
-/// A guest that is no peer by then may greet again. Microseconds.
-pub(crate) const GUEST_TIME: u64 = 10_000_000;
+/// A guest that is no peer by then may greet again.
+pub(crate) const GUEST_TIME: Duration = Duration::from_secs(10);
 /// Log 0 has had no leader for so long: guests are asked what it is like where they are.
-pub(crate) const LOST_AFTER: u64 = 2_000_000;
+pub(crate) const LOST_AFTER: Duration = Duration::from_secs(2);
 /// Between two such questions to one guest.
-const ASK_AGAIN: u64 = 1_000_000;
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Addresses of ids that the directory does not list (yet, or any more) that are dialled while log 0 has no leader.
 pub(crate) const UNLISTED_DIALLED_MAX: usize = 64;
 /// What an earlier start left in `peers.json` is forgotten when a directory that has been current for so long does
 /// not list it.
-pub(crate) const SETTLED_AFTER: u64 = 10_000_000;
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Guests {
@@ -73,7 +74,9 @@ impl Guest {
             incoming: conn,
             since: now,
             address,
-            link: Link::Down { retry_at: Time(0) },
+            link: Link::Down {
+                retry_at: Time::ZERO,
+            },
             asked_at: None,
         }
     }
@@ -85,7 +88,7 @@ impl Guest {
     }
 
     pub fn is_over(&self, now: Time) -> bool {
-        now.0 >= self.since.0 + GUEST_TIME
+        now >= self.since + GUEST_TIME
     }
 
     pub fn is_asked(&self) -> bool {
@@ -94,7 +97,7 @@ impl Guest {
 
     /// Whether it is time for a question; then it counts as put.
     pub fn ask(&mut self, now: Time) -> bool {
-        let is_time = self.asked_at.is_none_or(|at| now.0 >= at.0 + ASK_AGAIN);
+        let is_time = self.asked_at.is_none_or(|at| now >= at + ASK_AGAIN);
         if is_time {
             self.asked_at = Some(now);
         }
@@ -113,12 +116,12 @@ impl Guests {
     /// Log 0 has had no leader here for a while: perhaps all that this node knows have left.
     pub(crate) fn are_lost(&self, now: Time) -> bool {
         self.lost_since
-            .is_some_and(|since| now.0 >= since.0 + LOST_AFTER)
+            .is_some_and(|since| now >= since + LOST_AFTER)
     }
 
     pub(crate) fn is_settled(&self, now: Time) -> bool {
         self.current_since
-            .is_some_and(|since| now.0 >= since.0 + SETTLED_AFTER)
+            .is_some_and(|since| now >= since + SETTLED_AFTER)
     }
 
     /// Puts this question to guests, where it is time. Those that were peers to an earlier start of this node are
@@ -199,7 +202,7 @@ impl Guests {
         if let Some(guest) = self.here.get_mut(&id)
             && guest.link.conn() == Some(conn)
         {
-            let retry_at = Time(env.now.0 + env.limits.connect_timeout);
+            let retry_at = env.now + env.limits.connect_timeout;
             guest.link = Link::Down { retry_at };
         }
     }

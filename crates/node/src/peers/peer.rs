@@ -1,6 +1,7 @@
 //! One other node: the way to it, whether it is alive, what it said of itself, and what it was told.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use formats::LogId;
 use formats::frame::WishTold;
@@ -37,7 +38,7 @@ impl Peer {
 
     /// It is connected, and was heard a moment ago.
     pub fn is_here(&self, now: Time, limits: &Limits) -> bool {
-        let is_heard = now.0 < self.pulse.heard_at.0 + 4 * limits.heartbeat_interval;
+        let is_heard = now < self.pulse.heard_at + 4 * limits.heartbeat_interval;
         self.admission.incoming().is_some() && is_heard
     }
 }
@@ -79,27 +80,27 @@ impl Pulse {
     }
 
     pub fn heard_at(&self) -> Option<Time> {
-        Some(self.heard_at).filter(|at| at.0 > 0)
+        Some(self.heard_at).filter(|at| *at > Time::ZERO)
     }
 
     /// Whether it is alive, if that changed.
-    pub fn judge(&mut self, now: Time, timeout: u64) -> Option<bool> {
-        let recent = |at: Time| at.0 != 0 && now.0 <= at.0 + timeout;
+    pub fn judge(&mut self, now: Time, timeout: Duration) -> Option<bool> {
+        let recent = |at: Time| at != Time::ZERO && now <= at + timeout;
         let alive = recent(self.heard_at) && recent(self.answered_at);
         let before = std::mem::replace(&mut self.alive, alive);
         (alive != before).then_some(alive)
     }
 
     /// When it is silent, unless it is heard before.
-    pub fn next_judgement(&self, timeout: u64) -> Time {
-        Time(self.heard_at.0.min(self.answered_at.0) + timeout + 1)
+    pub fn next_judgement(&self, timeout: Duration) -> Time {
+        self.heard_at.min(self.answered_at) + timeout + Duration::from_micros(1)
     }
 
     /// Silence of so long says nothing about it.
-    pub fn forgive(&mut self, by: u64) {
+    pub fn forgive(&mut self, by: Duration) {
         for at in [&mut self.heard_at, &mut self.answered_at] {
-            if at.0 != 0 {
-                at.0 += by;
+            if *at != Time::ZERO {
+                *at += by;
             }
         }
     }
@@ -107,9 +108,8 @@ impl Pulse {
     /// It is silent soon, unless it is heard before.
     pub fn shorten(&mut self, now: Time, limits: &Limits) {
         if self.alive {
-            let deadline =
-                (now.0 + limits.peer_reconnect_grace).saturating_sub(limits.peer_timeout);
-            self.heard_at = Time(self.heard_at.0.min(deadline).max(1));
+            let soon = now + limits.peer_reconnect_grace - limits.peer_timeout;
+            self.heard_at = self.heard_at.min(soon).max(Time::from_micros(1));
         }
     }
 }

@@ -30,12 +30,14 @@ pub struct Way {
 impl Way {
     pub fn new() -> Way {
         Way {
-            link: Link::Down { retry_at: Time(0) },
+            link: Link::Down {
+                retry_at: Time::ZERO,
+            },
             dialled: String::new(),
             attempts: 0,
             outbound: Outbound::default(),
             sending: false,
-            up_at: Time(0),
+            up_at: Time::ZERO,
             takes_parts: false,
             calls_us_removed: false,
             refuses_us: None,

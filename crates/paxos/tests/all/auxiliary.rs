@@ -1,12 +1,14 @@
 //! Auxiliary members: when they get proposals, what they count for, and when they may drop bytes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use paxos::*;
 
 use crate::solo::*;
 
-const SECOND: u64 = 1_000_000;
+const SECOND: Duration = Duration::from_secs(1);
+const MICROSECOND: Duration = Duration::from_micros(1);
 
 fn marked(node: NodeId) -> LogState {
     let configuration = three().configuration.apply(Change::MarkAuxiliary(node));
@@ -41,8 +43,8 @@ fn write_chosen(one: &mut Solo, t: Term, count: u64) {
     assert_eq!(one.next(), slots.end.0);
 }
 
-fn pass(one: &mut Solo, micros: u64) -> Vec<Output> {
-    one.now.0 += micros;
+fn pass(one: &mut Solo, time: Duration) -> Vec<Output> {
+    one.now += time;
     one.input(Input::Timer)
 }
 
@@ -83,16 +85,16 @@ fn auxiliaries_are_engaged_when_nothing_is_chosen_for_a_while() {
     assert!(!one.engine.is_engaged(), "nothing is proposed");
     one.write(stream(1, 1), 0, 10, 5);
     let due = one.engine.deadline().unwrap();
-    assert!(due.0 <= one.now.0 + Timing::default().engage_after);
-    pass(&mut one, 99_999);
+    assert!(due <= one.now + Timing::default().engage_after);
+    pass(&mut one, Duration::from_micros(99_999));
     assert!(!one.engine.is_engaged());
     // What is chosen meanwhile sets the clock back.
     one.durable();
     one.accepted(TWO, t, slots(1, 11), 5);
     one.write(stream(1, 1), 10, 10, 5);
-    pass(&mut one, 99_999);
+    pass(&mut one, Duration::from_micros(99_999));
     assert!(!one.engine.is_engaged());
-    pass(&mut one, 1);
+    pass(&mut one, MICROSECOND);
     assert!(one.engine.is_engaged());
 }
 
@@ -105,12 +107,12 @@ fn auxiliaries_rest_again_once_the_active_members_have_kept_up_for_a_while() {
     one.accepted(THREE, t, written, 5);
     assert_eq!(one.next(), 11);
     one.input(Input::PeerAlive(TWO));
-    pass(&mut one, 5 * SECOND);
+    pass(&mut one, SECOND * 5);
     assert!(one.engine.is_engaged(), "2 has accepted nothing of that");
     one.from(TWO, status(t, 11, 10));
-    pass(&mut one, SECOND - 1);
+    pass(&mut one, SECOND - MICROSECOND);
     assert!(one.engine.is_engaged());
-    pass(&mut one, 1);
+    pass(&mut one, MICROSECOND);
     assert!(!one.engine.is_engaged(), "the bytes it lacks come behind");
     let deadline = one.engine.deadline();
     one.input(Input::PeerSilent(TWO));
@@ -187,15 +189,15 @@ fn an_auxiliary_learns_values_by_state_once_in_a_while() {
     let begin = one.now;
     let mut asked = Vec::new();
     let mut chosen = 1;
-    while one.now.0 < begin.0 + 10 * SECOND {
+    while one.now < begin + SECOND * 10 {
         state.apply(slots(chosen, chosen + 100), &content(stream(2, 1), 1));
         chosen += 100;
         let mut out = one.from(TWO, told(chosen));
-        one.now.0 += 50_000;
+        one.now += Duration::from_millis(50);
         out.extend(one.input(Input::Timer));
         if let Some(from) = requested_state(&out) {
             assert_eq!(from, TWO);
-            asked.push(one.now.0);
+            asked.push(one.now);
             one.from(TWO, Message::State(Arc::new(state.clone())));
             assert_eq!(one.next(), chosen);
         }
@@ -232,10 +234,10 @@ fn bytes_are_released_once_every_active_member_says_that_it_holds_them() {
     assert_eq!(releases(&pass(&mut one, SECOND)), [(THREE, 0, 6)]);
     one.from(TWO, status(t, 11, 0));
     assert!(
-        releases(&pass(&mut one, SECOND - 1)).is_empty(),
+        releases(&pass(&mut one, SECOND - MICROSECOND)).is_empty(),
         "not so soon"
     );
-    assert_eq!(releases(&pass(&mut one, 1)), [(THREE, 0, 11)]);
+    assert_eq!(releases(&pass(&mut one, MICROSECOND)), [(THREE, 0, 11)]);
     assert_eq!(
         releases(&pass(&mut one, SECOND)),
         [(THREE, 0, 11)],

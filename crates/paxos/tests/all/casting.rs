@@ -1,5 +1,7 @@
 //! The casting vote: a new era begins while the term before goes on (src/casting.rs).
 
+use std::time::Duration;
+
 use paxos::*;
 
 use crate::solo::*;
@@ -392,7 +394,7 @@ fn as_long_as_some_of_it_is_chosen_it_is_finished() {
     // In all twice as long as nothing may be chosen.
     let wait = Timing::default().leader_timeout * 2 / 3;
     for batch in batches {
-        one.now.0 += wait;
+        one.now += wait;
         let out = one.input(Input::Timer);
         assert_eq!(prepared(&out), None, "before {batch:?}");
         one.accepted(TWO, t, batch, 1);
@@ -590,7 +592,7 @@ fn acceptances_in_the_term_before_are_announced_again() {
     one.from(TWO, took_over(t, 10, 1));
     one.propose_from(TWO, proposal(next, slots(10, 20), Value::NoOp, 1));
     one.durable();
-    one.now.0 += 1_000_000;
+    one.now += Duration::from_secs(1);
     let out = one.from(TWO, took_over(t, 10, 1));
     let announced: Vec<(Term, SlotRange)> = sent(&out)
         .into_iter()

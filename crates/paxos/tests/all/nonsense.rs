@@ -2,6 +2,7 @@
 //! replica itself did stays true.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use paxos::*;
 use proptest::prelude::*;
@@ -206,7 +207,7 @@ fn perform(steps: Vec<Step>) {
         timing: Timing::default(),
     };
     let checkpoint = Recovery::new(initial).finish();
-    let mut now = Time(0);
+    let mut now = Time::ZERO;
     let mut engine = Engine::new(config, checkpoint, now);
     let mut last = RecordNumber(0);
     let mut under_way = Term::default();
@@ -214,7 +215,7 @@ fn perform(steps: Vec<Step>) {
     let mut first_unchosen = Slot(0);
     let mut proposed = None;
     for (at, step) in steps.into_iter().enumerate() {
-        now = Time(now.0 + 1_000);
+        now += Duration::from_millis(1);
         let message = |from, message| Input::Message {
             from: NodeId(from),
             message,

@@ -4,6 +4,8 @@
 //! small and evenly spaced. While none do, the disks and the network are free, and the sooner a
 //! node is whole the better.
 
+use std::time::Duration;
+
 use paxos::Time;
 
 use crate::limits::Limits;
@@ -14,8 +16,8 @@ pub(super) struct Pace {
     filled_at: Time,
 }
 
-/// New bytes came in so recently that more are expected. Microseconds.
-const FOREGROUND: u64 = 250_000;
+/// New bytes came in so recently that more are expected.
+const FOREGROUND: Duration = Duration::from_millis(250);
 
 impl Pace {
     /// How many bytes the next request may ask for; none yet if it is too early. The last request
@@ -27,7 +29,7 @@ impl Pace {
         limits: &Limits,
         wanted: u64,
     ) -> Option<u64> {
-        if now.0 > appended_at.0 + FOREGROUND {
+        if now > appended_at + FOREGROUND {
             self.filled_at = now;
             return Some(wanted.min(limits.fetch_bytes_max));
         }
@@ -45,13 +47,13 @@ impl Pace {
         let lacking = wanted
             .min(limits.fetch_bytes_busy)
             .saturating_sub(self.allowance);
-        let wait = u128::from(lacking) * 1_000_000 / u128::from(limits.catch_up_rate.max(1));
-        Time(self.filled_at.0 + wait as u64 + 1)
+        let wait_us = u128::from(lacking) * 1_000_000 / u128::from(limits.catch_up_rate.max(1));
+        self.filled_at + Duration::from_micros(wait_us as u64 + 1)
     }
 
     fn fill(&mut self, now: Time, limits: &Limits) {
-        let passed = now.0.saturating_sub(self.filled_at.0).min(1_000_000);
-        let gained = (u128::from(passed) * u128::from(limits.catch_up_rate) / 1_000_000) as u64;
+        let passed = (now - self.filled_at).min(Duration::from_secs(1));
+        let gained = (passed.as_micros() * u128::from(limits.catch_up_rate) / 1_000_000) as u64;
         if gained > 0 {
             // No more than one request: what was not asked for in time makes no burst later.
             self.allowance = (self.allowance + gained).min(limits.fetch_bytes_busy);
@@ -79,14 +81,14 @@ mod tests {
         let mut pace = Pace::default();
         let mut asked = Vec::new();
         for now in (10_000_000..10_010_000).step_by(10) {
-            let now = Time(now);
+            let now = Time::from_micros(now);
             if let Some(count) = pace.take(now, now, &limits, u64::MAX) {
-                asked.push((now.0, count));
+                asked.push((now, count));
             }
         }
         assert_eq!(asked.len(), 10, "a kilobyte per millisecond: {asked:?}");
         for pair in asked.windows(2) {
-            assert_eq!(pair[1].0 - pair[0].0, 1000, "{asked:?}");
+            assert_eq!(pair[1].0 - pair[0].0, Duration::from_millis(1), "{asked:?}");
         }
         assert!(asked.iter().all(|(_, count)| *count == 1000));
     }
@@ -95,19 +97,22 @@ mod tests {
     fn a_pause_makes_no_burst() {
         let limits = limits();
         let mut pace = Pace::default();
-        let now = Time(60_000_000);
+        let now = Time::from_micros(60_000_000);
         assert_eq!(pace.take(now, now, &limits, u64::MAX), Some(1000));
         assert_eq!(pace.take(now, now, &limits, u64::MAX), None);
-        assert_eq!(pace.due(&limits, u64::MAX), Time(now.0 + 1001));
+        assert_eq!(
+            pace.due(&limits, u64::MAX),
+            now + Duration::from_micros(1001)
+        );
     }
 
     #[test]
     fn a_small_rest_is_not_waited_for_as_long_as_a_whole_request() {
         let limits = limits();
         let mut pace = Pace::default();
-        let now = Time(60_000_000);
+        let now = Time::from_micros(60_000_000);
         pace.take(now, now, &limits, u64::MAX);
-        let later = Time(now.0 + 10);
+        let later = now + Duration::from_micros(10);
         assert_eq!(pace.take(later, later, &limits, 10), Some(10));
     }
 
@@ -115,9 +120,9 @@ mod tests {
     fn nothing_holds_back_who_catches_up_while_nobody_appends() {
         let limits = limits();
         let mut pace = Pace::default();
-        let now = Time(60_000_000);
+        let now = Time::from_micros(60_000_000);
         for _ in 0..100 {
-            let count = pace.take(now, Time(1), &limits, 1 << 30);
+            let count = pace.take(now, Time::from_micros(1), &limits, 1 << 30);
             assert_eq!(count, Some(50_000));
         }
     }

@@ -38,7 +38,7 @@ impl Log {
             if !env.is_open(conn) {
                 continue;
             }
-            let late = env.now.0 > since.0 + env.limits.leader_wait;
+            let late = env.now > since + env.limits.leader_wait;
             let Some(stream) = self.core.engine.state().stream(name) else {
                 if agreed {
                     let sentence = format!("{} has no stream {name}", self.core.name);

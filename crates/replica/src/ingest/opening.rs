@@ -1,6 +1,7 @@
 //! Opening a stream: whose turn it is, what it continues, and what came of the open-stream.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use formats::RECORD_HEADER;
 use ops::ConnId;
@@ -12,6 +13,9 @@ use super::{Ingest, Sink, Writer, superseded};
 use crate::env::{Env, Purpose};
 use crate::lent::no_quorum;
 use crate::log::Log;
+
+/// How often a writer that waits for its stream is told so.
+const WAITING_TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// An append request before its stream is open.
 pub(super) struct Append {
@@ -50,7 +54,7 @@ pub(super) fn parse_append(
     };
     let mode = request.value("mode")?.unwrap_or_default();
     let end = request.value("end")?.unwrap_or_default();
-    let told_at = Time(now.0.saturating_sub(1_000_000));
+    let told_at = now - WAITING_TOLD_EVERY;
     Ok(Append {
         from: Sink::Client(conn),
         label,
@@ -106,7 +110,7 @@ impl Log {
         let mut kept = VecDeque::new();
         let full = self.core.is_full(env);
         while let Some(mut append) = self.ingest.queue.pop_front() {
-            let waited = env.now.0.saturating_sub(append.since.0);
+            let waited = env.now - append.since;
             if let Sink::Client(conn) = append.from
                 && env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id))
             {
@@ -159,7 +163,7 @@ impl Log {
                         continue;
                     }
                     Mode::Wait => {
-                        if env.now.0 >= append.told_at.0 + 1_000_000 {
+                        if env.now >= append.told_at + WAITING_TOLD_EVERY {
                             append.told_at = env.now;
                             // A client that does not read is not told once more: that would only grow.
                             if !env.is_sending(conn) {

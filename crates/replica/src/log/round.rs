@@ -1,12 +1,14 @@
 //! What may be possible now and was asked for by nobody, once per round; and when the next one is due.
 
+use std::time::Duration;
+
 use paxos::Input;
 
 use super::Log;
 use crate::env::Env;
 
-/// How often a log with something under way is settled when nothing else wakes it. Microseconds.
-const BUSY_ROUND: u64 = 20_000;
+/// How often a log with something under way is settled when nothing else wakes it.
+const BUSY_ROUND: Duration = Duration::from_millis(20);
 
 impl Log {
     /// Does whatever has become possible.
@@ -52,7 +54,7 @@ impl Log {
         self.auxiliary.settle(&mut self.core, env);
         self.take_pulse(env);
         self.scrub.settle(&mut self.core, &self.catch_up, env);
-        if env.now.0 > self.core.last_chosen_at.0 + env.limits.ring_idle {
+        if env.now > self.core.last_chosen_at + env.limits.ring_idle {
             let end = self.core.ring.end();
             self.core
                 .ring
@@ -104,13 +106,12 @@ impl Log {
     /// When a leader whose disk does nothing gives up leading, if somebody else could.
     fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
         let since = self.core.store.oldest_write_since()?.max(env.resumed_at);
-        let due = paxos::Time(since.0 + env.limits.disk_stall + 1);
-        self.core.may_hand_over().then_some(due)
+        let due = || since + env.limits.disk_stall + Duration::from_micros(1);
+        self.core.may_hand_over().then(due)
     }
 
     fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        self.is_busy()
-            .then_some(paxos::Time(env.now.0 + BUSY_ROUND))
+        self.is_busy().then_some(env.now + BUSY_ROUND)
     }
 
     fn catch_up_deadline(&self, env: &Env) -> Option<paxos::Time> {

@@ -1,6 +1,7 @@
 //! What the node around a log sees of it, and the few things that it does to it out of turn.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use formats::LogId;
 use paxos::{Action, Engine, NodeId, NotProposed, Role, Slot, StreamName};
@@ -134,8 +135,8 @@ impl Log {
         self.drain(env);
     }
 
-    /// In microseconds, since this was last asked for.
-    pub fn take_slowest_write(&mut self) -> u64 {
+    /// Since this was last asked for.
+    pub fn take_slowest_write(&mut self) -> Duration {
         self.core.store.take_slowest_write()
     }
 }

@@ -1,6 +1,7 @@
 //! What keeps a log whole and small: catching up, scrubbing, retention.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::frame::{AskDigest, BytesHeader, TellDigest};
 use ops::Buffer;
@@ -62,7 +63,7 @@ impl Log {
     }
 
     /// So long nobody scrubs on this node, for what was read of this log.
-    pub fn take_scrub_debt(&mut self) -> u64 {
+    pub fn take_scrub_debt(&mut self) -> Duration {
         self.scrub.take_debt()
     }
 

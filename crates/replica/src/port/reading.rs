@@ -7,10 +7,8 @@ use store::{ReadBytes, ReadFailure};
 use super::Event;
 use crate::env::Env;
 use crate::lent::{Core, Ticket, Wanted};
+use crate::read::READ_AGAIN_AFTER;
 use crate::read::cursor::{Cursor, Target};
-
-/// Before bytes that this replica does not hold are asked for again. Microseconds.
-const RETRY: u64 = 20_000;
 
 pub(super) struct Reading {
     cursor: Cursor,
@@ -80,7 +78,7 @@ impl Reading {
         self.fetching = false;
         match result {
             Ok(bytes) => self.fetched = Some((wanted, buffer.freeze().slice(bytes.payload))),
-            Err(_) => self.retry_at = Some(Time(now.0 + RETRY)),
+            Err(_) => self.retry_at = Some(now + READ_AGAIN_AFTER),
         }
     }
 

@@ -11,7 +11,7 @@
 
 use formats::version;
 use ops::ConnId;
-use paxos::{Input, ReadId, Role, Time};
+use paxos::{Input, ReadId, Role};
 use wire::Refusal;
 
 use super::{Barrier, Reader, Readers};
@@ -142,7 +142,7 @@ impl Readers {
     pub fn on_role(&mut self, env: &Env, role: Role) {
         let before = self.leaderless_until.take();
         if role == Role::Candidate {
-            let until = Time(env.now.0 + env.limits.leader_wait);
+            let until = env.now + env.limits.leader_wait;
             self.leaderless_until = before.or(Some(until));
         }
     }

@@ -1,26 +1,26 @@
 //! Whether a reader is still there, and how it knows that we are.
 
 use std::io;
+use std::time::Duration;
 
 use ops::{BLOCK, Buffer, ConnId, Received};
-use paxos::Time;
 use wire::Answer;
 
 use super::Readers;
 use crate::env::Env;
 use crate::lent::Core;
 
-pub(super) const SIGN_OF_LIFE: u64 = 1_000_000;
+pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// How often a reader that said its last, and hears nothing, is looked at.
-const LOOK: u64 = 10_000_000;
+const PRESENCE_EVERY: Duration = Duration::from_secs(10);
 
 impl Readers {
     /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
     pub(super) fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
         if let Some(reader) = self.readers.get_mut(&conn)
             && reader.framed
-            && env.now.0 >= reader.sent_at.0 + SIGN_OF_LIFE
+            && env.now >= reader.sent_at + SIGN_OF_LIFE
         {
             reader.sent_at = env.now;
             reader.busy = true;
@@ -58,7 +58,7 @@ impl Readers {
             && reader.follow
             && !reader.framed
         {
-            reader.look_at = Some(Time(env.now.0 + LOOK));
+            reader.look_at = Some(env.now + PRESENCE_EVERY);
         }
     }
 

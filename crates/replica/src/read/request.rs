@@ -60,9 +60,9 @@ fn parse_read(request: &Request) -> Result<Reader, Refusal> {
         busy: false,
         place: None,
         missing_since: None,
-        retry_at: Time(0),
+        retry_at: Time::ZERO,
         sent_bytes: false,
-        sent_at: Time(0),
+        sent_at: Time::ZERO,
         look_at: None,
     })
 }

@@ -7,7 +7,7 @@ use store::{ReadBytes, ReadFailure};
 use wire::{Answer, ReadEnd, Refusal};
 
 use super::cursor::Target;
-use super::{Barrier, MISSING_WAIT, RETRY, Readers};
+use super::{Barrier, MISSING_WAIT, READ_AGAIN_AFTER, Readers};
 use crate::env::{Env, Purpose};
 use crate::lent::{Core, Ticket, Wanted, ended};
 
@@ -160,9 +160,9 @@ impl Readers {
             }
             Err(_) => {
                 let since = *reader.missing_since.get_or_insert(env.now);
-                reader.retry_at = Time(env.now.0 + RETRY);
+                reader.retry_at = env.now + READ_AGAIN_AFTER;
                 // An auxiliary waits for no bytes.
-                if env.now.0 > since.0 + MISSING_WAIT || core.engine.is_auxiliary() {
+                if env.now > since + MISSING_WAIT || core.engine.is_auxiliary() {
                     let at = reader.cursor.at;
                     let refusal = Refusal::new(
                         "not-here",
@@ -206,7 +206,7 @@ impl Readers {
         if let Some(reader) = self.readers.get_mut(&conn) {
             reader.busy = false;
             if reader.place.is_some() {
-                reader.retry_at = Time(0); // Back among those that wait.
+                reader.retry_at = Time::ZERO; // Back among those that wait.
             }
             self.pump_reader(core, env, conn);
         }

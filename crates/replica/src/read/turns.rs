@@ -3,7 +3,7 @@
 use ops::ConnId;
 use paxos::Time;
 
-use super::{RETRY, Readers};
+use super::{READ_AGAIN_AFTER, Readers};
 use crate::env::{Env, LogEvent};
 use crate::lent::Core;
 
@@ -21,7 +21,7 @@ impl Readers {
         let first = queue.waiting.keys().next();
         if first.is_some_and(|first| *first < place) || !env.reads.take(core.id, &env.limits) {
             queue.waiting.insert(place, conn);
-            reader.retry_at = Time(env.now.0 + RETRY);
+            reader.retry_at = env.now + READ_AGAIN_AFTER;
             return false;
         }
         reader.place = None;
@@ -34,7 +34,7 @@ impl Readers {
         while let Some((place, conn)) = self.waiting.first_key_value() {
             let (place, conn) = (*place, *conn);
             if let Some(reader) = self.readers.get_mut(&conn) {
-                reader.retry_at = Time(0);
+                reader.retry_at = Time::ZERO;
             }
             self.pump_reader(core, env, conn);
             if self.waiting.contains_key(&place) {

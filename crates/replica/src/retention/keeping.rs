@@ -1,5 +1,7 @@
 //! What a log's leader does about its retention, now and then.
 
+use std::time::Duration;
+
 use paxos::{Action, By, LogState, Slot, StreamPosition, Time};
 use wire::Retention;
 
@@ -16,8 +18,8 @@ pub(crate) struct Keeping {
     proposed: Option<Slot>,
 }
 
-/// Between two looks at one log. Microseconds.
-const LOOK: u64 = 500_000;
+/// Between two looks at one log.
+const RETENTION_EVERY: Duration = Duration::from_millis(500);
 
 /// A maximal age is kept to this part of itself.
 const AGE_PARTS: u64 = 16;
@@ -77,7 +79,7 @@ impl Keeping {
         if env.now < self.look_at || core.stopped.is_some() {
             return false;
         }
-        self.look_at = Time(env.now.0 + LOOK);
+        self.look_at = env.now + RETENTION_EVERY;
         let second = env.calendar.second(env.now);
         let state = core.engine.state();
         if let (Some(second), Some(max_age)) = (second, retention.max_age_s) {

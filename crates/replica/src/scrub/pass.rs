@@ -36,8 +36,8 @@ impl Pass {
             end: last.map_or((Slot(0), 0), |last| (last.opened, last.length.0)),
             again: VecDeque::new(),
             second: false,
-            second_at: Time(0),
-            rest_until: Time(0),
+            second_at: Time::ZERO,
+            rest_until: Time::ZERO,
         }
     }
 
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn pieces_end_at_a_mebibyte_of_position_and_at_the_end_of_a_stream() {
         let state = state(&[10, MIB + 5, MIB]);
-        let mut pass = Pass::new(1, &state, 1, false, Time(0));
+        let mut pass = Pass::new(1, &state, 1, false, Time::ZERO);
         let expected = [(1, 0..10), (2, 0..MIB), (2, MIB..MIB + 5), (3, 0..MIB)];
         assert_eq!(all(&mut pass, &state), expected);
     }
@@ -170,7 +170,7 @@ mod tests {
     #[test]
     fn what_is_appended_meanwhile_is_for_the_next_pass() {
         let mut grown = state(&[10, 20]);
-        let mut pass = Pass::new(1, &grown, 1, false, Time(0));
+        let mut pass = Pass::new(1, &grown, 1, false, Time::ZERO);
         let (stream, next) = (name(2), grown.next.0);
         let slots = SlotRange::new(Slot(next), Slot(next + 100));
         grown.apply(
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn what_is_trimmed_meanwhile_is_passed_over() {
         let whole = state(&[10, 20, 30]);
-        let mut pass = Pass::new(1, &whole, 1, false, Time(0));
+        let mut pass = Pass::new(1, &whole, 1, false, Time::ZERO);
         let first = pass.next(&whole).expect("there is one");
         pass.position = first.1.end;
         let mut less = whole.clone();
@@ -208,12 +208,12 @@ mod tests {
     #[test]
     fn what_was_not_good_is_looked_at_once_more() {
         let state = state(&[10]);
-        let mut pass = Pass::new(1, &state, 1, false, Time(0));
+        let mut pass = Pass::new(1, &state, 1, false, Time::ZERO);
         assert_eq!(all(&mut pass, &state).len(), 1);
         pass.look_again(name(1), 0..10, 2);
-        assert!(pass.begin_second(Time(7)));
+        assert!(pass.begin_second(Time::from_micros(7)));
         assert_eq!(pass.next(&state), Some((name(1), 0..10, Some(2))));
         assert_eq!(pass.next(&state), None);
-        assert!(!pass.begin_second(Time(8)));
+        assert!(!pass.begin_second(Time::from_micros(8)));
     }
 }

@@ -101,7 +101,7 @@ impl Report {
 
     pub fn ended(mut self, now: Time) -> Report {
         self.ended = now;
-        self.took_ms = (now.0 - self.began.0) / 1000;
+        self.took_ms = (now - self.began).as_millis() as u64;
         self
     }
 }
@@ -140,7 +140,7 @@ impl Scrub {
                 .map(|pass| pass.report.clone().ended(now)),
             last: self.last.as_ref().map(|report| Last {
                 report,
-                ended_ms_ago: (now.0 - report.ended.0) / 1000,
+                ended_ms_ago: (now - report.ended).as_millis() as u64,
             }),
             differences: differences.collect(),
             found_here: core.counts.scrub_damaged,

@@ -100,9 +100,9 @@ impl Appender {
             phones: Phones::default(),
             notary: Notary::new(chain.clone()),
             chain,
-            state: State::Resting { until: Time(0) },
+            state: State::Resting { until: Time::ZERO },
             takeover: false,
-            next_chunk_at: Time(0),
+            next_chunk_at: Time::ZERO,
         }
     }
 
@@ -233,7 +233,7 @@ impl Appender {
     pub(super) fn rest(&mut self, now: Time) {
         self.leave(now);
         let rest_us = self.random.within(&self.config.rest_us);
-        let until = Time(now.0 + rest_us);
+        let until = now + Duration::from_micros(rest_us);
         self.state = State::Resting { until };
     }
 
@@ -252,7 +252,7 @@ impl Appender {
         let due = self.next_chunk_at <= now;
         if due {
             let pace_us = self.random.within(&self.config.pace_us);
-            self.next_chunk_at = Time(now.0 + pace_us.max(1));
+            self.next_chunk_at = now + Duration::from_micros(pace_us.max(1));
         }
         due
     }
@@ -321,7 +321,7 @@ impl Appender {
             self.notary.on_heard(*link, bytes);
         }
         if let State::ByHand(hand) = &mut self.state {
-            hand.patient_until = Time(now.0 + self.config.patience_us);
+            hand.patient_until = now + Duration::from_micros(self.config.patience_us);
             return match heard {
                 Heard::Connected(_) => self.ask_by_hand(),
                 Heard::Sent | Heard::Received(_, _, false) => {}
@@ -389,7 +389,7 @@ impl Machine for Appender {
             }
             State::Talking(talking) => {
                 let due = talking.machine.deadline();
-                let due = due.map_or(Time(u64::MAX), time);
+                let due = due.map_or(Time::from_micros(u64::MAX), time);
                 match self.may_write() {
                     true => self.next_chunk_at.min(due),
                     false => due,

@@ -1,6 +1,8 @@
 //! Asks one thing until it is granted: to create a log, mostly. Where there are several ways to ask,
 //! it tries the next one when one is refused for what it says.
 
+use std::time::Duration;
+
 use ops::{Completion, Machine, Op, Time};
 
 use super::conversation::{Conversation, News};
@@ -24,8 +26,8 @@ pub struct Asker {
     attempt: Option<Attempt>,
 }
 
-const REST_US: u64 = 200_000;
-const PATIENCE_US: u64 = 10_000_000;
+const REST: Duration = Duration::from_millis(200);
+const PATIENCE: Duration = Duration::from_secs(10);
 
 impl Asker {
     /// `requests` without version and LF.
@@ -38,8 +40,8 @@ impl Asker {
             turn: 0,
             leader: None,
             conversation: Conversation::default(),
-            rest_until: Some(Time(0)),
-            patient_until: Time(0),
+            rest_until: Some(Time::ZERO),
+            patient_until: Time::ZERO,
             finished: false,
             ledger: Ledger::default(),
             attempt: None,
@@ -65,7 +67,7 @@ impl Asker {
     fn rest(&mut self, now: Time) {
         self.conversation.close();
         self.attempt = None;
-        self.rest_until = Some(Time(now.0 + REST_US));
+        self.rest_until = Some(now + REST);
     }
 }
 
@@ -107,7 +109,7 @@ impl Machine for Asker {
                 let address = address.unwrap_or_else(|| self.nodes[turn].clone());
                 self.conversation.connect(&address);
                 self.rest_until = None;
-                self.patient_until = Time(now.0 + PATIENCE_US);
+                self.patient_until = now + PATIENCE;
             }
             None if self.patient_until <= now => self.rest(now),
             _ => {}

@@ -41,7 +41,7 @@ impl Appender {
             begins: self.acknowledged(),
             sent: 0,
             half_closed: false,
-            patient_until: Time(now.0 + self.config.patience_us),
+            patient_until: now + Duration::from_micros(self.config.patience_us),
         });
     }
 

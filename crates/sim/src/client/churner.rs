@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ops::{Completion, Machine, Op, Time};
 
@@ -142,7 +143,7 @@ impl Churner {
             0 => self.random.within(&self.config.rest_us),
             _ => 1,
         };
-        self.rest_until = Some(Time(now.0 + rest_us.max(1)));
+        self.rest_until = Some(now + Duration::from_micros(rest_us.max(1)));
     }
 }
 

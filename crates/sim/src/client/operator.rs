@@ -47,7 +47,7 @@ impl Operator {
             config,
         };
         let requester = Requester::over(changes, seed ^ 0x6f70_6572, nodes, patience_us);
-        requester.resting_until(Time(1_000_000))
+        requester.resting_until(Time::from_micros(1_000_000))
     }
 }
 

@@ -35,13 +35,13 @@ pub(crate) enum Heard {
 }
 
 pub(crate) fn since_start(now: Time) -> Duration {
-    Duration::from_micros(now.0)
+    now - Time::ZERO
 }
 
 /// Not before the moment: whoever is called too early asks to be called again.
 pub(crate) fn time(moment: Duration) -> Time {
     let micros = moment.as_nanos().div_ceil(1000);
-    Time(u64::try_from(micros).unwrap_or(u64::MAX))
+    Time::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))
 }
 
 impl Phones {
@@ -52,10 +52,9 @@ impl Phones {
                 let conn = ConnId(self.conns * 2);
                 let address = server.clone();
                 self.ops.push_back(Op::Connect { conn, address });
-                let within = u64::try_from(within.as_micros()).unwrap_or(u64::MAX);
                 let phone = Phone {
                     conn,
-                    until: Some(Time(now.0 + within)),
+                    until: Some(now + *within),
                     sends: 0,
                 };
                 self.phones.insert(*link, phone);

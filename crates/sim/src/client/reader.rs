@@ -114,7 +114,7 @@ impl Reader {
             config,
             chain,
             phones: Phones::default(),
-            state: State::Resting { until: Time(0) },
+            state: State::Resting { until: Time::ZERO },
             read: Read::default(),
             resume_at: None,
             bytes_checked: 0,
@@ -217,7 +217,7 @@ impl Reader {
     fn rest(&mut self, now: Time) {
         self.phones.close_all(now);
         let rest_us = self.random.within(&self.config.rest_us);
-        let until = Time(now.0 + rest_us.max(1));
+        let until = now + Duration::from_micros(rest_us.max(1));
         self.state = State::Resting { until };
     }
 
@@ -426,7 +426,10 @@ impl Machine for Reader {
         let due = match &self.state {
             State::Finished => return None,
             State::Resting { until } => return Some(*until),
-            State::Talking(talking) => talking.machine.deadline().map_or(Time(u64::MAX), time),
+            State::Talking(talking) => talking
+                .machine
+                .deadline()
+                .map_or(Time::from_micros(u64::MAX), time),
         };
         let late = self.phones.deadline();
         Some(late.map_or(due, |late| late.min(due)))

@@ -1,6 +1,8 @@
 //! Who asks the cluster one thing after another: a connection to whoever is said to lead, one line out,
 //! one line in, a rest. What there is to ask, and what an answer means, is the `Asks`' business.
 
+use std::time::Duration;
+
 use ops::{Completion, Machine, Op, Time};
 
 use super::conversation::{Conversation, News};
@@ -43,8 +45,8 @@ impl<A: Asks> Requester<A> {
             conversation: Conversation::default(),
             request: String::new(),
             leader: None,
-            rest_until: Some(Time(0)),
-            patient_until: Time(0),
+            rest_until: Some(Time::ZERO),
+            patient_until: Time::ZERO,
             finished: false,
             ledger: Ledger::default(),
             attempt: None,
@@ -67,7 +69,7 @@ impl<A: Asks> Requester<A> {
         self.attempt = None;
         let hinted = self.leader.is_some();
         let rest_us = self.asks.rest_us(&mut self.random, hinted);
-        self.rest_until = Some(Time(now.0 + rest_us.max(1)));
+        self.rest_until = Some(now + Duration::from_micros(rest_us.max(1)));
     }
 
     fn begin(&mut self, now: Time) {
@@ -86,7 +88,7 @@ impl<A: Asks> Requester<A> {
         });
         self.conversation.connect(&address);
         self.rest_until = None;
-        self.patient_until = Time(now.0 + self.patience_us);
+        self.patient_until = now + Duration::from_micros(self.patience_us);
     }
 
     fn hear(&mut self, text: &str) {

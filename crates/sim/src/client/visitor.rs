@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ops::{Completion, Machine, Op, Time};
 
@@ -81,8 +82,8 @@ impl Visit {
             leader: None,
             heard: Vec::new(),
             data: None,
-            rest_until: Some(Time(0)),
-            patient_until: Time(0),
+            rest_until: Some(Time::ZERO),
+            patient_until: Time::ZERO,
             finished: false,
         }
     }
@@ -109,7 +110,7 @@ impl Visit {
         });
         self.conversation.connect(&address);
         self.rest_until = None;
-        self.patient_until = Time(now.0 + self.patience_us);
+        self.patient_until = now + Duration::from_micros(self.patience_us);
     }
 
     fn rest(&mut self, now: Time) {
@@ -124,7 +125,7 @@ impl Visit {
             *client += 1;
         }
         let rest_us = self.random.within(&REST_US);
-        self.rest_until = Some(Time(now.0 + rest_us));
+        self.rest_until = Some(now + Duration::from_micros(rest_us));
     }
 
     fn request(&mut self) {
@@ -283,7 +284,7 @@ impl Machine for Visitor {
         self.visit.on_time(now);
         if self.visit.is_finished() && self.rest_until.is_none() {
             let rest_us = self.random.within(&self.config.rest_us);
-            self.rest_until = Some(Time(now.0 + rest_us.max(1)));
+            self.rest_until = Some(now + Duration::from_micros(rest_us.max(1)));
         }
     }
 

@@ -1,6 +1,7 @@
 //! What elections are made of: leaders that go at the wrong moment.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use node::Node;
 use ops::Time;
@@ -16,14 +17,14 @@ use crate::world::World;
 const LASTS_US: u64 = 100_000;
 
 /// So long after its return a deposed leader may be killed for the bytes that it alone has.
-const HUNT_US: u64 = 3_000_000;
+const HUNT: Duration = Duration::from_secs(3);
 const LOOK_EVERY_US: Range<u64> = 200..2_000;
 
 /// Its peers have noticed by then.
 const UNHEARD_US: u64 = 1_000_000;
 
 /// And it stays dead for longer than anybody waits for bytes.
-const DEAD_US: u64 = 15_000_000;
+const DEAD: Duration = Duration::from_secs(15);
 
 /// Who leads a log, if anybody does.
 pub(super) fn leader(world: &World, nodes: &[HostId]) -> Option<HostId> {
@@ -48,13 +49,13 @@ impl Nemesis {
             (kind, from_peers_only) = (7, true);
             lasts_us = lasts_us.max(UNHEARD_US);
         }
-        let last = self.until.0 - 1;
-        let over = Time((now.0 + lasts_us).min(last));
+        let last = self.until - Duration::from_micros(1);
+        let over = (now + Duration::from_micros(lasts_us)).min(last);
         let (hunt_until, dead_until) = match hunted {
             true => (
-                Time((over.0 + HUNT_US).min(last)),
+                (over + HUNT).min(last),
                 // Perhaps until the end, and then it may be among those that stay dead.
-                Time(over.0 + HUNT_US + DEAD_US),
+                over + HUNT + DEAD,
             ),
             false => (over, over),
         };
@@ -70,7 +71,7 @@ impl Nemesis {
         match kind {
             0 => world.crash(victim),
             1 => world.crash_silently(victim),
-            2 => world.pause(victim, over.0 - now.0),
+            2 => world.pause(victim, over - now),
             _ => self.silence(world, victim, over, kind % 2 == 0, from_peers_only),
         }
         in_war(world, over, move |world| bring_back(world, victim));
@@ -174,7 +175,7 @@ impl Hunt {
         if nodes.any(|host| lacks_bytes_of(world, *host, id)) {
             return self.strike(world);
         }
-        let again = Time(world.now().0 + self.look_every_us);
+        let again = world.now() + Duration::from_micros(self.look_every_us);
         world.at(again, move |world| self.look(world));
     }
 

@@ -8,6 +8,7 @@
 //! ```
 
 use std::ops::Range;
+use std::time::Duration;
 
 use node::Node;
 use ops::Time;
@@ -24,7 +25,7 @@ const MEET_US: Range<u64> = 2_000_000..4_000_000;
 const ALONE_US: Range<u64> = 300_000..2_000_000;
 /// How long the nodes that chose are dead.
 const DEAD_US: Range<u64> = 2_000_000..4_000_000;
-const LOOK_EVERY_US: u64 = 500_000;
+const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// So often somebody looks whether the copy is refused.
 const LOOKS: u32 = 240;
 
@@ -47,7 +48,7 @@ impl Nemesis {
         let alone_us = self.random.within(&ALONE_US);
         let dead_us = self.random.within(&DEAD_US);
         let now = world.now();
-        let over = Time(now.0 + meet_us + alone_us + dead_us);
+        let over = now + Duration::from_micros(meet_us + alone_us + dead_us);
         let is_well = |(node, until): (&HostId, &Time)| {
             let state = &world.hosts[node.index()];
             world.is_running(*node)
@@ -56,7 +57,7 @@ impl Nemesis {
                 && state.dies_after_ops.is_none()
         };
         let all_are_well = self.nodes.iter().zip(&self.victims).all(is_well);
-        if !all_are_well || !world.net.cuts.is_empty() || over.0 >= self.until.0 {
+        if !all_are_well || !world.net.cuts.is_empty() || over >= self.until {
             return;
         }
         self.did(Act::PutBack);
@@ -82,7 +83,9 @@ impl Nemesis {
             alone_us,
             dead_us,
         };
-        world.at(Time(now.0 + meet_us), move |world| it.send_away(world));
+        world.at(now + Duration::from_micros(meet_us), move |world| {
+            it.send_away(world)
+        });
     }
 }
 
@@ -104,7 +107,7 @@ impl PutBack {
         for away in &self.away {
             world.crash(*away);
         }
-        let at = Time(world.now().0 + self.alone_us);
+        let at = world.now() + Duration::from_micros(self.alone_us);
         world.at(at, move |world| self.put(world));
     }
 
@@ -117,7 +120,7 @@ impl PutBack {
         for back in self.away.iter().chain([&self.node]) {
             bring_back(world, *back);
         }
-        let at = Time(world.now().0 + self.dead_us);
+        let at = world.now() + Duration::from_micros(self.dead_us);
         let others = self.others.clone();
         world.at(at, move |world| {
             for other in &others {
@@ -136,7 +139,7 @@ fn give_up(world: &mut World, node: HostId, looks: u32) {
         world.lose_disk(node);
         return bring_back(world, node);
     }
-    let again = Time(world.now().0 + LOOK_EVERY_US);
+    let again = world.now() + LOOK_EVERY;
     if looks > 0 {
         world.at(again, move |world| give_up(world, node, looks - 1));
     }

@@ -2,6 +2,7 @@
 //! has had other bytes accepted in their place, and dies.
 
 use std::ops::Range;
+use std::time::Duration;
 
 use node::Node;
 use ops::Time;
@@ -15,7 +16,7 @@ use crate::swarm::Act;
 use crate::world::World;
 
 /// One turn waits so long for a second leader.
-const WATCH_US: u64 = 5_000_000;
+const WATCH: Duration = Duration::from_secs(5);
 const LOOK_EVERY_US: Range<u64> = 200..2_000;
 
 /// The others elect one of themselves meanwhile.
@@ -24,7 +25,7 @@ const DEAD_US: Range<u64> = 2_000_000..6_000_000;
 impl Nemesis {
     pub(super) fn swap_leaders(&mut self, world: &mut World) {
         let now = world.now();
-        let until = Time((now.0 + WATCH_US).min(self.until.0 - 1));
+        let until = (now + WATCH).min(self.until - Duration::from_micros(1));
         let dead_us = self.random.within(&DEAD_US);
         let Some(first) = leader(world, &self.nodes) else {
             return;
@@ -66,7 +67,7 @@ impl Watch {
         if let Some(second) = self.second(world) {
             return self.strike(world, second);
         }
-        let again = Time(world.now().0 + self.look_every_us);
+        let again = world.now() + Duration::from_micros(self.look_every_us);
         world.at(again, move |world| self.look(world));
     }
 
@@ -97,7 +98,8 @@ impl Watch {
         let Some(nemesis) = &mut world.nemesis else {
             return;
         };
-        let dead_until = Time((now.0 + self.dead_us).min(nemesis.until.0 - 1));
+        let dead_until = (now + Duration::from_micros(self.dead_us))
+            .min(nemesis.until - Duration::from_micros(1));
         nemesis.hold(self.first, now);
         if !nemesis.takes(second, now, dead_until) {
             return;

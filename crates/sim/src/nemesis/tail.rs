@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use formats::RECORD_HEADER;
 use ops::{BLOCK, Time};
@@ -13,7 +14,7 @@ use crate::swarm::Act;
 use crate::world::World;
 
 /// A node that runs for so long and has nothing to write has said that what it wrote is durable.
-const REST_US: u64 = 300_000;
+const REST: Duration = Duration::from_millis(300);
 
 /// What a node wrote last, as far as it counts as written last.
 const TAIL_BYTES: u64 = 16 << 10;
@@ -63,7 +64,8 @@ impl Nemesis {
         if let Some(leader) = leader
             && let Some(index) = self.nodes.iter().position(|other| *other == leader)
         {
-            let again = Time((over.0 + lasts_us).min(self.until.0 - 1));
+            let again =
+                (over + Duration::from_micros(lasts_us)).min(self.until - Duration::from_micros(1));
             self.victims[index] = self.victims[index].max(again);
             in_war(world, over, move |world| world.crash(leader));
             in_war(world, again, move |world| bring_back(world, leader));
@@ -82,11 +84,11 @@ impl Nemesis {
         else {
             return;
         };
-        let last = self.until.0 - 1;
-        let begins = Time((world.now().0 + alone_us).min(last));
+        let last = self.until - Duration::from_micros(1);
+        let begins = (world.now() + Duration::from_micros(alone_us)).min(last);
         // It has a moment of rest before.
-        let forgets = Time((begins.0 + REST_US + REST_US / 4).min(last));
-        let over = Time((forgets.0 + dead_us).min(last));
+        let forgets = (begins + REST + REST / 4).min(last);
+        let over = (forgets + Duration::from_micros(dead_us)).min(last);
         world.line(format_args!("nemesis: {:?} alone", Act::FlipBitInTail));
         let away = self.send_away(world, &[node, leader], forgets);
         self.hold(node, over);
@@ -130,7 +132,7 @@ impl Nemesis {
     /// of rest. If that record is damaged too, nothing says so any more.
     fn settled_below(&self, world: &World, node: HostId, path: &Path) -> u64 {
         let disk = world.disk(node);
-        let rested = Time(world.now().0.saturating_sub(REST_US));
+        let rested = world.now() - REST;
         let state = &world.hosts[node.index()];
         let ran = world.is_running(node) && state.started.max(state.paused_until) <= rested;
         let once = self.flipped_in_start != Some(world.starts(node));

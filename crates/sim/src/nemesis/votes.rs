@@ -4,6 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
+use std::time::Duration;
 
 use formats::LogId;
 use node::Node;
@@ -17,7 +18,7 @@ use crate::swarm::Act;
 use crate::world::World;
 
 /// One turn waits so long for votes to strike.
-const WATCH_US: u64 = 2_000_000;
+const WATCH: Duration = Duration::from_secs(2);
 const LOOK_EVERY_US: Range<u64> = 100..2_000;
 
 /// A leader waits 0.7 s for the promises of those that it asks.
@@ -26,7 +27,7 @@ const LASTS_US: Range<u64> = 20_000..900_000;
 impl Nemesis {
     pub(super) fn stretch_votes(&mut self, world: &mut World) {
         let now = world.now();
-        let until = Time((now.0 + WATCH_US).min(self.until.0 - 1));
+        let until = (now + WATCH).min(self.until - Duration::from_micros(1));
         if now < self.watches_votes_until || until <= now {
             return;
         }
@@ -81,7 +82,7 @@ impl Watch {
                 self.strike(world, &vote);
             }
         }
-        let again = Time(world.now().0 + self.look_every_us);
+        let again = world.now() + Duration::from_micros(self.look_every_us);
         world.at(again, move |world| self.look(world));
     }
 
@@ -93,7 +94,8 @@ impl Watch {
         let Some(nemesis) = &mut world.nemesis else {
             return;
         };
-        let over = Time((now.0 + lasts_us).min(nemesis.until.0 - 1));
+        let over =
+            (now + Duration::from_micros(lasts_us)).min(nemesis.until - Duration::from_micros(1));
         let mut victims = match kind {
             0..=2 => vec![leader],
             _ => vote.asked.clone(),
@@ -107,10 +109,10 @@ impl Watch {
         for victim in victims {
             match kind {
                 // In the midst of it, perhaps.
-                0 => in_war(world, Time(now.0 + later_us), move |world| {
+                0 => in_war(world, now + Duration::from_micros(later_us), move |world| {
                     world.crash(victim);
                 }),
-                1 => world.pause(victim, lasts_us),
+                1 => world.pause(victim, Duration::from_micros(lasts_us)),
                 // The leader hears no more of it.
                 5..=6 => {
                     world.cut(victim, leader);

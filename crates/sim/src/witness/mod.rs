@@ -27,6 +27,7 @@ mod versions;
 mod wire;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use ::replica::LogView;
 use formats::{LogId, codec};
@@ -358,12 +359,12 @@ fn check_awake(now: Time, view: &LogView) {
         return;
     };
     assert!(
-        wakes.0 <= now.0 + CANDIDATE_SLEEPS_US,
+        wakes <= now + CANDIDATE_SLEEPS,
         "liveness: a candidate in log {} sleeps for {} µs",
         view.name,
-        wakes.0 - now.0
+        (wakes - now).as_micros()
     );
 }
 
 /// All that can delay a candidate at its longest: backoff, pause, patience, handicap.
-const CANDIDATE_SLEEPS_US: u64 = 5_000_000;
+const CANDIDATE_SLEEPS: Duration = Duration::from_secs(5);

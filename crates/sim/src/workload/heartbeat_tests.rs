@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use formats::frame::{CONTROL_PREFIX, Frame, decode_control_body, decode_control_prefix};
 use formats::{Heartbeat, Speaks};
@@ -81,7 +82,7 @@ fn heartbeats_seldom_say_what_is_wrong() {
     cluster.world.crash(third);
     let counts: Rc<RefCell<Counts>> = Rc::default();
     cluster.world.watch = Some(Box::new(Counting(counts.clone())));
-    cluster.world.run_for(10_000_000, u64::MAX);
+    cluster.world.run_for(Duration::from_secs(10), u64::MAX);
     let counts = counts.borrow();
     let (heartbeats, telling) = (counts.heartbeats, counts.telling);
     assert!(counts.warnings > 0, "one node is dead, and nobody says so");
@@ -112,7 +113,7 @@ impl Watch for Clock {
         let mut moments = self.0.borrow_mut();
         if std::mem::take(&mut moments.did_something) {
             let now = world.now();
-            moments.count += u64::from(now.0 > moments.last.0 + 5_000);
+            moments.count += u64::from(now > moments.last + Duration::from_millis(5));
             moments.last = now;
         }
     }
@@ -141,12 +142,14 @@ fn idle_nodes_wake_in_the_same_moments_also_when_the_one_they_follow_dies() {
     for (node, away_us) in [(2, 113_000), (1, 131_000)] {
         let node = cluster.nodes[node];
         cluster.world.crash(node);
-        cluster.world.run_for(away_us, u64::MAX);
+        cluster
+            .world
+            .run_for(Duration::from_micros(away_us), u64::MAX);
         cluster.world.restart(node).expect("its disk is sound");
     }
     wait_until_whole(&mut cluster).expect("nothing hinders it");
     // Clients end, and memory is given back.
-    cluster.world.run_for(5_000_000, u64::MAX);
+    cluster.world.run_for(Duration::from_secs(5), u64::MAX);
     let moments = Rc::new(RefCell::new(Moments {
         nodes: cluster.nodes.clone(),
         ..Moments::default()
@@ -154,7 +157,7 @@ fn idle_nodes_wake_in_the_same_moments_also_when_the_one_they_follow_dies() {
     cluster.world.watch = Some(Box::new(Clock(moments.clone())));
     for running in [3, 2] {
         let before = moments.borrow().count;
-        cluster.world.run_for(20_000_000, u64::MAX);
+        cluster.world.run_for(Duration::from_secs(20), u64::MAX);
         let count = moments.borrow().count - before;
         assert!(
             (390..=440).contains(&count),
@@ -162,6 +165,6 @@ fn idle_nodes_wake_in_the_same_moments_also_when_the_one_they_follow_dies() {
         );
         let first = cluster.nodes[0];
         cluster.world.crash(first);
-        cluster.world.run_for(5_000_000, u64::MAX);
+        cluster.world.run_for(Duration::from_secs(5), u64::MAX);
     }
 }

@@ -30,6 +30,7 @@ mod watch;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -85,7 +86,7 @@ pub enum Lines {
 }
 
 /// After this much simulated time in peace a new append is acknowledged.
-const NEW_APPEND_US: u64 = 60_000_000;
+const NEW_APPEND: Duration = Duration::from_secs(60);
 
 impl Options {
     /// All faults, to the end.
@@ -174,7 +175,7 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
         wait_until_whole(cluster)?;
         // What all know need not be on every disk yet: of the last configuration of two members
         // both must remember that they chose the one of three.
-        cluster.world.run_for(SETTLE_US, u64::MAX);
+        cluster.world.run_for(SETTLE, u64::MAX);
     }
     cluster.suffer().map_err(told)?;
     if let Some(programs) = &cluster.programs {
@@ -233,10 +234,10 @@ fn do_without_the_dead(cluster: &mut Cluster) -> Result<(), String> {
 }
 
 /// Longer than any record takes to its disk.
-const SETTLE_US: u64 = 2_000_000;
+const SETTLE: Duration = Duration::from_secs(2);
 
 /// Longer than it takes until a node that did not start is started again.
-const START_AGAIN_US: u64 = 2_000_000;
+const START_AGAIN: Duration = Duration::from_secs(2);
 
 /// A disk that was damaged may be beyond use; it is one node's only.
 fn leave_out_the_damaged(cluster: &mut Cluster) -> Result<(), String> {
@@ -244,7 +245,7 @@ fn leave_out_the_damaged(cluster: &mut Cluster) -> Result<(), String> {
         return Ok(());
     }
     // A node whose program was too old for its disk is started again with a newer one in a moment.
-    cluster.world.run_for(START_AGAIN_US, u64::MAX);
+    cluster.world.run_for(START_AGAIN, u64::MAX);
     let well = |node: &crate::HostId| cluster.world.status(*node) != Status::FailedToStart;
     let (well, lost): (Vec<_>, Vec<_>) = cluster.nodes.iter().copied().partition(well);
     if lost.len() > 1 {
@@ -285,9 +286,9 @@ fn append_anew(cluster: &mut Cluster) -> Result<(), String> {
         writers.iter().all(|writer| !world.is_running(*writer))
     });
     waited.map_err(|failure| format!("{failure:?}"))?;
-    let took_us = cluster.world.now().0 - began.0;
-    if took_us > NEW_APPEND_US {
-        return Err(format!("a new append in peace took {took_us} µs"));
+    let took = cluster.world.now() - began;
+    if took > NEW_APPEND {
+        return Err(format!("a new append in peace took {took:?}"));
     }
     Ok(())
 }
@@ -299,7 +300,7 @@ fn report(cluster: &Cluster, coverage: &Coverage) -> Report {
         seed: world.seed(),
         steps: world.steps(),
         events: world.events(),
-        simulated_us: world.now().0,
+        simulated_us: world.now().as_micros(),
         acknowledged_bytes: chains.map(|chain| chain.borrow().acknowledged).sum(),
         faults: world.faults(),
         coverage: coverage.clone(),
@@ -318,7 +319,7 @@ fn violation(
     Violation {
         seed: scenario.seed,
         step: world.map_or(0, |world| world.steps()),
-        simulated_us: world.map_or(0, |world| world.now().0),
+        simulated_us: world.map_or(0, |world| world.now().as_micros()),
         checker,
         text: caught.text,
         location: caught.location,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use formats::Speaks;
 use node::Node;
@@ -54,7 +55,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
     }
     if scenario.scrubs {
         // The first comes half a second after its leader.
-        limits.scrub_interval = 12_000_000;
+        limits.scrub_interval = Duration::from_secs(12);
         limits.scrub_rate = 5_000_000;
     }
     if scenario.lands {
@@ -65,7 +66,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
     }
     let upgrade = scenario.upgrade.as_ref();
     let programs = upgrade.map(|upgrade| {
-        limits.version_settle = upgrade.settle_us;
+        limits.version_settle = Duration::from_micros(upgrade.settle_us);
         upgrade.programs(scenario.seed, scenario.nodes)
     });
     let mut cluster = scenario.build_in(world, ledger.clone(), |index, addresses| {

@@ -1,13 +1,14 @@
 //! The contract of connections, op by op, over many seeds.
 
 use std::io::ErrorKind;
+use std::time::Duration;
 
-use ops::{Completion, ConnId, Op, Slice, Time};
+use ops::{Completion, ConnId, Op, Slice};
 use sim::{PerMillion, Status, World};
 
 use crate::support::puppet::{Hand, pair, puppet, received, sent};
 
-const SECOND: u64 = 1_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 
 /// Small buffers, so that everything is felt.
 fn world(seed: u64) -> World {
@@ -24,7 +25,7 @@ fn numbered(count: usize) -> Vec<u8> {
 }
 
 fn wait(world: &mut World, seconds: u64) {
-    world.run_for(seconds * SECOND, 1_000_000);
+    world.run_for(Duration::from_secs(seconds), 1_000_000);
 }
 
 fn close(world: &mut World, hand: &Hand, conn: ConnId, flush: bool) {
@@ -443,5 +444,5 @@ fn time_passes_although_nothing_happens() {
     puppet(&mut world, "a");
     let before = world.now();
     wait(&mut world, 3);
-    assert_eq!(world.now(), Time(before.0 + 3 * SECOND));
+    assert_eq!(world.now(), before + 3 * SECOND);
 }

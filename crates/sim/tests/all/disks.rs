@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use ops::{BLOCK, Buffer, Completion, FileId, Op, OpenMode, Token};
 use sim::{PerMillion, TornBlocks, World};
 
 use crate::support::puppet::{Hand, done, puppet};
 
-const SECOND: u64 = 1_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 const F: FileId = FileId(1);
 
 fn setup(seed: u64) -> (World, Hand) {
@@ -179,7 +180,7 @@ fn torn(seed: u64, rule: TornBlocks) -> Vec<&'static str> {
     }
     done(hand.ask(&mut world, write(0, &old))).unwrap();
     hand.give(&mut world, write(1, &new));
-    world.run_for(40, 100);
+    world.run_for(Duration::from_micros(40), 100);
     world.crash(hand.host);
     let contents = world.disk(hand.host).contents("/d/e/f").unwrap();
     assert_eq!(
@@ -229,7 +230,7 @@ fn a_name_is_there_or_not_when_its_op_was_in_flight() {
         hand.give(&mut world, create());
         hand.give(&mut world, write_file("/d/e/m", b"new"));
         hand.give(&mut world, rename("/d/e/r", "/d/e/s"));
-        world.run_for(50, 100);
+        world.run_for(Duration::from_micros(50), 100);
         world.crash(hand.host);
         let disk = world.disk(hand.host);
         let replaced = disk.contents("/d/e/m").unwrap();

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ops::Time;
 use sim::{Audited, HostId, Limits, Outcome, Swarm, World};
@@ -9,11 +10,11 @@ use sim::{Audited, HostId, Limits, Outcome, Swarm, World};
 use crate::support::echo::{Echo, Shouter};
 use crate::support::logger::Logger;
 
-const SECOND: u64 = 1_000_000;
+const SECOND: Duration = Duration::from_secs(1);
 
 fn limits() -> Limits {
     Limits {
-        until: Time(600 * SECOND),
+        until: Time::ZERO + 600 * SECOND,
         events_max: 3_000_000,
     }
 }
@@ -46,7 +47,7 @@ fn run(seed: u64) -> World {
         })
         .collect();
     let swarm = Swarm::draw(seed, 2);
-    world.unleash(swarm.clone(), &[server, logger], Time(5 * SECOND));
+    world.unleash(swarm.clone(), &[server, logger], Time::ZERO + 5 * SECOND);
     let reached = world.run_until(limits(), World::is_peace);
     assert_eq!(reached, Outcome::Reached, "seed {seed}");
     let durable_before = durable.get();

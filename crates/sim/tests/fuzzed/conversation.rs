@@ -13,6 +13,7 @@ mod puppet;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use formats::frame::{CONTROL_PREFIX, Frame, encode_control};
 use formats::past::{Start as PastStart, Told};
@@ -26,6 +27,7 @@ use sim::{HostId, Status, World};
 use store::Manifest;
 use wire::Standing;
 
+const MS: Duration = Duration::from_millis(1);
 const ADDRESS: &str = "node1:7000";
 const RECEIVE_BYTES: usize = 16 << 10;
 const LISTED: [u32; 2] = [2, 3];
@@ -81,7 +83,7 @@ impl Scene {
         });
         started.expect("an empty disk is enough");
         let hand = puppet(&mut world, "stranger");
-        world.run_for(300_000, 100_000);
+        world.run_for(Duration::from_millis(300), 100_000);
         let manifest = world.with_disk(node, |disk| Manifest::load(disk, Path::new("/data")));
         let manifest = manifest.expect("readable").expect("it was saved");
         let mut scene = Scene {
@@ -110,7 +112,7 @@ impl Scene {
         self.hand.send(&mut self.world, conn, request.as_bytes());
         let world = &mut self.world;
         self.hand.receive(world, conn, 3, true);
-        world.run_for(1_000_000, 100_000);
+        world.run_for(Duration::from_secs(1), 100_000);
         let granted = self.hand.heard().into_iter().any(|completion| {
             matches!(&completion, Completion::Received { buffer, .. } if buffer[..3] == *b"ok ")
         });
@@ -150,9 +152,9 @@ impl Scene {
                     self.give(Op::Close { conn, flush });
                 }
             }
-            _ => self.pass(1_000 << (said.len() % 12)),
+            _ => self.pass(MS * (1 << (said.len() % 12))),
         }
-        self.pass(1_000);
+        self.pass(MS);
     }
 
     /// As a peer of this cluster would, or nearly. Most say at once what their disk has been through, and that is
@@ -168,7 +170,7 @@ impl Scene {
             self.cluster,
         );
         self.say(which, line.as_bytes());
-        self.pass(1_000);
+        self.pass(MS);
         if kind != "control" {
             return;
         }
@@ -183,7 +185,7 @@ impl Scene {
             };
             let frame = encode_control(version::PASTS, &Frame::Past(told));
             self.say(which, &frame);
-            self.pass(20_000); // Until that is written.
+            self.pass(20 * MS); // Until that is written.
         }
         if said.len() > 3 {
             self.say(which, &said[3..]);
@@ -214,8 +216,8 @@ impl Scene {
     }
 
     /// Time passes, in which everything that comes is received.
-    fn pass(&mut self, duration_us: u64) {
-        self.world.run_for(duration_us, 100_000);
+    fn pass(&mut self, duration: Duration) {
+        self.world.run_for(duration, 100_000);
         for completion in self.hand.heard() {
             let Completion::Received { conn, result, .. } = completion else {
                 continue;
@@ -235,7 +237,7 @@ impl Scene {
         for (_, conn) in std::mem::take(&mut self.open) {
             self.give(Op::Close { conn, flush: false });
         }
-        self.pass(1_000);
+        self.pass(MS);
         let answers = self.is_granted("logberg/1 status\n");
         assert!(answers, "it answers nothing any more");
     }

@@ -1,6 +1,5 @@
 //! Writers and readers, over changes of leader and bad networks.
 
-use ops::Time;
 use sim::{Act, PerMillion, Swarm};
 
 use crate::caller::Caller;
@@ -294,7 +293,7 @@ fn all_agree_after_twenty_seconds_of_partitions_restarts_and_losses() {
     swarm.network.losses = PerMillion(100_000);
     for seed in 0..3 {
         let mut stage = Stage::three(seed);
-        let until = Time(stage.world.now().0 + 20 * SECOND);
+        let until = stage.world.now() + 20 * SECOND;
         let nodes = stage.nodes.clone();
         stage.world.unleash(swarm.clone(), &nodes, until);
         // One of them takes the log over from the other, again and again.

@@ -4,7 +4,6 @@
 use std::collections::BTreeSet;
 
 use node::directory::DIRECTORY_NAME;
-use ops::Time;
 use replica::Limits;
 use sim::client::SharedChain;
 use sim::workload::small_limits;
@@ -47,7 +46,7 @@ pub fn talk(stage: &mut Stage, commands: usize) {
 /// Asked of one node, which has a while to answer. None if it says nothing, or cannot now.
 fn answer_of(stage: &mut Stage, index: usize, request: &str) -> Option<String> {
     let caller = stage.call(index, request);
-    let until = Time(stage.world.now().0 + 20 * SECOND);
+    let until = stage.world.now() + 20 * SECOND;
     stage.wait("an answer, or a while", |look| {
         caller.is_over() || caller.is_open() || look.world.now() >= until
     });
@@ -69,7 +68,7 @@ fn lose_power(stage: &mut Stage) {
 
 fn slow_disks(stage: &mut Stage) {
     for host in stage.nodes.clone() {
-        stage.world.disk_mut(host).model.read_us = 5 * MS..10 * MS;
+        stage.world.disk_mut(host).model.read_us = 5_000..10_000;
     }
 }
 

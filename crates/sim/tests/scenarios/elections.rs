@@ -405,7 +405,7 @@ fn promises_that_take_long_to_write_delay_an_election_and_do_not_end_it() {
         for index in 0..3 {
             stage.crash(index);
             let host = stage.nodes[index];
-            stage.world.disk_mut(host).model.write_us = 2 * SECOND..4 * SECOND;
+            stage.world.disk_mut(host).model.write_us = 2_000_000..4_000_000;
         }
         for index in 0..3 {
             stage.restart(index);

@@ -1,5 +1,7 @@
 //! A node takes and refuses the lines that the grammar takes and refuses, with its sentences.
 
+use std::time::Duration;
+
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -101,7 +103,7 @@ fn what_a_node_says_in_json_is_what_the_grammar_declares() {
     check::<Members>(&mut stage, leader, "members");
     check::<Planned>(&mut stage, leader, "change-members weight 1 2 plan=1");
     check::<ScrubView>(&mut stage, leader, "scrub main start=1");
-    stage.pass(2_000_000);
+    stage.pass(Duration::from_secs(2));
     check::<ScrubView>(&mut stage, leader, "scrub main");
     check::<Trimmed>(&mut stage, leader, &format!("{stream} plan=1"));
     check::<LogInfo>(&mut stage, leader, "create-log other");

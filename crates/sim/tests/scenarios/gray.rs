@@ -1,5 +1,7 @@
 //! Neither dead nor well: disks that hang or are full, nodes that come back under load.
 
+use std::time::Duration;
+
 use crate::stage::{MS, SECOND, Stage};
 
 #[test]
@@ -43,7 +45,7 @@ fn a_leader_whose_disk_makes_no_files_hands_over() {
         let chain = stage.add_writer(400_000, 2_000, 10 * MS);
         stage.wait("some of it", |_| chain.borrow().acknowledged > 10_000);
         let disk = stage.world.disk_mut(stage.nodes[leader]);
-        let usual = std::mem::replace(&mut disk.model.names_us, 30 * SECOND..31 * SECOND);
+        let usual = std::mem::replace(&mut disk.model.names_us, 30_000_000..31_000_000);
         stage.wait_within(10 * SECOND, "another leader", |look| {
             look.leader().is_some_and(|now| now != leader)
         });
@@ -118,17 +120,17 @@ fn a_node_that_catches_up_does_not_stop_the_appends_of_the_others() {
         stage.say_and_wait(&mut caller, 100_000);
     }
     stage.restart(others[0]);
-    let (mut longest, mut during) = (0, 0);
+    let (mut longest, mut during) = (Duration::ZERO, 0);
     // It gives way to them: with appends that never pause it takes its time.
     while !stage.look().is_whole(3) && during < 300 {
-        let begin = stage.world.now().0;
+        let begin = stage.world.now();
         stage.say_and_wait(&mut caller, 10_000);
-        longest = longest.max(stage.world.now().0 - begin);
+        longest = longest.max(stage.world.now() - begin);
         during += 1;
     }
     assert!(during > 3, "it was whole at once");
     stage.wait_whole(3);
-    assert!(longest < 100 * MS, "a stall of {longest} us");
+    assert!(longest < 100 * MS, "a stall of {longest:?}");
     assert!(!caller.is_over());
 }
 
@@ -147,7 +149,7 @@ fn two_of_three_may_restart_under_load_together_or_one_after_the_other() {
                 _ => [others[0], leader],
             };
             for (index, lag) in pair.into_iter().zip([0, (seed % 3) * 300]) {
-                stage.pass(lag * MS);
+                stage.pass(Duration::from_millis(lag));
                 match round % 2 {
                     0 => stage.crash(index),
                     _ => stage.cut_power(index),
@@ -155,7 +157,7 @@ fn two_of_three_may_restart_under_load_together_or_one_after_the_other() {
             }
             stage.pass(200 * MS);
             for (index, lag) in pair.into_iter().zip([0, (seed % 2) * 700]) {
-                stage.pass(lag * MS);
+                stage.pass(Duration::from_millis(lag));
                 stage.restart(index);
             }
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use bank::Bank;
 use commands::{Applied, Frame, SessionBounds};
@@ -16,7 +17,7 @@ use crate::stage::{MS, SECOND, Stage, done};
 mod bank;
 
 const BANKS: [&str; 2] = ["bank-a", "bank-b"];
-const PACE: u64 = 20 * MS;
+const PACE: Duration = Duration::from_millis(20);
 
 /// The outcomes of all calls, and the balances of each living teller's bank.
 #[derive(Default)]
@@ -84,9 +85,9 @@ impl Hosted for Teller {
         let closed = self.books.lock().unwrap().closed;
         if port.is_leading() && now >= self.next_at && !closed {
             self.deposit();
-            self.next_at = Time(now.0 + PACE);
+            self.next_at = now + PACE;
         } else if now >= self.next_at {
-            self.next_at = Time(now.0 + 10 * PACE);
+            self.next_at = now + 10 * PACE;
         }
         self.small.on_settled(now, port);
         assert_eq!(self.small.halted(), None);
@@ -118,7 +119,7 @@ fn hosts(books: &Arc<Mutex<Books>>) -> Hosts {
             small: Small::new(Bank::default(), SessionBounds::default(), 4_000),
             books: books.clone(),
             waiting: BTreeMap::new(),
-            next_at: Time(0),
+            next_at: Time::ZERO,
         }))
     })
 }

@@ -1,5 +1,7 @@
 //! Logs come and go, and the directory that lists them stays short.
 
+use std::time::Duration;
+
 use formats::LogId;
 
 use crate::stage::{LOG, MS, SECOND, Stage, done};
@@ -85,7 +87,7 @@ fn power_loss_in_the_middle_of_a_deletion_is_harmless() {
         });
         let answer = done(&mut stage, "delete-log extra");
         assert!(answer.starts_with("ok "), "{answer}");
-        stage.pass(moment * MS / 2);
+        stage.pass(Duration::from_micros(500 * moment));
         for index in 0..3 {
             stage.cut_power(index);
         }

@@ -1,6 +1,7 @@
 //! Old copies of disks that are put back: what their nodes forgot others count on.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use formats::{Speaks, hex};
 use node::health::Code;
@@ -11,8 +12,8 @@ use store::past::{key, starts};
 use crate::stage::{Look, MS, SECOND, Stage, done};
 
 /// Longer than nodes take to tell how far their disks are, and to write what they were told.
-const TOLD_US: u64 = 2 * SECOND;
-const WRITTEN_US: u64 = 13 * SECOND;
+const TOLD: Duration = Duration::from_secs(2);
+const WRITTEN: Duration = Duration::from_secs(13);
 
 /// Three nodes that are whole. Who leads, and the other two.
 fn three(seed: u64) -> (Stage, usize, usize, usize) {
@@ -39,7 +40,7 @@ fn copy_that_told_more_since(stage: &mut Stage, index: usize) -> DiskCopy {
     let mut caller = stage.open(leader, "append main mode=takeover");
     stage.say_and_wait(&mut caller, 10_000);
     stage.wait_whole(3);
-    stage.pass(TOLD_US);
+    stage.pass(TOLD);
     copy
 }
 
@@ -141,7 +142,7 @@ fn a_copy_of_a_running_node_is_refused_once_it_told_more() {
             let (mut stage, _, index, _) = three(seed);
             let copy = copy_that_told_more_since(&mut stage, index);
             if peers_start_anew {
-                stage.pass(WRITTEN_US);
+                stage.pass(WRITTEN);
                 for other in (0..3).filter(|other| *other != index) {
                     stage.cut_power(other);
                     stage.restart(other);
@@ -183,9 +184,9 @@ fn a_copy_of_a_running_node_is_refused_by_peers_that_were_stopped_and_started() 
 #[cfg_attr(not(feature = "mutations"), test)]
 fn a_copy_of_a_running_node_that_told_nothing_since_goes_on() {
     let (mut stage, _, index, _) = three(1);
-    stage.pass(WRITTEN_US);
+    stage.pass(WRITTEN);
     let copy = stage.world.copy_disk(stage.nodes[index]);
-    stage.pass(TOLD_US);
+    stage.pass(TOLD);
     put_back(&mut stage, index, &copy);
     stage.wait_whole(3);
 }
@@ -293,7 +294,7 @@ pub fn an_old_copy_of_when_it_was_alone_leads_nothing() {
         let leader = stage.leader();
         let mut caller = stage.open(leader, "append main");
         stage.say_and_wait(&mut caller, 10_000);
-        stage.pass(TOLD_US);
+        stage.pass(TOLD);
         put_back(&mut stage, 0, &copy);
         nobody_leads_until_refused(&mut stage, 0, &[0]);
         stage.wait_whole(2);
@@ -338,7 +339,7 @@ pub fn a_copy_is_judged_by_what_it_found_and_not_by_what_it_wrote_since() {
         stage.crash(knows);
         stage.restart(knows);
         stage.wait("the two to have a leader", |look| look.leader().is_some());
-        stage.pass(TOLD_US);
+        stage.pass(TOLD);
         let told = stage.look().promised(forgets);
         stage.crash(forgets);
         stage.isolate(knows);
@@ -378,7 +379,7 @@ fn an_old_copy_waits_for_who_is_elsewhere_by_now() {
         let at = stage.leader();
         let mut caller = stage.open(at, "append main");
         stage.say_and_wait(&mut caller, 10_000);
-        stage.pass(WRITTEN_US);
+        stage.pass(WRITTEN);
         stage.crash(forgets);
         stage.crash(knows);
         stage.cut_both(knows, away);
@@ -496,7 +497,7 @@ pub fn a_replica_does_not_replace_what_is_chosen_by_less() {
         stage.crash(away);
         let mut caller = stage.open(leader, "append main");
         stage.say_and_wait(&mut caller, 3_000);
-        stage.pass(WRITTEN_US);
+        stage.pass(WRITTEN);
         let copy = stage.world.copy_disk(stage.nodes[forgets]);
         stage.say_and_wait(&mut caller, 2_000);
         // With the next record its disk says that all before is chosen.

@@ -152,7 +152,7 @@ fn a_disk_whose_writes_take_half_a_second_is_called_slow_by_all_as_long_as_they_
     stage.wait("some of it", |_| chain.borrow().acknowledged > 10_000);
     assert!(!shows(&stage.look(), others[0], Code::DiskSlow));
     let disk = stage.world.disk_mut(host);
-    let usual = std::mem::replace(&mut disk.model.write_us, 400 * MS..500 * MS);
+    let usual = std::mem::replace(&mut disk.model.write_us, 400_000..500_000);
     wait_said(&mut stage, &ALL, Code::DiskSlow, slow);
     assert!(!shows(&stage.look(), others[0], Code::DiskStalled));
     stage.world.disk_mut(host).model.write_us = usual;

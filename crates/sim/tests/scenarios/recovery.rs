@@ -2,6 +2,7 @@
 //! recovered by the production code, and a node starts from it.
 
 use std::cell::Cell;
+use std::time::Duration;
 
 use node::rescue::{Rescue, RescuedLog};
 use sim::{Random, Status};
@@ -193,8 +194,8 @@ fn lose_a_majority(seed: u64) -> Came {
     let before = Before::of(seed);
     let mut random = Random::new(seed ^ 0x1057);
     let mut stage = Stage::three(seed);
-    let chain = stage.add_writer(1 << 30, 9_000, 300);
-    stage.pass(random.below(400) * MS + 20 * MS);
+    let chain = stage.add_writer(1 << 30, 9_000, Duration::from_micros(300));
+    stage.pass(Duration::from_millis(random.below(400) + 20));
     let (leader, others) = stage.roles();
     let survivor = match (before, random.below(3)) {
         (Before::Nothing, 0) => leader,
@@ -205,20 +206,20 @@ fn lose_a_majority(seed: u64) -> Came {
         Before::Nothing => {}
         Before::Election => {
             stage.crash(leader);
-            stage.pass(random.below(700) * MS);
+            stage.pass(Duration::from_millis(random.below(700)));
         }
         Before::CutOff => {
             stage.isolate(survivor);
-            stage.pass(SECOND + random.below(400) * MS);
+            stage.pass(SECOND + Duration::from_millis(random.below(400)));
         }
         Before::Filled => {
             stage.crash(survivor);
             stage.pass(600 * MS);
             stage.restart(survivor);
-            stage.pass(random.below(250) * MS);
+            stage.pass(Duration::from_millis(random.below(250)));
         }
     }
-    stage.pass(random.below(5_000));
+    stage.pass(Duration::from_micros(random.below(5_000)));
     let truth = truth(&stage, &chain, survivor);
     for index in 0..stage.nodes.len() {
         stage.cut_power(index);
@@ -344,7 +345,7 @@ pub fn who_went_on_alone_once_does_not_do_so_again_while_it_reads_its_directory(
         stage.pass(2 * SECOND);
         stage.crash(0);
         let host = stage.nodes[0];
-        stage.world.disk_mut(host).model.read_us = 5 * MS..10 * MS;
+        stage.world.disk_mut(host).model.read_us = 5_000..10_000;
         stage.move_node(0, NEW, "node1:7001");
         stage.wait("it to lead again", |look| look.leader() == Some(0));
         stage.pass(5 * SECOND);

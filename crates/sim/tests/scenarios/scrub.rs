@@ -1,6 +1,7 @@
 //! Rot that nobody has read yet, and replicas that differ: the scrubber finds both.
 
 use std::path::Path;
+use std::time::Duration;
 
 use formats::record::RecordHeader;
 use formats::{RECORD_HEADER, digest};
@@ -143,16 +144,19 @@ fn scrubs_run_by_themselves_and_no_faster_than_they_may() {
     stage.wait("a pass to begin", |look| {
         look.counts(leader).expect("it runs").scrub_bytes > 0
     });
-    let begun = stage.world.now().0;
+    let begun = stage.world.now();
     stage.wait("it to end", |look| {
         look.counts(leader).expect("it runs").scrub_passes == 1
     });
-    let took = stage.world.now().0 - begun;
+    let took = stage.world.now() - begun;
     let read = stage.look().counts(leader).expect("it runs").scrub_bytes;
     assert_eq!(read, bytes);
     // Each MiB is read at once and then paid for; the first was read by then.
     let least = bytes - 2 * (1 << 20);
-    assert!(took >= least, "{took} µs for {read} bytes");
+    assert!(
+        took.as_micros() >= u128::from(least),
+        "{took:?} for {read} bytes"
+    );
     let counts = stage.look().counts(others[1]).expect("it runs");
     assert_eq!((counts.scrub_damaged, counts.scrub_repaired), (1, 1));
     let reader = stage.call(others[1], &format!("read {LOG} stale=1"));
@@ -279,7 +283,11 @@ fn bytes_that_rot_on_several_nodes_keep_no_log_from_its_next_leader() {
         }
         stage.wait_whole(3);
         // With and without a moment of rest, in which it is written down what is chosen.
-        stage.pass(if seed % 2 == 0 { 0 } else { 3 * SECOND });
+        stage.pass(if seed % 2 == 0 {
+            Duration::ZERO
+        } else {
+            3 * SECOND
+        });
         let rotten = 1 + (seed as usize / 2) % 3;
         for index in 0..rotten {
             let from = 5_000 * index as u64 + 1_000;

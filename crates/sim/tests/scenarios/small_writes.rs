@@ -1,5 +1,7 @@
 //! Clients that send single bytes, each on its own, and what the cluster makes of them.
 
+use std::time::Duration;
+
 use formats::RECORD_HEADER;
 use formats::record::{RecordHeader, RecordKind};
 use ops::BLOCK;
@@ -48,10 +50,10 @@ fn single_bytes_that_come_while_a_write_is_in_flight_become_one_batch() {
         let began = stage.world.now();
         for _ in 0..BYTES {
             caller.say(&mut stage.world, 1);
-            stage.pass(10);
+            stage.pass(Duration::from_micros(10));
         }
         stage.wait("the acknowledgement", |_| caller.has_all());
-        let took_ms = (stage.world.now().0 - began.0) / MS;
+        let took_ms = (stage.world.now() - began).as_millis();
         stage.pass(500 * MS);
         for (index, before) in before.into_iter().enumerate() {
             let after = batches(&stage, index);

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::time::Duration;
 
 use formats::{LogId, Speaks, codec};
 use node::Node;
@@ -19,8 +20,8 @@ use wire::Standing;
 
 use crate::caller::Caller;
 
-pub const MS: u64 = 1_000;
-pub const SECOND: u64 = 1_000 * MS;
+pub const MS: Duration = Duration::from_millis(1);
+pub const SECOND: Duration = Duration::from_secs(1);
 pub const LOG: &str = "main";
 
 pub struct Stage {
@@ -237,10 +238,15 @@ impl Stage {
         self.wait_within(120 * SECOND, what, reached);
     }
 
-    pub fn wait_within(&mut self, within_us: u64, what: &str, reached: impl Fn(&Look<'_>) -> bool) {
+    pub fn wait_within(
+        &mut self,
+        within: Duration,
+        what: &str,
+        reached: impl Fn(&Look<'_>) -> bool,
+    ) {
         let nodes = self.nodes.clone();
         let limits = Limits {
-            until: Time(self.world.now().0 + within_us),
+            until: self.world.now() + within,
             events_max: 20_000_000,
         };
         let outcome = self.world.run_until(limits, |world| {
@@ -256,8 +262,8 @@ impl Stage {
         }
     }
 
-    pub fn pass(&mut self, duration_us: u64) {
-        self.world.run_for(duration_us, 5_000_000);
+    pub fn pass(&mut self, duration: Duration) {
+        self.world.run_for(duration, 5_000_000);
     }
 
     /// All nodes that run take part, vote and hold the same under one leader, and there are so many.
@@ -363,8 +369,9 @@ impl Stage {
     }
 
     /// A writer that never gives up, and follows the leader.
-    pub fn add_writer(&mut self, bytes: u64, chunk_bytes: u64, pace_us: u64) -> SharedChain {
+    pub fn add_writer(&mut self, bytes: u64, chunk_bytes: u64, pace: Duration) -> SharedChain {
         let number = self.writers.len() as u64;
+        let pace_us = pace.as_micros() as u64;
         let chain = Chain::shared(self.world.seed() * 1000 + number, bytes);
         let config = AppenderConfig {
             log: LOG.to_owned(),
@@ -372,7 +379,7 @@ impl Stage {
             ending: Ending::Close,
             chunk_bytes: chunk_bytes..chunk_bytes + 1,
             pace_us: pace_us..pace_us + 1,
-            patience_us: 2 * SECOND,
+            patience_us: 2_000_000,
             ..AppenderConfig::default()
         };
         let (seed, shared) = (self.world.seed(), chain.clone());
@@ -393,7 +400,7 @@ impl Stage {
             nodes: self.addresses.clone(),
             stale_ppm: 0,
             follow_ppm: if follow { 1_000_000 } else { 0 },
-            patience_us: 2 * SECOND,
+            patience_us: 2_000_000,
             ..ReaderConfig::default()
         };
         self.callers += 1;

@@ -1,5 +1,7 @@
 //! Forgetting, while nodes are away, die, or read.
 
+use std::time::Duration;
+
 use ops::Time;
 use sim::client::{Trimmer, TrimmerConfig};
 
@@ -58,7 +60,7 @@ fn power_loss_on_all_nodes_after_a_trim_leaves_nobody_waiting_for_trimmed_bytes(
         let name = name_of(&writer);
         let answer = asked(&mut stage, &format!("trim {LOG} before={name}@600000"));
         assert!(answer.starts_with("ok "), "{answer}");
-        stage.pass(seed * 2 * MS);
+        stage.pass(Duration::from_millis(2 * seed));
         for index in 0..3 {
             stage.cut_power(index);
         }
@@ -90,8 +92,8 @@ fn a_reader_is_overtaken_by_a_trim_and_told_where_to_go_on() {
         let config = TrimmerConfig {
             log: LOG.to_owned(),
             nodes: stage.addresses.clone(),
-            rest_us: 1_000..100 * MS,
-            patience_us: 2 * SECOND,
+            rest_us: 1_000..100_000,
+            patience_us: 2_000_000,
         };
         let trimmer = stage.world.add_host("trimmer");
         let shared = chain.clone();

@@ -1,6 +1,8 @@
 //! Programs of two versions side by side, and the way from one to the next. The newer one differs in
 //! its number only: the older truly refuses all that is marked with it.
 
+use std::time::Duration;
+
 use formats::Speaks;
 
 use crate::stage::{MS, SECOND, Stage};
@@ -13,9 +15,9 @@ fn speaks(text: &str) -> Speaks {
 }
 
 /// Three nodes of the older program, which have so long to go back once all have the newer one.
-fn stage(seed: u64, settle_us: u64) -> Stage {
+fn stage(seed: u64, version_settle: Duration) -> Stage {
     let limits = replica::Limits {
-        version_settle: settle_us,
+        version_settle,
         ..sim::workload::small_limits()
     };
     let mut stage = Stage::of_program(speaks(OLDER), seed, 3, limits);

@@ -1,6 +1,8 @@
 //! The one workload under chosen kinds of harm, and a few plots of their own. `LOG=debug` shows
 //! what the nodes say of themselves; with `TRACE=1` between the trace's lines.
 
+use std::time::Duration;
+
 use sim::workload::{self, Report};
 use sim::{Act, Scenario, Swarm, each_seed};
 
@@ -157,9 +159,11 @@ fn a_node_that_is_alone_stops_soon_when_asked() {
             cluster.world.crash_silently(*node);
         }
         let alone = cluster.nodes[0];
-        cluster.world.run_for(100_000 * (seed + 1), 1_000_000);
+        cluster
+            .world
+            .run_for(Duration::from_millis(100 * (seed + 1)), 1_000_000);
         cluster.world.stop(alone);
-        cluster.world.run_for(2_000_000, 1_000_000);
+        cluster.world.run_for(Duration::from_secs(2), 1_000_000);
         assert_eq!(cluster.world.status(alone), sim::Status::Finished);
     });
 }

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::ops::Range;
+use std::time::Duration;
 
 use paxos::{StreamName, StreamPosition, Time};
 
@@ -35,10 +36,10 @@ impl Distrusted {
     }
 }
 
-/// Microseconds.
-const DISTRUST: u64 = 5_000_000;
-/// And for as long as it takes to fetch them at this rate. Bytes for a microsecond.
-const DISTRUST_RATE: u64 = 4;
+/// Bytes that are to come from a peer do not count as held here for so long,
+const DISTRUSTED_FOR: Duration = Duration::from_secs(5);
+/// and for as long as it takes to fetch them at this rate.
+const FETCHED_BYTES_PER_US: u64 = 4;
 
 /// Of a segment that cannot be read, what others may hold too is fetched in such pieces as it is asked for.
 const ASKED_BYTES: u64 = 1 << 20;
@@ -101,9 +102,9 @@ impl Store {
             !self.holdings.holds(d.stream, bytes)
         };
         let others = self.distrusted.iter().filter(missing);
-        let others = others.map(|d| d.until.0).max();
-        let from = others.unwrap_or(0).max(self.now.0 + DISTRUST);
-        let until = Time(from + length / DISTRUST_RATE);
+        let others = others.map(|d| d.until).max();
+        let from = others.unwrap_or_default().max(self.now + DISTRUSTED_FOR);
+        let until = from + Duration::from_micros(length / FETCHED_BYTES_PER_US);
         self.distrusted.push(Distrusted {
             stream,
             bytes,

@@ -1,5 +1,7 @@
 //! When nothing else is written: what the next start should know.
 
+use std::time::Duration;
+
 use formats::record::RecordHeader;
 use paxos::Time;
 use paxos::mutation::{self, Mutation};
@@ -7,7 +9,7 @@ use paxos::mutation::{self, Mutation};
 use super::super::{RecordContext, Store};
 
 /// After so long without writes an empty record carries the watermark.
-const IDLE_AFTER: u64 = 5_000;
+const IDLE_AFTER: Duration = Duration::from_millis(5);
 
 impl Store {
     /// Lets the next start tell a torn tail from corruption.
@@ -46,7 +48,7 @@ impl Store {
         let writer = &self.writer;
         let due = !writer.failed && !writer.is_busy() && writer.open.is_some() && writer.lags();
         let due = due && !mutation::is(Mutation::IdleWatermarkLeftOut);
-        due.then_some(Time(writer.quiet_since.0 + IDLE_AFTER))
+        due.then_some(writer.quiet_since + IDLE_AFTER)
     }
 
     /// What the time is, so that the next write is known to begin now.

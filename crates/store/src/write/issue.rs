@@ -140,7 +140,7 @@ impl Store {
                 break;
             };
             let writer = &mut self.writer;
-            let took = self.now.0.saturating_sub(write.since.0);
+            let took = self.now - write.since;
             writer.write_times.record(took);
             writer.slowest_write = writer.slowest_write.max(took);
             writer.durable_number = writer.durable_number.max(write.last_number);

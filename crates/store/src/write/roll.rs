@@ -1,13 +1,14 @@
 //! From one segment to the next.
 
 use std::io;
+use std::time::Duration;
 
 use formats::codec;
 use formats::record::{RecordHeader, RecordKind, total_length};
 use formats::segment::{Birth, Predecessor, SegmentHeader};
 use ops::{BLOCK, Buffer, FileId, Op, OpenMode};
+use paxos::Checkpoint;
 use paxos::mutation::{self, Mutation};
-use paxos::{Checkpoint, Time};
 
 use super::super::extents::Extents;
 use super::super::index::{RecordPlace, SegmentIndex};
@@ -16,8 +17,8 @@ use super::super::trim::Spare;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
 use super::{NewFile, Open, Writing};
 
-/// Before a file is asked for again. Microseconds.
-const AGAIN: u64 = 100_000;
+/// Before a file is asked for again.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 impl Store {
     /// The open segment has reached its size, or there is none yet: roll at the next quiet point.
@@ -235,7 +236,7 @@ impl Store {
             tracing::warn!(log, %error, "a new segment waits; raise the limit of open files (ulimit -n)");
         }
         new.asked = false;
-        new.again_at = Some(Time(self.now.0 + AGAIN));
+        new.again_at = Some(self.now + ASK_AGAIN_AFTER);
         true
     }
 

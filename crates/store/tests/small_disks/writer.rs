@@ -195,8 +195,8 @@ impl Life {
             Act::Roll => self.roll(),
             Act::Rest => {
                 self.now += 1_000_000;
-                self.store.on_time(Time(self.now));
-                self.store.on_time(Time(self.now));
+                self.store.on_time(Time::from_micros(self.now));
+                self.store.on_time(Time::from_micros(self.now));
             }
             Act::Then => return,
             Act::Kill { wrote } => return self.kill(wrote),
@@ -277,7 +277,8 @@ impl Life {
             let Some(completion) = self.kernel.complete_one() else {
                 break;
             };
-            self.store.on_completion(Time(self.now), completion);
+            self.store
+                .on_completion(Time::from_micros(self.now), completion);
             self.listen();
         }
         // An idle record is one that nobody numbered here.

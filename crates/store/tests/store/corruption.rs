@@ -162,7 +162,7 @@ fn a_doubt_survives_restarts_until_the_replica_has_learned_past_it() {
         };
         store.roll(&checkpoint, context);
         let mut kernel = Kernel::new(disk);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         disk = kernel.disk;
     }
     let (mut store, report, _) = recover(&mut disk, 10).unwrap();
@@ -180,7 +180,7 @@ fn a_doubt_survives_restarts_until_the_replica_has_learned_past_it() {
     store.roll(&checkpoint, context);
     assert_eq!(store.learn_past(), None);
     let mut kernel = Kernel::new(disk);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let (_, report, _) = recover(&mut kernel.disk, 11).unwrap();
     assert_eq!(report.learn_past, None);
 }
@@ -215,7 +215,7 @@ fn a_corrupt_record_leaves_the_holdings_for_good() {
         Buffer::new(BATCH_BUFFER),
         false,
     );
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let mut lost = Vec::new();
     while let Some(event) = store.poll_event() {
         match event {
@@ -330,7 +330,7 @@ fn client_bytes_that_imitate_records_are_not_taken_for_records() {
     while let Some(op) = store.poll_op() {
         kernel.submit(op);
     }
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let path = segments(&kernel.disk)[0].clone();
     let contents = kernel.disk.files.get_mut(&path).unwrap();
     contents[2 * BLOCK..3 * BLOCK].fill(0);
@@ -364,7 +364,7 @@ type Ranges = Vec<(StreamName, std::ops::Range<StreamPosition>)>;
 fn read_in_vain(store: &mut Store, kernel: &mut Kernel) -> (Ranges, Ranges) {
     let buffer = Buffer::new(BATCH_BUFFER);
     store.read(9, stream(1), StreamPosition(0), buffer, false);
-    settle(store, kernel, Time(0));
+    settle(store, kernel, Time::ZERO);
     let (mut unreadable, mut lost) = (Vec::new(), Vec::new());
     let mut failed = false;
     while let Some(event) = store.poll_event() {
@@ -422,7 +422,7 @@ fn a_corrupt_index_costs_what_the_segment_holds_until_the_next_start() {
     }
     // Which is not to find that its files were trimmed meanwhile.
     store.trim(Slot(0), &|_| StreamPosition(0));
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let (mut again, _, _) = recover(&mut kernel.disk, 6).unwrap();
     assert_eq!(again.holdings(), &held);
     assert_eq!(
@@ -441,7 +441,7 @@ fn a_segment_whose_index_was_corrupt_at_a_start_can_be_trimmed() {
     let before = store.segments();
     store.roll(&first_checkpoint(), RecordContext::default());
     let mut kernel = Kernel::new(disk);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     store.trim(Slot(0), &|_| StreamPosition(u64::MAX));
     assert!(before > 8 && store.segments() <= 2, "{}", store.segments());
 }
@@ -463,7 +463,7 @@ fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
             ..first_checkpoint()
         };
         store.append(NewRecord::Promise(checkpoint), context, 1);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         let payload = content(stream(1), 0..9_000);
         let accept = NewRecord::Accept {
             term: promised.0,
@@ -476,7 +476,7 @@ fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
             payload: Some(payload),
         };
         store.append(accept, context, 2);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         let mut disk = kernel.disk;
         let path = segments(&disk)[0].clone();
         let promise = place_of(&disk, &path, RecordKind::Promise);
@@ -498,9 +498,9 @@ fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
 #[test]
 fn a_new_segment_whose_first_block_is_not_given_is_not_taken_for_unborn() {
     let (mut store, mut kernel) = new_store(5);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     store.roll(&first_checkpoint(), RecordContext::default());
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let mut disk = kernel.disk;
     let newest = segments(&disk)[1].clone();
     disk.unreadable.insert((newest.clone(), 0));
@@ -517,7 +517,7 @@ fn a_last_record_that_is_not_given_is_not_taken_for_a_torn_one() {
     let (mut store, mut kernel) = new_store(5);
     let record = NewRecord::Promise(first_checkpoint());
     store.append(record, RecordContext::default(), 1);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let mut disk = kernel.disk;
     let path = segments(&disk)[0].clone();
     let promise = place_of(&disk, &path, RecordKind::Promise);

@@ -46,9 +46,9 @@ fn go_on(
             }
             _ => {
                 if let Some(completion) = kernel.complete_any(random) {
-                    store.on_completion(Time(now), completion);
+                    store.on_completion(Time::from_micros(now), completion);
                 }
-                store.on_time(Time(now));
+                store.on_time(Time::from_micros(now));
             }
         }
         truth.watch(store);
@@ -167,9 +167,9 @@ fn a_node_may_crash_again_at_every_step_of_its_return() {
             go_on(&mut store, &mut kernel, &mut truth, &mut random, steps);
             if random.below(2) == 0 {
                 // Nothing more comes for a while, but perhaps when it has rested.
-                settle(&mut store, &mut kernel, Time(1_000_000));
-                store.on_time(Time(2_000_000));
-                settle(&mut store, &mut kernel, Time(2_000_000));
+                settle(&mut store, &mut kernel, Time::from_micros(1_000_000));
+                store.on_time(Time::from_micros(2_000_000));
+                settle(&mut store, &mut kernel, Time::from_micros(2_000_000));
                 truth.watch(&mut store);
                 let steps = random.below(4) as usize;
                 go_on(&mut store, &mut kernel, &mut truth, &mut random, steps);
@@ -196,7 +196,7 @@ fn a_failed_write_stops_the_store_and_acknowledges_nothing_more() {
         let mut truth = Truth::default();
         let mut store = Store::create(config(5, 1), &first_checkpoint());
         go_on(&mut store, &mut kernel, &mut truth, &mut random, 600);
-        settle(&mut store, &mut kernel, Time(1_000_000));
+        settle(&mut store, &mut kernel, Time::from_micros(1_000_000));
         assert!(store.has_failed());
         let acknowledged = truth.durable_tag;
         go_on(&mut store, &mut kernel, &mut truth, &mut random, 100);
@@ -212,10 +212,10 @@ fn a_clean_stop_leaves_no_doubt_about_the_last_record() {
     let mut truth = Truth::default();
     let mut store = Store::create(config(5, 1), &first_checkpoint());
     go_on(&mut store, &mut kernel, &mut truth, &mut random, 100);
-    settle(&mut store, &mut kernel, Time(1_000_000));
+    settle(&mut store, &mut kernel, Time::from_micros(1_000_000));
     store.close();
     while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(1_000_000));
+        settle(&mut store, &mut kernel, Time::from_micros(1_000_000));
     }
     truth.watch(&mut store);
     assert_eq!(truth.durable_tag, truth.tags.len() as u64);
@@ -277,9 +277,9 @@ fn trimmed_segments_go_oldest_first_and_the_rest_stays() {
         };
         store.roll(&checkpoint, context);
         let mut kernel = Kernel::new(disk);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         store.trim(Slot(0), &trim(u64::MAX));
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         assert_eq!(store.holdings().bytes(), 0);
         let segments = kernel
             .disk
@@ -299,11 +299,11 @@ fn a_segment_is_born_only_after_the_one_before_is_whole() {
         let mut kernel = Kernel::new(new_disk());
         let mut truth = Truth::default();
         let mut store = Store::create(config(seed, 3), &first_checkpoint());
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         while !store.wants_roll() {
             truth.append(&mut store, &mut random);
             if random.below(3) == 0 {
-                settle(&mut store, &mut kernel, Time(0));
+                settle(&mut store, &mut kernel, Time::ZERO);
             }
             while let Some(op) = store.poll_op() {
                 kernel.submit(op);
@@ -317,7 +317,7 @@ fn a_segment_is_born_only_after_the_one_before_is_whole() {
                 kernel.submit(op);
             }
             if let Some(completion) = kernel.complete_one() {
-                store.on_completion(Time(0), completion);
+                store.on_completion(Time::ZERO, completion);
             }
         }
         while let Some(op) = store.poll_op() {
@@ -350,7 +350,7 @@ fn bytes_beyond_four_gib_of_a_stream_are_held_and_read() {
         };
         store.append(record, RecordContext::default(), 1 + part);
     }
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     let end = start + 3 * length;
     let check = |store: &mut Store, kernel: &mut Kernel| {
         let range = StreamPosition(start)..StreamPosition(end);

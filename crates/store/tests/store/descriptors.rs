@@ -20,9 +20,9 @@ fn a_segment_that_cannot_be_opened_for_now_is_asked_for_again() {
         }
         truth.append(&mut store, &mut random);
         for _ in 0..8 {
-            settle(&mut store, &mut kernel, Time(now));
+            settle(&mut store, &mut kernel, Time::from_micros(now));
             now += 60_000;
-            store.on_time(Time(now));
+            store.on_time(Time::from_micros(now));
         }
         truth.watch(&mut store);
         assert!(!store.has_failed());
@@ -50,14 +50,14 @@ fn few_files_stay_open_when_nobody_reads() {
             store.roll(&truth.checkpoint(), truth.context());
         }
         truth.append(&mut store, &mut random);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
         truth.watch(&mut store);
     }
     let mut at = 0;
     while at < truth.length {
         at += read(&mut store, &mut kernel, stream(1), at).unwrap();
     }
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     // The one that is written, perhaps the next one, and two.
     assert!(kernel.open_files() <= 4, "{}", kernel.open_files());
 }

@@ -88,7 +88,7 @@ fn node_directory(length: u64, batch_max: u64) -> (MemoryDisk, LogState) {
         tag += 1;
         store.append(record, context, tag);
         state.apply(slots, &value);
-        settle(store, &mut kernel, Time(0));
+        settle(store, &mut kernel, Time::ZERO);
     };
     let open = Action::OpenStream(OpenStream {
         stream: stream(1),
@@ -121,7 +121,7 @@ fn node_directory(length: u64, batch_max: u64) -> (MemoryDisk, LogState) {
     append(&mut store, &mut state.clone(), last, Value::NoOp, None);
     store.close();
     while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     (kernel.disk, state)
 }
@@ -312,11 +312,11 @@ fn caught_up_directory(length: u64, piece: u64) -> MemoryDisk {
             buffer,
         };
         store.append(record, context, tag as u64);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     store.close();
     while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     kernel.disk
 }
@@ -403,10 +403,10 @@ fn a_node_that_has_yet_to_learn_what_damage_hid_returns_no_shorter_output() {
     };
     store.roll(&checkpoint, context);
     let mut kernel = Kernel::new(disk);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     store.close();
     while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     let mut disk = kernel.disk;
     let (mut output, _) = ReadOffline::open(&mut disk, data(), LogId(7)).unwrap();
@@ -467,10 +467,10 @@ fn what_was_repaired_is_no_damage_to_the_check_of_a_directory() {
     };
     store.append(record, context, 1);
     let mut kernel = Kernel::new(disk);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     store.close();
     while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     let report = verify(&mut kernel.disk, data(), &mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
@@ -656,7 +656,7 @@ fn many_segments_are_read_with_few_files_and_indexes() {
         );
         for _ in 0..random.below(60) {
             if let Some(completion) = kernel.complete_any(&mut random) {
-                store.on_completion(Time(0), completion);
+                store.on_completion(Time::ZERO, completion);
             }
         }
         while let Some(event) = store.poll_event() {
@@ -675,7 +675,7 @@ fn many_segments_are_read_with_few_files_and_indexes() {
             break;
         }
     }
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     while let Some(event) = store.poll_event() {
         answered += u64::from(matches!(event, StoreEvent::Read { .. }));
     }

@@ -31,7 +31,7 @@ fn what_came_while_old_bytes_were_fetched_is_found_at_once() {
                 buffer,
             };
             store.append(record, truth.context(), tag);
-            settle(&mut store, &mut kernel, Time(0));
+            settle(&mut store, &mut kernel, Time::ZERO);
         }
     }
     // An index that nobody used of late is not in memory any more; the second finds it there.

@@ -46,13 +46,13 @@ fn fill_between_trims(
             rolled += 1;
         }
         truth.append(store, random);
-        settle(store, kernel, Time(0));
+        settle(store, kernel, Time::ZERO);
         truth.watch(store);
         if rolled % every == 0 {
             store.trim(Slot(0), &below(truth.length.saturating_sub(1000)));
         }
     }
-    settle(store, kernel, Time(0));
+    settle(store, kernel, Time::ZERO);
     truth.watch(store);
 }
 
@@ -128,7 +128,7 @@ fn spares_that_are_not_to_be_kept_go_at_once() {
     fill_between_trims(&mut store, &mut kernel, &mut truth, &mut random, 16, 4);
     assert!(files(&kernel.disk, "free").len() > 2);
     store.keep_spares(false);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     assert_eq!(files(&kernel.disk, "free").len(), 0);
     let reused = kernel.reused;
     fill(&mut store, &mut kernel, &mut truth, &mut random, 6);
@@ -151,7 +151,7 @@ fn what_could_not_be_read_and_is_trimmed_meanwhile_does_not_count_as_held_again(
     store.distrust(stream(1), start..end);
     assert!(!holds(&store, trimmed, end));
     store.trim(Slot(0), &below(trimmed.0));
-    store.set_time(Time(60_000_000));
+    store.set_time(Time::from_micros(60_000_000));
     assert!(store.trust_again());
     assert!(holds(&store, trimmed, end), "the device may give it now");
     assert!(!holds(&store, start, trimmed), "its file may be gone");
@@ -174,7 +174,7 @@ fn a_start_takes_over_the_spares_and_removes_those_that_are_too_many() {
     assert_eq!((report.spares, report.unknown), (many, vec![]));
     store.roll(&truth.checkpoint(), truth.context());
     let mut kernel = Kernel::new(disk);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     assert_eq!(kernel.reused, 1, "the first segment of this life takes one");
     assert_eq!(
         files(&kernel.disk, "free").len(),
@@ -235,7 +235,7 @@ fn a_crash_at_any_step_of_a_files_way_leaves_a_directory_that_starts() {
                 }
                 _ => {
                     if let Some(completion) = kernel.complete_any(&mut random) {
-                        store.on_completion(Time(0), completion);
+                        store.on_completion(Time::ZERO, completion);
                     }
                 }
             }
@@ -359,27 +359,27 @@ fn nothing_goes_before_a_durable_record_says_that_it_is_chosen() {
     for _ in 0..3 {
         while !store.wants_roll() {
             truth.append(&mut store, &mut random);
-            settle(&mut store, &mut kernel, Time(0));
+            settle(&mut store, &mut kernel, Time::ZERO);
         }
         store.roll(&truth.checkpoint(), truth.context());
     }
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     truth.watch(&mut store);
     let segments = files(&kernel.disk, "seg").len();
     let as_of = Slot(truth.next_slot);
     store.trim(as_of, &below(u64::MAX));
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     assert_eq!(files(&kernel.disk, "seg").len(), segments);
     assert!(store.is_trim_held_back() && !store.may_trim());
     store.bear_out(RecordContext {
         promised: truth.promised,
         first_unchosen: as_of,
     });
-    store.on_time(Time(1_000_000));
-    settle(&mut store, &mut kernel, Time(1_000_000));
+    store.on_time(Time::from_micros(1_000_000));
+    settle(&mut store, &mut kernel, Time::from_micros(1_000_000));
     assert!(store.may_trim());
     store.trim(as_of, &below(u64::MAX));
-    settle(&mut store, &mut kernel, Time(1_000_000));
+    settle(&mut store, &mut kernel, Time::from_micros(1_000_000));
     assert!(files(&kernel.disk, "seg").len() < segments);
     assert!(!store.may_trim(), "only the open segment is left");
     let (_, report, _) = recover(&mut kernel.disk, 9).unwrap();

@@ -24,11 +24,11 @@ fn of_segments(count: u64) -> (MemoryDisk, Truth) {
     let (mut store, mut kernel) = new_store(1);
     let mut truth = Truth::default();
     let mut random = Random(7);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     for _ in 1..count {
         truth.append(&mut store, &mut random);
         store.roll(&truth.checkpoint(), truth.context());
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     (kernel.disk, truth)
 }
@@ -87,7 +87,7 @@ fn new_roomy() -> (Store, Kernel) {
 /// Nothing is written for a while. Each time begins later than the one before.
 fn rest(store: &mut Store, kernel: &mut Kernel, nth: u32) {
     for time in [1, 2] {
-        let now = Time(u64::from(nth) * 1_000_000 + time * 100_000);
+        let now = Time::from_micros(u64::from(nth) * 1_000_000 + time * 100_000);
         settle(store, kernel, now);
         store.on_time(now);
         settle(store, kernel, now);
@@ -158,7 +158,7 @@ fn a_log_that_rested_goes_on_as_if_its_process_had_never_ended() {
             rest(&mut idle, &mut kernel, number);
             idle.close();
             while !idle.is_closed() {
-                settle(&mut idle, &mut kernel, Time(0));
+                settle(&mut idle, &mut kernel, Time::ZERO);
             }
             disk = kernel.disk;
             assert!(disk.files == before.files, "a start wrote something");
@@ -187,7 +187,7 @@ fn a_log_goes_on_in_its_last_segment_only_if_it_rested_there() {
 
     let (mut store, mut kernel) = new_roomy();
     promise(&mut store, 1, 0);
-    settle(&mut store, &mut kernel, Time(0));
+    settle(&mut store, &mut kernel, Time::ZERO);
     assert!(!goes_on(kernel.disk), "no idle record came");
 
     let end = rested.files[&first].iter().rposition(|byte| *byte != 0);

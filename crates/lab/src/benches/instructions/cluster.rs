@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use formats::Speaks;
 use node::Node;
@@ -13,7 +14,7 @@ use sim::{HostId, Limits as Until, Outcome, World};
 use wire::Standing;
 
 const CONN: ConnId = ConnId(2);
-const READY: u64 = 60_000_000;
+const READY: Duration = Duration::from_secs(60);
 /// More events than that for one batch would be a circle.
 const EVENTS_MAX: u64 = 2_000_000;
 
@@ -101,7 +102,7 @@ impl Cluster {
 
     fn wait(&mut self, what: &str, reached: impl Fn(&World, &[HostId]) -> bool) {
         let limits = Until {
-            until: Time(self.world.now().0 + READY),
+            until: self.world.now() + READY,
             events_max: EVENTS_MAX,
         };
         let nodes = &self.nodes;

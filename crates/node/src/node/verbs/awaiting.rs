@@ -128,7 +128,7 @@ impl Node {
                 self.env.refuse(request.conn, refusal);
                 continue;
             }
-            let waited = self.env.now.0.saturating_sub(request.since.0);
+            let waited = self.env.now - request.since;
             let late = waited > self.env.limits.directory_wait;
             match answer {
                 Answer::Line(line) => self.env.part(request.conn, &line),

@@ -11,6 +11,7 @@
 //! of its nodes are there, goes on until it hears.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use formats::LogId;
 use formats::version::WISHES;
@@ -37,8 +38,8 @@ pub(crate) struct DeleteLog {
     pub freed: bool,
 }
 
-/// An abandoned log may take this long to end; one that has a quorum takes a hundredth of it. Microseconds.
-const ABANDONED_ENDS: u64 = 1_000_000;
+/// An abandoned log may take this long to end; one that has a quorum takes a hundredth of it.
+const ABANDONED_ENDS: Duration = Duration::from_secs(1);
 
 impl Node {
     /// `delete-log NAME [abandon=1]`
@@ -99,7 +100,7 @@ impl Node {
             }
         } else if delete.abandon && sealing && !delete.freed {
             let now = self.env.now;
-            delete.freed = now.0 >= delete.since.get_or_insert(now).0 + ABANDONED_ENDS;
+            delete.freed = now >= *delete.since.get_or_insert(now) + ABANDONED_ENDS;
             if delete.freed {
                 commands.push(Command::DeleteLog { id: id.0 });
             }

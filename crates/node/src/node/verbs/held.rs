@@ -66,7 +66,7 @@ impl Node {
                 }
                 continue;
             }
-            let late = self.env.now.0 > held.since.0 + self.env.limits.directory_wait;
+            let late = self.env.now > held.since + self.env.limits.directory_wait;
             match late {
                 true => self.env.refuse(conn, no_directory_quorum()),
                 false => self.callers.held.push(held),

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use paxos::Role;
 use replica::{Log, LogCounts};
 use serde::Serialize;
-use store::{BOUNDS, Histogram};
+use store::{BOUNDS_US, Histogram};
 use wire::Refusal;
 
-use crate::counts::NodeCounts;
+use crate::counts::{NodeCounts, micros};
 use crate::greeting::Caller;
 use crate::health::State;
 use crate::node::Node;
@@ -32,7 +32,7 @@ struct Metrics {
     disk_free_bytes: Option<u64>,
     disk_reserve_bytes: u64,
     /// The microseconds of every histogram's steps.
-    bounds_us: [u64; BOUNDS.len()],
+    bounds_us: [u64; BOUNDS_US.len()],
     /// Durable writes, of all logs.
     write: Histogram,
     /// From the proposal to the choice, where this node leads.
@@ -79,7 +79,7 @@ impl Node {
     }
 
     pub(crate) fn metrics_line(&self) -> String {
-        let now = self.env.now.0;
+        let now = self.env.now;
         let health = self.health();
         let mut warnings: BTreeMap<&'static str, u64> = BTreeMap::new();
         for warning in health.warnings.iter().filter(|warning| warning.active) {
@@ -103,14 +103,14 @@ impl Node {
             PeerMetrics {
                 node: id.0,
                 alive: peer.is_some_and(Peer::is_alive),
-                last_heard_us: heard.map(|at| now.saturating_sub(at.0)),
+                last_heard_us: heard.map(|at| micros(now - at)),
                 accepted,
             }
         });
         wire::ok(&Metrics {
             node: self.env.own.identity.node.0,
             version: self.config.version,
-            uptime_us: now.saturating_sub(self.rounds.started_at.0),
+            uptime_us: micros(now - self.rounds.started_at),
             state: health.state,
             warnings,
             connections: self.env.conns.len(),
@@ -119,7 +119,7 @@ impl Node {
             answers_broken: self.env.answers.broken(),
             disk_free_bytes: Some(self.env.room.free_bytes).filter(|free| *free != u64::MAX),
             disk_reserve_bytes: self.env.limits.disk_reserve_bytes,
-            bounds_us: BOUNDS,
+            bounds_us: BOUNDS_US,
             write,
             chosen,
             counts: self.counts,

@@ -7,6 +7,7 @@ use replica::Log;
 use wire::Refusal;
 
 use super::awaiting::Wants;
+use crate::counts::micros;
 use crate::greeting::Caller;
 use crate::health::Health;
 use crate::node::Node;
@@ -102,7 +103,7 @@ impl Node {
     }
 
     pub(crate) fn status_line(&self) -> String {
-        let now = self.env.now.0;
+        let now = self.env.now;
         let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
         let mut nodes = vec![NodeStatus {
             id: self.env.own.identity.node.0,
@@ -121,7 +122,7 @@ impl Node {
                 alive: peer.is_some_and(Peer::is_alive),
                 last_heard_ms: peer
                     .and_then(|p| p.pulse.heard_at())
-                    .map(|at| now.saturating_sub(at.0) / 1000),
+                    .map(|at| micros(now - at) / 1000),
                 free_bytes: peer.and_then(|p| known(p.said.free_bytes())),
                 speaks: peer.and_then(|p| Some(p.said.speaks()?.to_string())),
                 is_self: false,
@@ -137,7 +138,7 @@ impl Node {
             disk_version: self.env.disk_version,
             address: self.env.own.advertise.clone(),
             write_path: self.disk.write_path.clone(),
-            uptime_ms: now.saturating_sub(self.rounds.started_at.0) / 1000,
+            uptime_ms: micros(now - self.rounds.started_at) / 1000,
             disk_full: self.env.room.disk_is_full,
             nodes,
             logs: self.logs.values().map(|log| self.log_status(log)).collect(),

@@ -1,5 +1,7 @@
 //! Leaders and candidates.
 
+use std::time::Duration;
+
 use paxos::*;
 
 use crate::solo::*;
@@ -62,7 +64,7 @@ fn a_follower_whose_leader_falls_silent_stands_within_the_first_backoff() {
         "followers of a live leader wait for nothing"
     );
     one.input(Input::PeerSilent(TWO));
-    let wait = one.engine.deadline().unwrap().0 - one.now.0;
+    let wait = one.engine.deadline().unwrap() - one.now;
     assert!(wait <= Timing::default().candidate_backoff_first);
 }
 
@@ -72,17 +74,17 @@ fn backoff_is_capped_and_reset_by_progress() {
     let mut one = Solo::new(fresh(three()));
     one.alive();
     let timing = Timing::default();
-    let mut longest = 0;
+    let mut longest = Duration::ZERO;
     for _ in 0..50 {
         one.timer();
-        longest = longest.max(one.engine.deadline().unwrap().0 - one.now.0);
+        longest = longest.max(one.engine.deadline().unwrap() - one.now);
     }
-    assert!(longest > 300_000, "it grows");
+    assert!(longest > Duration::from_millis(300), "it grows");
     assert!(longest <= timing.candidate_backoff_max + timing.retry);
     let t = term(0, 1, 2);
     one.propose_from(TWO, proposal(t, slots(0, 1), Value::NoOp, 0));
     one.input(Input::PeerSilent(TWO));
-    let wait = one.engine.deadline().unwrap().0 - one.now.0;
+    let wait = one.engine.deadline().unwrap() - one.now;
     assert!(wait <= timing.candidate_backoff_first);
 }
 
@@ -91,7 +93,7 @@ fn backoff_is_capped_and_reset_by_progress() {
 fn a_leader_prepares_above_later_terms_but_not_too_often() {
     let mut one = Solo::new(fresh(three()));
     one.lead();
-    one.now.0 += 1_000_000;
+    one.now += Duration::from_secs(1);
     let seek = |number| Message::SeekVotes {
         first_unchosen: Slot(0),
         promised: PromisedTerm(term(0, number, 3)),
@@ -113,13 +115,13 @@ fn a_leader_stands_aside_for_a_later_term_of_a_third_node() {
     };
     let mut one = Solo::new(fresh(three()));
     one.lead();
-    one.now.0 += 1_000_000;
+    one.now += Duration::from_secs(1);
     let out = one.from(THREE, refused(2));
     assert_eq!(prepared(&out), None, "2 may lead where 1 is not heard");
     assert_eq!(one.engine.role(), Role::Candidate);
     let mut one = Solo::new(fresh(three()));
     one.lead();
-    one.now.0 += 1_000_000;
+    one.now += Duration::from_secs(1);
     let out = one.from(THREE, refused(3));
     assert_eq!(
         prepared(&out),
@@ -184,7 +186,7 @@ fn a_leader_without_a_quorum_is_silent_at_once_and_steps_down_soon() {
     one.input(Input::PeerSilent(THREE));
     assert!(one.engine.leader_status().is_none());
     let timeout = Timing::default().leader_timeout;
-    assert_eq!(one.engine.deadline(), Some(Time(one.now.0 + timeout)));
+    assert_eq!(one.engine.deadline(), Some(one.now + timeout));
     let out = one.timer();
     let note = Note::SteppedDown {
         term: t,
@@ -223,7 +225,7 @@ fn neither_a_learner_nor_an_auxiliary_stands_but_both_ask_for_the_leader() {
         for _ in 0..5 {
             let before = one.now;
             let out = one.timer();
-            assert!(one.now.0 - before.0 >= Timing::default().candidate_backoff_max);
+            assert!(one.now - before >= Timing::default().candidate_backoff_max);
             assert!(
                 sent(&out)
                     .iter()
@@ -254,7 +256,7 @@ fn a_node_missing_bytes_lets_whole_ones_stand_first() {
     assert_eq!(prepared(&out), None);
     let handicap = Timing::default().missing_bytes_handicap;
     one.timer();
-    assert!(one.engine.deadline().unwrap().0 - one.now.0 > handicap);
+    assert!(one.engine.deadline().unwrap() - one.now > handicap);
     for _ in 0..9 {
         one.timer();
         if prepared(&one.from(TWO, offer.clone())).is_some() {

@@ -1,6 +1,7 @@
 //! Choosing (P7, I1).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use paxos::*;
 
@@ -186,7 +187,7 @@ fn a_gap_that_nothing_fills_is_asked_for_and_batches_under_way_are_not() {
     assert_eq!(requested_state(&out), None);
     let out = one.timer();
     assert_eq!(requested_state(&out), Some(TWO));
-    one.now.0 += 1_000_000;
+    one.now += Duration::from_secs(1);
     let out = one.propose_from(TWO, proposal(t, slots(6, 7), Value::NoOp, 5));
     assert_eq!(
         requested_state(&out),

@@ -113,6 +113,6 @@ fn asked_to_step_down_it_says_so_and_waits_long() {
             .iter()
             .any(|(_, m, _)| matches!(m, Message::SeekVotes { .. }))
     );
-    let wait = one.engine.deadline().unwrap().0 - one.now.0;
+    let wait = one.engine.deadline().unwrap() - one.now;
     assert!(wait > Timing::default().candidate_backoff_max);
 }

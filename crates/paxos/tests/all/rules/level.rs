@@ -1,5 +1,7 @@
 //! Level (announcements are repeated).
 
+use std::time::Duration;
+
 use paxos::*;
 
 use super::handing_over::level;
@@ -30,7 +32,7 @@ fn an_announcement_is_repeated_until_the_leader_has_heard_it() {
     one.propose_from(TWO, batch.clone());
     let record = one.last;
     one.durable();
-    one.now.0 += 1_000_000;
+    one.now += Duration::from_secs(1);
     let status = Message::LeaderStatus {
         term: t,
         proposed_up_to: Slot(4),

@@ -1,5 +1,7 @@
 //! Phase 1 and its plan (I2, P5).
 
+use std::time::Duration;
+
 use paxos::*;
 
 use crate::solo::*;
@@ -94,7 +96,7 @@ fn a_leader_that_prepares_again_proposes_its_own_bytes_again() {
     one.open_chosen(t, name);
     one.write(name, 0, 10, 1);
     one.durable();
-    one.now.0 += 100_000;
+    one.now += Duration::from_millis(100);
     let refusal = Message::Refuse {
         refused: t,
         promised: PromisedTerm(term(0, 40, 3)),
@@ -129,7 +131,7 @@ fn acceptances_in_the_old_term_still_count_while_the_next_is_prepared() {
     one.open_chosen(t, name);
     let batch = one.write(name, 0, 10, 1);
     one.durable();
-    one.now.0 += 100_000;
+    one.now += Duration::from_millis(100);
     let promised = PromisedTerm(term(0, 40, 3));
     one.from(
         THREE,

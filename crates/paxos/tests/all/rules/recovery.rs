@@ -98,7 +98,7 @@ fn a_replica_that_may_have_forgotten_promises_nothing_until_it_has_learned_past_
         unchosen_bytes_max: 1000,
         timing: Timing::default(),
     };
-    let now = Time(1_000_000);
+    let now = Time::from_micros(1_000_000);
     let mut solo = Solo::new(fresh(three()));
     solo.engine = Engine::with_gaps(config, fresh(three()), Slot(5), now);
     solo.drain();

@@ -1,6 +1,7 @@
 //! One node of a small world: the production engine, and a disk that loses what is not durable.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use paxos::*;
 
@@ -9,16 +10,16 @@ use super::{Broken, Rule};
 
 /// Every timer may fire at once, and nothing is too early: see `fingerprint`.
 const TIMING: Timing = Timing {
-    candidate_backoff_first: 0,
-    candidate_backoff_max: 0,
-    retry: 0,
-    leader_timeout: 0,
-    phase_one_interval_min: 0,
-    missing_bytes_handicap: 0,
-    abdication: 0,
-    engage_after: 0,
-    disengage_after: 0,
-    auxiliary_pace: 0,
+    candidate_backoff_first: Duration::ZERO,
+    candidate_backoff_max: Duration::ZERO,
+    retry: Duration::ZERO,
+    leader_timeout: Duration::ZERO,
+    phase_one_interval_min: Duration::ZERO,
+    missing_bytes_handicap: Duration::ZERO,
+    abdication: Duration::ZERO,
+    engage_after: Duration::ZERO,
+    disengage_after: Duration::ZERO,
+    auxiliary_pace: Duration::ZERO,
 };
 
 #[derive(Clone, Debug)]
@@ -63,7 +64,7 @@ impl Node {
             id,
             engine: engine(id, disk.clone().finish(), window),
             window,
-            clock: Time(0),
+            clock: Time::ZERO,
             disk,
             pending: VecDeque::new(),
             outbox: VecDeque::new(),
@@ -126,7 +127,7 @@ impl Node {
         }
         for _ in 0..3 {
             let due = self.engine.deadline().unwrap_or_default();
-            self.clock = Time(self.clock.0.max(due.0) + 1);
+            self.clock = self.clock.max(due) + Duration::from_micros(1);
             deeds.extend(self.input(Input::Timer, rule));
             for from in peers.iter().filter(|peer| **peer != id) {
                 let message = Message::OfferVote {
@@ -218,7 +219,7 @@ impl Node {
         self.outbox.clear();
         self.durable = RecordNumber(0);
         self.last = RecordNumber(0);
-        self.clock = Time(0);
+        self.clock = Time::ZERO;
         self.starts += 1;
         let deeds = self.drain(rule);
         self.meet(peers);
@@ -269,7 +270,7 @@ fn engine(node: NodeId, checkpoint: Checkpoint, window: u64) -> Engine {
         unchosen_bytes_max: window,
         timing: TIMING,
     };
-    let mut engine = Engine::new(config, checkpoint, Time(0));
+    let mut engine = Engine::new(config, checkpoint, Time::ZERO);
     // Candidates put nothing out; a node alone would.
     while let Some(output) = engine.poll_output() {
         assert!(matches!(output, Output::Role(_)), "{output:?}");

@@ -83,7 +83,7 @@ impl Solo {
             unchosen_bytes_max,
             timing: Timing::default(),
         };
-        let now = Time(1_000_000);
+        let now = Time::from_micros(1_000_000);
         let mut solo = Solo {
             engine: Engine::new(config, checkpoint, now),
             now,

@@ -47,7 +47,7 @@ impl World {
             timing: Timing::default(),
         };
         let id = node.id;
-        node.engine = Some(Engine::new(config, checkpoint, Time(self.now)));
+        node.engine = Some(Engine::new(config, checkpoint, Time::from_micros(self.now)));
         self.say(format_args!("{id} starts"));
         self.nodes[at].recount = true;
         self.drain(at);

@@ -180,7 +180,7 @@ impl World {
     }
 
     pub fn input(&mut self, at: usize, input: Input) {
-        let now = Time(self.now);
+        let now = Time::from_micros(self.now);
         if self.nodes[at].engine.is_none() {
             return;
         }
@@ -193,7 +193,7 @@ impl World {
     }
 
     pub fn propose(&mut self, at: usize, action: Action) -> Result<Slot, NotProposed> {
-        let now = Time(self.now);
+        let now = Time::from_micros(self.now);
         let Some(engine) = &mut self.nodes[at].engine else {
             return Err(NotProposed::NotLeading { leader: None });
         };
@@ -457,7 +457,7 @@ impl World {
         }
         for at in 0..self.nodes.len() {
             if let Some(engine) = &self.nodes[at].engine
-                && let Some(Time(due)) = engine.deadline()
+                && let Some(due) = engine.deadline().map(Time::as_micros)
                 && due <= next
             {
                 next = due;
@@ -470,7 +470,7 @@ impl World {
             self.input(at, Input::Timer);
             let after = self.nodes[at].engine.as_ref().unwrap().deadline();
             assert!(
-                after.is_none_or(|t| t.0 > self.now) || before != after,
+                after.is_none_or(|t| t.as_micros() > self.now) || before != after,
                 "a timer that does nothing"
             );
         } else if let Some(at) = sync {

@@ -1,6 +1,7 @@
 //! A server that sends back what it hears, and a client that checks it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 
@@ -119,8 +120,8 @@ impl Shouter {
             sent: 0,
             heard: 0,
             attempts: 0,
-            retry_at: Some(Time(0)),
-            patient_until: Time(0),
+            retry_at: Some(Time::ZERO),
+            patient_until: Time::ZERO,
             finished: false,
         }
     }
@@ -142,14 +143,14 @@ impl Shouter {
         if self.retry_at.is_none() {
             let conn = self.conn;
             self.ops.push_back(Op::Close { conn, flush: false });
-            self.retry_at = Some(Time(now.0 + 10_000));
+            self.retry_at = Some(now + Duration::from_millis(10));
         }
     }
 }
 
 impl Machine for Shouter {
     fn handle(&mut self, now: Time, completion: Completion) {
-        self.patient_until = Time(now.0 + 30_000_000);
+        self.patient_until = now + Duration::from_secs(30);
         match completion {
             Completion::Connected { conn, result } if conn == self.conn => match result {
                 Ok(()) => {
@@ -209,7 +210,7 @@ impl Machine for Shouter {
         }
         if self.retry_at.is_some_and(|at| at <= now) && !self.finished {
             self.retry_at = None;
-            self.patient_until = Time(now.0 + 30_000_000);
+            self.patient_until = now + Duration::from_secs(30);
             self.attempts += 1;
             self.conn = ConnId(self.attempts * 2);
             self.sent = 0;

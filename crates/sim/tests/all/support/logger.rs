@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 use ops::{BLOCK, Buffer, Completion, Disk, FileId, Machine, Op, OpenMode, Time, Token};
 
@@ -63,7 +64,7 @@ impl Logger {
             next: durable.get(),
             durable,
             is_open: false,
-            tick: Time(0),
+            tick: Time::ZERO,
             broken: false,
             stopping: false,
         };
@@ -106,7 +107,7 @@ impl Machine for Logger {
     }
     fn on_time(&mut self, now: Time) {
         if self.tick <= now {
-            self.tick = Time(now.0 + 10_000);
+            self.tick = now + Duration::from_millis(10);
             while self.is_open && self.next < self.durable.get() + IN_FLIGHT {
                 self.write();
             }

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
+use std::time::Duration;
 
 use ops::{Buffer, Completion, ConnId, Machine, Op, Slice, Time};
 use sim::client::{Line, crc32c};
@@ -79,7 +80,7 @@ impl Oracle {
             lie,
             ops: VecDeque::from([Op::Listen { address }]),
             conns: BTreeMap::new(),
-            tick: Time(0),
+            tick: Time::ZERO,
             stopping: false,
         }
     }
@@ -392,7 +393,7 @@ impl Machine for Oracle {
     }
     fn on_time(&mut self, now: Time) {
         if self.tick <= now {
-            self.tick = Time(now.0 + 3000);
+            self.tick = now + Duration::from_millis(3);
             self.acknowledge();
         }
     }

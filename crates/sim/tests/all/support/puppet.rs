@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::rc::Rc;
+use std::time::Duration;
 
 use ops::{Buffer, Completion, ConnId, Machine, Op, Received, Slice, Time};
 use sim::{Audited, HostId, World};
@@ -72,7 +73,7 @@ impl Hand {
     /// Gives an op, lets a second pass, and returns the one thing that was heard.
     pub fn ask(&self, world: &mut World, op: Op) -> Completion {
         self.give(world, op);
-        world.run_for(1_000_000, 1_000_000);
+        world.run_for(Duration::from_secs(1), 1_000_000);
         self.one()
     }
 
@@ -103,7 +104,7 @@ impl Hand {
     /// Receives all that comes within a second, up to `length` bytes.
     pub fn read(&self, world: &mut World, conn: ConnId, length: usize) -> io::Result<Vec<u8>> {
         self.receive(world, conn, length, true);
-        world.run_for(1_000_000, 1_000_000);
+        world.run_for(Duration::from_secs(1), 1_000_000);
         match self.one() {
             Completion::Received { buffer, result, .. } => Ok(buffer[..result?.count].to_vec()),
             other => panic!("{other:?}"),

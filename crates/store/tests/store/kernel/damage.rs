@@ -22,11 +22,11 @@ pub fn log(seed: u64, records: usize) -> (MemoryDisk, Truth) {
             store.roll(&truth.checkpoint(), truth.context());
         }
         truth.append(&mut store, &mut random);
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     store.close();
     while !store.is_closed() {
-        settle(&mut store, &mut kernel, Time(0));
+        settle(&mut store, &mut kernel, Time::ZERO);
     }
     truth.watch(&mut store);
     assert_eq!(truth.durable_tag, records as u64);

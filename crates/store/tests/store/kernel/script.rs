@@ -311,7 +311,7 @@ pub fn read(
         Buffer::new(BATCH_BUFFER),
         false,
     );
-    settle(store, kernel, Time(0));
+    settle(store, kernel, Time::ZERO);
     let mut answer = None;
     while let Some(event) = store.poll_event() {
         match event {
