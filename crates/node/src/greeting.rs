@@ -40,8 +40,8 @@ const GREETING_BUFFER: usize = LINE_BYTES_MAX.next_multiple_of(BLOCK);
 
 impl Greetings {
     pub fn on_accepted(&mut self, env: &mut Env, conn: ConnId, from: String) {
-        let is_full = env.conns.len() >= env.limits.connections_max;
-        env.conns.insert(conn, Purpose::Greeting);
+        let is_full = env.conns.count() >= env.limits.connections_max;
+        env.conns.turn_to(conn, Purpose::Greeting);
         if is_full {
             // Who has said nothing for longest makes room: a peer speaks at once.
             let silent = self.0.iter().min_by_key(|(_, g)| g.since);

@@ -128,7 +128,7 @@ impl Node {
 
     fn begin(&mut self) {
         // A node that comes back does not know yet whether somebody appends.
-        self.env.appended_at = self.env.now;
+        self.env.moments.appended_at = self.env.now;
         self.env.out.ops.push_back(Op::Listen {
             address: self.config.listen.clone(),
         });

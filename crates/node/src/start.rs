@@ -143,10 +143,10 @@ impl Opened {
         env.own.key = Some(key);
         env.own.standing = config.standing.clone();
         env.own.speaks = config.speaks;
-        env.landing = disk.landing();
-        env.disk_version = manifest.version;
-        env.version = config.speaks.oldest();
-        env.calendar = Calendar::new(disk.wall_clock(), now);
+        env.memory.landing = disk.landing();
+        env.version.disk = manifest.version;
+        env.version.logs = config.speaks.oldest();
+        env.moments.calendar = Calendar::new(disk.wall_clock(), now);
         env.peers.addresses = load_peers(disk, &directory, manifest.identity.node);
         // A disk that was never started before has nothing to forget.
         let comes_back = !own.starts.is_empty() && !manifest.logs.is_empty();
@@ -267,10 +267,10 @@ pub(crate) fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreCo
         salt_seed: env.own.nonce ^ (u64::from(id.0) << 32 | u64::from(env.own.incarnation)),
         write_bytes_max: env.limits.write_bytes_max,
         writes_in_flight_max: env.limits.writes_in_flight_max,
-        calendar: env.calendar,
-        version: env.disk_version,
+        calendar: env.moments.calendar,
+        version: env.version.disk,
         speaks: env.own.speaks,
-        landing: env.landing.clone(),
+        landing: env.memory.landing.clone(),
     }
 }
 

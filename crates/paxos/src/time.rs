@@ -8,7 +8,6 @@ use core::time::Duration;
 /// No arithmetic overflows: what would lie before the zero is the zero, and what would lie after
 /// the last moment is the last moment. A duration counts in whole microseconds, and the rest of it
 /// is dropped.
-///
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(u64);
 

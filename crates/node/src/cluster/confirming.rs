@@ -103,7 +103,7 @@ impl Cluster {
             return false;
         };
         let old = match log.engine().role() {
-            Role::Follower { leader, .. } if lent.env.version < WISHES => {
+            Role::Follower { leader, .. } if lent.env.version.logs < WISHES => {
                 let link = lent.env.peers.links.get(&leader);
                 link.is_some_and(|version| *version < BARRIERS)
             }

@@ -26,7 +26,7 @@ impl Cluster {
     pub fn propose_commands(&mut self, lent: &mut Lent<'_>, commands: &[Command]) -> bool {
         let mut batch = Batch::default();
         for command in commands {
-            if let Err(refused) = batch.command(&command.encode(lent.env.version)) {
+            if let Err(refused) = batch.command(&command.encode(lent.env.version.logs)) {
                 tracing::error!(%refused, "a command of the directory was not proposed");
             }
         }

@@ -115,7 +115,7 @@ impl Cluster {
     /// A cluster begins in the newest version of its first node: nobody else is there, and this disk was
     /// made in it.
     pub fn first_version(&self, env: &Env) -> Vec<Command> {
-        let version = env.disk_version.min(env.own.speaks.newest());
+        let version = env.version.disk.min(env.own.speaks.newest());
         match version > self.directory.versions.agreed {
             true => vec![
                 Command::PrepareVersion { version },
@@ -169,7 +169,7 @@ impl Cluster {
         }
         let own = lent.env.own.identity.node;
         let disk_version = |id: &NodeId| match lent.peers.get(*id) {
-            _ if *id == own => lent.env.disk_version,
+            _ if *id == own => lent.env.version.disk,
             Some(peer) => peer.said.disk_version(),
             None => 0,
         };

@@ -63,7 +63,7 @@ impl Cluster {
             Some(wish) if self.directory.wish_number(id) > Some(wish.number) => None,
             Some(wish) if wish.sealed => None,
             Some(wish) => Some(Basis::Wish(wish.clone())),
-            None if id != DIRECTORY && env.version >= WISHES => None,
+            None if id != DIRECTORY && env.version.logs >= WISHES => None,
             None => self.is_confirmed().then_some(Basis::Directory),
         }
     }
@@ -96,7 +96,7 @@ impl Cluster {
 
     /// Where this node leads, newer wishes of the directory are proposed.
     pub fn propose_wishes(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
-        if lent.env.version < WISHES || !self.is_confirmed() {
+        if lent.env.version.logs < WISHES || !self.is_confirmed() {
             return;
         }
         for id in logs {

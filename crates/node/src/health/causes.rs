@@ -79,8 +79,9 @@ impl Judged<'_> {
             causes.push(Warning::new(Code::ProcessPaused).amount(self.counts.gap_us));
         }
         let limit = self.env.limits.connections_max;
-        if self.env.conns.len() >= limit - limit / 8 {
-            causes.push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.len() as u64));
+        if self.env.conns.count() >= limit - limit / 8 {
+            causes
+                .push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.count() as u64));
         }
         self.board.judge(now, causes);
     }
@@ -215,7 +216,7 @@ impl Judged<'_> {
                 continue;
             }
             let since = log.store().oldest_write_since();
-            let since = since.map(|at| at.max(self.env.resumed_at));
+            let since = since.map(|at| at.max(self.env.moments.resumed_at));
             let waits = since.map_or(Duration::ZERO, |at| now - at);
             let took = log.take_slowest_write();
             if waits > self.env.limits.disk_stall {

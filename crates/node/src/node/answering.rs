@@ -7,7 +7,7 @@ use super::Node;
 
 impl Node {
     pub(crate) fn on_answer_sent(&mut self, conn: ConnId, ok: bool) {
-        let Some(rest) = self.env.answers.leave(conn) else {
+        let Some(rest) = self.env.memory.answers.leave(conn) else {
             return;
         };
         if !ok {

@@ -77,7 +77,7 @@ impl Node {
                 answers: peer.pulse.answers(),
                 entries,
                 free_bytes: self.env.room.free_bytes,
-                disk_version: self.env.disk_version,
+                disk_version: self.env.version.disk,
                 members_version: self.cluster.directory.members.version,
                 parted: parted.clone(),
                 warnings: tells.then(|| {

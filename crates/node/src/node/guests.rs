@@ -70,7 +70,7 @@ impl Node {
             hello.claim.is_none(),
         );
         self.peers.guests.here.insert(from, guest);
-        self.env.conns.insert(conn, Purpose::GuestIn(from));
+        self.env.conns.turn_to(conn, Purpose::GuestIn(from));
         let mut control = Inbound::of_guest();
         control.push(self.env.now, rest);
         self.peers.controls.insert(conn, control);

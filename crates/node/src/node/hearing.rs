@@ -64,9 +64,8 @@ impl Node {
         let late = self.peers.controls.iter();
         let late = late.filter(|(_, control)| control.is_late(now, within));
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
-            match self.env.conns.get(&conn) {
+            match self.env.conns.purpose(conn) {
                 Some(Purpose::ControlIn(peer)) => {
-                    let peer = *peer;
                     tracing::warn!(
                         peer = peer.0,
                         "a frame is not whole in time: the peer's control connection is closed"
@@ -74,7 +73,6 @@ impl Node {
                     self.end_control(conn, peer);
                 }
                 Some(Purpose::GuestIn(guest)) => {
-                    let guest = *guest;
                     self.part_from_guest(guest);
                 }
                 _ => _ = self.peers.controls.remove(&conn),

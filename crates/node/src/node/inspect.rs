@@ -62,7 +62,7 @@ impl Node {
     pub fn versions(&self) -> VersionsView {
         VersionsView {
             speaks: self.env.own.speaks,
-            disk: self.env.disk_version,
+            disk: self.env.version.disk,
             agreed: self.cluster.directory.versions.agreed,
         }
     }

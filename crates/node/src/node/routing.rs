@@ -12,7 +12,7 @@ use crate::tokens;
 impl Node {
     pub(super) fn on_connected(&mut self, conn: ConnId, result: std::io::Result<()>) {
         let ok = result.is_ok();
-        match self.env.conns.get(&conn).copied() {
+        match self.env.conns.purpose(conn) {
             Some(Purpose::ControlOut(peer)) => {
                 self.peers.on_connected(&mut self.env, peer, conn, ok);
             }
@@ -38,7 +38,7 @@ impl Node {
     }
 
     pub(super) fn on_sent(&mut self, conn: ConnId, ok: bool) {
-        let Some(purpose) = self.env.on_sent(conn) else {
+        let Some(purpose) = self.env.conns.on_sent(conn) else {
             return;
         };
         let id = match purpose {
@@ -73,7 +73,7 @@ impl Node {
         range: Range<usize>,
         result: std::io::Result<Received>,
     ) {
-        let Some(purpose) = self.env.conns.get(&conn).copied() else {
+        let Some(purpose) = self.env.conns.purpose(conn) else {
             return;
         };
         let count = result.as_ref().map_or(0, |r| r.count);

@@ -67,7 +67,7 @@ impl Node {
     }
 
     fn tend_links(&mut self, logs: &[LogId]) {
-        let many = self.env.conns.len() > self.env.limits.connections_max / 2;
+        let many = self.env.conns.count() > self.env.limits.connections_max / 2;
         for id in logs {
             let Some(log) = self.logs.get_mut(id) else {
                 continue;
@@ -120,7 +120,7 @@ impl Node {
         let Some((gap, beyond)) = self.rounds.notice_gap(now) else {
             return;
         };
-        self.env.resumed_at = now;
+        self.env.moments.resumed_at = now;
         self.peers.forgive(beyond);
         if gap <= self.env.limits.peer_timeout {
             return;

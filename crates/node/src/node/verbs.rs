@@ -61,7 +61,7 @@ impl Node {
         // The last ones are for peers, who would take this node for dead, and for who asks what is
         // the matter.
         let limit = self.env.limits.connections_max;
-        let is_crowded = self.env.conns.len() > limit - limit / 8;
+        let is_crowded = self.env.conns.count() > limit - limit / 8;
         let asks_what_is_wrong = matches!(caller.verb, Verb::Status | Verb::Metrics);
         if is_crowded && !caller.verb.is_of_nodes() && !asks_what_is_wrong {
             return Err(too_many_connections());
@@ -107,7 +107,7 @@ impl Node {
         purpose: fn(LogId) -> Purpose,
     ) -> Result<(&mut Log, &mut Env), Refusal> {
         let id = self.log_named(request)?;
-        self.env.conns.insert(conn, purpose(id));
+        self.env.conns.turn_to(conn, purpose(id));
         self.due.touch(id);
         let log = self.logs.get_mut(&id).expect("it was found by its name");
         Ok((log, &mut self.env))

@@ -9,9 +9,13 @@ impl Node {
     pub(super) fn keep_to_versions(&mut self) {
         let versions = self.cluster.directory.versions;
         let speaks = self.env.own.speaks;
-        self.env.version = self.env.version.max(versions.agreed.min(speaks.newest()));
+        self.env.version.logs = self
+            .env
+            .version
+            .logs
+            .max(versions.agreed.min(speaks.newest()));
         if mutation::is(Mutation::NewerVersionBeforeAgreed) {
-            self.env.version = speaks.newest();
+            self.env.version.logs = speaks.newest();
         }
         if speaks.has(versions.prepared) && versions.prepared > self.disk.manifest.version {
             self.disk.manifest.version = versions.prepared;
@@ -29,14 +33,14 @@ impl Node {
     /// The manifest is durable as it is: every log goes on in a segment of its version.
     pub(super) fn on_version_written(&mut self) {
         let version = self.disk.manifest.version;
-        if version <= self.env.disk_version {
+        if version <= self.env.version.disk {
             return;
         }
         tracing::info!(
             version,
             "this node's disk is written in a newer version from here on"
         );
-        self.env.disk_version = version;
+        self.env.version.disk = version;
         self.counts.disk_versions += 1;
         for (id, log) in self.logs.iter_mut() {
             log.write_in(&mut self.env, version);

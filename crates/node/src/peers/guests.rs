@@ -152,7 +152,7 @@ impl Guests {
                     guest.link = Link::Connecting(conn, now);
                 }
                 Link::Up(conn, version) => {
-                    if !env.is_sending(conn) && guest.ask(now) {
+                    if !env.conns.is_sending(conn) && guest.ask(now) {
                         env.send_bytes(conn, &encode_control(version, question));
                     }
                 }

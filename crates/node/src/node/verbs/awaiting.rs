@@ -94,7 +94,7 @@ impl Node {
     /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
     pub(super) fn tell_fresh(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
         check_directory(&self.logs, &self.env)?;
-        self.env.conns.insert(conn, Purpose::Request(DIRECTORY));
+        self.env.conns.turn_to(conn, Purpose::Request(DIRECTORY));
         self.callers.awaiting.0.push(Waiting {
             conn,
             since: self.env.now,
@@ -113,7 +113,7 @@ impl Node {
         let mut commands = Commands::new();
         let mut kept = Vec::new();
         for mut request in std::mem::take(&mut self.callers.awaiting.0) {
-            if !self.env.is_open(request.conn) {
+            if !self.env.conns.is_open(request.conn) {
                 continue;
             }
             let current = request.asked.has_passed(&mut self.lend().1);
@@ -153,7 +153,7 @@ impl Node {
     /// What no replica would take is refused, and not proposed.
     fn check_sizes(&self, commands: &[Command]) -> Result<(), TooLarge> {
         let mut batch = Batch::default();
-        let encoded = commands.iter().map(|c| c.encode(self.env.version));
+        let encoded = commands.iter().map(|c| c.encode(self.env.version.logs));
         encoded.into_iter().try_for_each(|c| batch.command(&c))
     }
 

@@ -93,7 +93,7 @@ impl Node {
             // The next leader of log 0 is asked again.
         } else if !delete.proposed {
             delete.proposed = true;
-            match self.env.version >= WISHES {
+            match self.env.version.logs >= WISHES {
                 true if sealing => {}
                 true => commands.push(Command::SealLog { id: id.0 }),
                 false => commands.push(Command::DeleteLog { id: id.0 }),

@@ -44,7 +44,7 @@ impl Node {
     pub(super) fn hold(&mut self, caller: Caller) {
         self.env
             .conns
-            .insert(caller.conn, Purpose::Request(DIRECTORY));
+            .turn_to(caller.conn, Purpose::Request(DIRECTORY));
         self.callers.held.push(Held {
             caller,
             since: self.env.now,
@@ -57,7 +57,7 @@ impl Node {
     pub(in crate::node) fn release_held(&mut self) {
         for mut held in std::mem::take(&mut self.callers.held) {
             let conn = held.caller.conn;
-            if !self.env.is_open(conn) {
+            if !self.env.conns.is_open(conn) {
                 continue;
             }
             if held.asked.has_passed(&mut self.lend().1) {

@@ -110,7 +110,7 @@ impl Node {
         })?;
         // ‡ What an older program says proves nothing of the challenge. This disk knows that the cluster left those behind, also
         // before log 0 is read again.
-        let is_left_behind = version < version::PASTS && self.env.disk_version >= version::PASTS;
+        let is_left_behind = version < version::PASTS && self.env.version.disk >= version::PASTS;
         if is_proven && is_left_behind {
             return Err(Refusal::new(
                 "no-proof",
@@ -180,7 +180,7 @@ impl Node {
             self.peers.controls.remove(&old);
             self.env.close(old);
         }
-        self.env.conns.insert(conn, Purpose::ControlIn(from));
+        self.env.conns.turn_to(conn, Purpose::ControlIn(from));
         let mut control = Inbound::default();
         control.push(self.env.now, rest);
         self.peers.controls.insert(conn, control);
@@ -223,7 +223,7 @@ impl Node {
         if !rest.is_empty() {
             return Err(bad("a peer waits for the answer to its first line"));
         }
-        self.env.conns.insert(conn, Purpose::DataIn(id, from));
+        self.env.conns.turn_to(conn, Purpose::DataIn(id, from));
         log.add_source(&mut self.env, conn, from, version);
         Ok(())
     }

@@ -25,7 +25,7 @@ impl Node {
             self.disk.scrubbing.put_first(id, self.env.now);
         }
         let line = log.scrub_line(&self.env);
-        self.env.conns.insert(*conn, Purpose::Request(id));
+        self.env.conns.turn_to(*conn, Purpose::Request(id));
         self.env.part(*conn, line.as_bytes());
         let scrubbing = &mut self.disk.scrubbing;
         scrubbing.pump(&mut self.logs, &mut self.due, &mut self.env);

@@ -135,7 +135,7 @@ impl Node {
             node: self.env.own.identity.node.0,
             version: self.config.version,
             cluster_version: self.cluster.directory.versions.agreed,
-            disk_version: self.env.disk_version,
+            disk_version: self.env.version.disk,
             address: self.env.own.advertise.clone(),
             write_path: self.disk.write_path.clone(),
             uptime_ms: micros(now - self.rounds.started_at) / 1000,
