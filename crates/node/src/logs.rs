@@ -11,8 +11,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use formats::LogId;
-use paxos::NodeId;
-use replica::Log;
+use ops::ConnId;
+use paxos::{NodeId, Role};
+use replica::{Env, Log, Rest, Share};
 
 use crate::directory::DIRECTORY;
 use coming::Coming;
@@ -120,5 +121,48 @@ impl Logs {
 
     pub fn iter_mut(&mut self) -> impl Iterator<Item = (&LogId, &mut Log)> {
         self.by_id.iter_mut()
+    }
+
+    /// Divides the memory ([`replica::Share`]) among those that hold much. A log that holds less than the least share is
+    /// not counted: what it holds is not worth it. Every log that holds any is awake.
+    pub fn share_memory(&self, env: &mut Env, logs: &[LogId]) {
+        let least = Share::of(&env.limits, u64::MAX);
+        let holds = |log: &&Log| {
+            log.ring_bytes() >= least.ring_bytes || log.store().queued_bytes() >= least.queue_bytes
+        };
+        let logs = logs.iter().filter_map(|id| self.get(id));
+        let logs = logs.filter(holds).count();
+        env.room.share = Share::of(&env.limits, logs as u64);
+    }
+
+    /// The next piece of a long answer, once the last is with the kernel.
+    pub fn on_answer_sent(&self, env: &mut Env, conn: ConnId, ok: bool) {
+        let Some(rest) = env.memory.answers.leave(conn) else {
+            return;
+        };
+        if !ok {
+            return env.close(conn);
+        }
+        match rest {
+            Rest::Nothing => env.part(conn, b""),
+            Rest::Line { bytes, at } => env.send_line(conn, bytes, at),
+            Rest::Streams(id, list) => match self.get(&id) {
+                Some(log) => log.send_streams(env, conn, list),
+                // It was deleted meanwhile.
+                None => env.reset(conn),
+            },
+        }
+    }
+
+    /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
+    /// hand over, and waits.
+    pub fn answer_status(&self, env: &mut Env, peer: NodeId, id: LogId) {
+        let Some(log) = self.get(&id).filter(|log| !log.is_stopped()) else {
+            return;
+        };
+        if matches!(log.role(), Role::Follower { leader, .. } if leader == peer) {
+            let status = log.engine().follower_status();
+            env.send_message(peer, id, status);
+        }
     }
 }

@@ -33,7 +33,6 @@ use crate::peers::{Peers, Places};
 use crate::rounds::Rounds;
 use crate::start::{Opened, StartError};
 
-mod answering;
 mod beating;
 mod directing;
 mod ending;

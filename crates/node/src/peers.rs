@@ -4,6 +4,7 @@
 //! not level with its leader, or its promise changed, so that idle logs cost nothing.
 
 mod admission;
+mod controls;
 pub mod file;
 pub(crate) mod guests;
 pub mod hello;

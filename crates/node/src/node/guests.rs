@@ -56,7 +56,7 @@ impl Node {
         let room = self.peers.guests.makes_room();
         let old = room.filter(|_| !self.peers.guests.here.contains_key(&from));
         for old in old.into_iter().chain([from]) {
-            self.part_from_guest(old);
+            self.peers.part_from_guest(&mut self.env, old);
         }
         tracing::debug!(
             node = from.0,
@@ -110,7 +110,7 @@ impl Node {
                 if let Err(why) = outcome {
                     tracing::debug!(node = guest.0, why, "a guest's connection is closed");
                 }
-                self.part_from_guest(guest);
+                self.peers.part_from_guest(&mut self.env, guest);
             }
         }
     }
@@ -166,16 +166,6 @@ impl Node {
         }
     }
 
-    pub(crate) fn part_from_guest(&mut self, guest: NodeId) {
-        let Some(guest) = self.peers.guests.here.remove(&guest) else {
-            return;
-        };
-        for conn in guest.conns() {
-            self.peers.controls.remove(&conn);
-            self.env.close(conn);
-        }
-    }
-
     /// Now and then: guests become peers, or go; and where nothing else is left they are asked.
     pub(crate) fn keep_guests(&mut self) {
         let now = self.env.now;
@@ -202,7 +192,7 @@ impl Node {
                 let address = guest.address.clone();
                 self.learn_address(id, &address);
             }
-            self.part_from_guest(id);
+            self.peers.part_from_guest(&mut self.env, id);
         }
         self.prove_members();
         if self.peers.guests.is_settled(now) {
@@ -232,7 +222,7 @@ impl Node {
                     peer = id.0,
                     "somebody greeted as this node with another disk than it has, and is not heard any more"
                 );
-                self.end_control(conn, id);
+                self.peers.end_control(&mut self.env, conn, id);
             }
         }
     }

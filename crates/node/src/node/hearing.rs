@@ -4,14 +4,10 @@ use std::ops::Range;
 
 use formats::{Frame, LogId};
 use ops::{Buffer, ConnId, Received};
-use paxos::{Message, NodeId, Role};
-use replica::Purpose;
+use paxos::{Message, NodeId};
 
 use super::Node;
-use crate::peers::{Entry, Inbound};
-
-/// So much of unfinished frames each peer may always have.
-const UNFINISHED_FREE: usize = 1 << 20;
+use crate::peers::Entry;
 
 pub(super) const CONTROL_BUFFER: usize = 64 << 10;
 
@@ -30,62 +26,14 @@ impl Node {
         };
         control.push(self.env.now, &buffer[got]);
         let taken = self.take_frames(conn, peer);
-        match taken.and_then(|()| self.check_unfinished(conn)) {
+        match taken.and_then(|()| self.peers.check_unfinished(&self.env, conn)) {
             Ok(()) if !ended => self.env.receive(conn, buffer, 0..CONTROL_BUFFER, false),
             outcome => {
                 if let Err(why) = outcome {
                     tracing::warn!(peer = peer.0, why, "a peer's control connection is closed");
                 }
-                self.end_control(conn, peer);
+                self.peers.end_control(&mut self.env, conn, peer);
             }
-        }
-    }
-
-    /// ‡ What is held of frames that are not whole is bounded over all peers together. Whoever exceeds it sends
-    /// again, when others have ended; what is short passes always.
-    fn check_unfinished(&self, conn: ConnId) -> Result<(), String> {
-        let held = |control: &Inbound| control.held();
-        let own = self.peers.controls.get(&conn).map_or(0, held);
-        if own <= UNFINISHED_FREE {
-            return Ok(());
-        }
-        let all: usize = self.peers.controls.values().map(held).sum();
-        match all <= self.env.limits.unfinished_bytes_max {
-            true => Ok(()),
-            false => Err(format!(
-                "frames that are not whole take {all} bytes, of which {own} are this peer's"
-            )),
-        }
-    }
-
-    /// A peer that began a frame ends it in time.
-    pub(crate) fn expire_frames(&mut self) {
-        let (now, within) = (self.env.now, self.env.limits.unfinished_time);
-        let late = self.peers.controls.iter();
-        let late = late.filter(|(_, control)| control.is_late(now, within));
-        for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {
-            match self.env.conns.purpose(conn) {
-                Some(Purpose::ControlIn(peer)) => {
-                    tracing::warn!(
-                        peer = peer.0,
-                        "a frame is not whole in time: the peer's control connection is closed"
-                    );
-                    self.end_control(conn, peer);
-                }
-                Some(Purpose::GuestIn(guest)) => {
-                    self.part_from_guest(guest);
-                }
-                _ => _ = self.peers.controls.remove(&conn),
-            }
-        }
-    }
-
-    pub(crate) fn end_control(&mut self, conn: ConnId, peer: NodeId) {
-        self.peers.controls.remove(&conn);
-        self.env.close(conn);
-        let state = self.peers.get_or_add(peer);
-        if state.admission.on_ended(conn) {
-            self.peers.shorten(&self.env, peer);
         }
     }
 
@@ -134,7 +82,7 @@ impl Node {
                 let asks = matches!(message, Message::LeaderStatus { .. });
                 self.on_engine_message(peer, log, message);
                 if asks {
-                    self.answer_status(peer, log);
+                    self.logs.answer_status(&mut self.env, peer, log);
                 }
             }
             Frame::Heartbeat(heartbeat) => {
@@ -196,18 +144,6 @@ impl Node {
                     log.on_bytes_not_here(&mut self.env, peer, answer.request);
                 }
             }
-        }
-    }
-
-    /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
-    /// hand over, and waits.
-    fn answer_status(&mut self, peer: NodeId, id: LogId) {
-        let Some(log) = self.logs.get(&id).filter(|log| !log.is_stopped()) else {
-            return;
-        };
-        if matches!(log.role(), Role::Follower { leader, .. } if leader == peer) {
-            let status = log.engine().follower_status();
-            self.env.send_message(peer, id, status);
         }
     }
 

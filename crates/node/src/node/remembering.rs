@@ -100,7 +100,7 @@ impl Node {
         for (peer, conn) in self.peers.open_entries(version) {
             if let Err(why) = self.take_frames(conn, peer) {
                 tracing::warn!(peer = peer.0, why, "a peer's control connection is closed");
-                self.end_control(conn, peer);
+                self.peers.end_control(&mut self.env, conn, peer);
             }
         }
     }

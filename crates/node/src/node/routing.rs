@@ -42,7 +42,7 @@ impl Node {
             return;
         };
         let id = match purpose {
-            Purpose::Answer => return self.on_answer_sent(conn, ok),
+            Purpose::Answer => return self.logs.on_answer_sent(&mut self.env, conn, ok),
             Purpose::ControlOut(peer) => {
                 return self.peers.on_sent(&mut self.env, peer, conn, ok);
             }

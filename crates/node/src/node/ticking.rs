@@ -3,7 +3,7 @@
 
 use formats::LogId;
 use paxos::Input;
-use replica::{Log, Share};
+use replica::Log;
 
 use super::Node;
 use crate::counts::micros;
@@ -40,11 +40,11 @@ impl Node {
             let scrubbing = &mut self.disk.scrubbing;
             scrubbing.begin(&mut self.logs, &self.env);
         }
-        self.share_memory(&logs);
+        self.logs.share_memory(&mut self.env, &logs);
         self.keep_awake(&logs);
         self.env.expire_answers();
         self.callers.greetings.expire(&mut self.env);
-        self.expire_frames();
+        self.peers.expire_frames(&mut self.env);
         self.keep_guests();
         self.judge_health();
         self.tell_waiting();
@@ -79,18 +79,6 @@ impl Node {
                 log.close_idle_links(&mut self.env);
             }
         }
-    }
-
-    /// Divides the memory ([`replica::Share`]) among those that hold much. A log that holds less than the least share is
-    /// not counted: what it holds is not worth it. Every log that holds any is awake.
-    fn share_memory(&mut self, logs: &[LogId]) {
-        let least = Share::of(&self.env.limits, u64::MAX);
-        let holds = |log: &&Log| {
-            log.ring_bytes() >= least.ring_bytes || log.store().queued_bytes() >= least.queue_bytes
-        };
-        let logs = logs.iter().filter_map(|id| self.logs.get(id));
-        let logs = logs.filter(holds).count();
-        self.env.room.share = Share::of(&self.env.limits, logs as u64);
     }
 
     /// Those of which something is to come that may not settle them.

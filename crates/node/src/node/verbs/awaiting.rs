@@ -7,13 +7,6 @@ use paxos::{NodeId, Slot, Time};
 use replica::Purpose;
 use wire::Refusal;
 
-use super::change_members::ChangeMembers;
-use super::create_log::CreateLog;
-use super::delete_log::DeleteLog;
-use super::join::JoinCluster;
-use super::logs::LogList;
-use super::retain::Retain;
-use super::show_log::ShowLog;
 use crate::cluster::confirming::{Asked, check_directory};
 use crate::directory::{Command, DIRECTORY};
 use crate::greeting::still_joining;
@@ -28,20 +21,29 @@ struct Waiting {
     since: Time,
     /// Passed, this node knows the directory as it was when it was asked.
     asked: Asked,
-    wants: Wants,
+    wants: Box<dyn Want>,
 }
 
-/// What a client asked the directory for.
-pub(super) enum Wants {
-    Join(JoinCluster),
-    CreateLog(CreateLog),
-    Retain(Retain),
-    ChangeMembers(ChangeMembers),
-    DeleteLog(DeleteLog),
-    ShowLog(ShowLog),
-    FreshStatus,
-    Logs(LogList),
-    Members(LogList),
+/// What a client asked the directory for. Each verb that waits has one.
+pub(super) trait Want {
+    /// Moves on: asks for the commands that it needs, or says the answer. The directory is known as it was when the
+    /// client asked, or newer.
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer;
+
+    /// The directory has given an id, proposed at this slot: the command that follows, if it was for this client.
+    fn on_node_id(&mut self, _: Slot, _: NodeId) -> Option<Command> {
+        None
+    }
+
+    /// It took too long: what is said, in place of this.
+    fn on_late(&self, _: &Node, refusal: Refusal) -> Refusal {
+        refusal
+    }
+
+    /// This node no longer leads the directory: what is said, in place of this.
+    fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
+        refusal
+    }
 }
 
 pub(super) type Commands = Vec<Command>;
@@ -72,10 +74,8 @@ impl Awaiting {
 
     /// The directory has given this id to a node that asked to join: its entry is to follow.
     pub fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
-        self.0.iter_mut().find_map(|r| match &mut r.wants {
-            Wants::Join(join) => join.on_node_id(slot, id),
-            _ => None,
-        })
+        let mut waiting = self.0.iter_mut();
+        waiting.find_map(|waiting| waiting.wants.on_node_id(slot, id))
     }
 }
 
@@ -86,20 +86,28 @@ impl Node {
         log.check_leading(&self.env)
     }
 
-    pub(super) fn await_directory(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
+    pub(super) fn await_directory(
+        &mut self,
+        conn: ConnId,
+        wants: impl Want + 'static,
+    ) -> Result<(), Refusal> {
         self.directing()?;
         self.tell_fresh(conn, wants)
     }
 
     /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
-    pub(super) fn tell_fresh(&mut self, conn: ConnId, wants: Wants) -> Result<(), Refusal> {
+    pub(super) fn tell_fresh(
+        &mut self,
+        conn: ConnId,
+        wants: impl Want + 'static,
+    ) -> Result<(), Refusal> {
         check_directory(&self.logs, &self.env)?;
         self.env.conns.turn_to(conn, Purpose::Request(DIRECTORY));
         self.callers.awaiting.0.push(Waiting {
             conn,
             since: self.env.now,
             asked: Asked::default(),
-            wants,
+            wants: Box::new(wants),
         });
         self.answer_requests();
         Ok(())
@@ -119,7 +127,7 @@ impl Node {
             let current = request.asked.has_passed(&mut self.lend().1);
             let before = commands.len();
             let answer = match current && self.cluster.is_listed(&self.env) {
-                true => self.answer_to(&mut request.wants, &mut commands),
+                true => request.wants.answer(self, &mut commands),
                 false => Answer::Wait,
             };
             if let Err(refused) = self.check_sizes(&commands[before..]) {
@@ -135,11 +143,7 @@ impl Node {
                 Answer::List(line) => self.env.answer(request.conn, line),
                 Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
                 Answer::Wait if late => {
-                    let refusal = no_directory_quorum();
-                    let refusal = match request.wants {
-                        Wants::Join(_) => self.naming_others(refusal),
-                        _ => refusal,
-                    };
+                    let refusal = request.wants.on_late(self, no_directory_quorum());
                     self.env.refuse(request.conn, refusal);
                 }
                 Answer::Wait | Answer::Until(_) => kept.push(request),
@@ -157,37 +161,13 @@ impl Node {
         encoded.into_iter().try_for_each(|c| batch.command(&c))
     }
 
-    fn answer_to(&mut self, wants: &mut Wants, commands: &mut Commands) -> Answer {
-        match wants {
-            Wants::Join(join) => self.answer_join(join, commands),
-            Wants::CreateLog(create) => self.answer_create_log(create, commands),
-            Wants::Retain(retain) => self.answer_retain(retain, commands),
-            Wants::ChangeMembers(change) => self.answer_change(change, commands),
-            Wants::DeleteLog(delete) => self.answer_delete_log(delete, commands),
-            Wants::ShowLog(show) => self.answer_show_log(show),
-            Wants::FreshStatus => Answer::List(self.status_line()),
-            Wants::Logs(list) => Answer::List(self.logs_line(*list)),
-            Wants::Members(list) => Answer::List(self.members_line(*list)),
-        }
-    }
-
     pub(in crate::node) fn refuse_requests(&mut self) {
         let Some(log) = self.logs.get(&DIRECTORY) else {
             return;
         };
         let refusal = log.not_leader(&self.env);
         for request in std::mem::take(&mut self.callers.awaiting.0) {
-            let refusal = match &request.wants {
-                // Whoever leads next may find it accepted, and create the log.
-                Wants::CreateLog(create) if create.proposed => {
-                    refusal.clone().key("log", &create.name)
-                }
-                Wants::DeleteLog(delete) if delete.proposed => {
-                    refusal.clone().key("log", &delete.name)
-                }
-                Wants::Join(_) => self.naming_others(refusal.clone()),
-                _ => refusal.clone(),
-            };
+            let refusal = request.wants.on_deposed(self, refusal.clone());
             self.env.refuse(request.conn, refusal);
         }
     }

@@ -3,7 +3,7 @@
 use formats::LogId;
 use wire::Refusal;
 
-use super::awaiting::{Answer, Commands, Wants};
+use super::awaiting::{Answer, Commands, Want};
 use crate::greeting::Caller;
 use crate::membership::change::{Ask, Worked};
 use crate::node::Node;
@@ -14,21 +14,23 @@ pub(crate) struct ChangeMembers {
     pub proposed: Option<Worked>,
 }
 
+impl Want for ChangeMembers {
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
+        node.answer_change(self, commands)
+    }
+}
+
 impl Node {
     /// `change-members …`
     pub(super) fn change_members(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         let ask = Ask::parse(request)?;
         let proposed = None;
-        self.await_directory(*conn, Wants::ChangeMembers(ChangeMembers { ask, proposed }))
+        self.await_directory(*conn, ChangeMembers { ask, proposed })
     }
 
     /// Answered once the directory has chosen it, and each log that it concerns too.
-    pub(super) fn answer_change(
-        &mut self,
-        change: &mut ChangeMembers,
-        commands: &mut Commands,
-    ) -> Answer {
+    fn answer_change(&mut self, change: &mut ChangeMembers, commands: &mut Commands) -> Answer {
         if !self.logs.can_direct() {
             return Answer::Wait;
         }

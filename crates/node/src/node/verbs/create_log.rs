@@ -5,10 +5,12 @@ use paxos::ChangeRefused;
 use wire::ask::node_ids;
 use wire::{Refusal, Retention};
 
-use super::awaiting::{Answer, Commands, Wants};
+use super::awaiting::{Answer, Commands, Want};
 use super::log_name;
 use super::retain::parse_retention;
-use crate::directory::{self, Command, DIRECTORY, DIRECTORY_NAME, check_log_name};
+use crate::directory::{
+    Command, DIRECTORY, DIRECTORY_NAME, Directory, check_log_name, configuration,
+};
 use crate::greeting::Caller;
 use crate::node::Node;
 
@@ -22,6 +24,20 @@ pub(crate) struct CreateLog {
     pub proposed: bool,
     /// The auxiliaries that were proposed.
     pub given_auxiliary: Vec<u32>,
+}
+
+impl Want for CreateLog {
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
+        node.answer_create_log(self, commands)
+    }
+
+    /// Who leads next may find it accepted, and create the log.
+    fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
+        match self.proposed {
+            true => refusal.key("log", &self.name),
+            false => refusal,
+        }
+    }
 }
 
 impl Node {
@@ -48,25 +64,23 @@ impl Node {
             retention,
             ..CreateLog::default()
         };
-        self.await_directory(*conn, Wants::CreateLog(create))
+        self.await_directory(*conn, create)
     }
 
-    pub(super) fn answer_create_log(
-        &mut self,
-        create: &mut CreateLog,
-        commands: &mut Commands,
-    ) -> Answer {
+    fn answer_create_log(&mut self, create: &mut CreateLog, commands: &mut Commands) -> Answer {
         let name = &create.name;
         let own = self.env.own.identity.node;
         let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
         match self.cluster.directory.log_by_name(name) {
             // Somebody else's came first, who asked for something else.
-            Some(id) if create.proposed && !self.is_as_asked(id, create) => refuse(Refusal::new(
-                "exists",
-                format!(
-                    "somebody else made a log named {name} at the same time, with other members or another retention"
-                ),
-            )),
+            Some(id) if create.proposed && !create.is_as_asked(&self.cluster.directory, id) => {
+                refuse(Refusal::new(
+                    "exists",
+                    format!(
+                        "somebody else made a log named {name} at the same time, with other members or another retention"
+                    ),
+                ))
+            }
             // Whoever asks next finds it here; that it has no leader yet is no error to them.
             Some(id)
                 if create.proposed
@@ -84,17 +98,17 @@ impl Node {
                 format!("a log named {name} exists already"),
             )),
             None if let Some(id) = self.cluster.directory.sealing_by_name(name) => {
-                Answer::Until(self.not_ended(name, id))
+                Answer::Until(not_ended(name, id))
             }
             // A member that leaves since made nothing of it.
-            None if create.proposed => match self.check_members(create) {
+            None if create.proposed => match create.check_members(&self.cluster.directory) {
                 Ok(_) => Answer::Wait,
                 Err(why) => refuse(why),
             },
             None if !self.logs.can_direct() => Answer::Wait,
             None => {
                 create.proposed = true;
-                match self.check_members(create) {
+                match create.check_members(&self.cluster.directory) {
                     Ok(members) => {
                         create.given_auxiliary = match create.auxiliary.is_empty() {
                             true => self.cluster.directory.auxiliaries_of(&members),
@@ -114,30 +128,24 @@ impl Node {
             }
         }
     }
+}
 
+impl CreateLog {
     /// Two may ask for one name at a time, and the directory makes the first one's log.
-    fn is_as_asked(&self, id: LogId, create: &CreateLog) -> bool {
-        self.cluster.directory.logs.get(&id).is_some_and(|entry| {
-            entry.hosts == create.hosts
-                && entry.auxiliary == create.given_auxiliary
-                && entry.retention == create.retention
+    fn is_as_asked(&self, directory: &Directory, id: LogId) -> bool {
+        directory.logs.get(&id).is_some_and(|entry| {
+            entry.hosts == self.hosts
+                && entry.auxiliary == self.given_auxiliary
+                && entry.retention == self.retention
         })
     }
 
-    /// ‡ The name is free once the log that had it has ended.
-    fn not_ended(&self, name: &str, id: LogId) -> Refusal {
-        let sentence = format!(
-            "the log {name} is being deleted and has not ended yet (log {id}): start or reconnect its nodes, or free the name with `logberg log delete {name} --abandon`"
-        );
-        Refusal::new("not-in-force", sentence).key("logs", name)
-    }
-
     /// What the log's configuration begins with.
-    fn check_members(&self, create: &CreateLog) -> Result<Vec<(u32, u32)>, Refusal> {
-        let members = &self.cluster.directory.members;
-        let nodes = self.cluster.directory.nodes.keys().map(|node| node.0);
+    fn check_members(&self, directory: &Directory) -> Result<Vec<(u32, u32)>, Refusal> {
+        let members = &directory.members;
+        let nodes = directory.nodes.keys().map(|node| node.0);
         let known: Vec<u32> = nodes.filter(|node| !members.leaves(*node)).collect();
-        let stranger = create.hosts.iter();
+        let stranger = self.hosts.iter();
         if let Some(stranger) = stranger.copied().find(|node| !known.contains(node)) {
             let known = listed(&mut known.into_iter());
             return Err(Refusal::new(
@@ -145,19 +153,27 @@ impl Node {
                 format!("there is no node {stranger}, or it leaves: choose members among {known}"),
             ));
         }
-        let members: Vec<(u32, u32)> = match create.hosts.is_empty() {
+        let members: Vec<(u32, u32)> = match self.hosts.is_empty() {
             true => {
                 // A log that begins holds nothing that they would have to be filled with first.
-                let wanted = self.cluster.directory.members.wanted.get(&DIRECTORY.0);
+                let wanted = directory.members.wanted.get(&DIRECTORY.0);
                 let weights = wanted.into_iter().flat_map(|wanted| &wanted.weights);
                 weights.map(|(node, weight)| (*node, *weight)).collect()
             }
-            false => create.hosts.iter().map(|node| (*node, 1)).collect(),
+            false => self.hosts.iter().map(|node| (*node, 1)).collect(),
         };
-        directory::configuration(&members, &create.auxiliary)
-            .map_err(|why| refuse_auxiliaries(why, &create.auxiliary, &members))?;
+        configuration(&members, &self.auxiliary)
+            .map_err(|why| refuse_auxiliaries(why, &self.auxiliary, &members))?;
         Ok(members)
     }
+}
+
+/// ‡ The name is free once the log that had it has ended.
+fn not_ended(name: &str, id: LogId) -> Refusal {
+    let sentence = format!(
+        "the log {name} is being deleted and has not ended yet (log {id}): start or reconnect its nodes, or free the name with `logberg log delete {name} --abandon`"
+    );
+    Refusal::new("not-in-force", sentence).key("logs", name)
 }
 
 /// Why a log cannot have these auxiliaries, and what would be possible.

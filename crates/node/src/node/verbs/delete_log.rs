@@ -18,7 +18,7 @@ use formats::version::WISHES;
 use paxos::Time;
 use wire::Refusal;
 
-use super::awaiting::{Answer, Commands, Wants};
+use super::awaiting::{Answer, Commands, Want};
 use super::log_name;
 use super::of_one_log::unknown_log;
 use crate::directory::{Command, DIRECTORY_NAME};
@@ -41,6 +41,19 @@ pub(crate) struct DeleteLog {
 /// An abandoned log may take this long to end; one that has a quorum takes a hundredth of it.
 const ABANDONED_ENDS: Duration = Duration::from_secs(1);
 
+impl Want for DeleteLog {
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
+        node.answer_delete_log(self, commands)
+    }
+
+    fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
+        match self.proposed {
+            true => refusal.key("log", &self.name),
+            false => refusal,
+        }
+    }
+}
+
 impl Node {
     /// `delete-log NAME [abandon=1]`
     pub(super) fn delete_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
@@ -61,15 +74,11 @@ impl Node {
             since: None,
             freed: false,
         };
-        self.await_directory(*conn, Wants::DeleteLog(delete))
+        self.await_directory(*conn, delete)
     }
 
     /// Answered once it is agreed, and the log has ended. The nodes free their files by themselves.
-    pub(super) fn answer_delete_log(
-        &mut self,
-        delete: &mut DeleteLog,
-        commands: &mut Commands,
-    ) -> Answer {
+    fn answer_delete_log(&mut self, delete: &mut DeleteLog, commands: &mut Commands) -> Answer {
         let DeleteLog { name, .. } = delete;
         let named = || {
             let current = self.cluster.directory.log_by_name(name);

@@ -7,7 +7,7 @@ use formats::parse_hex16;
 use formats::version::Speaks;
 use wire::Refusal;
 
-use super::awaiting::{Answer, Commands, Wants};
+use super::awaiting::{Answer, Commands, Want};
 use crate::cluster::directory_members;
 use crate::directory::{Command, DIRECTORY};
 use crate::greeting::Caller;
@@ -21,6 +21,28 @@ pub(crate) struct JoinCluster {
     /// Of the id that was asked for.
     pub slot: Option<Slot>,
     pub proposed: bool,
+}
+
+impl Want for JoinCluster {
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
+        node.answer_join(self, commands)
+    }
+
+    fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
+        if self.slot != Some(slot) {
+            return None;
+        }
+        self.proposed = true;
+        Some(self.entry(id))
+    }
+
+    fn on_late(&self, node: &Node, refusal: Refusal) -> Refusal {
+        node.naming_others(refusal)
+    }
+
+    fn on_deposed(&self, node: &Node, refusal: Refusal) -> Refusal {
+        node.naming_others(refusal)
+    }
 }
 
 impl Node {
@@ -47,15 +69,11 @@ impl Node {
             slot: None,
             proposed: false,
         };
-        let awaited = self.await_directory(*conn, Wants::Join(join));
+        let awaited = self.await_directory(*conn, join);
         awaited.map_err(|refusal| self.naming_others(refusal))
     }
 
-    pub(super) fn answer_join(
-        &mut self,
-        join: &mut JoinCluster,
-        commands: &mut Commands,
-    ) -> Answer {
+    fn answer_join(&mut self, join: &mut JoinCluster, commands: &mut Commands) -> Answer {
         let known = self.cluster.directory.node_by_disk(&join.disk).or_else(|| {
             let keeps = mutation::is(Mutation::EmptyDiskKeepsItsId);
             let mut nodes = self.cluster.directory.nodes.iter().filter(|_| keeps);
@@ -87,14 +105,6 @@ impl Node {
 }
 
 impl JoinCluster {
-    pub(super) fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
-        if self.slot != Some(slot) {
-            return None;
-        }
-        self.proposed = true;
-        Some(self.entry(id))
-    }
-
     fn entry(&self, id: NodeId) -> Command {
         Command::AddNode {
             id: id.0,

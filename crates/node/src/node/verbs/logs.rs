@@ -7,7 +7,7 @@ use replica::limit;
 use serde::Serialize;
 use wire::{Refusal, Request, Retention};
 
-use super::awaiting::Wants;
+use super::awaiting::{Answer, Commands, Want};
 use crate::greeting::Caller;
 use crate::node::Node;
 
@@ -38,6 +38,14 @@ impl LogList {
     }
 }
 
+struct FreshLogs(LogList);
+
+impl Want for FreshLogs {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        Answer::List(node.logs_line(self.0))
+    }
+}
+
 impl Node {
     /// `logs [stale] [after=ID] [limit=N]`
     pub(super) fn list_logs(&mut self, caller: &Caller) -> Result<(), Refusal> {
@@ -45,14 +53,14 @@ impl Node {
         request.check()?;
         let list = LogList::asked(request)?;
         if !request.flag("stale")? {
-            return self.tell_fresh(*conn, Wants::Logs(list));
+            return self.tell_fresh(*conn, FreshLogs(list));
         }
         let line = self.logs_line(list);
         self.env.answer(*conn, line);
         Ok(())
     }
 
-    pub(crate) fn logs_line(&self, list: LogList) -> String {
+    fn logs_line(&self, list: LogList) -> String {
         #[derive(Serialize)]
         struct Entry<'a> {
             id: u32,

@@ -8,7 +8,7 @@ use replica::Log;
 use serde::Serialize;
 use wire::NodeKind;
 
-use super::awaiting::Wants;
+use super::awaiting::{Answer, Commands, Want};
 use super::logs::LogList;
 use crate::directory::DIRECTORY;
 use crate::greeting::Caller;
@@ -68,6 +68,14 @@ struct ShownMember {
     held_bytes: Option<u64>,
 }
 
+struct FreshMembers(LogList);
+
+impl Want for FreshMembers {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        Answer::List(node.members_line(self.0))
+    }
+}
+
 impl Node {
     /// `members [local] [after=ID] [limit=N]`
     pub(super) fn list_members(&mut self, caller: &Caller) -> Result<(), Refusal> {
@@ -75,14 +83,14 @@ impl Node {
         request.check()?;
         let list = LogList::asked(request)?;
         if !request.flag("local")? {
-            return self.await_directory(*conn, Wants::Members(list));
+            return self.await_directory(*conn, FreshMembers(list));
         }
         let line = self.members_line(list);
         self.env.answer(*conn, line);
         Ok(())
     }
 
-    pub(crate) fn members_line(&self, list: LogList) -> String {
+    fn members_line(&self, list: LogList) -> String {
         let members = &self.cluster.directory.members;
         let own = self.env.own.identity.node;
         let alive = |node: NodeId| {

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use paxos::Role;
-use replica::{Log, LogCounts};
+use replica::{Env, Log, LogCounts};
 use serde::Serialize;
 use store::{BOUNDS_US, Histogram};
 use wire::Refusal;
@@ -127,15 +127,17 @@ impl Node {
             logs: self
                 .logs
                 .values()
-                .map(|log| self.log_metrics(log))
+                .map(|log| LogMetrics::of(log, &self.env))
                 .collect(),
         })
     }
+}
 
-    fn log_metrics(&self, log: &Log) -> LogMetrics {
+impl LogMetrics {
+    fn of(log: &Log, env: &Env) -> LogMetrics {
         let state = log.engine().state();
         let proposed = log.engine().proposed_up_to().0.max(state.next.0);
-        let nodes = self.env.peers.addresses.keys();
+        let nodes = env.peers.addresses.keys();
         let lag = nodes.filter_map(|id| {
             let accepted = log.engine().peer_accepted_up_to(*id)?;
             Some((id.0, proposed.saturating_sub(accepted.0)))

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use wire::{BadRetention, Refusal, Retention};
 
-use super::awaiting::{Answer, Commands, Wants};
+use super::awaiting::{Answer, Commands, Want};
 use super::log_name;
 use super::of_one_log::unknown_log;
 use crate::directory::{Command, DIRECTORY_NAME};
@@ -15,6 +15,12 @@ pub(crate) struct Retain {
     pub log: String,
     pub retention: Retention,
     pub proposed: bool,
+}
+
+impl Want for Retain {
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
+        node.answer_retain(self, commands)
+    }
 }
 
 impl Node {
@@ -34,11 +40,11 @@ impl Node {
             retention,
             proposed: false,
         };
-        self.await_directory(*conn, Wants::Retain(retain))
+        self.await_directory(*conn, retain)
     }
 
     /// Answered once the directory has chosen it, and the log too.
-    pub(super) fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
+    fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
         let Retain { log, retention, .. } = retain;
         let Some(id) = self.cluster.directory.log_by_name(log) else {
             return Answer::Line(unknown_log(log).encode());

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::awaiting::{Answer, Wants};
+use super::awaiting::{Answer, Commands, Want};
 use super::log_name;
 use super::of_one_log::unknown_log;
 use crate::directory::LogKind;
@@ -33,16 +33,22 @@ struct ShownMember {
     auxiliary: bool,
 }
 
+impl Want for ShowLog {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        node.answer_show_log(self)
+    }
+}
+
 impl Node {
     /// `show-log NAME`
     pub(super) fn show_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         request.check()?;
         let name = log_name(request)?.to_owned();
-        self.await_directory(*conn, Wants::ShowLog(ShowLog { name }))
+        self.await_directory(*conn, ShowLog { name })
     }
 
-    pub(super) fn answer_show_log(&self, show: &ShowLog) -> Answer {
+    fn answer_show_log(&self, show: &ShowLog) -> Answer {
         let found = self.cluster.directory.log_by_name(&show.name);
         let entry = found.and_then(|id| Some((id, self.cluster.directory.logs.get(&id)?)));
         let Some((id, entry)) = entry else {

@@ -3,10 +3,10 @@
 use paxos::Role;
 use serde::Serialize;
 
-use replica::Log;
+use replica::{Env, Log};
 use wire::Refusal;
 
-use super::awaiting::Wants;
+use super::awaiting::{Answer, Commands, Want};
 use crate::counts::micros;
 use crate::greeting::Caller;
 use crate::health::Health;
@@ -89,20 +89,28 @@ struct PeerStatus {
     level: bool,
 }
 
+struct FreshStatus;
+
+impl Want for FreshStatus {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        Answer::List(node.status_line())
+    }
+}
+
 impl Node {
     /// `status [fresh=1]`
     pub(super) fn tell_status(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         request.check()?;
         if request.flag("fresh")? {
-            return self.tell_fresh(*conn, Wants::FreshStatus);
+            return self.tell_fresh(*conn, FreshStatus);
         }
         let line = self.status_line();
         self.env.answer(*conn, line);
         Ok(())
     }
 
-    pub(crate) fn status_line(&self) -> String {
+    fn status_line(&self) -> String {
         let now = self.env.now;
         let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
         let mut nodes = vec![NodeStatus {
@@ -141,7 +149,11 @@ impl Node {
             uptime_ms: micros(now - self.rounds.started_at) / 1000,
             disk_full: self.env.room.disk_is_full,
             nodes,
-            logs: self.logs.values().map(|log| self.log_status(log)).collect(),
+            logs: self
+                .logs
+                .values()
+                .map(|log| LogStatus::of(log, &self.env))
+                .collect(),
             waiting_for: self.waiting_for(),
             health: self.health(),
         })
@@ -188,11 +200,13 @@ impl Node {
         let silent = silent.join(" and ");
         vec![format!("waiting for {silent}: no leader for {leaderless}")]
     }
+}
 
-    fn log_status(&self, log: &Log) -> LogStatus {
+impl LogStatus {
+    fn of(log: &Log, env: &Env) -> LogStatus {
         let state = log.engine().state();
         let proposed = log.engine().proposed_up_to().0.max(state.next.0);
-        let peers = self.env.peers.addresses.keys().map(|id| {
+        let peers = env.peers.addresses.keys().map(|id| {
             let accepted = log.engine().peer_accepted_up_to(*id).map(|s| s.0);
             PeerStatus {
                 id: id.0,
