@@ -34,14 +34,14 @@ pub struct Limits {
     pub read_buffers_max: usize,
     pub log_read_buffers_max: usize,
     /// Missing bytes fetched while appends go on; otherwise as many as peers can send.
-    pub catch_up_rate: u64,
+    pub catch_up_bytes_per_second: u64,
     /// One request for missing bytes; while appends go on.
     pub fetch_bytes_max: u64,
     pub fetch_bytes_busy: u64,
     pub fetch_timeout: Duration,
     /// Read by a pass of the scrubber that runs by itself; 0 is never. And by one that somebody asked for.
-    pub scrub_rate: u64,
-    pub scrub_rate_asked: u64,
+    pub scrub_bytes_per_second: u64,
+    pub scrub_asked_bytes_per_second: u64,
     /// Between a log's passes that run by themselves; a new leader's first comes after a 24th of it.
     pub scrub_interval: Duration,
     /// New bytes are refused below this much free space, and taken again above twice this.
@@ -68,7 +68,7 @@ pub struct Limits {
     pub part_bytes: usize,
     /// Of frames of all peers that are not whole; one that is not whole by then ends its connection.
     pub unfinished_bytes_max: usize,
-    pub unfinished_time: Duration,
+    pub unfinished_timeout: Duration,
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
@@ -101,13 +101,13 @@ impl Default for Limits {
             landing_bytes_min: 16 << 10,
             read_buffers_max: 64,
             log_read_buffers_max: 16,
-            catch_up_rate: 32_000_000,
+            catch_up_bytes_per_second: 32_000_000,
             // Whole records, where they are full.
             fetch_bytes_max: 8 * PAYLOAD_BYTES_MAX as u64,
             fetch_bytes_busy: PAYLOAD_BYTES_MAX as u64,
             fetch_timeout: Duration::from_secs(2),
-            scrub_rate: 2_000_000,
-            scrub_rate_asked: 64_000_000,
+            scrub_bytes_per_second: 2_000_000,
+            scrub_asked_bytes_per_second: 64_000_000,
             scrub_interval: Duration::from_secs(86400),
             disk_reserve_bytes: 256 << 20,
             away_after: Duration::from_secs(30),
@@ -121,7 +121,7 @@ impl Default for Limits {
             answer_timeout: Duration::from_secs(10),
             part_bytes: 64 << 10,
             unfinished_bytes_max: 192 << 20,
-            unfinished_time: Duration::from_secs(120),
+            unfinished_timeout: Duration::from_secs(120),
             streams_max: 180_000,
             directory_growth_bytes: 256 << 10,
             version_settle: Duration::from_secs(3600),

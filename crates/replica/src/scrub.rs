@@ -111,7 +111,7 @@ impl Scrub {
         }
         let first = env.now + env.limits.scrub_interval / 24;
         let due = *self.due.get_or_insert(first);
-        env.limits.scrub_rate > 0 && self.pass.is_none() && due <= env.now
+        env.limits.scrub_bytes_per_second > 0 && self.pass.is_none() && due <= env.now
     }
 
     /// Goes on with the pass. What was read since must be paid for first: see [`Scrub::take_debt`].

@@ -29,8 +29,11 @@ impl Settings {
             return Err(Failure::usage("--voters is from 1 to 31").into());
         }
         let mut limits = Limits::default();
-        limits.catch_up_rate = all.catch_up_rate.unwrap_or(limits.catch_up_rate).max(1);
-        limits.scrub_rate = all.scrub_rate.unwrap_or(limits.scrub_rate);
+        limits.catch_up_bytes_per_second = all
+            .catch_up_rate
+            .unwrap_or(limits.catch_up_bytes_per_second)
+            .max(1);
+        limits.scrub_bytes_per_second = all.scrub_rate.unwrap_or(limits.scrub_bytes_per_second);
         limits.disk_reserve_bytes = all.disk_reserve.unwrap_or(limits.disk_reserve_bytes);
         if limits.disk_reserve_bytes < 2 * limits.unchosen_bytes_max {
             tracing::warn!(

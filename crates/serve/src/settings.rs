@@ -78,8 +78,11 @@ impl Settings {
             peer: self.peer.clone(),
             zone: self.zone.clone(),
             kind: Some(self.kind.unwrap_or_default()),
-            catch_up_rate: Some(self.catch_up_rate.unwrap_or(limits.catch_up_rate)),
-            scrub_rate: Some(self.scrub_rate.unwrap_or(limits.scrub_rate)),
+            catch_up_rate: Some(
+                self.catch_up_rate
+                    .unwrap_or(limits.catch_up_bytes_per_second),
+            ),
+            scrub_rate: Some(self.scrub_rate.unwrap_or(limits.scrub_bytes_per_second)),
             disk_reserve: Some(self.disk_reserve.unwrap_or(limits.disk_reserve_bytes)),
             version_settle: Some(
                 self.version_settle

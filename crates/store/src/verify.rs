@@ -62,6 +62,8 @@ pub struct LogReport {
     pub learn_past: u64,
     /// Chosen and not trimmed, and not here: to be fetched from peers.
     pub lacks: Vec<StreamReport>,
+    /// Damaged places whose bytes stand in later records.
+    pub repaired: u64,
 }
 
 #[derive(Clone, Debug, Default, Serialize)]
@@ -392,8 +394,11 @@ impl LogCheck {
         self.report.first_unchosen = verdict.first_unchosen.0;
         self.report.learn_past = verdict.learn_past.0;
         self.report.rested = verdict.rested;
-        let lost = verdict.lost.iter();
-        for lost in lost.filter(|lost| !is_repaired(lost, holdings)) {
+        for lost in &verdict.lost {
+            if is_repaired(lost, holdings) {
+                self.report.repaired += 1;
+                continue;
+            }
             let corruption = corruption(lost, paths);
             let what = corruption.what();
             self.problem(&corruption.path, corruption.from, what);

@@ -242,7 +242,13 @@ fn render(report: &VerifyReport) -> String {
         ));
     }
     if report.is_sound() {
-        parts.push("Every record is sound.".to_owned());
+        let repaired: u64 = report.logs.iter().map(|log| log.repaired).sum();
+        parts.push(match repaired {
+            0 => "Every record is sound.".to_owned(),
+            _ => format!(
+                "Every byte is there and sound. Damaged places whose bytes later records hold: {repaired}."
+            ),
+        });
     }
     parts.join("\n\n")
 }

@@ -28,7 +28,7 @@ impl Scrubbing {
 
     /// Passes that are due begin.
     pub fn begin(&mut self, logs: &mut Logs, env: &Env) {
-        let rate = env.limits.scrub_rate;
+        let rate = env.limits.scrub_bytes_per_second;
         for (id, log) in logs.iter_mut() {
             if log.is_scrub_due(env) {
                 log.begin_pass(env, rate, false);

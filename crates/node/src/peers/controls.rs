@@ -29,7 +29,7 @@ impl Peers {
 
     /// A peer that began a frame ends it in time.
     pub fn expire_frames(&mut self, env: &mut Env) {
-        let (now, within) = (env.now, env.limits.unfinished_time);
+        let (now, within) = (env.now, env.limits.unfinished_timeout);
         let late = self.controls.iter();
         let late = late.filter(|(_, control)| control.is_late(now, within));
         for conn in late.map(|(conn, _)| *conn).collect::<Vec<_>>() {

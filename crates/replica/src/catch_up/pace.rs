@@ -47,13 +47,15 @@ impl Pace {
         let lacking = wanted
             .min(limits.fetch_bytes_busy)
             .saturating_sub(self.allowance);
-        let wait_us = u128::from(lacking) * 1_000_000 / u128::from(limits.catch_up_rate.max(1));
+        let wait_us =
+            u128::from(lacking) * 1_000_000 / u128::from(limits.catch_up_bytes_per_second.max(1));
         self.filled_at + Duration::from_micros(wait_us as u64 + 1)
     }
 
     fn fill(&mut self, now: Time, limits: &Limits) {
         let passed = (now - self.filled_at).min(Duration::from_secs(1));
-        let gained = (passed.as_micros() * u128::from(limits.catch_up_rate) / 1_000_000) as u64;
+        let gained =
+            (passed.as_micros() * u128::from(limits.catch_up_bytes_per_second) / 1_000_000) as u64;
         if gained > 0 {
             // No more than one request: what was not asked for in time makes no burst later.
             self.allowance = (self.allowance + gained).min(limits.fetch_bytes_busy);
@@ -68,7 +70,7 @@ mod tests {
 
     fn limits() -> Limits {
         Limits {
-            catch_up_rate: 1_000_000,
+            catch_up_bytes_per_second: 1_000_000,
             fetch_bytes_busy: 1000,
             fetch_bytes_max: 50_000,
             ..Limits::default()

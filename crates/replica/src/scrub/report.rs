@@ -145,7 +145,7 @@ impl Scrub {
             differences: differences.collect(),
             found_here: core.counts.scrub_damaged,
             repaired_here: core.counts.scrub_repaired,
-            background_rate: env.limits.scrub_rate,
+            background_rate: env.limits.scrub_bytes_per_second,
         })
     }
 

@@ -56,7 +56,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
     if scenario.scrubs {
         // The first comes half a second after its leader.
         limits.scrub_interval = Duration::from_secs(12);
-        limits.scrub_rate = 5_000_000;
+        limits.scrub_bytes_per_second = 5_000_000;
     }
     if scenario.lands {
         limits.landing_bytes_min = 1;

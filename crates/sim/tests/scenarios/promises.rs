@@ -277,7 +277,7 @@ fn at_a_scrub_rate_of_zero_no_scrub_runs_but_one_that_is_asked_for() {
     const BYTES: u64 = 100_000;
     for scrub_rate in [1_000_000, 0] {
         let limits = Limits {
-            scrub_rate,
+            scrub_bytes_per_second: scrub_rate,
             // The first comes after a second.
             scrub_interval: 24 * SECOND,
             ..small_limits()

@@ -126,7 +126,7 @@ fn rot_that_nobody_has_read_is_found_by_a_scrub_and_repaired() {
 #[test]
 fn scrubs_run_by_themselves_and_no_faster_than_they_may() {
     let limits = replica::Limits {
-        scrub_rate: 1_000_000,
+        scrub_bytes_per_second: 1_000_000,
         // The first comes after a minute.
         scrub_interval: 24 * 60 * SECOND,
         ..sim::workload::small_limits()

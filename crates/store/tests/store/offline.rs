@@ -475,6 +475,8 @@ fn what_was_repaired_is_no_damage_to_the_check_of_a_directory() {
     let report = verify(&mut kernel.disk, data(), &mut |_, _| {}).unwrap();
     assert!(report.is_sound(), "{:?}", report.problems);
     assert!(report.logs[0].rested);
+    let repaired: u64 = report.logs.iter().map(|log| log.repaired).sum();
+    assert_eq!(repaired, 1);
 }
 
 #[test]

@@ -14,7 +14,7 @@ impl Node {
         request.check()?;
         let rate = request
             .parsed("rate")?
-            .unwrap_or(self.env.limits.scrub_rate_asked);
+            .unwrap_or(self.env.limits.scrub_asked_bytes_per_second);
         let start = request.flag("start")?;
         let Some(log) = self.logs.get_mut(&id) else {
             return Ok(());
