@@ -231,7 +231,7 @@ impl Judged<'_> {
         causes.extend([slow, stalled, stopped].into_iter().filter(|w| w.logs > 0));
         if self.env.room.own_is_full {
             let full = Warning::new(Code::DiskFull).about(own);
-            let refusing = self.logs.iter().filter(|(_, log)| log.is_full(&self.env));
+            let refusing = self.logs.iter().filter(|(_, log)| log.is_full(self.env));
             let refusing = refusing.fold(full, |full, (id, _)| full.of(*id));
             causes.push(refusing.amount(self.env.room.free_bytes));
         }

@@ -104,7 +104,7 @@ impl Node {
             }
             for (id, log) in self.logs.iter_mut() {
                 let hosts = self.cluster.directory.hosts(*id, peer);
-                if !hosts && !log.alive().contains(&peer) || alive && !hosts {
+                if !hosts && (alive || !log.alive().contains(&peer)) {
                     continue;
                 }
                 if !alive {

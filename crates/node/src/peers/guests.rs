@@ -151,10 +151,10 @@ impl Guests {
                     let conn = env.connect(address, Purpose::GuestOut(*id));
                     guest.link = Link::Connecting(conn, now);
                 }
-                Link::Up(conn, version) => {
-                    if !env.conns.is_sending(conn) && guest.ask(now) {
-                        env.send_bytes(conn, &encode_control(version, question));
-                    }
+                Link::Up(conn, version) if !env.conns.is_sending(conn) => {
+                    let asks = guest.ask(now);
+                    let bytes = asks.then(|| encode_control(version, question));
+                    bytes.iter().for_each(|bytes| env.send_bytes(conn, bytes));
                 }
                 _ => {}
             }
