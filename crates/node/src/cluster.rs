@@ -35,13 +35,13 @@ pub use directing::directory_members;
 
 pub struct Cluster {
     pub directory: Replica<Directory>,
-    pub directing: Directing,
+    directing: Directing,
     confirming: Confirming,
     wishing: Wishing,
-    pub versioning: Versioning,
+    versioning: Versioning,
     parted: Parted,
     /// Where this node leads and the configuration is not what is wanted.
-    pub moves: BTreeMap<LogId, Move>,
+    moves: BTreeMap<LogId, Move>,
 }
 
 impl Cluster {

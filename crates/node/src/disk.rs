@@ -117,7 +117,7 @@ impl OwnDisk {
         self.peers_file.writing
     }
 
-    /// What could not be written before, or was not the newest: perhaps it can now.
+    /// A file could not be written before, or what was written was not the newest: perhaps it can now.
     pub fn manifest_waits(&self) -> bool {
         self.manifest_file.waits()
     }

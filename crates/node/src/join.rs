@@ -133,7 +133,7 @@ impl Join {
             }
     }
 
-    /// What was given, and is not yet on disk.
+    /// The id was given, and is not yet on disk.
     pub(crate) fn given(&self) -> Option<&Given> {
         self.given.as_ref()
     }

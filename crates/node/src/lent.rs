@@ -1,4 +1,4 @@
-//! What parts of a node are lent: the clock and the ops of this round, the logs, which of them are due, and the peers.
+//! Parts of a node are lent the clock and the ops of this round, the logs, which of them are due, and the peers.
 //!
 //! A part owns its own state. It is handed this, or less, and no other part; and it knows no node.
 

@@ -3,7 +3,7 @@
 //! [`Node`] is a [`Machine`]: completions go to the part of it they belong to, and after each round
 //! every log that was touched is settled once.
 //!
-//! What stands in this folder takes several parts: who calls whom, and when. A part decides by itself, with what it is
+//! Everything in this folder takes several parts: who calls whom, and when. A part decides by itself, with what it is
 //! lent, and knows no node.
 
 use std::collections::VecDeque;
@@ -55,13 +55,13 @@ use verbs::{Awaiting, Held};
 
 pub struct Node {
     config: NodeConfig,
-    /// What is lent to every log.
+    /// Lent to every log.
     env: Env,
     logs: Logs,
     due: Due,
     disk: OwnDisk,
     peers: Peers,
-    /// What disks have been through.
+    /// The past of disks.
     past: Remembering,
     cluster: Cluster,
     hosted: HostedLogs,

@@ -202,7 +202,7 @@ impl Remembering {
         }
     }
 
-    /// What a peer is told of this disk, before anything else on a connection. `is_heard`: that peer's own connection is
+    /// The first frame to a peer: all of this disk's past. `is_heard`: that peer's own connection is
     /// there.
     pub fn told_to(
         &self,

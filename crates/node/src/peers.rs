@@ -49,9 +49,9 @@ pub struct Peers {
     /// Where they may be, besides where they are thought to be.
     pub places: Places,
     /// One of them was found elsewhere.
-    pub found: bool,
+    found: bool,
     /// What answers at the address of one of them said that this node's directory is an old copy.
-    pub call_us_old: Option<CalledOld>,
+    call_us_old: Option<CalledOld>,
     /// Incoming control connections: what arrived and is no whole frame yet.
     pub controls: BTreeMap<ConnId, Inbound>,
     /// Greeted under ids that this node does not know.
@@ -133,6 +133,15 @@ impl Peers {
             let incoming = peer.admission.incoming();
             peer.way.link.conn().into_iter().chain(incoming).collect()
         })
+    }
+
+    /// True if one of them was found elsewhere since this was last asked.
+    pub fn take_found(&mut self) -> bool {
+        std::mem::take(&mut self.found)
+    }
+
+    pub fn take_called_old(&mut self) -> Option<CalledOld> {
+        self.call_us_old.take()
     }
 
     /// The last one that was said.

@@ -87,7 +87,7 @@ impl StartError {
     }
 }
 
-/// What a directory holds, recovered: what a node begins with.
+/// A directory's contents, recovered: a node begins with them.
 pub(crate) struct Opened {
     pub env: Env,
     pub manifest: Manifest,

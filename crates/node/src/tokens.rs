@@ -1,4 +1,4 @@
-//! What marks the node's own disk ops; a log's id never reaches it.
+//! Tokens of the node's own disk ops; a log's id never reaches them.
 
 use ops::Token;
 

@@ -101,7 +101,7 @@ pub struct Memory {
     pub landing: Option<Arc<dyn Landing>>,
 }
 
-/// What is written.
+/// The versions that disks and logs are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenIn {
     /// What this node's disk is written in: its manifest says so, durably.
@@ -110,7 +110,7 @@ pub struct WrittenIn {
     pub logs: u8,
 }
 
-/// What was when.
+/// When something was last so.
 pub struct Moments {
     /// When new bytes of any log last came in, from a client or a leader.
     pub appended_at: Time,

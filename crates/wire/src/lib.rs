@@ -45,5 +45,5 @@ pub use request::Request;
 pub use retention::{BadRetention, Retention};
 /// What a node says of itself in a greeting.
 pub use standing::{NodeKind, Standing, check_zone};
-/// What a request line begins with.
+/// The first word of a request line.
 pub use verb::Verb;

@@ -9,7 +9,7 @@ use crate::line::LineError;
 /// Declares the verbs: each with its word, how many more words it takes at most, and its keys.
 macro_rules! verbs {
     ($($variant:ident = $word:literal, $words_max:literal, [$($key:literal),*];)*) => {
-        /// What a request line begins with.
+        /// The first word of a request line.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Verb {
             $($variant,)*
@@ -110,5 +110,26 @@ pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]
     match request.verb()? {
         Verb::ChangeMembers => crate::change::shape(request),
         verb => Ok((verb.words_max(), verb.keys())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_verb_is_read_as_it_is_written() {
+        for verb in Verb::ALL {
+            assert_eq!(verb.to_string().parse(), Ok(*verb));
+        }
+        let unknown = "appends".parse::<Verb>();
+        assert_eq!(unknown, Err(LineError::UnknownVerb("appends".to_owned())));
+    }
+
+    #[test]
+    fn a_verb_of_one_log_has_room_for_its_name() {
+        for verb in Verb::ALL.iter().filter(|verb| verb.is_of_one_log()) {
+            assert_eq!(verb.words_max(), 1, "{verb}");
+        }
     }
 }

@@ -17,11 +17,11 @@ use crate::lent::Lent;
 #[derive(Default)]
 pub struct Directing {
     /// Something was applied that this node has not acted on.
-    pub has_news: bool,
+    has_news: bool,
     /// The same, of what may concern its logs.
-    pub has_wishes: bool,
+    has_wishes: bool,
     /// As the directory counts, when it was last acted on.
-    pub rescues: u32,
+    rescues: u32,
     halt_told: bool,
     /// The last snapshot is the beginning of this stream.
     snapshot_in: Option<StreamName>,
@@ -32,21 +32,43 @@ pub struct Directing {
 }
 
 impl Directing {
-    pub fn add_commands(&mut self, frames: &[u8]) {
+    pub(super) fn add_commands(&mut self, frames: &[u8]) {
         self.commands.extend_from_slice(frames);
     }
 
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.commands.is_empty()
     }
 
-    /// Their clients hear that this node no longer leads.
-    pub fn forget_commands(&mut self) {
+    fn forget_commands(&mut self) {
         self.commands.clear();
     }
 }
 
 impl Cluster {
+    /// Whether something was applied that this node has not acted on.
+    pub fn take_news(&mut self) -> bool {
+        std::mem::take(&mut self.directing.has_news)
+    }
+
+    /// The same, of what may concern its logs: nothing while it may not be acted on.
+    pub fn take_wishes(&mut self) -> bool {
+        let acts = self.directing.has_wishes && self.is_confirmed();
+        self.directing.has_wishes &= !acts;
+        acts
+    }
+
+    /// Whether a node went on alone since this was last asked.
+    pub fn notice_rescue(&mut self) -> bool {
+        let rescues = self.directory.rescues;
+        std::mem::replace(&mut self.directing.rescues, rescues) != rescues
+    }
+
+    /// This node no longer leads log 0: its clients hear so.
+    pub fn forget_commands(&mut self) {
+        self.directing.forget_commands();
+    }
+
     /// Takes what log 0 has for the directory.
     pub fn take_directory(&mut self, lent: &mut Lent<'_>) {
         loop {

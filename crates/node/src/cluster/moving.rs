@@ -41,13 +41,30 @@ pub struct Move {
     asked: Option<(Term, Slot)>,
     abdicated_at: Option<Time>,
     /// A sentence.
-    pub waits_for: String,
+    waits_for: String,
 }
 
 /// A leader that is to leave tries another successor after so long.
 const ABDICATE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Cluster {
+    /// It is on its way to what is wanted.
+    pub fn moves(&self, id: LogId) -> bool {
+        self.moves.contains_key(&id)
+    }
+
+    /// For what a log's next step waits; empty if it does not.
+    pub fn waits_for(&self, id: LogId) -> Option<&str> {
+        Some(self.moves.get(&id)?.waits_for.as_str())
+    }
+
+    /// Logs whose next step waits.
+    pub fn waiting_moves(&self) -> impl Iterator<Item = LogId> {
+        let waiting = self.moves.iter();
+        let waiting = waiting.filter(|(_, step)| !step.waits_for.is_empty());
+        waiting.map(|(id, _)| *id)
+    }
+
     /// Whether this node is none of the cluster's any more. It may not have heard so from the
     /// directory, of which it is sent nothing more; then its peers say it.
     pub fn is_gone(&self, env: &Env, logs: &Logs, peers: &Peers) -> bool {

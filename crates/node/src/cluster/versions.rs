@@ -20,7 +20,7 @@ use crate::peers::Peers;
 pub struct Versioning {
     /// All speak this version, by the directory's leader, since then.
     settling: Option<(u8, Time)>,
-    pub unspoken_told: bool,
+    unspoken_told: bool,
 }
 
 impl Cluster {
@@ -180,5 +180,10 @@ impl Cluster {
     /// Whoever leads next begins to wait anew.
     pub fn forget_settling(&mut self) {
         self.versioning.settling = None;
+    }
+
+    /// True once: the cluster has agreed on a version that this program does not speak.
+    pub fn tells_unspoken(&mut self) -> bool {
+        !std::mem::replace(&mut self.versioning.unspoken_told, true)
     }
 }

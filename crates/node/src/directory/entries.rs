@@ -91,3 +91,35 @@ impl<'a> IntoIterator for &'a LogEntries {
         self.by_id.iter()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(name: &str) -> LogEntry {
+        LogEntry {
+            name: name.to_owned(),
+            ..LogEntry::default()
+        }
+    }
+
+    #[test]
+    fn names_and_ends_are_looked_up_as_the_entries_are() {
+        let entries = [(LogId(1), entry("a")), (LogId(2), entry("b"))];
+        let mut logs: LogEntries = entries.into_iter().collect();
+        assert_eq!(logs.named("b").map(|(id, _)| id), Some(LogId(2)));
+        logs.seal(LogId(2));
+        assert!(logs[&LogId(2)].sealing);
+        assert_eq!(logs.sealing().collect::<Vec<_>>(), [LogId(2)]);
+        let again: LogEntries = logs.iter().map(|(id, e)| (*id, e.clone())).collect();
+        assert_eq!(again, logs, "as a snapshot brings it");
+        logs.remove(LogId(2));
+        assert_eq!(logs.named("b"), None);
+        assert_eq!(logs.sealing().count(), 0);
+        logs.insert(LogId(3), entry("b"));
+        assert_eq!(logs.named("b").map(|(id, _)| id), Some(LogId(3)));
+        logs.retain(|id| id == LogId(3));
+        assert_eq!(logs.named("a"), None);
+        assert_eq!(logs.keys().collect::<Vec<_>>(), [&LogId(3)]);
+    }
+}

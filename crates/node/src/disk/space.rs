@@ -32,7 +32,7 @@ pub struct Space {
     missed: Option<LogId>,
 }
 
-/// What an answer comes to.
+/// The outcome of an answer.
 pub enum Found {
     Nothing,
     /// So many bytes are free.

@@ -32,7 +32,7 @@ const SLOW_WITHIN: Duration = Duration::from_secs(2);
 /// A log with a leader hears of what is wanted of it within milliseconds.
 const UNHEARD: Duration = Duration::from_secs(1);
 
-/// What a node shows of itself, to be judged.
+/// A node as it shows itself, to be judged.
 pub(crate) struct Judged<'a> {
     pub board: &'a mut Board,
     pub env: &'a Env,

@@ -44,7 +44,7 @@ pub(crate) struct Shown {
     pub remedy: String,
 }
 
-/// What makes sentences of warnings: the names that this node knows.
+/// The names that this node knows: with them it makes sentences of warnings.
 pub(crate) struct View<'a> {
     pub board: &'a Board,
     pub env: &'a Env,

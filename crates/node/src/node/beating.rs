@@ -140,10 +140,10 @@ impl Node {
             self.tell_past(peer);
             self.peer_is_back(peer);
         }
-        if let Some(called) = self.peers.call_us_old.take() {
+        if let Some(called) = self.peers.take_called_old() {
             self.on_called_old(&called);
         }
-        if std::mem::take(&mut self.peers.found) {
+        if self.peers.take_found() {
             self.save_peers();
         }
     }

@@ -1,4 +1,4 @@
-//! What log 0 says is acted on, and what logs tell the node around them.
+//! This node acts on what log 0 says, and on what its logs tell it.
 
 use formats::LogId;
 use paxos::{NodeId, Outcome};
@@ -63,7 +63,7 @@ impl Node {
                 if log == DIRECTORY {
                     self.cluster.doubt_directory(&mut self.due);
                     if !self.logs.get(&log).is_some_and(Log::is_leading) {
-                        self.cluster.directing.forget_commands();
+                        self.cluster.forget_commands();
                         self.refuse_requests();
                         self.cluster.forget_settling();
                     }
@@ -77,14 +77,13 @@ impl Node {
     pub(super) fn direct(&mut self) {
         let (cluster, mut lent) = self.lend();
         cluster.submit_commands(&mut lent);
-        if std::mem::take(&mut self.cluster.directing.has_news) {
+        if self.cluster.take_news() {
             self.keep_to_directory();
             self.keep_guests();
         }
         let (cluster, mut lent) = self.lend();
         cluster.confirm_directory(&mut lent);
-        if self.cluster.directing.has_wishes && self.cluster.is_confirmed() {
-            self.cluster.directing.has_wishes = false;
+        if self.cluster.take_wishes() {
             let all: Vec<LogId> = self.logs.keys().copied().collect();
             let (cluster, mut lent) = self.lend();
             cluster.propose_wishes(&mut lent, &all);
@@ -100,8 +99,7 @@ impl Node {
     /// Addresses are learned, logs of this node's made, and deleted ones removed.
     pub(super) fn keep_to_directory(&mut self) {
         self.due.awake.wake_all();
-        let rescues = self.cluster.directory.rescues;
-        if std::mem::replace(&mut self.cluster.directing.rescues, rescues) != rescues {
+        if self.cluster.notice_rescue() {
             let known = &self.cluster.directory.nodes;
             self.env
                 .peers

@@ -18,7 +18,7 @@ use crate::peers::hello::{Hello, Kind};
 
 impl Node {
     /// Whether an id is one of this cluster's nodes, as far as this node knows.
-    pub(crate) fn knows(&self, node: NodeId) -> bool {
+    pub(super) fn knows(&self, node: NodeId) -> bool {
         self.cluster.directory.nodes.contains_key(&node)
             || self.peers.guests.introduced.contains(&node)
             || self.logs.have_member(node)
@@ -26,7 +26,7 @@ impl Node {
 
     /// ‡ Whose word on a log may reach its engine: that of a node of the directory, or of a member of the log's
     /// configuration as it is known here. Anybody may have heard the cluster's name and make up an id.
-    pub(crate) fn hears(&self, node: NodeId, log: LogId) -> bool {
+    pub(super) fn hears(&self, node: NodeId, log: LogId) -> bool {
         let is_member = |log: &replica::Log| log.engine().state().configuration.contains(node);
         self.cluster.directory.nodes.contains_key(&node)
             || self.peers.guests.introduced.contains(&node)
@@ -167,7 +167,7 @@ impl Node {
     }
 
     /// Now and then: guests become peers, or go; and where nothing else is left they are asked.
-    pub(crate) fn keep_guests(&mut self) {
+    pub(super) fn keep_guests(&mut self) {
         let now = self.env.now;
         let log = self.logs.get(&DIRECTORY);
         let log = log.filter(|log| !log.is_stopped());
@@ -242,7 +242,7 @@ impl Node {
 
     /// Addresses that are not to be dialled: of ids that this node does not know, while log 0 has a leader that
     /// does.
-    pub(crate) fn not_dialled(&self) -> Vec<NodeId> {
+    pub(super) fn not_dialled(&self) -> Vec<NodeId> {
         let addresses = self.env.peers.addresses.keys().copied();
         let unknown = addresses.filter(|id| !self.knows(*id));
         let lost = self.peers.guests.are_lost(self.env.now);

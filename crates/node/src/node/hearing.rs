@@ -1,4 +1,4 @@
-//! What comes on peers' control connections.
+//! Frames on peers' control connections.
 
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ impl Node {
     }
 
     /// ‡ None reaches an engine before it is known, and durably, which start of which disk says it.
-    pub(crate) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
+    pub(super) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
         while self.peers.controls.contains_key(&conn) {
             let state = self.peers.get_or_add(peer);
             let (entry, claim) = (state.admission.entry(), state.admission.claim());

@@ -30,7 +30,7 @@ impl Node {
 
     /// The first segment is made durable first, then the manifest lists the log, then it takes part:
     /// a listed log without its directory is a lost disk.
-    pub(crate) fn create_log(
+    pub(super) fn create_log(
         &mut self,
         id: LogId,
         name: &str,
@@ -121,7 +121,7 @@ impl Node {
     }
 
     /// ‡ After the others' addresses: who has an id asks nobody for one, and would know nobody if it ended in between.
-    pub(crate) fn save_new_id(&mut self) {
+    pub(super) fn save_new_id(&mut self) {
         let is_new = self.join.as_ref().and_then(Join::given).is_some();
         if is_new && !self.disk.is_writing_peers() {
             self.disk.save_manifest(&mut self.env);
@@ -139,7 +139,7 @@ impl Node {
     }
 
     /// A peer's address, from the directory or from its own greeting.
-    pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
+    pub(super) fn learn_address(&mut self, id: NodeId, address: &str) {
         if id == self.env.own.identity.node || id == NodeId(0) || address.is_empty() {
             return;
         }

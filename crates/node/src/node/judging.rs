@@ -1,4 +1,4 @@
-//! What is wrong: this node shows itself to [`crate::health`], and makes sentences of what that found.
+//! This node shows itself to [`crate::health`], and makes sentences of what is wrong.
 
 use formats::LogId;
 
@@ -12,13 +12,12 @@ impl Node {
             return;
         }
         let is_gone = self.is_gone();
-        let waiting = self.cluster.moves.iter();
-        let waiting = waiting.filter(|(_, m)| !m.waits_for.is_empty());
+        let waiting = self.cluster.waiting_moves();
         let dismissal = self
             .cluster
             .dismissal_is_waiting(self.sight())
             .then_some(DIRECTORY);
-        let waiting = waiting.map(|(id, _)| *id).chain(dismissal).collect();
+        let waiting = waiting.chain(dismissal).collect();
         let unheard = self.cluster.not_in_force(&self.logs);
         let versions_wait_for = self.cluster.versions_wait_for(&self.env, &self.peers);
         let judged = Judged {
@@ -50,8 +49,7 @@ impl Node {
     }
 
     fn change_waits_for(&self, log: LogId) -> Option<String> {
-        let step = self.cluster.moves.get(&log);
-        let why = step.map(|step| step.waits_for.clone());
+        let why = self.cluster.waits_for(log).map(str::to_owned);
         why.or_else(|| self.cluster.dismissal_waits(self.sight()))
     }
 }

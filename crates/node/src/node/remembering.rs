@@ -1,4 +1,4 @@
-//! What peers' disks have been through, and this one ([`crate::past`]): heard, and acted on.
+//! The past of peers' disks, and of this one ([`crate::past`]), is heard and acted on.
 //!
 //! ```text
 //!  greeting ─▶ its start is not below the last ─▶ the frame Past ─▶ it goes on from what is known
@@ -22,7 +22,7 @@ const UNREAD_LOGS_MAX: usize = 4096;
 
 impl Node {
     /// It is who it says, as far as its start's number tells. True if its frames are heard from now on.
-    pub(crate) fn admit(&mut self, peer: NodeId, claim: Seen, told: Option<&Told>) -> bool {
+    pub(super) fn admit(&mut self, peer: NodeId, claim: Seen, told: Option<&Told>) -> bool {
         let room = self.room_for_ends();
         let proof = self.peers.get_or_add(peer).admission.proof();
         let signature = proof.map(|proof| proof.signature);
@@ -41,7 +41,7 @@ impl Node {
     }
 
     /// The first frame of a peer's connection. An error is why it is not heard.
-    pub(crate) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
+    pub(super) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
         let own = Start {
             incarnation: claim.incarnation,
             nonce: claim.nonce,
@@ -88,7 +88,7 @@ impl Node {
     }
 
     /// It goes on, and more is durable.
-    pub(crate) fn on_past_grown(&mut self, peer: NodeId, told: &Told) {
+    pub(super) fn on_past_grown(&mut self, peer: NodeId, told: &Told) {
         let room = self.room_for_ends();
         self.past.on_grown(self.env.now, peer, told, room);
     }
@@ -106,7 +106,7 @@ impl Node {
     }
 
     /// On a connection that is up: before anything else.
-    pub(crate) fn tell_past(&mut self, peer: NodeId) {
+    pub(super) fn tell_past(&mut self, peer: NodeId) {
         self.due.awake.wake_all_for_peers();
         let state = self.peers.get_or_add(peer);
         let is_heard = state.admission.incoming().is_some();
@@ -119,7 +119,7 @@ impl Node {
     }
 
     /// ‡ This disk said that once, as its own key shows, whoever brings it. What is not in the directory was forgotten.
-    pub(crate) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
+    pub(super) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
         let disk = self.env.own.identity.disk;
         let is_own = |key: &DiskKey| key.has_said(disk, evidence);
         let (logs, manifest) = (&self.logs, &self.disk.manifest);
@@ -167,7 +167,7 @@ impl Node {
     /// ‡ The word is believed only of a peer whose own connection to this node is admitted and speaks: that one told
     /// its chain of starts, and goes on from the start that this node met. Somebody else may answer at the address of a
     /// node that is gone, and could stop one node after the other.
-    pub(crate) fn on_called_old(&mut self, called: &CalledOld) {
+    pub(super) fn on_called_old(&mut self, called: &CalledOld) {
         let CalledOld {
             by,
             disk,

@@ -86,7 +86,7 @@ impl Node {
         for id in logs {
             let log = self.logs.get(id);
             let is_busy = log.is_some_and(|log| log.is_busy() || log.store().queued_bytes() > 0);
-            if is_busy || self.cluster.moves.contains_key(id) {
+            if is_busy || self.cluster.moves(*id) {
                 self.due.awake.stays(*id);
             }
         }

@@ -1,5 +1,5 @@
-//! What a connection's first line asks for: one module for each verb, or a few that are alike, with the checks of
-//! the request and its answer.
+//! The verbs, which a connection's first line begins with: one module for each, or for a few that are alike, with the
+//! checks of the request and its answer.
 //!
 //! ```text
 //!   Caller ─▶ is there room, is this node still one? ─┬─▶ of one log: that log's business from here on

@@ -1,4 +1,4 @@
-//! What follows from the versions that the cluster agreed on ([`crate::cluster`]), as far as this program can.
+//! This node goes on to the versions that the cluster agreed on ([`crate::cluster`]), as far as this program can.
 
 use paxos::mutation::{self, Mutation};
 
@@ -23,7 +23,7 @@ impl Node {
         }
         let unspoken = speaks.check(u32::from(versions.agreed)).err();
         if let Some(unspoken) = unspoken
-            && !std::mem::replace(&mut self.cluster.versioning.unspoken_told, true)
+            && self.cluster.tells_unspoken()
         {
             tracing::error!("the cluster has agreed on {unspoken}");
             self.ending.finish();

@@ -1,4 +1,4 @@
-//! Who may speak as a peer: what it claims to be, how it proves that, and whether its frames are heard.
+//! Whether a node may speak as a peer: what it claims to be, how it proves that, and whether its frames are heard.
 
 use formats::DiskId;
 use formats::proof::{Challenge, PublicKey, Signature};
@@ -199,7 +199,7 @@ impl Admission {
         Ok(())
     }
 
-    /// What it claims to be is an old copy of it.
+    /// The last that came as this node was an old copy of it.
     pub fn call_old(&mut self, why: &NotAdmitted) {
         self.old_copy = Some(why.to_string());
     }

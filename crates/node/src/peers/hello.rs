@@ -19,15 +19,15 @@ pub struct Hello {
     pub speaks: Speaks,
     /// Where it says that it can be dialled; perhaps nothing.
     pub address: String,
-    /// What it is, and the key that proves it. `None`: it knows this node no better than this node knows a guest.
+    /// The disk and start that it claims. `None`: it knows this node no better than this node knows a guest.
     pub claim: Option<Seen>,
-    /// What it remembers of this node's disk.
+    /// Its memory of this node's disk.
     pub evidence: Option<Evidence>,
     pub takes_parts: bool,
     pub compares: bool,
 }
 
-/// What the connection is to carry.
+/// The connection is to carry this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Control,

@@ -114,7 +114,7 @@ impl Pulse {
     }
 }
 
-/// What it said of itself.
+/// Its word of itself.
 pub struct Said {
     /// By its last greeting, of a disk that the directory knows for its own.
     address: Option<String>,
@@ -200,7 +200,7 @@ impl Said {
     }
 }
 
-/// What it was told, and asked for, on our connection to it.
+/// The last that it was told, and asked for, on our connection to it.
 #[derive(Default)]
 pub struct ToldToIt {
     /// Logs about which it sent its leader status since our last heartbeat.

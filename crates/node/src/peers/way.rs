@@ -23,7 +23,7 @@ pub struct Way {
     pub(super) calls_us_removed: bool,
     /// Why it takes no connection of ours, as it said last.
     pub(super) refuses_us: Option<String>,
-    /// What it asked this node to sign.
+    /// To be signed by this node, for it.
     challenges_us: Option<Challenge>,
 }
 

@@ -97,7 +97,7 @@ impl Log {
         .min()
     }
 
-    /// ‡ No engine acts before peers said what they remember of this disk (`node::settling`).
+    /// ‡ No engine acts before peers said what they remember of this disk (`node::rounds::settling`).
     fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
         self.core.engine.deadline().filter(|_| !env.own.settling)
     }

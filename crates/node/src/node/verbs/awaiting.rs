@@ -12,7 +12,7 @@ use crate::directory::{Command, DIRECTORY};
 use crate::greeting::still_joining;
 use crate::node::Node;
 
-/// Who waits, in the order of asking.
+/// Clients that wait, in the order of asking.
 #[derive(Default)]
 pub(in crate::node) struct Awaiting(Vec<Waiting>);
 
@@ -24,7 +24,7 @@ struct Waiting {
     wants: Box<dyn Want>,
 }
 
-/// What a client asked the directory for. Each verb that waits has one.
+/// A client's wish that waits for the directory. Each verb that waits has one.
 pub(super) trait Want {
     /// Moves on: asks for the commands that it needs, or says the answer. The directory is known as it was when the
     /// client asked, or newer.

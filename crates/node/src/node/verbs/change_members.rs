@@ -8,7 +8,7 @@ use crate::greeting::Caller;
 use crate::membership::change::{Ask, Worked};
 use crate::node::Node;
 
-pub(crate) struct ChangeMembers {
+pub(super) struct ChangeMembers {
     pub ask: Ask,
     /// Worked out, and proposed.
     pub proposed: Option<Worked>,

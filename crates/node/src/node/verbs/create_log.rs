@@ -15,7 +15,7 @@ use crate::greeting::Caller;
 use crate::node::Node;
 
 #[derive(Default)]
-pub(crate) struct CreateLog {
+pub(super) struct CreateLog {
     pub name: String,
     /// The nodes that host it; empty for all.
     pub hosts: Vec<u32>,
@@ -31,7 +31,7 @@ impl Want for CreateLog {
         node.answer_create_log(self, commands)
     }
 
-    /// Who leads next may find it accepted, and create the log.
+    /// The next leader may find it accepted, and create the log.
     fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
         match self.proposed {
             true => refusal.key("log", &self.name),

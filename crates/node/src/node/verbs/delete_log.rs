@@ -25,7 +25,7 @@ use crate::directory::{Command, DIRECTORY_NAME};
 use crate::greeting::Caller;
 use crate::node::Node;
 
-pub(crate) struct DeleteLog {
+pub(super) struct DeleteLog {
     pub name: String,
     /// Not waiting for long until the log ends: it may not be able to.
     pub abandon: bool,

@@ -14,7 +14,7 @@ use crate::greeting::Caller;
 use crate::node::Node;
 use crate::peers::places::check_address;
 
-pub(crate) struct JoinCluster {
+pub(super) struct JoinCluster {
     pub address: String,
     pub disk: String,
     pub newest: u8,

@@ -13,14 +13,14 @@ use crate::node::Node;
 
 /// Which logs a list is to name.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct LogList {
+pub(super) struct LogList {
     after: Option<LogId>,
     limit: usize,
 }
 
 impl LogList {
     /// `[after=ID] [limit=N]`
-    pub(crate) fn asked(request: &Request) -> Result<LogList, Refusal> {
+    pub(super) fn asked(request: &Request) -> Result<LogList, Refusal> {
         Ok(LogList {
             after: request.parsed("after")?.map(LogId),
             limit: usize::try_from(limit(request)?).unwrap_or(usize::MAX),
@@ -28,7 +28,7 @@ impl LogList {
     }
 
     /// The part of a list in the order of ids.
-    pub(crate) fn of<T>(
+    pub(super) fn of<T>(
         self,
         all: impl Iterator<Item = T>,
         id: impl Fn(&T) -> LogId,

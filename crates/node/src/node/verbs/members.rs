@@ -161,11 +161,7 @@ impl Node {
                 missing.map(|missing| output_bytes.saturating_sub(missing))
             }),
         });
-        let waits = self
-            .cluster
-            .moves
-            .get(&id)
-            .map(|step| step.waits_for.as_str());
+        let waits = self.cluster.waits_for(id);
         let waits = waits.filter(|why| !why.is_empty()).map(str::to_owned);
         let directs = id == DIRECTORY && log.is_some_and(Log::is_leading);
         let waits = waits.or_else(|| {

@@ -78,7 +78,7 @@ impl Node {
         Ok(())
     }
 
-    pub(crate) fn metrics_line(&self) -> String {
+    pub(super) fn metrics_line(&self) -> String {
         let now = self.env.now;
         let health = self.health();
         let mut warnings: BTreeMap<&'static str, u64> = BTreeMap::new();

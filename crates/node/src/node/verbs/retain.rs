@@ -11,7 +11,7 @@ use crate::directory::{Command, DIRECTORY_NAME};
 use crate::greeting::Caller;
 use crate::node::Node;
 
-pub(crate) struct Retain {
+pub(super) struct Retain {
     pub log: String,
     pub retention: Retention,
     pub proposed: bool,

@@ -10,7 +10,7 @@ use crate::greeting::Caller;
 use crate::node::Node;
 use wire::Refusal;
 
-pub(crate) struct ShowLog {
+pub(super) struct ShowLog {
     pub name: String,
 }
 
