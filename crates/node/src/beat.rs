@@ -12,11 +12,13 @@
 //! at a time of its own. As each follows one node only, and a smaller one, none hurries another: all go at
 //! the pace of the smallest that is heard, and of the next one when that falls silent.
 
+use std::time::Duration;
+
 use paxos::{NodeId, Time};
 
 #[derive(Clone, Copy, Default)]
 pub struct Beat {
-    interval: u64,
+    interval: Duration,
     next: Time,
     said_at: Time,
     /// Who is followed, and when it was heard last.
@@ -25,7 +27,7 @@ pub struct Beat {
 
 impl Beat {
     /// At once, and then so often.
-    pub fn every(interval: u64) -> Beat {
+    pub fn every(interval: Duration) -> Beat {
         Beat {
             interval,
             ..Beat::default()
@@ -42,10 +44,10 @@ impl Beat {
 
     pub fn on_said(&mut self, now: Time) {
         self.said_at = now;
-        let is_led = self.led.is_some_and(|(_, at)| now.0 < at.0 + self.interval);
+        let is_led = self.led.is_some_and(|(_, at)| now < at + self.interval);
         self.next = match is_led {
             true => self.unless_led(now),
-            false => Time(now.0 + self.interval),
+            false => now + self.interval,
         };
     }
 
@@ -56,7 +58,7 @@ impl Beat {
             return;
         }
         self.led = Some((peer, now));
-        self.next = match now.0 >= self.said_at.0 + self.interval * 3 / 5 {
+        self.next = match now >= self.said_at + self.interval * 3 / 5 {
             true => now,
             // It was just said: the next one with the other's next.
             false => self.next.max(self.unless_led(now)),
@@ -64,12 +66,12 @@ impl Beat {
     }
 
     fn is_silent_since(&self, at: Time, now: Time) -> bool {
-        now.0 > at.0 + 2 * self.interval
+        now > at + self.interval * 2
     }
 
     /// A little later than the other's next is to be heard.
     fn unless_led(&self, now: Time) -> Time {
-        Time(now.0 + self.interval + self.interval / 5)
+        now + self.interval + self.interval / 5
     }
 }
 
@@ -85,7 +87,10 @@ mod tests {
 
     /// Nodes that start at some time each and hear each other after `delay`; when each said something.
     fn run(starts: &[u64], delay: u64, until: u64, silent_from: Option<u64>) -> Vec<Vec<u64>> {
-        let mut beats: Vec<Beat> = starts.iter().map(|_| Beat::every(INTERVAL)).collect();
+        let mut beats: Vec<Beat> = starts
+            .iter()
+            .map(|_| Beat::every(Duration::from_micros(INTERVAL)))
+            .collect();
         let mut said = vec![Vec::new(); starts.len()];
         let mut heard: Vec<(u64, usize, usize)> = Vec::new();
         for now in (0..until).step_by(100) {
@@ -94,14 +99,14 @@ mod tests {
             let due: Vec<_> = due;
             for (_, from, to) in due {
                 if now >= starts[to] {
-                    beats[to].on_heard(Time(now), id(to), id(from));
+                    beats[to].on_heard(Time::from_micros(now), id(to), id(from));
                 }
             }
             for (node, beat) in beats.iter_mut().enumerate() {
                 let runs =
                     now >= starts[node] && !(node == 0 && silent_from.is_some_and(|t| now >= t));
-                if runs && beat.is_due(Time(now)) {
-                    beat.on_said(Time(now));
+                if runs && beat.is_due(Time::from_micros(now)) {
+                    beat.on_said(Time::from_micros(now));
                     said[node].push(now);
                     let others = (0..starts.len()).filter(|other| *other != node);
                     heard.extend(others.map(|other| (now + delay, node, other)));

@@ -1,6 +1,8 @@
 //! How often what is rare happened to a node around its logs, since it started. Every count only grows.
 //! Nothing here decides anything.
 
+use std::time::Duration;
+
 use formats::FrameError;
 use serde::Serialize;
 
@@ -27,4 +29,9 @@ impl NodeCounts {
         self.frames_unspoken += u64::from(why.is_of_version());
         why.to_string()
     }
+}
+
+/// As figures and lines have it.
+pub(crate) fn micros(duration: Duration) -> u64 {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

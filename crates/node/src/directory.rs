@@ -1,6 +1,9 @@
 //! Log 0: the cluster's directory of nodes and logs, a state machine on the layer of `commands`.
 
+mod entries;
 mod machine;
+pub mod members;
+mod standing;
 pub mod wishes;
 
 use std::collections::BTreeMap;
@@ -12,9 +15,11 @@ use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
 use wire::{NodeKind, Retention};
 
-use crate::membership::registry::{self, Members};
+use members::Members;
 
 use wishes::Touched;
+
+pub use entries::LogEntries;
 
 pub const DIRECTORY: LogId = LogId(0);
 pub const DIRECTORY_NAME: &str = "directory";
@@ -76,7 +81,7 @@ pub enum Command {
         log: String,
         retention: Retention,
     },
-    ChangeMembers(registry::Change),
+    ChangeMembers(members::Change),
     /// An empty one is none.
     SetZone {
         node: u32,
@@ -108,7 +113,7 @@ pub enum Command {
 pub struct Directory {
     pub voters: u32,
     pub nodes: BTreeMap<NodeId, NodeEntry>,
-    pub logs: BTreeMap<LogId, LogEntry>,
+    pub logs: LogEntries,
     /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
     pub last_log: LogId,
     pub members: Members,
@@ -341,18 +346,14 @@ impl Directory {
                     self.grow();
                 }
             }
-            Command::SealLog { id } => {
-                if let Some(entry) = self.logs.get_mut(&LogId(*id)) {
-                    entry.sealing = true;
-                }
-            }
+            Command::SealLog { id } => self.logs.seal(LogId(*id)),
             Command::DeleteLog { id } => {
-                self.logs.remove(&LogId(*id));
+                self.logs.remove(LogId(*id));
                 self.members.wanted.remove(id);
             }
             Command::SetRetention { log, retention } => {
-                let mut logs = self.logs.values_mut();
-                if let Some(entry) = logs.find(|entry| entry.name == *log && !entry.sealing) {
+                let id = self.log_by_name(log);
+                if let Some(entry) = id.and_then(|id| self.logs.get_mut(id)) {
                     entry.retention = *retention;
                 }
             }
@@ -402,8 +403,8 @@ impl Directory {
                 let lost = self.nodes.keys().map(|node| node.0);
                 self.members.go_on_alone(*id, lost, logs);
                 self.nodes = BTreeMap::from([(NodeId(*id), entry)]);
-                self.logs.retain(|log, _| logs.contains(&log.0));
-                for log in self.logs.values_mut() {
+                self.logs.retain(|log| logs.contains(&log.0));
+                for (_, log) in self.logs.iter_mut() {
                     log.members = vec![(*id, 1)];
                     log.auxiliary.clear();
                     log.hosts.clear();
@@ -448,21 +449,19 @@ impl Directory {
 
     /// The log that requests by this name find.
     pub fn log_by_name(&self, name: &str) -> Option<LogId> {
-        let mut logs = self.logs.iter();
-        let found = logs.find(|(_, entry)| entry.name == name && !entry.sealing);
-        found.map(|(id, _)| *id)
+        let found = self.logs.named(name).filter(|(_, entry)| !entry.sealing);
+        found.map(|(id, _)| id)
     }
 
     /// The log that had this name and is to end, and has not yet.
     pub fn sealing_by_name(&self, name: &str) -> Option<LogId> {
-        let mut logs = self.logs.iter();
-        let found = logs.find(|(_, entry)| entry.name == name && entry.sealing);
-        found.map(|(id, _)| *id)
+        let found = self.logs.named(name).filter(|(_, entry)| entry.sealing);
+        found.map(|(id, _)| id)
     }
 
     /// ‡ A name is free once its log has ended.
     fn is_taken(&self, name: &str) -> bool {
-        name == DIRECTORY_NAME || self.logs.values().any(|entry| entry.name == name)
+        name == DIRECTORY_NAME || self.logs.named(name).is_some()
     }
 
     pub fn node_by_disk(&self, disk: &str) -> Option<NodeId> {

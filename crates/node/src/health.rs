@@ -15,7 +15,6 @@
 
 mod board;
 mod causes;
-mod metrics;
 mod shown;
 
 use formats::LogId;
@@ -23,7 +22,8 @@ use paxos::NodeId;
 use serde::Serialize;
 
 pub(crate) use board::Board;
-pub(crate) use shown::Health;
+pub(crate) use causes::Judged;
+pub(crate) use shown::{Health, View};
 
 /// What a warning is about. The numbers are on the wire: none is ever used for something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

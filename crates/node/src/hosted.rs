@@ -14,10 +14,11 @@ use std::sync::Arc;
 
 use formats::LogId;
 use paxos::Time;
-use replica::{Event, Port};
+use replica::{Env, Event, Log, Port};
 
-use crate::directory::DIRECTORY;
-use crate::node::Node;
+use crate::logs::Logs;
+use crate::logs::agenda::Agenda;
+use crate::logs::due::Due;
 
 pub use small::{CallId, Outcome, Small};
 
@@ -39,7 +40,7 @@ pub trait Hosted {
     /// Something happened to its log, or its deadline came, and it has taken what it takes.
     fn on_settled(&mut self, now: Time, port: &mut Port<'_>);
 
-    /// When it wants to be looked at in any case.
+    /// When it wants to be looked at in any case. Asked when it is attached, and after each time it was settled.
     fn deadline(&self) -> Option<Time> {
         None
     }
@@ -69,32 +70,49 @@ impl fmt::Debug for Hosts {
     }
 }
 
-pub(crate) type HostedLogs = BTreeMap<LogId, Box<dyn Hosted>>;
+/// The guests that are here, each with its log.
+#[derive(Default)]
+pub(crate) struct HostedLogs {
+    by_log: BTreeMap<LogId, Box<dyn Hosted>>,
+    agenda: Agenda,
+}
 
-impl Node {
-    /// The guest that somebody made for this log is attached.
-    pub(crate) fn attach_hosted(&mut self, id: LogId) {
-        let Some(log) = self.logs.get_mut(&id).filter(|_| id != DIRECTORY) else {
-            return;
-        };
-        let make = &self.config.hosts.0;
-        if let Some(hosted) = make(log.name()) {
+impl HostedLogs {
+    /// The guest that somebody made for this log, if anybody did, is attached.
+    pub fn attach(&mut self, hosts: &Hosts, log: &mut Log) {
+        if let Some(hosted) = (hosts.0)(log.name()) {
             log.attach(hosted.from(), false);
-            self.hosted.insert(id, hosted);
+            self.agenda.set(log.id(), hosted.deadline());
+            self.by_log.insert(log.id(), hosted);
         }
     }
 
-    /// Hands each guest what its log has. Those that are due are looked at in any case.
-    pub(crate) fn serve_hosted(&mut self, settled: &BTreeSet<LogId>) {
-        let now = self.env.now;
+    pub fn remove(&mut self, id: LogId) {
+        self.agenda.set(id, None);
+        self.by_log.remove(&id);
+    }
+
+    /// Hands each guest what its log has.
+    pub fn serve(
+        &mut self,
+        settled: &BTreeSet<LogId>,
+        logs: &mut Logs,
+        due: &mut Due,
+        env: &mut Env,
+    ) {
+        if self.by_log.is_empty() {
+            return;
+        }
+        let now = env.now;
         for id in settled {
-            let (Some(hosted), Some(log)) = (self.hosted.get_mut(id), self.logs.get_mut(id)) else {
+            let (Some(hosted), Some(log)) = (self.by_log.get_mut(id), logs.get_mut(id)) else {
                 continue;
             };
             if log.is_stopped() {
+                self.agenda.set(*id, None);
                 continue;
             }
-            let mut port = log.port(&mut self.env);
+            let mut port = log.port(env);
             while hosted.takes_more()
                 && let Some(event) = port.next_event()
             {
@@ -102,22 +120,18 @@ impl Node {
             }
             hosted.on_settled(now, &mut port);
             if port.is_dirty() {
-                self.dirty.insert(*id);
+                due.touch(*id);
             }
+            self.agenda.set(*id, hosted.deadline());
         }
     }
 
-    pub(crate) fn hosted_deadline(&self) -> Option<Time> {
-        self.hosted
-            .values()
-            .filter_map(|hosted| hosted.deadline())
-            .min()
+    pub fn deadline(&self) -> Option<Time> {
+        self.agenda.first()
     }
 
-    pub(crate) fn hosted_due(&self) -> Vec<LogId> {
-        let now = self.env.now;
-        let due = self.hosted.iter();
-        let due = due.filter(|(_, hosted)| hosted.deadline().is_some_and(|due| due <= now));
-        due.map(|(id, _)| *id).collect()
+    /// Those that are to be looked at in any case.
+    pub fn due(&self, now: Time) -> impl Iterator<Item = LogId> {
+        self.agenda.due(now)
     }
 }

@@ -11,6 +11,7 @@
 //! cluster yet, and whoever starts it again with another `--join` means what he says.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use formats::{ClusterId, hex, parse_hex16};
 use ops::{BLOCK, Buffer, ConnId};
@@ -19,9 +20,9 @@ use replica::{Env, Purpose};
 use serde::{Deserialize, Serialize};
 use wire::{Refusal, Request};
 
-use crate::directory::{DIRECTORY, DIRECTORY_NAME, Directory};
-use crate::greeting::peer::ADDRESS_BYTES_MAX;
-use crate::node::Node;
+use crate::directory::Directory;
+use crate::peers::Peers;
+use crate::peers::places::ADDRESS_BYTES_MAX;
 use crate::peers::said_key;
 
 pub(crate) struct Join {
@@ -35,8 +36,20 @@ pub(crate) struct Join {
     conn: Option<ConnId>,
     retry_at: Time,
     received: Vec<u8>,
-    answer: Option<Answer>,
+    given: Option<Given>,
     deadline: Time,
+}
+
+/// A node's id, and what it begins with.
+#[derive(Clone, Debug)]
+pub(crate) struct Given {
+    pub cluster: ClusterId,
+    pub node: NodeId,
+    pub nodes: Vec<(NodeId, String)>,
+    /// The directory's first configuration.
+    pub members: Vec<(u32, u32)>,
+    /// What every disk is written in.
+    pub version: u8,
 }
 
 /// What a joining node is told.
@@ -62,8 +75,8 @@ struct Known {
     address: String,
 }
 
-const RETRY: u64 = 300_000;
-const ANSWER_TIMEOUT: u64 = 6_000_000;
+const RETRY: Duration = Duration::from_millis(300);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
 /// Hints that are followed at once: two nodes that point at each other are asked again after a pause.
 const HINTS_MAX: u32 = 3;
 /// Nodes that a refusal names.
@@ -105,24 +118,24 @@ impl Join {
             hint: None,
             hints: 0,
             conn: None,
-            retry_at: Time(0),
+            retry_at: Time::ZERO,
             received: Vec::new(),
-            answer: None,
-            deadline: Time(0),
+            given: None,
+            deadline: Time::ZERO,
         }
     }
 
     pub(crate) fn is_due(&self, now: Time) -> bool {
-        self.answer.is_none()
+        self.given.is_none()
             && match self.conn {
                 None => self.retry_at <= now,
                 Some(_) => self.deadline <= now,
             }
     }
 
-    /// The id is given, and not yet on disk.
-    pub(crate) fn is_answered(&self) -> bool {
-        self.answer.is_some()
+    /// The id was given, and is not yet on disk.
+    pub(crate) fn given(&self) -> Option<&Given> {
+        self.given.as_ref()
     }
 
     /// Where the last answer sent us, or else those that the operator named and those that were told of, in turn.
@@ -160,119 +173,118 @@ impl Join {
     }
 }
 
-impl Node {
-    /// A refusal for who wants to join: with where else to ask. ‡ Whom he was told to ask may be gone for good, and know
-    /// those who came after.
-    pub(crate) fn naming_others(&self, refusal: Refusal) -> Refusal {
-        let own = self.env.own.identity.node;
-        let alive = |id: &NodeId| self.peers.peers.get(id).is_some_and(|peer| peer.alive);
-        let known = self.env.peers.addresses.iter();
-        let mut others: Vec<(&NodeId, &String)> = known
-            .filter(|(id, _)| **id != own && self.directory.nodes.contains_key(id))
-            .collect();
-        others.sort_by_key(|(id, _)| !alive(id));
-        let others = others.into_iter().take(TOLD_AT_ONCE);
-        let others: Vec<&str> = others.map(|(_, address)| address.as_str()).collect();
-        match others.is_empty() {
-            true => refusal,
-            false => refusal.key("nodes", others.join(",")),
+impl Join {
+    pub fn dial(&mut self, env: &mut Env) {
+        if let Some(conn) = self.conn.take() {
+            env.close(conn);
         }
+        let address = self.next_server();
+        self.received.clear();
+        self.deadline = env.now + ANSWER_TIMEOUT;
+        self.conn = Some(env.connect(address, Purpose::JoinOut));
     }
 
-    pub(crate) fn dial_join(&mut self) {
-        let Some(join) = &mut self.join else { return };
-        if let Some(conn) = join.conn.take() {
-            self.env.close(conn);
-        }
-        let address = join.next_server();
-        join.received.clear();
-        join.deadline = Time(self.env.now.0 + ANSWER_TIMEOUT);
-        join.conn = Some(self.env.connect(address, Purpose::JoinOut));
-    }
-
-    pub(crate) fn on_join_connected(&mut self, conn: ConnId, result: std::io::Result<()>) {
+    pub fn on_connected(&mut self, env: &mut Env, conn: ConnId, result: std::io::Result<()>) {
         if let Err(error) = result {
-            return self.join_failed(conn, &error.to_string());
+            return self.fail(env, conn, &error.to_string());
         }
         let line = Request::new("join")
-            .key("address", &self.env.own.advertise)
-            .key("disk", hex(&self.env.own.identity.disk.0))
-            .key("speaks", self.env.own.speaks)
+            .key("address", &env.own.advertise)
+            .key("disk", hex(&env.own.identity.disk.0))
+            .key("speaks", env.own.speaks)
             .encode();
-        self.env.send_bytes(conn, &line);
-        self.env
-            .receive(conn, Buffer::new(16 * BLOCK), 0..16 * BLOCK, false);
+        env.send_bytes(conn, &line);
+        env.receive(conn, Buffer::new(16 * BLOCK), 0..16 * BLOCK, false);
     }
 
-    pub(crate) fn on_join_received(&mut self, conn: ConnId, bytes: &[u8]) {
-        let Some(join) = self.join.as_mut().filter(|j| j.conn == Some(conn)) else {
-            return;
-        };
-        join.received.extend_from_slice(bytes);
-        let Some(end) = join.received.iter().position(|b| *b == b'\n') else {
-            if bytes.is_empty() || join.received.len() > 1 << 20 {
-                return self.join_failed(conn, "the connection ended without an answer");
+    /// True once the id is given.
+    pub fn on_received(&mut self, env: &mut Env, conn: ConnId, bytes: &[u8]) -> bool {
+        if self.conn != Some(conn) {
+            return false;
+        }
+        self.received.extend_from_slice(bytes);
+        let Some(end) = self.received.iter().position(|b| *b == b'\n') else {
+            if bytes.is_empty() || self.received.len() > 1 << 20 {
+                self.fail(env, conn, "the connection ended without an answer");
+            } else {
+                env.receive(conn, Buffer::new(16 * BLOCK), 0..16 * BLOCK, false);
             }
-            return self
-                .env
-                .receive(conn, Buffer::new(16 * BLOCK), 0..16 * BLOCK, false);
+            return false;
         };
-        let line = String::from_utf8_lossy(&join.received[..end]).to_string();
+        let line = String::from_utf8_lossy(&self.received[..end]).to_string();
         let Some(json) = line.strip_prefix("ok ") else {
-            join.heed(line.strip_prefix("error ").unwrap_or(&line));
-            let quick = join.hint.is_some();
-            self.join_failed(conn, &line);
+            self.heed(line.strip_prefix("error ").unwrap_or(&line));
+            let quick = self.hint.is_some();
+            self.fail(env, conn, &line);
             if quick {
-                self.dial_join();
+                self.dial(env);
             }
-            return;
+            return false;
         };
-        match serde_json::from_str::<Answer>(json) {
-            Ok(answer) => self.on_join_answer(conn, answer),
-            Err(error) => self.join_failed(conn, &error.to_string()),
+        let answer = serde_json::from_str::<Answer>(json).map_err(|error| error.to_string());
+        match answer.and_then(|answer| Given::check(env, answer)) {
+            Ok(given) => {
+                env.close(conn);
+                self.given = Some(given);
+                true
+            }
+            Err(why) => {
+                self.fail(env, conn, &why);
+                false
+            }
         }
     }
 
-    fn join_failed(&mut self, conn: ConnId, why: &str) {
-        self.env.close(conn);
-        if let Some(join) = self.join.as_mut().filter(|j| j.conn == Some(conn)) {
-            join.conn = None;
-            join.retry_at = Time(self.env.now.0 + RETRY);
+    fn fail(&mut self, env: &mut Env, conn: ConnId, why: &str) {
+        env.close(conn);
+        if self.conn == Some(conn) {
+            self.conn = None;
+            self.retry_at = env.now + RETRY;
             tracing::warn!(why, "could not join yet; trying on");
         }
     }
+}
 
-    fn on_join_answer(&mut self, conn: ConnId, answer: Answer) {
-        if let Err(unspoken) = self.env.own.speaks.check(u32::from(answer.version)) {
-            return self.join_failed(
-                conn,
-                &format!("the cluster's disks are written in {unspoken}"),
-            );
+impl Given {
+    fn check(env: &Env, answer: Answer) -> Result<Given, String> {
+        if let Err(unspoken) = env.own.speaks.check(u32::from(answer.version)) {
+            return Err(format!("the cluster's disks are written in {unspoken}"));
         }
-        let Some(cluster) = parse_hex16(&answer.cluster).filter(|_| answer.node != 0) else {
-            return self.join_failed(conn, "the answer names no cluster or node");
-        };
-        self.env.close(conn);
+        let cluster = parse_hex16(&answer.cluster).filter(|_| answer.node != 0);
+        let cluster = cluster.ok_or("the answer names no cluster or node")?;
         tracing::info!(node = answer.node, cluster = answer.cluster, "joined");
-        self.env.own.identity.cluster = ClusterId(cluster);
-        self.env.own.identity.node = NodeId(answer.node);
-        self.manifest.identity = self.env.own.identity;
-        self.manifest.version = self.manifest.version.max(answer.version);
-        for known in &answer.nodes {
-            self.guests.introduced.insert(NodeId(known.id));
-            self.learn_address(NodeId(known.id), &known.address);
-        }
-        if let Some(join) = &mut self.join {
-            join.answer = Some(answer);
-        }
-        self.save_new_id();
+        let nodes = answer.nodes.into_iter();
+        Ok(Given {
+            cluster: ClusterId(cluster),
+            node: NodeId(answer.node),
+            nodes: nodes
+                .map(|known| (NodeId(known.id), known.address))
+                .collect(),
+            members: answer.members,
+            version: answer.version,
+        })
     }
+}
 
-    /// The manifest knows our id: host the directory, and through it everything else.
-    pub(crate) fn on_joined_durably(&mut self) {
-        if let Some(answer) = self.join.take().and_then(|j| j.answer) {
-            self.create_log(DIRECTORY, DIRECTORY_NAME, &answer.members, &[], None);
-        }
+/// A refusal for a node that wants to join: with where else to ask. ‡ Nodes that it was told to ask may be gone for good,
+/// and know those that came after.
+pub(crate) fn naming_others(
+    refusal: Refusal,
+    env: &Env,
+    peers: &Peers,
+    directory: &Directory,
+) -> Refusal {
+    let own = env.own.identity.node;
+    let known = env.peers.addresses.iter();
+    let mut others: Vec<(&NodeId, &String)> = known
+        .filter(|(id, _)| **id != own && directory.nodes.contains_key(id))
+        .collect();
+    others.sort_by_key(|(id, _)| !peers.is_alive(**id));
+    let others = others.into_iter().take(TOLD_AT_ONCE);
+    let others: Vec<&str> = others.map(|(_, address)| address.as_str()).collect();
+    match others.is_empty() {
+        true => refusal,
+        false => refusal.key("nodes", others.join(",")),
     }
 }
 

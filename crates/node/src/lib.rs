@@ -15,24 +15,29 @@
 pub mod config;
 
 mod beat;
+mod cluster;
+mod disk;
+mod ending;
 mod greeting;
 pub mod health;
 pub mod hosted;
 
 mod counts;
 pub mod directory;
-mod inspect;
 mod join;
+mod lent;
+mod logs;
 mod membership;
 mod node;
+mod past;
 mod peers;
 pub mod rescue;
+mod rounds;
 mod split;
 mod start;
-mod status;
+mod tokens;
 
 pub use counts::NodeCounts;
-pub use inspect::VersionsView;
-pub use node::Node;
+pub use node::{Node, VersionsView};
 pub use peers::file as peers_file;
 pub use start::StartError;

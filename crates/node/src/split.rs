@@ -12,10 +12,11 @@
 //! Each step is one legal change, worked out anew from where the log stands, so it does not matter who
 //! leads meanwhile. A node that comes back is an auxiliary, and is released from what it still holds.
 //!
-//! Units:  microseconds and bytes.
+//! Units:  bytes.
 //! Errors: none; where no step is possible there is none yet.
 
 use std::cmp::Reverse;
+use std::time::Duration;
 
 use paxos::{Change, Configuration, NodeId};
 
@@ -24,7 +25,7 @@ use paxos::{Change, Configuration, NodeId};
 pub struct Part {
     pub node: NodeId,
     /// How long it has been silent; `None` while it is alive, and of the leader itself.
-    pub silent_for: Option<u64>,
+    pub silent_for: Option<Duration>,
     /// ‡ Active members that form a quorum without it durably hold all bytes.
     pub is_spared: bool,
     pub free_bytes: u64,
@@ -37,7 +38,7 @@ pub struct Rules {
     /// So many members are to be auxiliary.
     pub auxiliaries: usize,
     /// An active member that was silent for so long is given up.
-    pub away_after: u64,
+    pub away_after: Duration,
     /// An auxiliary with less free space takes no bytes.
     pub reserve_bytes: u64,
     /// An active member holds so many.
@@ -128,10 +129,10 @@ mod tests {
 
     use super::*;
 
-    const SECOND: u64 = 1_000_000;
+    const SECOND: Duration = Duration::from_secs(1);
     const RULES: Rules = Rules {
         auxiliaries: 1,
-        away_after: 30 * SECOND,
+        away_after: Duration::from_secs(30),
         reserve_bytes: 1_000,
         log_bytes: 100_000,
     };

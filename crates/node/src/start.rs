@@ -26,7 +26,8 @@ use store::{
 use thiserror::Error;
 
 use crate::config::{NodeConfig, Start};
-use crate::node::{Node, Remembering};
+use crate::logs::Logs;
+use crate::past::Remembering;
 use crate::peers::file;
 
 /// A manifest that was being written for the first time when the process ended (`Op::WriteFile`).
@@ -86,15 +87,24 @@ impl StartError {
     }
 }
 
-impl Node {
-    /// Opens the directory, recovers every log, and is ready to run.
-    pub fn start(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
-        let directory = config.directory.clone();
-        let node = Node::open(config, disk, now);
-        node.map_err(|error| error.or_full(&directory))
+/// A directory's contents, recovered: a node begins with them.
+pub(crate) struct Opened {
+    pub env: Env,
+    pub manifest: Manifest,
+    pub logs: Logs,
+    pub write_path: String,
+    pub past: Remembering,
+    /// Deleted logs whose files are still there.
+    pub remains: Vec<LogId>,
+}
+
+impl Opened {
+    pub fn from(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Opened, StartError> {
+        let opened = Opened::open(config, disk, now);
+        opened.map_err(|error| error.or_full(&config.directory))
     }
 
-    fn open(config: NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Node, StartError> {
+    fn open(config: &NodeConfig, disk: &mut dyn Disk, now: Time) -> Result<Opened, StartError> {
         let directory = config.directory.clone();
         let io = |error| StartError::Io {
             path: directory.clone(),
@@ -104,7 +114,7 @@ impl Node {
         Manifest::lock(disk, &directory)?;
         let mut manifest = match Manifest::load_as(config.speaks, disk, &directory)? {
             Some(manifest) => manifest,
-            None => new_manifest(&config, disk)?,
+            None => new_manifest(config, disk)?,
         };
         if manifest.identity.node == NodeId(0) && !matches!(config.start, Start::Join { .. }) {
             return Err(StartError::NotJoined(directory.clone()));
@@ -133,20 +143,20 @@ impl Node {
         env.own.key = Some(key);
         env.own.standing = config.standing.clone();
         env.own.speaks = config.speaks;
-        env.landing = disk.landing();
-        env.disk_version = manifest.version;
-        env.version = config.speaks.oldest();
-        env.calendar = Calendar::new(disk.wall_clock(), now);
+        env.memory.landing = disk.landing();
+        env.version.disk = manifest.version;
+        env.version.logs = config.speaks.oldest();
+        env.moments.calendar = Calendar::new(disk.wall_clock(), now);
         env.peers.addresses = load_peers(disk, &directory, manifest.identity.node);
         // A disk that was never started before has nothing to forget.
         let comes_back = !own.starts.is_empty() && !manifest.logs.is_empty();
         env.own.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
-        let mut logs = BTreeMap::new();
+        let mut logs = Logs::default();
         for listed in &manifest.logs {
-            let log = recover_log(&config, &env, disk, listed.id, &listed.name, |last| {
+            let log = recover_log(config, &env, disk, listed.id, &listed.name, |last| {
                 own.lost(listed.id, last)
             })?;
-            logs.insert(listed.id, log);
+            logs.insert(log);
         }
         // Not before: what is refused once is refused again.
         manifest.save(disk, &directory)?;
@@ -173,18 +183,18 @@ impl Node {
         tracing::info!(
             node = manifest.identity.node.0,
             incarnation = manifest.incarnation,
-            logs = logs.len(),
+            logs = ends.len(),
             write_path,
             "started"
         );
-        let mut node = Node::assemble(config, env, manifest, logs, write_path, past);
-        node.begin();
-        node.remove_remains(remains);
-        Ok(node)
-    }
-
-    pub(crate) fn store_config(&self, id: LogId) -> StoreConfig {
-        store_config(&self.config, &self.env, id)
+        Ok(Opened {
+            env,
+            manifest,
+            logs,
+            write_path,
+            past,
+            remains,
+        })
     }
 }
 
@@ -247,7 +257,7 @@ pub(crate) fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes
 }
 
-fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
+pub(crate) fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
     StoreConfig {
         directory: config.directory.join(directory_name(id)),
         identity: env.own.identity,
@@ -257,10 +267,10 @@ fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreConfig {
         salt_seed: env.own.nonce ^ (u64::from(id.0) << 32 | u64::from(env.own.incarnation)),
         write_bytes_max: env.limits.write_bytes_max,
         writes_in_flight_max: env.limits.writes_in_flight_max,
-        calendar: env.calendar,
-        version: env.disk_version,
+        calendar: env.moments.calendar,
+        version: env.version.disk,
         speaks: env.own.speaks,
-        landing: env.landing.clone(),
+        landing: env.memory.landing.clone(),
     }
 }
 

@@ -64,13 +64,13 @@ mutations! {
         "A step of weights that is derived from a wish takes effect only while that wish is the log's last."
     SealedLogTakesStreams "sealed-log-takes-streams" "paxos::wish::is_sealed"
         "A log that is sealed opens no stream, and none grows."
-    OkBeforeTheLogHeard "ok-before-the-log-heard" "node::node::wishing::has_heard"
+    OkBeforeTheLogHeard "ok-before-the-log-heard" "node::cluster::wishing::has_heard"
         "An operator is told ok once the log concerned has chosen what he wants."
-    ReplayActs "replay-acts" "node::node::confirming::is_confirmed"
+    ReplayActs "replay-acts" "node::cluster::confirming::is_confirmed"
         "What is read of the directory below a barrier of this start proposes nothing."
-    DirectoryAnsweredWithoutBarrier "directory-answered-without-barrier" "node::node::confirming::is_current_for"
+    DirectoryAnsweredWithoutBarrier "directory-answered-without-barrier" "node::cluster::confirming::has_passed"
         "An answer of the directory stands behind a read barrier that was begun after the request."
-    NameFreedBeforeTheSeal "name-freed-before-the-seal" "node::node::directing::deleting"
+    NameFreedBeforeTheSeal "name-freed-before-the-seal" "node::cluster::wishing::has_ended"
         "A name is freed only once its log has chosen that it is sealed."
     RescueKeepsTheWish "rescue-keeps-the-wish" "node::rescue::copy::settle"
         "What is carried out of a lost cluster obeys no wish of its directory."
@@ -80,13 +80,13 @@ mutations! {
         "A command of a guest that was deposed is said never to be done once its stream has ended below it, and not before."
 
     // What disks have been through.
-    IncarnationNotDurable "incarnation-not-durable" "node::node::remembering::save_met"
+    IncarnationNotDurable "incarnation-not-durable" "node::past::{is_written, save}"
         "A node keeps on its disk which start of each other node it met, before anything of it is heard."
-    OlderStartAdmitted "older-start-admitted" "store::past::met::check, node::peers::goes_on_as"
+    OlderStartAdmitted "older-start-admitted" "store::past::met::check, node::peers::admission::goes_on_as"
         "A directory that lacks a start of its node that was met, or an end that was told, is refused."
     TodaysEndsBelieved "todays-ends-believed" "store::past::met::check"
         "What an earlier start of a node told is compared with what the later one found, not with what it wrote since."
-    DisksNeedNoProof "disks-need-no-proof" "node::greeting::peer::check_proof, node::node::remembering::on_past"
+    DisksNeedNoProof "disks-need-no-proof" "node::peers::hello::check_proof, node::node::remembering::on_past"
         "Whoever says that he is a disk which a key names signs with that key what the other node asks him to."
     EvidenceIgnored "evidence-ignored" "node::node::remembering::on_evidence"
         "A node that is shown what its own disk said, and that its directory has forgotten, stops, whoever shows it."
@@ -167,7 +167,7 @@ mutations! {
         "Only a level, live follower succeeds."
     UnavailableBytesWaitedFor "unavailable-bytes-waited-for" "paxos::phase1::on_bytes_unavailable"
         "If the bytes of a bound run cannot be had, phase 1 is done again without their holders."
-    PromiseNotToldInHeartbeat "promise-not-told-in-heartbeat" "node::node::heartbeat"
+    PromiseNotToldInHeartbeat "promise-not-told-in-heartbeat" "node::node::beating::heartbeat"
         "A heartbeat lists each log whose promise left the leader's term."
 
     // The casting vote.
@@ -181,11 +181,11 @@ mutations! {
         "A term chooses slots of its own era and of the next one only."
 
     // Members.
-    WeightBeforeBytes "weight-before-bytes" "node::moving::lacks_for_weight"
+    WeightBeforeBytes "weight-before-bytes" "node::cluster::moving::lacks_for_weight"
         "A node is given weight once it durably holds all that was chosen before."
-    HoldsBelowNotAsked "holds-below-not-asked" "paxos::auxiliary::is_held_after, node::moving::holds"
+    HoldsBelowNotAsked "holds-below-not-asked" "paxos::auxiliary::is_held_after, node::cluster::moving::holds"
         "The engine itself proposes no step after which what was chosen before would be held by no quorum."
-    DecrementWhileBytesMissing "decrement-while-bytes-missing" "node::moving::lacks_to_lose"
+    DecrementWhileBytesMissing "decrement-while-bytes-missing" "node::cluster::moving::lacks_to_lose"
         "A node loses weight only when active members that are a quorum after it durably hold all untrimmed bytes."
 
     // Reads.
@@ -221,17 +221,17 @@ mutations! {
         "How long a stream is to be continued at is known from the outcome of an open-stream, never from one node's view."
 
     // Who a node is.
-    DeletedLogResurrected "deleted-log-resurrected" "node::node::removing::delete_log"
+    DeletedLogResurrected "deleted-log-resurrected" "node::logs::going::begin"
         "A log that was deleted is never made again, on no node and over no restart."
-    IncarnationNotBumped "incarnation-not-bumped" "node::start::start"
+    IncarnationNotBumped "incarnation-not-bumped" "node::start::open"
         "Each start of a node durably increments its incarnation before anything is sent."
     NewerVersionBeforeAgreed "newer-version-before-agreed" "node::node::versions::keep_to_versions"
         "Nothing stands in a log in a version that the cluster has not agreed on."
-    VersionRaisedTooEarly "version-raised-too-early" "node::node::versions::{disks_are_in, raise_version}, node::directory::all_speak"
+    VersionRaisedTooEarly "version-raised-too-early" "node::cluster::versions::{disks_are_in, raise_version}, node::directory::all_speak"
         "A version is agreed on only once no node can go back to a program that does not speak it."
-    EmptyDiskKeepsItsId "empty-disk-keeps-its-id" "node::directing::answer_requests, node::greeting::on_peer_greeting, node::peers::admit"
+    EmptyDiskKeepsItsId "empty-disk-keeps-its-id" "node::node::verbs::join::answer_join, node::node::verbs::peer::check_disk, node::peers::admission::admit"
         "A node that lost its disk is a new node: peers refuse a known id with another disk."
-    LogListedTooEarly "log-listed-too-early" "node::hosting::advance_creating"
+    LogListedTooEarly "log-listed-too-early" "node::logs::coming::advance"
         "The manifest lists a log only after its directory and first records are durable."
 
     // What is on disk.

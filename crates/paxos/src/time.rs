@@ -8,10 +8,8 @@ use core::time::Duration;
 /// No arithmetic overflows: what would lie before the zero is the zero, and what would lie after
 /// the last moment is the last moment. A duration counts in whole microseconds, and the rest of it
 /// is dropped.
-///
-/// The number is for this module; only the crate `node` still counts in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Time(pub u64);
+pub struct Time(u64);
 
 impl Time {
     /// No moment is before this one.

@@ -22,7 +22,8 @@ use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
 
-use crate::env::{Env, Purpose};
+use crate::conns::Purpose;
+use crate::env::Env;
 
 /// What an answer still has to say once its last piece is with the kernel.
 #[derive(Debug)]
@@ -123,31 +124,35 @@ impl Env {
 
     /// Nothing more of this answer is made before the piece is with the kernel.
     pub(crate) fn send_piece(&mut self, conn: ConnId, piece: &[u8], rest: Rest) {
-        if !self.is_open(conn) {
+        if !self.conns.is_open(conn) {
             return;
         }
-        self.conns.insert(conn, Purpose::Answer);
+        self.conns.turn_to(conn, Purpose::Answer);
         let kept = match &rest {
             Rest::Line { bytes, .. } => bytes.len(),
             Rest::Nothing | Rest::Streams(..) => 0,
         };
         let held = (piece.len() + kept) as u64;
-        self.answers.enter(self.now, conn, rest, held);
+        self.memory.answers.enter(self.now, conn, rest, held);
         self.send_bytes(conn, piece);
-        while let Some(idle) = self.answers.excess(self.limits.answers_bytes_max) {
-            self.answers.broken += 1;
+        while let Some(idle) = self.memory.answers.excess(self.limits.answers_bytes_max) {
+            self.memory.answers.broken += 1;
             self.break_off(idle);
         }
     }
 
     fn break_off(&mut self, conn: ConnId) {
-        self.answers.leave(conn);
+        self.memory.answers.leave(conn);
         // An end might look like that of a whole answer.
         self.reset(conn);
     }
 
     pub fn expire_answers(&mut self) {
-        while let Some(late) = self.answers.late(self.now, self.limits.answer_timeout) {
+        while let Some(late) = self
+            .memory
+            .answers
+            .late(self.now, self.limits.answer_timeout)
+        {
             self.break_off(late);
         }
     }

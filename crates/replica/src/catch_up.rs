@@ -350,7 +350,8 @@ impl CatchUp {
             true => left.min(env.limits.fetch_bytes_max),
             false => {
                 let pace = &mut catch_up.pace;
-                let Some(count) = pace.take(env.now, env.appended_at, &env.limits, left) else {
+                let Some(count) = pace.take(env.now, env.moments.appended_at, &env.limits, left)
+                else {
                     return false;
                 };
                 if let Some((_, range)) = catch_up.missing.front_mut() {

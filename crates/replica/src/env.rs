@@ -15,37 +15,10 @@ use store::Calendar;
 use wire::{Refusal, Request, Standing};
 
 use crate::answers::Answers;
+use crate::conns::{Conns, Purpose};
 use crate::limits::Limits;
 use crate::read::slots::ReadSlots;
 use crate::share::Share;
-
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Purpose {
-    /// It has not said its first line.
-    Greeting,
-    /// It is being sent the last, and then it is closed. Until then it counts as any other: a client
-    /// may be slow to take a long answer.
-    Parting,
-    ControlIn(NodeId),
-    ControlOut(NodeId),
-    /// A connection of a node that this one does not know, and ours to it.
-    GuestIn(NodeId),
-    GuestOut(NodeId),
-    DataIn(LogId, NodeId),
-    /// Proposals of a leader.
-    DataOut(LogId, NodeId),
-    /// Bytes for a peer that catches up.
-    FeedOut(LogId, NodeId),
-    Writer(LogId),
-    Reader(LogId),
-    /// A client that waits for the outcome of an action.
-    Request(LogId),
-    /// It is being sent an answer in pieces.
-    Answer,
-    /// Our own request for an id.
-    JoinOut,
-}
 
 /// What a log tells the node around it.
 #[derive(Debug)]
@@ -116,36 +89,48 @@ pub struct Out {
     pub events: VecDeque<LogEvent>,
 }
 
-pub struct Env {
-    pub now: Time,
-    pub out: Out,
-    pub conns: BTreeMap<ConnId, Purpose>,
-    /// Sends that are not over, of each connection that ever sent. (Kept at none: to enter a connection for
-    /// each send costs more than the rest of a send.)
-    unsent: BTreeMap<ConnId, u32>,
-    pub limits: Limits,
-    pub own: Own,
-    pub peers: Neighbours,
-    pub room: Room,
+/// Memory that is lent for a while.
+pub struct Memory {
     /// Batches on their way to disk and followers.
     pub batches: Pool,
-    pub stopping: bool,
-    /// When new bytes of any log last came in, from a client or a leader.
-    pub appended_at: Time,
-    /// When this process last went on after it was kept from running.
-    pub resumed_at: Time,
     /// Chunks on their way from disk to readers.
     pub reads: ReadSlots,
     /// Answers in pieces.
     pub answers: Answers,
-    pub calendar: Calendar,
     /// Bytes may be received into files.
     pub landing: Option<Arc<dyn Landing>>,
+}
+
+/// The versions that disks and logs are written in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WrittenIn {
     /// What this node's disk is written in: its manifest says so, durably.
-    pub disk_version: u8,
+    pub disk: u8,
     /// What logs are written in: the cluster agreed on it, as far as this node knows.
-    pub version: u8,
-    next_conn: u64,
+    pub logs: u8,
+}
+
+/// When something was last so.
+pub struct Moments {
+    /// When new bytes of any log last came in, from a client or a leader.
+    pub appended_at: Time,
+    /// When this process last went on after it was kept from running.
+    pub resumed_at: Time,
+    pub calendar: Calendar,
+}
+
+pub struct Env {
+    pub now: Time,
+    pub out: Out,
+    pub conns: Conns,
+    pub limits: Limits,
+    pub own: Own,
+    pub peers: Neighbours,
+    pub room: Room,
+    pub memory: Memory,
+    pub version: WrittenIn,
+    pub moments: Moments,
+    pub stopping: bool,
 }
 
 impl Own {
@@ -177,8 +162,7 @@ impl Env {
         Env {
             now: Time::ZERO,
             out: Out::default(),
-            conns: BTreeMap::new(),
-            unsent: BTreeMap::new(),
+            conns: Conns::default(),
             limits,
             own: Own {
                 identity,
@@ -199,17 +183,22 @@ impl Env {
                 full_peers: BTreeSet::new(),
                 free_bytes: u64::MAX,
             },
-            batches: Pool::new(BATCH_BUFFER, idle),
+            memory: Memory {
+                batches: Pool::new(BATCH_BUFFER, idle),
+                reads: ReadSlots::default(),
+                answers: Answers::default(),
+                landing: None,
+            },
+            version: WrittenIn {
+                disk: version::FIRST,
+                logs: version::FIRST,
+            },
+            moments: Moments {
+                appended_at: Time::ZERO,
+                resumed_at: Time::ZERO,
+                calendar: Calendar::default(),
+            },
             stopping: false,
-            appended_at: Time::ZERO,
-            resumed_at: Time::ZERO,
-            reads: ReadSlots::default(),
-            answers: Answers::default(),
-            calendar: Calendar::default(),
-            landing: None,
-            disk_version: version::FIRST,
-            version: version::FIRST,
-            next_conn: 2,
         }
     }
 
@@ -226,9 +215,7 @@ impl Env {
     }
 
     pub fn connect(&mut self, address: String, purpose: Purpose) -> ConnId {
-        let conn = ConnId(self.next_conn);
-        self.next_conn += 2;
-        self.conns.insert(conn, purpose);
+        let conn = self.conns.open(purpose);
         self.out.ops.push_back(Op::Connect { conn, address });
         conn
     }
@@ -249,38 +236,8 @@ impl Env {
     }
 
     pub fn send(&mut self, conn: ConnId, slices: Vec<Slice>) {
-        *self.unsent.entry(conn).or_default() += 1;
+        self.conns.on_send(conn);
         self.out.ops.push_back(Op::Send { conn, slices });
-    }
-
-    /// Each send is over once, also those of a connection that failed or was closed. What the connection is
-    /// for, if somebody may still be told something there.
-    pub fn on_sent(&mut self, conn: ConnId) -> Option<Purpose> {
-        let purpose = self.conns.get(&conn).copied();
-        let purpose = purpose.filter(|purpose| *purpose != Purpose::Parting);
-        if let Some(unsent) = self.unsent.get_mut(&conn) {
-            *unsent -= 1;
-            if *unsent == 0 && purpose.is_none() {
-                self.forget(conn);
-            }
-        }
-        purpose
-    }
-
-    fn forget(&mut self, conn: ConnId) {
-        self.conns.remove(&conn);
-        self.unsent.remove(&conn);
-    }
-
-    /// Something that was sent there is not with the kernel yet.
-    pub fn is_sending(&self, conn: ConnId) -> bool {
-        self.unsent.get(&conn).is_some_and(|unsent| *unsent > 0)
-    }
-
-    /// Somebody may still be told something there.
-    pub fn is_open(&self, conn: ConnId) -> bool {
-        let purpose = self.conns.get(&conn);
-        purpose.is_some_and(|purpose| *purpose != Purpose::Parting)
     }
 
     pub fn send_bytes(&mut self, conn: ConnId, bytes: &[u8]) {
@@ -298,29 +255,29 @@ impl Env {
     }
 
     fn leave(&mut self, conn: ConnId, by: Op) {
-        if self.is_open(conn) {
-            match self.is_sending(conn) {
-                // The last of what was sent is the last to be heard of it.
-                true => _ = self.conns.remove(&conn),
-                false => self.forget(conn),
-            }
+        if self.conns.is_open(conn) {
+            self.conns.close(conn);
             self.out.ops.push_back(by);
+        }
+    }
+
+    /// At once, all that are this log's business.
+    pub fn close_all_of(&mut self, id: LogId) {
+        for conn in self.conns.of(id) {
+            self.close(conn);
         }
     }
 
     /// Says a last thing and closes.
     pub fn part(&mut self, conn: ConnId, last: &[u8]) {
-        if !self.is_open(conn) {
+        if !self.conns.is_open(conn) {
             return;
         }
         if !last.is_empty() {
             self.send_bytes(conn, last);
         }
         self.out.ops.push_back(Op::Close { conn, flush: true });
-        match self.is_sending(conn) {
-            true => _ = self.conns.insert(conn, Purpose::Parting),
-            false => self.forget(conn),
-        }
+        self.conns.part(conn);
     }
 
     pub fn refuse(&mut self, conn: ConnId, refusal: Refusal) {
@@ -384,7 +341,7 @@ impl Env {
         if count <= SMALL_BATCH {
             Buffer::new((RECORD_HEADER + count).next_multiple_of(ops::BLOCK))
         } else {
-            self.batches.take()
+            self.memory.batches.take()
         }
     }
 }

@@ -11,7 +11,8 @@ use paxos::{NodeId, StreamPosition, Time};
 use store::{ReadBytes, ReadFailure};
 use wire::welcome::Welcome;
 
-use crate::env::{Env, Purpose};
+use crate::conns::Purpose;
+use crate::env::Env;
 use crate::lent::Core;
 use crate::lent::{Ticket, Wanted};
 use crate::replicate::Link;
@@ -124,7 +125,7 @@ impl Feeders {
                         continue;
                     }
                     feeder.reading = Some(wanted);
-                    let buffer = env.batches.take();
+                    let buffer = env.memory.batches.take();
                     core.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
                 }
                 _ => {}

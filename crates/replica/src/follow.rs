@@ -170,7 +170,7 @@ fn arrive(
                 return Err("a proposal of another length than its bytes".to_owned());
             }
             if is_content {
-                env.appended_at = env.now;
+                env.moments.appended_at = env.now;
             }
             let bytes = bytes.filter(|_| is_content);
             Ok(Some(Arrived::Proposal(peer, proposal, bytes)))

@@ -279,7 +279,7 @@ impl Log {
             _ if writer.last_batch < env.limits.landing_bytes_min => None,
             _ => self.core.store.land(batch_bytes_max(env)),
         };
-        let buffer = landed.or(kept).unwrap_or_else(|| env.batches.take());
+        let buffer = landed.or(kept).unwrap_or_else(|| env.memory.batches.take());
         writer.receiving = true;
         // A batch must fit into the window of what may be unchosen.
         let range = RECORD_HEADER..RECORD_HEADER + batch_bytes_max(env);

@@ -89,7 +89,7 @@ impl Moves {
     /// until then its role is what it was before the engine was asked.
     pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
         for asked in std::mem::take(&mut self.asked) {
-            if env.is_open(asked.conn) {
+            if env.conns.is_open(asked.conn) {
                 self.pump_move(core, env, asked);
             }
         }

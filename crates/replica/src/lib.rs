@@ -14,6 +14,7 @@
 mod answers;
 mod auxiliary;
 mod catch_up;
+mod conns;
 mod counts;
 mod env;
 mod feed;
@@ -38,9 +39,10 @@ mod trim;
 
 /// Answers in pieces, and what one still has to say.
 pub use answers::Rest;
-pub use counts::LogCounts;
 /// What a log is lent, and what it says to the node around it.
-pub use env::{Env, LogEvent, Neighbours, Out, Own, Purpose, Room};
+pub use conns::{Conns, Purpose};
+pub use counts::LogCounts;
+pub use env::{Env, LogEvent, Memory, Moments, Neighbours, Out, Own, Room, WrittenIn};
 /// What a checker may look at.
 pub use inspect::LogView;
 pub use limits::Limits;

@@ -240,7 +240,7 @@ impl Log {
         buffer: Buffer,
         count: usize,
     ) {
-        env.appended_at = env.now;
+        env.moments.appended_at = env.now;
         env.wrote(count);
         let permit = self
             .core

@@ -156,7 +156,7 @@ impl Readers {
             self.waiting.remove(&place);
         }
         if self.waiting.is_empty() {
-            env.reads.leave(core.id);
+            env.memory.reads.leave(core.id);
         }
         Some(reader)
     }

@@ -73,7 +73,12 @@ impl Rebind {
             .holds(stream, position..StreamPosition(position.0 + 1))
         {
             rebind.reading = true;
-            core.read_from_store(Ticket::Rebind, stream, position.0, env.batches.take());
+            core.read_from_store(
+                Ticket::Rebind,
+                stream,
+                position.0,
+                env.memory.batches.take(),
+            );
             return;
         }
         let own = holders.contains(&env.own.identity.node);

@@ -15,7 +15,8 @@ use ops::{BLOCK, Buffer, ConnId, Slice};
 use paxos::{NodeId, Term, Time};
 use wire::welcome::{self, Welcome};
 
-use crate::env::{Env, Purpose};
+use crate::conns::Purpose;
+use crate::env::Env;
 use crate::lent::Core;
 
 struct Follower {
@@ -141,13 +142,16 @@ impl Followers {
             return;
         }
         let first_unchosen = core.engine.first_unchosen();
-        let peers: Vec<NodeId> = env.peers.addresses.keys().copied().collect();
-        for peer in peers {
-            let first = core.ring.first_beyond(first_unchosen);
-            let follower = self
-                .by_node
-                .entry(peer)
-                .or_insert_with(|| Follower::new(first, env.now));
+        let first = core.ring.first_beyond(first_unchosen);
+        // Those that were here once, and those that are: the hosts of this log, and not all of the cluster.
+        for peer in &core.alive {
+            let follower = || Follower::new(first, env.now);
+            self.by_node.entry(*peer).or_insert_with(follower);
+        }
+        for (&peer, follower) in &mut self.by_node {
+            if !env.peers.addresses.contains_key(&peer) {
+                continue;
+            }
             if !core.engine.wants_proposals(peer) {
                 follower.rests = true;
                 continue;

@@ -222,7 +222,7 @@ impl Trims {
     /// Barriers up to `passed` have passed.
     pub fn pump(&mut self, core: &mut Core, env: &mut Env, passed: Option<ReadId>) {
         for mut asked in std::mem::take(&mut self.asked) {
-            if !env.is_open(asked.conn) {
+            if !env.conns.is_open(asked.conn) {
                 continue;
             }
             if asked.proposed.is_some() {
@@ -307,7 +307,7 @@ impl Trims {
 
     /// An operator asks for it. Programs that know no wishes do not say so.
     fn by_hand(&self, core: &Core, env: &Env) -> By {
-        match env.version >= WISHES || core.engine.state().wish.is_some() {
+        match env.version.logs >= WISHES || core.engine.state().wish.is_some() {
             true => By::Hand,
             false => By::Unsaid,
         }

@@ -1,4 +1,4 @@
-//! The requests of clients, typed: each verb with its words and keys, once.
+//! The requests of clients, typed: what each verb's words and keys mean ([`crate::verb`] declares them).
 
 use std::fmt;
 use std::num::ParseIntError;
@@ -6,61 +6,7 @@ use std::str::FromStr;
 
 use crate::change::Change;
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, PROTOCOL};
-use crate::{Before, Request, StreamName, StreamPlace};
-
-/// The verbs of clients and nodes: how many words each takes at most, and its keys. Any but the last two
-/// may have `cluster` besides, and those two more keys than are known here. `change-members` depends on
-/// its first word ([`crate::change`]).
-const VERBS: [(&str, usize, &[&str]); 18] = [
-    ("append", 1, &["label", "continues", "mode", "end"]),
-    ("close", 1, &["stream", "at"]),
-    (
-        "read",
-        1,
-        &["stream", "from", "to", "follow", "stale", "format"],
-    ),
-    ("streams", 1, &["stale", "after", "limit"]),
-    ("trim", 1, &["before", "plan"]),
-    ("lead", 1, &["to"]),
-    ("scrub", 1, &["start", "rate"]),
-    ("status", 0, &["fresh"]),
-    ("metrics", 0, &[]),
-    ("logs", 0, &["stale", "after", "limit"]),
-    ("create-log", 1, &["members", "auxiliary", "retention"]),
-    ("delete-log", 1, &["abandon"]),
-    ("show-log", 1, &[]),
-    ("retain", 1, &["retention"]),
-    ("members", 0, &["local", "after", "limit"]),
-    (
-        "change-members",
-        3,
-        &["weight", "log", "force", "plan", "version"],
-    ),
-    ("join", 0, &["address", "disk", "speaks"]),
-    ("peer", 0, &[]),
-];
-
-/// All that a request line may begin with.
-pub fn verbs() -> impl Iterator<Item = &'static str> {
-    VERBS.iter().map(|(verb, ..)| *verb)
-}
-
-/// The keys of a verb.
-pub fn keys_of(verb: &str) -> Option<&'static [&'static str]> {
-    let found = VERBS.iter().find(|(known, ..)| *known == verb)?;
-    Some(found.2)
-}
-
-/// How many words a request may have, and which keys.
-pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]), LineError> {
-    let verb = request.verb.as_str();
-    if verb == "change-members" {
-        return crate::change::shape(request);
-    }
-    let found = VERBS.iter().find(|(known, ..)| *known == verb);
-    let (_, words_max, keys) = found.ok_or_else(|| LineError::UnknownVerb(verb.to_owned()))?;
-    Ok((*words_max, keys))
-}
+use crate::{Before, Request, StreamName, StreamPlace, Verb};
 
 /// What a client asks. One request is the first line of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -382,22 +328,22 @@ impl Ask {
             let name = request.words.first().cloned();
             name.ok_or(LineError::Missing("the log's name"))
         };
-        Ok(match request.verb.as_str() {
-            "append" => Self::Append {
+        Ok(match request.verb()? {
+            Verb::Append => Self::Append {
                 log: log()?,
                 label: request.get("label").map(str::to_owned),
                 continues: request.value("continues")?,
                 mode: request.value("mode")?.unwrap_or_default(),
                 end: request.value("end")?.unwrap_or_default(),
             },
-            "close" => Self::Close {
+            Verb::Close => Self::Close {
                 log: log()?,
                 at: StreamPlace {
                     stream: needed(request.value("stream")?, "stream")?,
                     position: needed(request.parsed("at")?, "at")?,
                 },
             },
-            "read" => Self::Read {
+            Verb::Read => Self::Read {
                 log: log()?,
                 stream: request.value("stream")?,
                 from: request.parsed("from")?.unwrap_or(0),
@@ -406,57 +352,60 @@ impl Ask {
                 stale: request.flag("stale")?,
                 format: request.value("format")?.unwrap_or_default(),
             },
-            "trim" => Self::Trim {
+            Verb::Trim => Self::Trim {
                 log: log()?,
                 before: needed(request.value("before")?, "before")?,
                 plan: request.flag("plan")?,
             },
-            "lead" => Self::Lead {
+            Verb::Lead => Self::Lead {
                 log: log()?,
                 to: request.parsed("to")?,
             },
-            "scrub" => Self::Scrub {
+            Verb::Scrub => Self::Scrub {
                 log: log()?,
                 start: request.flag("start")?,
                 rate: request.parsed("rate")?,
             },
-            "status" => Self::Status {
+            Verb::Status => Self::Status {
                 fresh: request.flag("fresh")?,
             },
-            "metrics" => Self::Metrics,
-            "streams" => Self::Streams {
+            Verb::Metrics => Self::Metrics,
+            Verb::Streams => Self::Streams {
                 log: log()?,
                 stale: request.flag("stale")?,
                 after: request.value("after")?,
                 limit: limit(request)?,
             },
-            "logs" => Self::Logs {
+            Verb::Logs => Self::Logs {
                 stale: request.flag("stale")?,
                 after: request.parsed("after")?,
                 limit: limit(request)?,
             },
-            "create-log" => Self::CreateLog {
+            Verb::CreateLog => Self::CreateLog {
                 name: log()?,
                 members: node_ids(request, "members")?,
                 auxiliary: node_ids(request, "auxiliary")?,
                 retention: request.get("retention").map(str::to_owned),
             },
-            "delete-log" => Self::DeleteLog {
+            Verb::DeleteLog => Self::DeleteLog {
                 name: log()?,
                 abandon: request.flag("abandon")?,
             },
-            "show-log" => Self::ShowLog { name: log()? },
-            "members" => Self::Members {
+            Verb::ShowLog => Self::ShowLog { name: log()? },
+            Verb::Members => Self::Members {
                 local: request.flag("local")?,
                 after: request.parsed("after")?,
                 limit: limit(request)?,
             },
-            "change-members" => Self::ChangeMembers(Change::read(request)?),
-            "retain" => Self::Retain {
+            Verb::ChangeMembers => Self::ChangeMembers(Change::read(request)?),
+            Verb::Retain => Self::Retain {
                 log: log()?,
                 retention: request.require("retention")?.to_owned(),
             },
-            other => return Err(LineError::UnknownVerb(other.to_owned())),
+            // Nodes read these line by line: they may say more than is known here.
+            verb @ (Verb::Join | Verb::Peer) => {
+                return Err(LineError::UnknownVerb(verb.to_string()));
+            }
         })
     }
 }

@@ -23,6 +23,7 @@ mod request;
 mod retention;
 mod standing;
 pub mod told;
+mod verb;
 pub mod welcome;
 
 /// What a node says, line by line.
@@ -44,3 +45,5 @@ pub use request::Request;
 pub use retention::{BadRetention, Retention};
 /// What a node says of itself in a greeting.
 pub use standing::{NodeKind, Standing, check_zone};
+/// The first word of a request line.
+pub use verb::Verb;

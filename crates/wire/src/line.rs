@@ -13,6 +13,8 @@ use std::collections::VecDeque;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
 
+use crate::verb::Verb;
+
 /// Longest line, with its line feed. The answer `ok` alone may be longer.
 pub const LINE_BYTES_MAX: usize = 8192;
 
@@ -64,11 +66,10 @@ impl fmt::Display for LineError {
                 )
             }
             LineError::NoVerb => write!(f, "the request line names no verb, see docs/wire.md"),
-            LineError::UnknownVerb(verb) => write!(
-                f,
-                "unknown verb {verb:?}; known are {}",
-                crate::ask::verbs().collect::<Vec<_>>().join(", ")
-            ),
+            LineError::UnknownVerb(verb) => {
+                let known: Vec<&str> = Verb::ALL.iter().map(|verb| verb.as_str()).collect();
+                write!(f, "unknown verb {verb:?}; known are {}", known.join(", "))
+            }
             LineError::UnknownAnswer(word) => write!(f, "unknown answer {word:?}"),
             LineError::EmptyWord => write!(
                 f,

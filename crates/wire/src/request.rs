@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use crate::ask;
 use crate::line::{LineError, LineWriter, PROTOCOL, Words, text_of};
 use crate::names::{NoStreamName, parse_stream};
+use crate::verb::{self, Verb};
 
 /// `logberg/1 verb word… key=value…`, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,9 +59,13 @@ impl Request {
         line.end().into_bytes()
     }
 
+    pub fn verb(&self) -> Result<Verb, LineError> {
+        self.verb.parse()
+    }
+
     /// Refuses words and keys that the verb does not know.
     pub fn check(&self) -> Result<(), LineError> {
-        let (words_max, keys) = ask::shape(self)?;
+        let (words_max, keys) = verb::shape(self)?;
         if self.words.len() > words_max {
             return Err(LineError::TooManyWords);
         }

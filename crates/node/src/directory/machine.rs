@@ -14,8 +14,8 @@ use formats::LogId;
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 
+use super::members::Members;
 use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
-use crate::membership::registry::Members;
 
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(Serialize))]

@@ -88,7 +88,7 @@ impl Directory {
     /// members are too few, it begins with no wish and chooses one.
     pub(super) fn begin_with_wish(&mut self, log: LogId) {
         let wish = self.wish_of(log);
-        let Some(entry) = self.logs.get_mut(&log) else {
+        let Some(entry) = self.logs.get_mut(log) else {
             return;
         };
         entry.first_wish = wish.as_ref().map(|wish| FirstWish {
@@ -96,7 +96,7 @@ impl Directory {
             retention: entry.retention,
         });
         if self.first_wish(log) != wish
-            && let Some(entry) = self.logs.get_mut(&log)
+            && let Some(entry) = self.logs.get_mut(log)
         {
             entry.first_wish = None;
         }
@@ -148,7 +148,7 @@ impl Directory {
         for (log, wish) in now {
             let was = before.iter().find(|(id, _)| *id == log);
             let is_new = was.is_none_or(|(_, was)| *was != wish) || self.rescues != rescues;
-            let Some(entry) = self.logs.get_mut(&log) else {
+            let Some(entry) = self.logs.get_mut(log) else {
                 continue;
             };
             if is_new || entry.wish == 0 {

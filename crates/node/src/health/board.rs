@@ -1,6 +1,7 @@
 //! The warnings that are known: our own, each held for a while after its cause is gone, and the others'.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use formats::LogId;
 use formats::frame::{TOLD_MAX, Told};
@@ -9,13 +10,13 @@ use paxos::{NodeId, Time};
 use super::{Code, Key, State, Warning};
 
 /// So that somebody who looks a moment later sees it too.
-const HELD: u64 = 10_000_000;
+const HELD: Duration = Duration::from_secs(10);
 /// What others say of whom they hear is compared once they have said it for so long: they do not all
 /// notice in the same moment.
-const SETTLED: u64 = 1_000_000;
+const SETTLED: Duration = Duration::from_secs(1);
 /// Some thirty bytes each, and over a bad network heartbeats have little room: not with each of them,
 /// but so often that two may be lost before a node's word is taken for old.
-const TOLD_EVERY: u64 = 300_000;
+const TOLD_EVERY: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Default)]
 pub(crate) struct Board {
@@ -74,11 +75,16 @@ pub(super) struct Posted {
 
 impl Held {
     fn is_over(&self, now: Time) -> bool {
-        now.0 > self.last.0 + HELD
+        now > self.last + HELD
     }
 }
 
 impl Board {
+    /// A thousand logs are looked at each time.
+    pub fn is_due(&self, now: Time) -> bool {
+        now >= self.next_judgement
+    }
+
     /// What is so now, of this node. What was so is held.
     pub fn judge(&mut self, now: Time, causes: impl IntoIterator<Item = Warning>) {
         let mut so_now = BTreeSet::new();
@@ -94,7 +100,7 @@ impl Board {
             others.retain(|_, held| !held.is_over(now));
             for held in others.values_mut() {
                 // Whoever said so is silent.
-                held.is_active &= now.0 <= held.last.0 + SETTLED;
+                held.is_active &= now <= held.last + SETTLED;
             }
         }
         self.others.retain(|_, others| !others.is_empty());
@@ -114,7 +120,7 @@ impl Board {
         let said_by: BTreeSet<NodeId> = said_by.chain([from]).collect();
         for by in said_by.into_iter().filter(|by| *by != own) {
             // A node's own word is newer than what others say that it said.
-            let direct = |at: &Time| now.0 <= at.0 + SETTLED;
+            let direct = |at: &Time| now <= *at + SETTLED;
             if by != from && self.heard.get(&by).is_some_and(direct) {
                 continue;
             }
@@ -144,7 +150,7 @@ impl Board {
     pub fn is_time_to_tell(&mut self, now: Time) -> bool {
         let due = self.next_telling <= now;
         if due {
-            self.next_telling = Time(now.0 + TOLD_EVERY);
+            self.next_telling = now + TOLD_EVERY;
         }
         due
     }
@@ -152,7 +158,7 @@ impl Board {
     /// For a heartbeat to `to`: our own, and those of nodes that it does not hear. Only what their own
     /// heartbeats said a moment ago: else those who do not hear a node would tell each other for ever.
     pub fn to_tell(&self, now: Time, own: NodeId, to: NodeId) -> Vec<Told> {
-        let recent = |by: &NodeId| self.heard.get(by).is_some_and(|at| now.0 <= at.0 + SETTLED);
+        let recent = |by: &NodeId| self.heard.get(by).is_some_and(|at| now <= *at + SETTLED);
         let unheard = |by: &NodeId| {
             let said = self.others.get(&to);
             let key = (Code::NodeUnreachable, *by, NodeId(0));
@@ -185,7 +191,7 @@ impl Board {
         let all = self.others.iter().filter(|(by, _)| hears.contains(by));
         for (by, warnings) in all.chain([(&own, &self.own)]) {
             for held in warnings.values() {
-                let settled = now.0 >= held.since.0 + SETTLED;
+                let settled = now >= held.since + SETTLED;
                 if held.warning.code == Code::NodeUnreachable && held.is_active {
                     let by_whom = silent.entry(held.warning.about).or_default();
                     by_whom.insert(*by, settled);
@@ -290,46 +296,58 @@ mod tests {
     #[test]
     fn a_warning_is_held_for_ten_seconds_after_its_cause() {
         let mut board = Board::default();
-        board.judge(Time(SECOND), [Warning::new(Code::DiskSlow)]);
-        board.judge(Time(2 * SECOND), []);
+        board.judge(Time::from_micros(SECOND), [Warning::new(Code::DiskSlow)]);
+        board.judge(Time::from_micros(2 * SECOND), []);
         assert_eq!(codes(&board), [(Code::DiskSlow, false)]);
-        board.judge(Time(11 * SECOND), []);
+        board.judge(Time::from_micros(11 * SECOND), []);
         assert_eq!(codes(&board), [(Code::DiskSlow, false)]);
-        board.judge(Time(11 * SECOND + 1), []);
+        board.judge(Time::from_micros(11 * SECOND + 1), []);
         assert!(codes(&board).is_empty());
     }
 
     #[test]
     fn what_another_says_is_shown_until_it_says_it_no_more_or_is_silent_for_long() {
         let mut other = Board::default();
-        other.judge(Time(0), [Warning::new(Code::DiskFull)]);
+        other.judge(Time::ZERO, [Warning::new(Code::DiskFull)]);
         let mut board = Board::default();
-        let told = other.to_tell(Time(0), NodeId(2), NodeId(1));
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
-        board.judge(Time(0), []);
+        let told = other.to_tell(Time::ZERO, NodeId(2), NodeId(1));
+        board.on_told(Time::ZERO, NodeId(1), NodeId(2), &told, |_| true);
+        board.judge(Time::ZERO, []);
         assert_eq!(codes(&board), [(Code::DiskFull, true)]);
-        board.judge(Time(2 * SECOND), []);
+        board.judge(Time::from_micros(2 * SECOND), []);
         assert_eq!(codes(&board), [(Code::DiskFull, false)], "its last word");
-        board.judge(Time(11 * SECOND), []);
+        board.judge(Time::from_micros(11 * SECOND), []);
         assert!(codes(&board).is_empty(), "it is silent");
-        board.on_told(Time(12 * SECOND), NodeId(1), NodeId(2), &told, |_| true);
-        board.on_told(Time(13 * SECOND), NodeId(1), NodeId(2), &[], |_| true);
+        board.on_told(
+            Time::from_micros(12 * SECOND),
+            NodeId(1),
+            NodeId(2),
+            &told,
+            |_| true,
+        );
+        board.on_told(
+            Time::from_micros(13 * SECOND),
+            NodeId(1),
+            NodeId(2),
+            &[],
+            |_| true,
+        );
         assert!(codes(&board).is_empty(), "it held it itself");
     }
 
     #[test]
     fn words_of_nodes_that_nobody_knows_are_not_kept() {
         let mut third = Board::default();
-        third.judge(Time(0), [Warning::new(Code::DiskFull)]);
-        let told = third.to_tell(Time(0), NodeId(3), NodeId(1));
+        third.judge(Time::ZERO, [Warning::new(Code::DiskFull)]);
+        let told = third.to_tell(Time::ZERO, NodeId(3), NodeId(1));
         assert!(!told.is_empty());
         let mut board = Board::default();
         let knows = |node| node == NodeId(2);
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told, knows);
-        board.judge(Time(0), []);
+        board.on_told(Time::ZERO, NodeId(1), NodeId(2), &told, knows);
+        board.judge(Time::ZERO, []);
         assert!(codes(&board).is_empty());
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
-        board.judge(Time(0), []);
+        board.on_told(Time::ZERO, NodeId(1), NodeId(2), &told, |_| true);
+        board.judge(Time::ZERO, []);
         assert_eq!(codes(&board), [(Code::DiskFull, true)]);
     }
 
@@ -338,42 +356,55 @@ mod tests {
     fn a_pair_that_cannot_talk_is_told_from_a_dead_node() {
         let hears = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
         let mut second = Board::default();
-        second.judge(Time(0), [silent(3)]);
-        let told = second.to_tell(Time(0), NodeId(2), NodeId(1));
+        second.judge(Time::ZERO, [silent(3)]);
+        let told = second.to_tell(Time::ZERO, NodeId(2), NodeId(1));
         let mut board = Board::default();
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
+        board.on_told(Time::ZERO, NodeId(1), NodeId(2), &told, |_| true);
         let all = hears(&[1, 2, 3]);
-        let pairs = |board: &Board, now, hears| board.pairs(Time(now), NodeId(1), hears);
+        let pairs =
+            |board: &Board, now, hears| board.pairs(Time::from_micros(now), NodeId(1), hears);
         assert!(
             pairs(&board, 0, &all).is_empty(),
             "the others may notice soon"
         );
-        board.on_told(Time(SECOND), NodeId(1), NodeId(2), &told, |_| true);
+        board.on_told(
+            Time::from_micros(SECOND),
+            NodeId(1),
+            NodeId(2),
+            &told,
+            |_| true,
+        );
         assert_eq!(pairs(&board, SECOND, &all), [(NodeId(2), NodeId(3))]);
         // Nobody hears 3.
-        board.judge(Time(2 * SECOND), [silent(3)]);
-        board.judge(Time(3 * SECOND), [silent(3)]);
-        board.on_told(Time(3 * SECOND), NodeId(1), NodeId(2), &told, |_| true);
+        board.judge(Time::from_micros(2 * SECOND), [silent(3)]);
+        board.judge(Time::from_micros(3 * SECOND), [silent(3)]);
+        board.on_told(
+            Time::from_micros(3 * SECOND),
+            NodeId(1),
+            NodeId(2),
+            &told,
+            |_| true,
+        );
         assert!(pairs(&board, 3 * SECOND, &hears(&[1, 2])).is_empty());
     }
 
     #[test]
     fn who_does_not_hear_a_node_is_told_what_it_says_by_those_that_do() {
         let mut third = Board::default();
-        third.judge(Time(0), [Warning::new(Code::DiskSlow), silent(1)]);
+        third.judge(Time::ZERO, [Warning::new(Code::DiskSlow), silent(1)]);
         let mut second = Board::default();
-        let told = third.to_tell(Time(0), NodeId(3), NodeId(2));
-        second.on_told(Time(0), NodeId(2), NodeId(3), &told, |_| true);
-        assert!(second.to_tell(Time(0), NodeId(2), NodeId(1)).is_empty());
+        let told = third.to_tell(Time::ZERO, NodeId(3), NodeId(2));
+        second.on_told(Time::ZERO, NodeId(2), NodeId(3), &told, |_| true);
+        assert!(second.to_tell(Time::ZERO, NodeId(2), NodeId(1)).is_empty());
         let mut first = Board::default();
-        first.judge(Time(0), [silent(3)]);
-        let told = first.to_tell(Time(0), NodeId(1), NodeId(2));
-        second.on_told(Time(0), NodeId(2), NodeId(1), &told, |_| true);
-        let relayed = second.to_tell(Time(0), NodeId(2), NodeId(1));
-        first.on_told(Time(0), NodeId(1), NodeId(2), &relayed, |_| true);
+        first.judge(Time::ZERO, [silent(3)]);
+        let told = first.to_tell(Time::ZERO, NodeId(1), NodeId(2));
+        second.on_told(Time::ZERO, NodeId(2), NodeId(1), &told, |_| true);
+        let relayed = second.to_tell(Time::ZERO, NodeId(2), NodeId(1));
+        first.on_told(Time::ZERO, NodeId(1), NodeId(2), &relayed, |_| true);
         assert!(codes(&first).contains(&(Code::DiskSlow, true)));
         // It is dead: nobody keeps its words alive by telling them on.
-        let later = Time(2 * SECOND);
+        let later = Time::from_micros(2 * SECOND);
         assert!(second.to_tell(later, NodeId(2), NodeId(1)).is_empty());
     }
 
@@ -381,10 +412,10 @@ mod tests {
     fn a_code_of_a_newer_node_is_passed_over() {
         let mut board = Board::default();
         let mut other = Board::default();
-        other.judge(Time(0), [Warning::new(Code::DiskFull)]);
-        let mut told = other.to_tell(Time(0), NodeId(2), NodeId(1));
+        other.judge(Time::ZERO, [Warning::new(Code::DiskFull)]);
+        let mut told = other.to_tell(Time::ZERO, NodeId(2), NodeId(1));
         told[0].code = 250;
-        board.on_told(Time(0), NodeId(1), NodeId(2), &told, |_| true);
+        board.on_told(Time::ZERO, NodeId(1), NodeId(2), &told, |_| true);
         assert!(codes(&board).is_empty());
     }
 }

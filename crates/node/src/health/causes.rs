@@ -3,46 +3,65 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use commands::Replica;
 use formats::LogId;
 use paxos::{Configuration, NodeId, Role, Time};
-use replica::Log;
+use replica::{Env, Log};
 
-use super::{Code, Warning};
-use crate::directory::DIRECTORY;
-use crate::node::Node;
+use super::{Board, Code, Warning};
+use crate::counts::NodeCounts;
+use crate::directory::{DIRECTORY, Directory};
+use crate::logs::Logs;
+use crate::peers::{Peer, Peers};
 
-const JUDGED_EVERY: u64 = 250_000;
+const JUDGED_EVERY: Duration = Duration::from_millis(250);
 /// An election takes some tenths of a second; without a leader for so long there is more to it.
-const LEADERLESS: u64 = 1_000_000;
+const LEADERLESS: Duration = Duration::from_secs(1);
 /// So many changes of leader within so long are too many.
 const FLAPS: usize = 3;
-const FLAPS_WITHIN: u64 = 60_000_000;
+const FLAPS_WITHIN: Duration = Duration::from_secs(60);
 /// A process that has just started has heard nobody yet.
-const STARTING: u64 = 1_500_000;
+const STARTING: Duration = Duration::from_millis(1500);
 /// A write to disk that takes longer is slow.
 const SLOW_WRITE: Duration = Duration::from_millis(300);
 /// What was chosen so long ago should be on every replica.
-const SPREAD: u64 = 1_000_000;
+const SPREAD: Duration = Duration::from_secs(1);
 /// A step of a change of members that waits for so long is held up.
-const HELD_UP: u64 = 5_000_000;
+const HELD_UP: Duration = Duration::from_secs(5);
 const SLOW_WITHIN: Duration = Duration::from_secs(2);
 /// A log with a leader hears of what is wanted of it within milliseconds.
-const UNHEARD: u64 = 1_000_000;
+const UNHEARD: Duration = Duration::from_secs(1);
 
-impl Node {
+/// A node as it shows itself, to be judged.
+pub(crate) struct Judged<'a> {
+    pub board: &'a mut Board,
+    pub env: &'a Env,
+    pub logs: &'a mut Logs,
+    pub peers: &'a Peers,
+    pub directory: &'a Replica<Directory>,
+    pub counts: &'a NodeCounts,
+    pub started_at: Time,
+    /// It is none of the cluster's any more.
+    pub is_gone: bool,
+    /// Where a change of members waits.
+    pub waiting: BTreeSet<LogId>,
+    /// Where what was agreed is not in force.
+    pub unheard: BTreeSet<LogId>,
+    /// Silent nodes that keep the cluster from going on to a newer version.
+    pub versions_wait_for: Vec<NodeId>,
+}
+
+impl Judged<'_> {
     /// What it says of itself, and of what it sees.
-    pub(crate) fn judge_health(&mut self) {
+    pub fn judge(mut self) {
         let now = self.env.now;
-        if now < self.board.next_judgement {
-            return; // a thousand logs are looked at each time
-        }
-        self.board.next_judgement = Time(now.0 + JUDGED_EVERY);
+        self.board.next_judgement = now + JUDGED_EVERY;
         self.look_at_leaders();
         self.look_at_waiting();
         self.look_at_unheard();
         let mut causes = Vec::new();
         self.membership_causes(&mut causes);
-        if self.env.own.identity.node != NodeId(0) && !self.is_gone() && !self.env.stopping {
+        if self.env.own.identity.node != NodeId(0) && !self.is_gone && !self.env.stopping {
             self.leader_causes(&mut causes);
             self.peer_causes(&mut causes);
             self.disk_causes(&mut causes);
@@ -60,8 +79,9 @@ impl Node {
             causes.push(Warning::new(Code::ProcessPaused).amount(self.counts.gap_us));
         }
         let limit = self.env.limits.connections_max;
-        if self.env.conns.len() >= limit - limit / 8 {
-            causes.push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.len() as u64));
+        if self.env.conns.count() >= limit - limit / 8 {
+            causes
+                .push(Warning::new(Code::ConnectionsCrowded).amount(self.env.conns.count() as u64));
         }
         self.board.judge(now, causes);
     }
@@ -69,7 +89,7 @@ impl Node {
     fn membership_causes(&self, causes: &mut Vec<Warning>) {
         if self.env.own.identity.node == NodeId(0) {
             causes.push(Warning::new(Code::NotJoined));
-        } else if self.is_gone() {
+        } else if self.is_gone {
             causes.push(Warning::new(Code::Removed).about(self.env.own.identity.node));
         }
     }
@@ -79,7 +99,7 @@ impl Node {
         self.board
             .tenures
             .retain(|id, _| self.logs.contains_key(id));
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             let tenure = self.board.tenures.entry(*id).or_default();
             let leader = log.engine().leader().map(|(node, _)| node);
             if leader.is_some() && leader != tenure.leader {
@@ -92,14 +112,14 @@ impl Node {
                 Some(_) => tenure.leaderless_since = None,
                 None => drop(tenure.leaderless_since.get_or_insert(now)),
             }
-            let recent = |at: &Time| now.0 <= at.0 + FLAPS_WITHIN;
+            let recent = |at: &Time| now <= *at + FLAPS_WITHIN;
             while tenure.changes.len() > FLAPS || tenure.changes.front().is_some_and(|t| !recent(t))
             {
                 tenure.changes.pop_front();
             }
             let next = log.engine().first_unchosen();
             match tenure.chosen {
-                Some((at, chosen)) if now.0 >= at.0 + SPREAD => {
+                Some((at, chosen)) if now >= at + SPREAD => {
                     tenure.chosen_before = chosen;
                     tenure.chosen = Some((now, next));
                 }
@@ -124,7 +144,7 @@ impl Node {
             }
             if tenure
                 .leaderless_since
-                .is_some_and(|since| now.0 >= since.0 + LEADERLESS)
+                .is_some_and(|since| now >= since + LEADERLESS)
             {
                 leaderless = leaderless.of(*id);
             }
@@ -142,40 +162,27 @@ impl Node {
     fn peer_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let own = self.env.own.identity.node;
-        if now.0 < self.started_at.0 + STARTING {
+        if now < self.started_at + STARTING {
             return;
         }
         let mut hears = BTreeSet::from([own]);
         for id in self.env.peers.addresses.keys() {
-            let peer = self.peers.peers.get(id);
-            match peer.is_some_and(|peer| peer.alive) {
+            let peer = self.peers.get(*id);
+            match peer.is_some_and(Peer::is_alive) {
                 true => drop(hears.insert(*id)),
                 false => causes.push(Warning::new(Code::NodeUnreachable).about(*id)),
             }
-            if peer.is_some_and(|peer| peer.refuses_us.is_some()) {
+            if peer.is_some_and(|peer| peer.way.refuses_us().is_some()) {
                 causes.push(Warning::new(Code::NodeRefused).about(*id));
             }
         }
         for (a, b) in self.board.pairs(now, own, &hears) {
             causes.push(Warning::new(Code::PairCannotTalk).about(a).with(b));
         }
-        for node in self.versions_wait_for() {
-            causes.push(Warning::new(Code::VersionHeldBack).about(node));
+        for node in &self.versions_wait_for {
+            causes.push(Warning::new(Code::VersionHeldBack).about(*node));
         }
         self.hosts_causes(&hears, causes);
-    }
-
-    /// Sentences about what answers in the places of peers and takes no connection of ours.
-    pub(crate) fn refusals(&self) -> Vec<String> {
-        let peers = self.peers.peers.iter();
-        let refusals = peers.filter_map(|(id, peer)| {
-            let why = peer.refuses_us.as_deref()?;
-            let address = self.env.peers.addresses.get(id)?;
-            Some(format!(
-                "waiting for node {id}: at {address} this node is refused: {why}"
-            ))
-        });
-        refusals.collect()
     }
 
     /// Logs that live elsewhere, of whose weight too little is heard.
@@ -203,13 +210,13 @@ impl Node {
         let mut slow = Warning::new(Code::DiskSlow).about(own);
         let mut stalled = Warning::new(Code::DiskStalled).about(own);
         let mut stopped = Warning::new(Code::ReplicaStopped).about(own);
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             if log.is_stopped() {
                 stopped = stopped.of(*id);
                 continue;
             }
             let since = log.store().oldest_write_since();
-            let since = since.map(|at| at.max(self.env.resumed_at));
+            let since = since.map(|at| at.max(self.env.moments.resumed_at));
             let waits = since.map_or(Duration::ZERO, |at| now - at);
             let took = log.take_slowest_write();
             if waits > self.env.limits.disk_stall {
@@ -224,7 +231,7 @@ impl Node {
         causes.extend([slow, stalled, stopped].into_iter().filter(|w| w.logs > 0));
         if self.env.room.own_is_full {
             let full = Warning::new(Code::DiskFull).about(own);
-            let refusing = self.logs.iter().filter(|(_, log)| log.is_full(&self.env));
+            let refusing = self.logs.iter().filter(|(_, log)| log.is_full(self.env));
             let refusing = refusing.fold(full, |full, (id, _)| full.of(*id));
             causes.push(refusing.amount(self.env.room.free_bytes));
         }
@@ -323,43 +330,34 @@ impl Node {
 
     fn look_at_waiting(&mut self) {
         let now = self.env.now;
-        let mut waits: BTreeSet<LogId> = BTreeSet::new();
-        let moves = self.moves.iter();
-        waits.extend(
-            moves
-                .filter(|(_, m)| !m.waits_for.is_empty())
-                .map(|(id, _)| *id),
-        );
-        if self.dismissal_is_waiting() {
-            waits.insert(DIRECTORY);
-        }
+        let waits = &self.waiting;
         self.board.waiting.retain(|id, _| waits.contains(id));
         for id in waits {
-            self.board.waiting.entry(id).or_insert(now);
+            self.board.waiting.entry(*id).or_insert(now);
         }
     }
 
     fn change_causes(&self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let waiting = self.board.waiting.iter();
-        let long = waiting.filter(|(_, since)| now.0 >= since.0 + HELD_UP);
+        let long = waiting.filter(|(_, since)| now >= **since + HELD_UP);
         let held_up = long.fold(Warning::new(Code::ChangeHeldUp), |w, (id, _)| w.of(*id));
         causes.extend(Some(held_up).filter(|w| w.logs > 0));
     }
 
     fn look_at_unheard(&mut self) {
         let now = self.env.now;
-        let unheard = self.not_in_force();
+        let unheard = &self.unheard;
         self.board.unheard.retain(|id, _| unheard.contains(id));
         for id in unheard {
-            self.board.unheard.entry(id).or_insert(now);
+            self.board.unheard.entry(*id).or_insert(now);
         }
     }
 
     fn wish_causes(&self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let unheard = self.board.unheard.iter();
-        let long = unheard.filter(|(_, since)| now.0 >= since.0 + UNHEARD);
+        let long = unheard.filter(|(_, since)| now >= **since + UNHEARD);
         let unheard = long.fold(Warning::new(Code::NotInForce), |w, (id, _)| w.of(*id));
         causes.extend(Some(unheard).filter(|w| w.logs > 0));
     }

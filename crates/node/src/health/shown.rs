@@ -1,13 +1,17 @@
 //! Warnings as `status` shows them: a sentence, and what helps.
 
-use commands::Halted;
+use commands::{Halted, Replica};
 use formats::LogId;
 use paxos::NodeId;
+use replica::Env;
 use serde::Serialize;
 
 use super::board::Posted;
-use super::{Code, State, Warning};
-use crate::node::Node;
+use super::{Board, Code, State, Warning};
+use crate::counts::micros;
+use crate::directory::Directory;
+use crate::logs::Logs;
+use crate::peers::Peers;
 
 /// In `status`.
 #[derive(Serialize)]
@@ -40,8 +44,19 @@ pub(crate) struct Shown {
     pub remedy: String,
 }
 
-impl Node {
-    pub(crate) fn health(&self) -> Health {
+/// The names that this node knows: with them it makes sentences of warnings.
+pub(crate) struct View<'a> {
+    pub board: &'a Board,
+    pub env: &'a Env,
+    pub logs: &'a Logs,
+    pub peers: &'a Peers,
+    pub directory: &'a Replica<Directory>,
+    /// For what a log's change of members waits.
+    pub waits_for: &'a dyn Fn(LogId) -> Option<String>,
+}
+
+impl View<'_> {
+    pub fn health(&self) -> Health {
         let posted = self.board.posted(self.env.own.identity.node);
         Health {
             state: posted.iter().map(|p| p.state).max().unwrap_or_default(),
@@ -52,13 +67,13 @@ impl Node {
     fn shown(&self, posted: &Posted) -> Shown {
         let warning = &posted.held.warning;
         let some = |node: NodeId| (node != NodeId(0)).then_some(node.0);
-        let now = self.env.now.0;
+        let now = self.env.now;
         let sentence = self.sentence(posted.by, warning);
         Shown {
             code: warning.code.name(),
             state: posted.state,
             active: posted.held.is_active,
-            for_ms: now.saturating_sub(posted.held.since.0) / 1000,
+            for_ms: micros(now - posted.held.since) / 1000,
             by: posted.by.0,
             node: some(warning.about),
             with: some(warning.with),
@@ -100,7 +115,7 @@ impl Node {
 
     /// Why a peer's directory is refused here.
     fn old_copy_of(&self, node: NodeId) -> Option<&str> {
-        self.peers.peers.get(&node)?.old_copy.as_deref()
+        self.peers.get(node)?.admission.old_copy()
     }
 
     /// What this node's replicas know to be chosen and another one contradicts.
@@ -142,8 +157,8 @@ impl Node {
                 format!("{about} and {other} do not hear each other, though others hear both")
             }
             Code::NodeRefused => {
-                let peer = self.peers.peers.get(&warning.about);
-                let why = peer.and_then(|peer| peer.refuses_us.as_deref());
+                let peer = self.peers.get(warning.about);
+                let why = peer.and_then(|peer| peer.way.refuses_us());
                 let why = why.map_or(String::new(), |why| format!(": {why}"));
                 format!("what answers at the address of {about} refuses {by}{why}")
             }
@@ -189,12 +204,7 @@ impl Node {
                 "the cluster cannot go on to a newer version: it waits for {about}, which is silent"
             ),
             Code::ChangeHeldUp => {
-                let why = self
-                    .moves
-                    .get(&warning.log)
-                    .map(|step| step.waits_for.clone());
-                let why = why.or_else(|| self.dismissal_waits());
-                match why.filter(|why| !why.is_empty()) {
+                match (self.waits_for)(warning.log).filter(|why| !why.is_empty()) {
                     Some(why) => format!("the change of members of {logs} waits: {why}"),
                     None => format!("the change of members of {logs} waits; {by} knows for what"),
                 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wire::{Refusal, Request};
 
 use super::plan::{self, Goal, STEPS_MAX};
-use super::registry;
+use crate::directory::members as registry;
 use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configuration};
 
 /// `change-members ACTION …` of docs/wire.md.

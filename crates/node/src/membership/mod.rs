@@ -3,5 +3,3 @@
 mod bytes;
 pub mod change;
 pub mod plan;
-pub mod registry;
-pub mod standing;

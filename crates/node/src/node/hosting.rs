@@ -3,36 +3,26 @@
 use std::sync::Arc;
 
 use formats::LogId;
-use ops::Op;
-use paxos::mutation::{self, Mutation};
 use paxos::{Checkpoint, LogState, NodeId, Wish};
-use replica::Log;
-use store::{ManifestLog, PEERS_FILE, Store};
+use store::Store;
 
-use super::{Node, TOKEN_MANIFEST, TOKEN_PEERS};
+use super::Node;
 use crate::directory::{self, DIRECTORY};
 use crate::join::Join;
-use crate::peers::file;
-
-pub(crate) struct Creating {
-    pub(super) name: String,
-    pub(super) store: Store,
-    pub(super) checkpoint: Checkpoint,
-    pub(super) listed: bool,
-}
+use crate::start::store_config;
 
 impl Node {
     pub(super) fn log_appeared(&mut self, id: LogId) {
-        self.dirty.insert(id);
-        self.attach_hosted(id);
+        self.due.touch(id);
         let Some(log) = self.logs.get_mut(&id) else {
             return;
         };
-        if id == DIRECTORY {
-            log.attach(0, true);
+        match id {
+            DIRECTORY => log.attach(0, true),
+            _ => self.hosted.attach(&self.config.hosts, log),
         }
-        for (peer, state) in &self.peers.peers {
-            if state.alive && self.directory.hosts(id, *peer) {
+        for (peer, _) in self.peers.live() {
+            if self.cluster.directory.hosts(id, *peer) {
                 log.set_alive(&mut self.env, *peer, true);
             }
         }
@@ -40,7 +30,7 @@ impl Node {
 
     /// The first segment is made durable first, then the manifest lists the log, then it takes part:
     /// a listed log without its directory is a lost disk.
-    pub(crate) fn create_log(
+    pub(super) fn create_log(
         &mut self,
         id: LogId,
         name: &str,
@@ -48,7 +38,7 @@ impl Node {
         auxiliary: &[u32],
         first_wish: Option<Wish>,
     ) {
-        if self.logs.contains_key(&id) || self.creating.contains_key(&id) {
+        if self.logs.contains_key(&id) || self.logs.coming.contains(id) {
             return;
         }
         let configuration = match directory::configuration(members, auxiliary) {
@@ -68,147 +58,92 @@ impl Node {
             accepted: Vec::new(),
         };
         tracing::info!(log = id.0, name, "creating this node's replica");
-        let store = Store::create(self.store_config(id), &checkpoint);
-        self.creating.insert(
-            id,
-            Creating {
-                name: name.to_string(),
-                store,
-                checkpoint,
-                listed: false,
-            },
-        );
-        self.advance_creating();
+        let store = Store::create(store_config(&self.config, &self.env, id), &checkpoint);
+        self.logs.coming.begin(id, name, store, checkpoint);
+        self.advance_coming();
     }
 
-    pub(super) fn advance_creating(&mut self) {
-        let mut news = false;
-        for (id, creating) in &mut self.creating {
-            while let Some(op) = creating.store.poll_op() {
-                self.env.out.ops.push_back(op);
-            }
-            while let Some(event) = creating.store.poll_event() {
-                if let store::StoreEvent::Failed(error) = event {
-                    tracing::error!(log = id.0, %error, "the replica could not be created; free space and restart the node");
-                }
-            }
-            let durable = creating.store.queued_bytes() == 0 && !creating.store.has_failed();
-            if (durable || mutation::is(Mutation::LogListedTooEarly)) && !creating.listed {
-                creating.listed = true;
-                news = true;
-                self.manifest.logs.push(ManifestLog {
-                    id: *id,
-                    name: creating.name.clone(),
-                });
-            }
+    pub(super) fn advance_coming(&mut self) {
+        let manifest = &mut self.disk.manifest;
+        if self.logs.coming.advance(&mut self.env, manifest) {
+            self.disk.save_manifest(&mut self.env);
         }
-        if news {
-            self.save_manifest();
-        }
+    }
+
+    /// The directory says that it is no more.
+    pub(super) fn delete_log(&mut self, id: LogId) {
+        self.hosted.remove(id);
+        let Some(log) = self.logs.remove(id) else {
+            return;
+        };
+        self.due.forget(id);
+        let manifest = &mut self.disk.manifest;
+        self.logs.going.begin(log, &mut self.env, manifest);
+        self.disk.save_manifest(&mut self.env);
+    }
+
+    pub(super) fn advance_going(&mut self) {
+        let directory = &self.disk.directory;
+        self.logs.going.advance(&mut self.env, directory);
     }
 
     pub(super) fn on_manifest_written(&mut self, result: std::io::Result<()>) {
-        self.manifest_file.writing = false;
-        if let Err(error) = result {
-            // The old one or the new one is there, whole. The next tick writes it again.
-            tracing::error!(%error, "the manifest could not be written; free space");
-            self.manifest_file.stale = true;
+        if !self.disk.on_manifest_written(&mut self.env, result) {
             return;
         }
-        if self.manifest_file.stale {
-            return self.save_manifest(); // It lists more than what was written.
-        }
-        self.on_unlisted();
+        let directory = &self.disk.directory;
+        self.logs.going.on_unlisted(&mut self.env, directory);
         self.on_version_written();
-        if self.logs.is_empty() && self.creating.is_empty() && self.join.is_some() {
+        if self.logs.is_empty() && self.logs.coming.is_empty() && self.join.is_some() {
             return self.on_joined_durably();
         }
-        let ready: Vec<LogId> = self
-            .creating
-            .iter()
-            .filter(|(_, c)| c.listed)
-            .map(|(id, _)| *id)
-            .collect();
-        for id in ready {
-            if let Some(creating) = self.creating.remove(&id) {
-                let log = Log::new(
-                    &self.env,
-                    id,
-                    creating.name,
-                    creating.store,
-                    creating.checkpoint,
-                );
-                self.logs.insert(id, log);
-                self.log_appeared(id);
-                if self.directory.is_deleted(id) {
-                    self.delete_log(id); // Meanwhile.
-                }
+        for log in self.logs.coming.take_listed(&self.env) {
+            let id = log.id();
+            self.logs.insert(log);
+            self.log_appeared(id);
+            if self.cluster.directory.is_deleted(id) {
+                self.delete_log(id); // Meanwhile.
             }
         }
     }
 
-    pub(crate) fn save_manifest(&mut self) {
-        self.manifest_file.stale = self.manifest_file.writing;
-        if !std::mem::replace(&mut self.manifest_file.writing, true) {
-            self.env
-                .out
-                .ops
-                .push_back(self.manifest.write(&self.config.directory, TOKEN_MANIFEST));
-        }
-    }
-
-    pub(crate) fn save_peers(&mut self) {
-        self.peers_file.stale = self.peers_file.writing;
-        if std::mem::replace(&mut self.peers_file.writing, true) {
-            return;
-        }
-        // Those that are needed to find a leader come first, in case there is no room for all.
-        let (voters, others): (Vec<_>, Vec<_>) =
-            (self.env.peers.addresses.iter()).partition(|(id, _)| self.is_member(**id));
-        let all = voters.into_iter().chain(others);
-        let contents = file::write(all.map(|(id, address)| (*id, address)));
-        self.env.out.ops.push_back(Op::WriteFile {
-            token: TOKEN_PEERS,
-            path: self.config.directory.join(PEERS_FILE),
-            contents,
-        });
+    pub(super) fn save_peers(&mut self) {
+        let logs = &self.logs;
+        self.disk
+            .save_peers(&mut self.env, |node| logs.have_member(node));
     }
 
     pub(super) fn on_peers_written(&mut self, result: std::io::Result<()>) {
-        self.peers_file.writing = false;
-        if let Err(error) = result {
-            tracing::warn!(%error, "the peers' addresses could not be saved");
-            self.peers_file.stale = true;
-        } else if self.peers_file.stale {
+        if self.disk.on_peers_written(result) {
             self.save_peers();
         }
         self.save_new_id();
     }
 
     /// ‡ After the others' addresses: who has an id asks nobody for one, and would know nobody if it ended in between.
-    pub(crate) fn save_new_id(&mut self) {
-        let is_new = self.join.as_ref().is_some_and(Join::is_answered);
-        if is_new && !self.peers_file.writing {
-            self.save_manifest();
+    pub(super) fn save_new_id(&mut self) {
+        let is_new = self.join.as_ref().and_then(Join::given).is_some();
+        if is_new && !self.disk.is_writing_peers() {
+            self.disk.save_manifest(&mut self.env);
         }
     }
 
     /// What could not be written before, perhaps it can now.
     pub(super) fn save_stale_files(&mut self) {
-        if self.manifest_file.stale && !self.manifest_file.writing {
-            self.save_manifest();
+        if self.disk.manifest_waits() {
+            self.disk.save_manifest(&mut self.env);
         }
-        if self.peers_file.stale && !self.peers_file.writing {
+        if self.disk.peers_wait() {
             self.save_peers();
         }
     }
 
     /// A peer's address, from the directory or from its own greeting.
-    pub(crate) fn learn_address(&mut self, id: NodeId, address: &str) {
+    pub(super) fn learn_address(&mut self, id: NodeId, address: &str) {
         if id == self.env.own.identity.node || id == NodeId(0) || address.is_empty() {
             return;
         }
-        if self.is_removed(id) {
+        if self.cluster.is_removed(&self.logs, id) {
             return;
         }
         let before = self.env.peers.addresses.insert(id, address.to_string());
@@ -223,12 +158,7 @@ impl Node {
     /// peer's own greeting, or since it was found there. It goes before the others only when it changes while
     /// this node looks, and not when a replay comes past what was once so.
     pub(super) fn learn_listed_address(&mut self, id: NodeId, address: &str) {
-        let current = self.is_confirmed();
-        let seen = match current {
-            true => self.listed_addresses.insert(id, address.to_owned()),
-            false => None,
-        };
-        let is_news = seen.is_some_and(|seen| seen != address);
+        let is_news = self.cluster.is_confirmed() && self.peers.on_listed(id, address);
         match self.env.peers.addresses.get(&id) {
             Some(known) if known == address => {}
             Some(_) if !is_news => self.peers.places.note(id, address),

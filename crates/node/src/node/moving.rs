@@ -1,85 +1,28 @@
-//! Where this node leads: each log's configuration is moved to what is wanted, one legal step at a time
-//! ([`crate::membership::plan`] says which).
-//!
-//! ```text
-//!   wanted ──► next step ──► may it be taken now? ──► Reconfigure ──► the next era ──► next step …
-//!   (directory)                  │ no: it waits, and says for what
-//! ```
-//!
-//! Every step is worked out anew from the log's configuration, so it does not matter who leads
-//! meanwhile, nor whether the operator still listens.
-//!
-//! ‡ Bytes are not protected by quorums that overlap once, over two steps. So every step that changes a
-//! weight insists on all that was chosen before it was looked at: a node is given weight once it durably
-//! holds that itself, and one loses weight, or an auxiliary is given more, once active members durably hold
-//! that which are a quorum of the configuration that follows. What is chosen in between is in the hands of a quorum of this era, and
-//! every quorum of the next one meets it (docs/decisions/0012).
-
-use std::collections::BTreeSet;
+//! Nodes that leave: logs are moved towards the members that are wanted ([`crate::cluster`]), and a node that is gone is
+//! forgotten.
 
 use formats::LogId;
-use paxos::mutation::{self, Mutation};
-use paxos::{Action, Change, Configuration, Era, Input, NodeId, Role, Slot, Term, Time};
-use replica::{Env, Log};
+use paxos::NodeId;
 
 use super::Node;
-use crate::directory::{Command, DIRECTORY};
-use crate::membership::plan::{Goal, next_step};
-use crate::split::has_active_quorum;
 
-/// A log's way to its wanted configuration, as its leader sees it.
-pub(crate) struct Move {
-    /// The era whose next step it is, and the directory's count of changes.
-    at: (Era, u64),
-    /// What was chosen when that was first looked at must be held before the step.
-    mark: Slot,
-    /// Proposed in this term and slot.
-    asked: Option<(Term, Slot)>,
-    abdicated_at: Option<Time>,
-    /// A sentence.
-    pub waits_for: String,
-}
-
-/// A leader that is to leave tries another successor after so long.
-const ABDICATE_AGAIN: u64 = 2_000_000;
-
-pub(crate) const REMOVED: &str = "this node was removed from the cluster; ask another";
+pub(super) const REMOVED: &str = "this node was removed from the cluster; ask another";
 
 impl Node {
     pub(super) fn move_members(&mut self, logs: &[LogId]) {
-        self.welcome();
-        let silent = self.silent();
+        let (cluster, mut lent) = self.lend();
+        cluster.welcome(&mut lent, logs);
+        let silent = cluster.silent(lent.env, lent.peers);
         for id in logs {
-            self.move_log(*id, &silent);
+            cluster.move_log(&mut lent, *id, &silent);
         }
-        self.dismiss();
+        cluster.dismiss(&mut lent);
         self.forget_removed();
         self.part_if_removed();
     }
 
-    /// Whether this node is none of the cluster's any more. It may not have heard so from the
-    /// directory, of which it is sent nothing more; then its peers say it.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.is_removed(self.env.own.identity.node) || self.peers_call_us_removed()
-    }
-
-    /// ‡ A quorum of them, or all: what answers at the address of one may be anybody.
-    fn peers_call_us_removed(&self) -> bool {
-        let says = |node: NodeId| {
-            let peer = self.peers.peers.get(&node);
-            peer.is_some_and(|peer| peer.calls_us_removed)
-        };
-        let Some(log) = self.logs.get(&DIRECTORY) else {
-            return false;
-        };
-        let configuration = &log.engine().state().configuration;
-        let own = self.env.own.identity.node;
-        let members = configuration.members().iter();
-        let mut others = members
-            .map(|member| member.node)
-            .filter(|node| *node != own);
-        let all = others.clone().next().is_some() && others.all(says);
-        all || configuration.is_quorum(|node| node != own && says(node))
+    pub(super) fn is_gone(&self) -> bool {
+        self.cluster.is_gone(&self.env, &self.logs, &self.peers)
     }
 
     /// What others write is not heard here, so who reads here would wait for ever.
@@ -91,178 +34,22 @@ impl Node {
         }
     }
 
-    /// Nodes of the directory that this one does not hear.
-    pub(super) fn silent(&self) -> BTreeSet<u32> {
-        let own = self.env.own.identity.node;
-        let alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|peer| peer.alive);
-        let known = self.directory.nodes.keys();
-        let silent = known.filter(|node| **node != own && !alive(node));
-        silent.map(|node| node.0).collect()
-    }
-
-    fn move_log(&mut self, id: LogId, silent: &BTreeSet<u32>) {
-        let leads = self.logs.get(&id).is_some_and(Log::is_leading);
-        let Some(basis) = leads.then(|| self.basis_of(id)).flatten() else {
-            self.moves.remove(&id);
-            return;
-        };
-        let weights = self.wanted_weights(id, &basis);
-        let members = &self.directory.members;
-        let log = self.logs.get_mut(&id).filter(|_| !weights.is_empty());
-        let Some(log) = log else {
-            self.moves.remove(&id);
-            return;
-        };
-        let goal = Goal {
-            weights: &weights,
-            zones: &members.zones,
-            silent,
-        };
-        let at = (log.engine().state().era, members.version);
-        let first_unchosen = log.engine().first_unchosen();
-        let before = self.moves.remove(&id);
-        let mark = before.as_ref().filter(|m| m.at == at).map(|m| m.mark);
-        let mut step = Move {
-            at,
-            mark: mark.unwrap_or(first_unchosen),
-            asked: before.as_ref().and_then(|m| m.asked),
-            abdicated_at: before.and_then(|m| m.abdicated_at),
-            waits_for: String::new(),
-        };
-        let look = Look {
-            log,
-            env: &self.env,
-            mark: step.mark,
-        };
-        let configuration = &log.engine().state().configuration;
-        let may_gain = |node| look.lacks_for_weight(node).is_none();
-        let Some(change) = next_step(configuration, goal, may_gain) else {
-            if let Some(why) = look.unsettled() {
-                step.waits_for = why;
-                self.moves.insert(id, step);
-            }
-            return;
-        };
-        let next = configuration.apply(change);
-        let lacks = match change {
-            Change::Increment(node) => look.lacks_for_weight(node),
-            Change::Decrement(node) => next.as_ref().ok().and_then(|n| look.lacks_to_lose(node, n)),
-            _ => None,
-        };
-        let pending = |(term, slot): (Term, Slot)| {
-            log.role() == Role::Leader { term } && first_unchosen <= slot
-        };
-        let own = self.env.own.identity.node;
-        let leaves = next.is_ok_and(|next| !next.contains(own)) && configuration.contains(own);
-        if step.asked.is_some_and(pending) {
-            step.waits_for = "the step is being agreed on".into();
-        } else if !log.can_propose() {
-            step.waits_for = "the leader finishes what was begun before".into();
-        } else if let Some(why) = lacks {
-            step.waits_for = why;
-        } else if leaves {
-            let successor = look.successor(goal);
-            let again = |at: Time| self.env.now.0 < at.0 + ABDICATE_AGAIN;
-            step.waits_for = match successor {
-                Some(node) => format!("node {own} hands the lead to node {node}"),
-                None => format!("node {own} leads and leaves, and nobody else can lead yet"),
-            };
-            if successor.is_some() && !step.abdicated_at.is_some_and(again) {
-                step.abdicated_at = Some(self.env.now);
-                log.input(&mut self.env, Input::Abdicate { to: successor });
-                self.dirty.insert(id);
-            }
-        } else {
-            let from = at.0;
-            tracing::info!(
-                log = id.0,
-                name = log.name(),
-                ?change,
-                "a step towards the wanted members"
-            );
-            let by = basis.by();
-            let action = Action::Reconfigure { from, change, by };
-            let term = log.role();
-            match (log.propose(&mut self.env, action), term) {
-                (Ok(slot), Role::Leader { term }) => {
-                    step.asked = Some((term, slot));
-                    self.dirty.insert(id);
-                }
-                _ => log.count_step_put_off(),
-            }
-            step.waits_for = "the step is being agreed on".into();
-        }
-        self.moves.insert(id, step);
-    }
-
-    /// Who leaves goes out of the directory once it has weight nowhere, as far as its leader sees.
-    fn dismiss(&mut self) {
-        let idle = |log: &Log| log.can_propose() && log.guest_is_idle();
-        if !self.directing.is_idle() || !self.logs.get(&DIRECTORY).is_some_and(idle) {
-            return;
-        }
-        if !self.is_confirmed() {
-            return;
-        }
-        let members = &self.directory.members;
-        let leaving = members.leaving.iter().copied();
-        let mut free = leaving.filter(|node| !members.has_weight(*node));
-        let may_go = |node: &u32| {
-            self.has_part_in(NodeId(*node)).is_none() && self.keeps_for_bytes(*node).is_none()
-        };
-        if let Some(node) = free.find(may_go) {
-            self.propose_command(&Command::RemoveNode { node });
-        }
-    }
-
-    /// In any log's configuration that this node knows.
-    pub(crate) fn is_member(&self, node: NodeId) -> bool {
-        let mut logs = self.logs.values();
-        logs.any(|log| log.engine().state().configuration.contains(node))
-    }
-
-    /// Whether this node has nothing to do with that one any more. As long as a configuration known
-    /// here has it, it may be needed.
-    pub(crate) fn is_removed(&self, node: NodeId) -> bool {
-        self.directory.members.removed.contains(&node.0) && !self.is_member(node)
-    }
-
-    pub(super) fn tell_if_removed(&self) {
-        let node = self.env.own.identity.node;
-        if self.directory.members.removed.contains(&node.0) {
-            tracing::error!(
-                node = node.0,
-                "this node was removed from the cluster: nobody needs it any more; stop it, and to come back join anew, with --join and an empty directory"
-            );
-        }
-    }
-
-    /// Nodes that are to have weight in a log that not all host.
-    fn welcome(&mut self) {
-        let chosen = self.directory.logs.iter();
-        for (id, entry) in chosen.filter(|(_, entry)| !entry.hosts.is_empty()) {
-            let Some(log) = self.logs.get_mut(id) else {
-                continue;
-            };
-            let hosts = entry.hosts.iter().copied().map(NodeId);
-            let alive = |node: &NodeId| self.peers.peers.get(node).is_some_and(|p| p.alive);
-            let new = hosts.filter(|node| alive(node) && !log.alive().contains(node));
-            for node in new.collect::<Vec<_>>() {
-                log.set_alive(&mut self.env, node, true);
-                self.dirty.insert(*id);
-            }
-        }
-    }
-
     fn forget_removed(&mut self) {
-        let removed = self.directory.members.removed.iter().copied().map(NodeId);
+        let removed = self
+            .cluster
+            .directory
+            .members
+            .removed
+            .iter()
+            .copied()
+            .map(NodeId);
         let known = |node: &NodeId| {
-            self.env.peers.addresses.contains_key(node) || self.peers.peers.contains_key(node)
+            self.env.peers.addresses.contains_key(node) || self.peers.contains(*node)
         };
         let removed: Vec<NodeId> = removed.filter(known).collect();
         for node in removed
             .into_iter()
-            .filter(|node| self.is_removed(*node))
+            .filter(|node| self.cluster.is_removed(&self.logs, *node))
             .collect::<Vec<_>>()
         {
             tracing::info!(node = node.0, "a removed node is not heard any more");
@@ -271,136 +58,22 @@ impl Node {
     }
 
     /// It is dialled, heard and told of no more.
-    pub(crate) fn forget_node(&mut self, node: NodeId) {
-        for (id, log) in &mut self.logs {
+    pub(super) fn forget_node(&mut self, node: NodeId) {
+        for (id, log) in self.logs.iter_mut() {
             log.break_links(&mut self.env, node);
             log.set_alive(&mut self.env, node, false);
             log.forget_follower(node);
-            self.dirty.insert(*id);
+            self.due.touch(*id);
         }
         for conn in self.peers.forget(node) {
-            self.controls.remove(&conn);
+            self.peers.controls.remove(&conn);
             self.env.close(conn);
         }
         self.env.peers.links.remove(&node);
         self.past.forget(node);
-        self.away_since.remove(&node);
         self.board.forget(node);
         if self.env.peers.addresses.remove(&node).is_some() {
             self.save_peers();
         }
-    }
-}
-
-/// What a leader knows that decides about a step.
-struct Look<'a> {
-    log: &'a Log,
-    env: &'a Env,
-    mark: Slot,
-}
-
-impl Look<'_> {
-    fn is_alive(&self, node: NodeId) -> bool {
-        node == self.env.own.identity.node || self.log.alive().contains(&node)
-    }
-
-    fn holds(&self, node: NodeId) -> bool {
-        self.log.engine().holds_below(node) >= Some(self.mark)
-            || mutation::is(Mutation::HoldsBelowNotAsked)
-    }
-
-    /// Whether those who hold all below the mark would be a quorum.
-    fn is_held_by_a_quorum_of(&self, next: &Configuration) -> bool {
-        next.is_quorum(|member| self.holds(member))
-    }
-
-    /// ‡ Why this node cannot be given weight yet.
-    fn lacks_for_weight(&self, node: NodeId) -> Option<String> {
-        if !self.is_alive(node) {
-            return Some(format!("node {node} is silent: start it, or take it back"));
-        }
-        if mutation::is(Mutation::WeightBeforeBytes) {
-            return None;
-        }
-        let engine = &self.log.engine();
-        let configuration = &engine.state().configuration;
-        if configuration.is_auxiliary(node) {
-            let next = configuration.apply(Change::Increment(node));
-            if !next.is_ok_and(|next| self.is_held_by_a_quorum_of(&next)) {
-                return Some(format!(
-                    "node {node} is an auxiliary, and too few others hold everything to give it more weight"
-                ));
-            }
-        } else if !self.holds(node) {
-            let missing = engine
-                .peer_missing_bytes(node)
-                .filter(|missing| *missing > 0);
-            let missing = missing.map_or("bytes".into(), |missing| format!("{missing} bytes"));
-            return Some(format!("node {node} is being filled: it lacks {missing}"));
-        }
-        let near = self.env.limits.unchosen_bytes_max / 4;
-        let accepted = engine.peer_accepted_up_to(node);
-        let level = node == self.env.own.identity.node
-            || !engine.wants_proposals(node)
-            || accepted.is_some_and(|slot| slot.0 + near >= engine.first_unchosen().0);
-        (!level).then(|| format!("node {node} is catching up with the newest bytes"))
-    }
-
-    /// ‡ Why this node cannot lose weight yet, after which there is this configuration.
-    fn lacks_to_lose(&self, node: NodeId, next: &Configuration) -> Option<String> {
-        if !next.is_quorum(|member| self.is_alive(member)) {
-            let silent = next.members().iter().map(|member| member.node);
-            let silent = silent.filter(|member| !self.is_alive(*member));
-            let silent: Vec<String> = silent.map(|node| node.to_string()).collect();
-            return Some(format!(
-                "too few others would be alive without the weight of node {node}: start {}",
-                silent.join(", ")
-            ));
-        }
-        if self.is_held_by_a_quorum_of(next) || mutation::is(Mutation::DecrementWhileBytesMissing) {
-            return None;
-        }
-        Some(match self.is_alive(node) {
-            true => format!("the others are being filled with what node {node} holds"),
-            false => format!(
-                "too few others hold everything without node {node}, which is silent: start it, or the others that hold it"
-            ),
-        })
-    }
-
-    /// Nothing is left to do, but the last bytes may be with a node that lost its weight.
-    fn unsettled(&self) -> Option<String> {
-        let engine = &self.log.engine();
-        let configuration = &engine.state().configuration;
-        if configuration.is_quorum(|node| engine.holds_below(node).is_some()) {
-            return None;
-        }
-        if has_active_quorum(configuration) {
-            return Some("the members are being filled with the last bytes".into());
-        }
-        let members = configuration.members().iter();
-        let auxiliaries = members.filter(|member| member.auxiliary);
-        let auxiliaries: Vec<String> = auxiliaries.map(|m| m.node.to_string()).collect();
-        Some(format!(
-            "the active members are no quorum, and node {} is to become active: start it, or give its disk room for the whole log",
-            auxiliaries.join(" or ")
-        ))
-    }
-
-    /// Who leads best when this leader leaves.
-    fn successor(&self, goal: Goal) -> Option<NodeId> {
-        let own = self.env.own.identity.node;
-        let engine = &self.log.engine();
-        let members = engine.state().configuration.members().iter();
-        let able = members.filter(|m| {
-            !m.auxiliary
-                && m.node != own
-                && goal.weights.contains_key(&m.node.0)
-                && self.log.alive().contains(&m.node)
-                && self.holds(m.node)
-        });
-        let best =
-            able.max_by_key(|m| (engine.is_level(m.node), m.weight, std::cmp::Reverse(m.node)));
-        best.map(|member| member.node)
     }
 }

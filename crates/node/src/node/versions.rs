@@ -1,222 +1,51 @@
-//! From one version to the next, while nodes of both run (docs/decisions/0018-versions-side-by-side.md).
-//!
-//! ```text
-//!  every node speaks it, and has been there for a while ─ prepare ─▶ each disk's manifest names it
-//!       every node's heartbeats say that its manifest does ─ agree ─▶ logs are written in it
-//! ```
+//! This node goes on to the versions that the cluster agreed on ([`crate::cluster`]), as far as this program can.
 
-use formats::version::Speaks;
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Time};
-use wire::Refusal;
 
 use super::Node;
-use crate::directory::Command;
-
-#[derive(Default)]
-pub(super) struct Versioning {
-    /// All speak this version, by the directory's leader, since then.
-    settling: Option<(u8, Time)>,
-    unspoken_told: bool,
-}
 
 impl Node {
-    /// What a connection with somebody who speaks this, and needs to speak one version at least, is
-    /// to be in.
-    pub(crate) fn check_speaks(
-        &self,
-        who: &str,
-        theirs: Speaks,
-        needed: u8,
-    ) -> Result<u8, Refusal> {
-        let own = self.env.own.speaks;
-        let versions = self.directory.versions;
-        let refuse = |sentence: String| Err(Refusal::new("version", sentence).key("speaks", own));
-        match own.common(theirs) {
-            None if theirs.newest() < own.oldest() => refuse(format!(
-                "this node speaks version {own} and {who} only {theirs}: start {who} with a newer program"
-            )),
-            None => refuse(format!(
-                "{who} speaks version {theirs} and this node only {own}: start this node with a newer program, or {who} with an older one"
-            )),
-            Some(_) if theirs.newest() < needed => refuse(format!(
-                "the cluster has gone on to version {needed} and {who} speaks only {theirs}: start {who} with a newer program"
-            )),
-            Some(_) if theirs.oldest() > versions.prepared => refuse(format!(
-                "the cluster is still at version {} and {who} speaks only {theirs}: start {who} with an older program until all nodes speak more",
-                versions.prepared
-            )),
-            Some(version) => Ok(version),
-        }
-    }
-
-    /// The directory's leader: writes down what each node speaks, and takes the next step.
-    pub(super) fn raise_version(&mut self) {
-        let own = self.env.own.identity.node;
-        let mut commands = Vec::new();
-        let mut all_there = true;
-        for (id, entry) in &self.directory.nodes {
-            let said = match self.peers.peers.get(id) {
-                _ if *id == own => Some(self.env.own.speaks),
-                Some(peer) => peer.speaks.filter(|_| peer.alive),
-                None => None,
-            };
-            all_there &= said.is_some();
-            if let Some(newest) = said.map(Speaks::newest).filter(|n| *n != entry.newest) {
-                let node = id.0;
-                commands.push(Command::SetNewest { node, newest });
-            }
-        }
-        if !commands.is_empty() {
-            self.versioning.settling = None;
-            self.propose_commands(&commands);
-            return;
-        }
-        let versions = self.directory.versions;
-        if versions.agreed < versions.prepared {
-            if self.disks_are_in(versions.prepared) {
-                let version = versions.prepared;
-                tracing::info!(
-                    version,
-                    "every disk is prepared: the cluster agrees on a version"
-                );
-                self.propose_command(&Command::AgreeOnVersion { version });
-            }
-            return;
-        }
-        let newest = self.directory.nodes.values().map(|entry| entry.newest);
-        let mut newest = newest.min().unwrap_or_default();
-        if mutation::is(Mutation::VersionRaisedTooEarly) {
-            newest = self.env.own.speaks.newest();
-        }
-        if !all_there || newest <= versions.prepared {
-            self.versioning.settling = None;
-            return;
-        }
-        let now = self.env.now;
-        let since = match self.versioning.settling {
-            Some((version, since)) if version == newest => since,
-            _ => now,
-        };
-        self.versioning.settling = Some((newest, since));
-        if now >= since + self.env.limits.version_settle {
-            tracing::info!(
-                version = newest,
-                "every node speaks a newer version: it is prepared"
-            );
-            self.propose_command(&Command::PrepareVersion { version: newest });
-        }
-    }
-
-    /// A cluster begins in the newest version of its first node: nobody else is there, and this disk was
-    /// made in it.
-    pub(super) fn first_version(&self) -> Vec<Command> {
-        let version = self.env.disk_version.min(self.env.own.speaks.newest());
-        match version > self.directory.versions.agreed {
-            true => vec![
-                Command::PrepareVersion { version },
-                Command::AgreeOnVersion { version },
-            ],
-            false => Vec::new(),
-        }
-    }
-
-    /// The newest version that some node speaks, if the cluster has not gone on to it.
-    fn version_to_come(&self) -> Option<u8> {
-        let newest = self.directory.nodes.values().map(|entry| entry.newest);
-        let newest = newest.max().unwrap_or_default();
-        let newest = newest.max(self.directory.versions.prepared);
-        (newest > self.directory.versions.agreed).then_some(newest)
-    }
-
-    /// Silent nodes that keep the cluster from going on to a newer version.
-    pub(crate) fn versions_wait_for(&self) -> Vec<NodeId> {
-        match self.version_to_come() {
-            Some(_) => self.silent().into_iter().map(NodeId).collect(),
-            None => Vec::new(),
-        }
-    }
-
-    /// Sentences about who keeps the cluster from going on to a newer version.
-    pub(super) fn versions_wait(&self) -> Vec<String> {
-        let Some(version) = self.version_to_come() else {
-            return Vec::new();
-        };
-        let silent = self.silent();
-        let waits = self.directory.nodes.iter().filter_map(|(id, entry)| {
-            let why = match silent.contains(&id.0) {
-                true => "is silent",
-                false if entry.newest < version => "runs an older program",
-                false => return None,
-            };
-            let address = &entry.address;
-            Some(format!(
-                "waiting for node {id} at {address}, which {why}: the cluster stays at version {} and does not go on to {version}",
-                self.directory.versions.agreed
-            ))
-        });
-        waits.collect()
-    }
-
-    /// No node can go back to a program that does not speak it.
-    fn disks_are_in(&self, version: u8) -> bool {
-        if mutation::is(Mutation::VersionRaisedTooEarly) {
-            return true;
-        }
-        let own = self.env.own.identity.node;
-        let disk_version = |id: &NodeId| match self.peers.peers.get(id) {
-            _ if *id == own => self.env.disk_version,
-            Some(peer) => peer.disk_version,
-            None => 0,
-        };
-        let mut nodes = self.directory.nodes.keys();
-        nodes.all(|id| disk_version(id) >= version)
-    }
-
-    /// Whoever leads next begins to wait anew.
-    pub(super) fn forget_settling(&mut self) {
-        self.versioning.settling = None;
-    }
-
     /// Does what the directory says about versions, as far as this program can.
     pub(super) fn keep_to_versions(&mut self) {
-        let versions = self.directory.versions;
+        let versions = self.cluster.directory.versions;
         let speaks = self.env.own.speaks;
-        self.env.version = self.env.version.max(versions.agreed.min(speaks.newest()));
+        self.env.version.logs = self
+            .env
+            .version
+            .logs
+            .max(versions.agreed.min(speaks.newest()));
         if mutation::is(Mutation::NewerVersionBeforeAgreed) {
-            self.env.version = speaks.newest();
+            self.env.version.logs = speaks.newest();
         }
-        if speaks.has(versions.prepared) && versions.prepared > self.manifest.version {
-            self.manifest.version = versions.prepared;
-            self.save_manifest();
+        if speaks.has(versions.prepared) && versions.prepared > self.disk.manifest.version {
+            self.disk.manifest.version = versions.prepared;
+            self.disk.save_manifest(&mut self.env);
         }
         let unspoken = speaks.check(u32::from(versions.agreed)).err();
         if let Some(unspoken) = unspoken
-            && !std::mem::replace(&mut self.versioning.unspoken_told, true)
+            && self.cluster.tells_unspoken()
         {
             tracing::error!("the cluster has agreed on {unspoken}");
-            self.finished = true;
+            self.ending.finish();
         }
     }
 
     /// The manifest is durable as it is: every log goes on in a segment of its version.
     pub(super) fn on_version_written(&mut self) {
-        let version = self.manifest.version;
-        if version <= self.env.disk_version {
+        let version = self.disk.manifest.version;
+        if version <= self.env.version.disk {
             return;
         }
         tracing::info!(
             version,
             "this node's disk is written in a newer version from here on"
         );
-        self.env.disk_version = version;
+        self.env.version.disk = version;
         self.counts.disk_versions += 1;
-        for (id, log) in &mut self.logs {
+        for (id, log) in self.logs.iter_mut() {
             log.write_in(&mut self.env, version);
-            self.dirty.insert(*id);
+            self.due.touch(*id);
         }
-        for creating in self.creating.values_mut() {
-            creating.store.write_in(version);
-        }
+        self.logs.coming.write_in(version);
     }
 }

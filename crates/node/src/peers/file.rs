@@ -80,7 +80,7 @@ impl<'de> Visitor<'de> for Keeping<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         while let Some((id, address)) = map.next_entry::<u32, String>()? {
             let is_address = id != 0 && address.contains(':');
-            if is_address && address.len() <= crate::greeting::peer::ADDRESS_BYTES_MAX {
+            if is_address && address.len() <= crate::peers::places::ADDRESS_BYTES_MAX {
                 self.0.insert(NodeId(id), address);
             }
         }

@@ -18,24 +18,32 @@
 //! guest: a quorum of members that it knows tells it the same.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::time::Duration;
 
-use ops::ConnId;
+use formats::Frame;
+use formats::frame::encode_control;
+use ops::{BLOCK, Buffer, ConnId};
 use paxos::{NodeId, Time};
-use replica::Link;
+use replica::{Env, Link, Purpose};
+use wire::Request;
+use wire::welcome::Welcome;
+
+use crate::directory::DIRECTORY;
 
 /// Guests that are heard at once. When another comes, the one that was heard for longest goes.
 pub(crate) const GUESTS_MAX: usize = 16;
-/// A guest that is no peer by then may greet again. Microseconds.
-pub(crate) const GUEST_TIME: u64 = 10_000_000;
+/// A guest that is no peer by then may greet again.
+pub(crate) const GUEST_TIME: Duration = Duration::from_secs(10);
 /// Log 0 has had no leader for so long: guests are asked what it is like where they are.
-pub(crate) const LOST_AFTER: u64 = 2_000_000;
+pub(crate) const LOST_AFTER: Duration = Duration::from_secs(2);
 /// Between two such questions to one guest.
-const ASK_AGAIN: u64 = 1_000_000;
+const ASK_AGAIN: Duration = Duration::from_secs(1);
 /// Addresses of ids that the directory does not list (yet, or any more) that are dialled while log 0 has no leader.
 pub(crate) const UNLISTED_DIALLED_MAX: usize = 64;
 /// What an earlier start left in `peers.json` is forgotten when a directory that has been current for so long does
 /// not list it.
-pub(crate) const SETTLED_AFTER: u64 = 10_000_000;
+pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Guests {
@@ -66,7 +74,9 @@ impl Guest {
             incoming: conn,
             since: now,
             address,
-            link: Link::Down { retry_at: Time(0) },
+            link: Link::Down {
+                retry_at: Time::ZERO,
+            },
             asked_at: None,
         }
     }
@@ -78,7 +88,7 @@ impl Guest {
     }
 
     pub fn is_over(&self, now: Time) -> bool {
-        now.0 >= self.since.0 + GUEST_TIME
+        now >= self.since + GUEST_TIME
     }
 
     pub fn is_asked(&self) -> bool {
@@ -87,7 +97,7 @@ impl Guest {
 
     /// Whether it is time for a question; then it counts as put.
     pub fn ask(&mut self, now: Time) -> bool {
-        let is_time = self.asked_at.is_none_or(|at| now.0 >= at.0 + ASK_AGAIN);
+        let is_time = self.asked_at.is_none_or(|at| now >= at + ASK_AGAIN);
         if is_time {
             self.asked_at = Some(now);
         }
@@ -106,11 +116,108 @@ impl Guests {
     /// Log 0 has had no leader here for a while: perhaps all that this node knows have left.
     pub(crate) fn are_lost(&self, now: Time) -> bool {
         self.lost_since
-            .is_some_and(|since| now.0 >= since.0 + LOST_AFTER)
+            .is_some_and(|since| now >= since + LOST_AFTER)
     }
 
     pub(crate) fn is_settled(&self, now: Time) -> bool {
         self.current_since
-            .is_some_and(|since| now.0 >= since.0 + SETTLED_AFTER)
+            .is_some_and(|since| now >= since + SETTLED_AFTER)
     }
+
+    /// Puts this question to guests, where it is time. Those that were peers to an earlier start of this node are
+    /// dialled as peers, and returned: the question is to be sent to them.
+    pub(crate) fn ask(&mut self, env: &mut Env, question: &Frame) -> Vec<NodeId> {
+        let now = env.now;
+        let mut as_peers = Vec::new();
+        for (id, guest) in &mut self.here {
+            if guest.withholds_disk {
+                continue;
+            }
+            if env.peers.addresses.contains_key(id) {
+                if guest.ask(now) {
+                    as_peers.push(*id);
+                }
+                continue;
+            }
+            if guest.link.is_late(env)
+                && let Some(conn) = guest.link.conn()
+            {
+                env.close(conn);
+                guest.link = Link::Down { retry_at: now };
+            }
+            match guest.link {
+                Link::Down { retry_at } if retry_at <= now && !guest.address.is_empty() => {
+                    let address = guest.address.clone();
+                    let conn = env.connect(address, Purpose::GuestOut(*id));
+                    guest.link = Link::Connecting(conn, now);
+                }
+                Link::Up(conn, version) if !env.conns.is_sending(conn) => {
+                    let asks = guest.ask(now);
+                    let bytes = asks.then(|| encode_control(version, question));
+                    bytes.iter().for_each(|bytes| env.send_bytes(conn, bytes));
+                }
+                _ => {}
+            }
+        }
+        as_peers
+    }
+
+    pub(crate) fn on_connected(&mut self, env: &mut Env, id: NodeId, conn: ConnId, ok: bool) {
+        let guest = self.here.get_mut(&id);
+        let guest = guest.filter(|guest| guest.link.conn() == Some(conn));
+        let Some(guest) = guest.filter(|_| ok) else {
+            return self.on_broken(env, id, conn);
+        };
+        guest.link = Link::Greeting(conn, env.now);
+        let hello = hello_as_guest(env, id);
+        env.send_bytes(conn, &hello);
+        env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
+    }
+
+    /// The answer to our first line.
+    pub(crate) fn on_answered(
+        &mut self,
+        env: &mut Env,
+        id: NodeId,
+        conn: ConnId,
+        buffer: Buffer,
+        got: Range<usize>,
+    ) {
+        let guest = self.here.get_mut(&id);
+        let Some(guest) = guest.filter(|guest| guest.link.conn() == Some(conn)) else {
+            return env.close(conn);
+        };
+        match guest.link.answer(env, &buffer, &got) {
+            Welcome::Taken { version, .. } => {
+                guest.link = Link::Up(conn, version);
+                env.receive(conn, buffer, 0..BLOCK, false);
+            }
+            Welcome::NotYet => env.receive(conn, buffer, got.end..BLOCK, false),
+            Welcome::Refused(_) | Welcome::Nonsense => self.on_broken(env, id, conn),
+        }
+    }
+
+    fn on_broken(&mut self, env: &mut Env, id: NodeId, conn: ConnId) {
+        env.close(conn);
+        if let Some(guest) = self.here.get_mut(&id)
+            && guest.link.conn() == Some(conn)
+        {
+            let retry_at = env.now + env.limits.connect_timeout;
+            guest.link = Link::Down { retry_at };
+        }
+    }
+}
+
+/// The first line of a connection to somebody of whom nothing is known but what it says itself.
+fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
+    let hello = Request::new("peer")
+        .key("kind", "control")
+        .key("log", DIRECTORY)
+        .key("cluster", env.own.identity.cluster.to_string())
+        .key("from", env.own.identity.node)
+        .key("to", to)
+        .key("guest", 1)
+        .key("address", &env.own.advertise)
+        .key("speaks", env.own.speaks);
+    env.with_evidence(hello, to).encode()
 }

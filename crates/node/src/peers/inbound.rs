@@ -32,7 +32,7 @@ impl Default for Inbound {
             taken: 0,
             parts: Vec::new(),
             frame_bytes_max: FRAME_BYTES_MAX,
-            grew_at: Time(0),
+            grew_at: Time::ZERO,
             bytes_since: None,
             parts_since: None,
         }
@@ -42,8 +42,8 @@ impl Default for Inbound {
 /// The state of log 0, which is trimmed to its snapshots, is shorter by far.
 const GUEST_FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// Nothing more came of a frame for so long. Microseconds.
-const STALLED: u64 = 10_000_000;
+/// Nothing more came of a frame for so long.
+const STALLED: Duration = Duration::from_secs(10);
 
 /// What is kept for the next frames where a long one was.
 const KEPT_BYTES: usize = 256 << 10;
@@ -75,7 +75,7 @@ impl Inbound {
     /// A frame was begun, and neither ended nor gone on with.
     pub fn is_late(&self, now: Time, within: Duration) -> bool {
         let late = |since: Time| {
-            let has_stalled = now.0 > self.grew_at.0 + STALLED;
+            let has_stalled = now > self.grew_at + STALLED;
             has_stalled || now > since + within
         };
         [self.bytes_since, self.parts_since]
@@ -201,7 +201,7 @@ mod tests {
         let mut heard = Vec::new();
         let mut request = 1;
         while let Some(bytes) = out.next(FIRST, 16) {
-            inbound.push(Time(0), &bytes);
+            inbound.push(Time::ZERO, &bytes);
             heard.append(&mut all(&mut inbound));
             request += 1;
             if request <= 4 {
@@ -285,24 +285,30 @@ mod tests {
         let within = Duration::from_micros(60 * SECOND);
         let long = part(false, &vec![7; (1 << 20) - 1]);
         let mut inbound = Inbound::default();
-        inbound.push(Time(SECOND), &encode_control(FIRST, &short(1)));
+        inbound.push(Time::from_micros(SECOND), &encode_control(FIRST, &short(1)));
         assert_eq!(all(&mut inbound).len(), 1);
         assert!(
-            !inbound.is_late(Time(500 * SECOND), within),
+            !inbound.is_late(Time::from_micros(500 * SECOND), within),
             "nothing is begun"
         );
-        inbound.push(Time(2 * SECOND), &long[..100]);
+        inbound.push(Time::from_micros(2 * SECOND), &long[..100]);
         assert!(all(&mut inbound).is_empty());
-        assert!(!inbound.is_late(Time(12 * SECOND), within));
-        assert!(inbound.is_late(Time(13 * SECOND), within), "it stalls");
-        inbound.push(Time(30 * SECOND), &long[100..]);
+        assert!(!inbound.is_late(Time::from_micros(12 * SECOND), within));
+        assert!(
+            inbound.is_late(Time::from_micros(13 * SECOND), within),
+            "it stalls"
+        );
+        inbound.push(Time::from_micros(30 * SECOND), &long[100..]);
         assert!(all(&mut inbound).is_empty());
         assert!(inbound.held() >= 1_000_000);
         // Heartbeats between the parts do not make the whole frame younger.
         for at in 31..93 {
-            inbound.push(Time(at * SECOND), &encode_control(FIRST, &short(at)));
+            inbound.push(
+                Time::from_micros(at * SECOND),
+                &encode_control(FIRST, &short(at)),
+            );
             assert_eq!(all(&mut inbound).len(), 1);
-            let is_late = inbound.is_late(Time(at * SECOND), within);
+            let is_late = inbound.is_late(Time::from_micros(at * SECOND), within);
             assert_eq!(is_late, at > 90, "{at}");
         }
         assert!(
@@ -315,20 +321,20 @@ mod tests {
     fn a_guest_has_a_megabyte() {
         let mut inbound = Inbound::of_guest();
         let long = encode_control(FIRST, &state(1, 7));
-        inbound.push(Time(0), &long);
+        inbound.push(Time::ZERO, &long);
         assert_eq!(all(&mut inbound).len(), 1);
         let mut claims = part(false, &vec![0; (1 << 20) - 1]);
         claims.truncate(CONTROL_PREFIX);
-        inbound.push(Time(0), &claims);
+        inbound.push(Time::ZERO, &claims);
         assert!(
             inbound.next(Speaks::THIS).is_err(),
             "its prefix says too much"
         );
         let mut inbound = Inbound::of_guest();
         let half = part(false, &vec![0; 600 << 10]);
-        inbound.push(Time(0), &half);
+        inbound.push(Time::ZERO, &half);
         assert_eq!(inbound.next(Speaks::THIS), Ok(None));
-        inbound.push(Time(0), &half);
+        inbound.push(Time::ZERO, &half);
         assert!(
             inbound.next(Speaks::THIS).is_err(),
             "its parts are too many"
@@ -343,13 +349,13 @@ mod tests {
         let nested = part(true, &whole);
         for wrong in [cut, &long[..], &nested[..], b"LBct", b""] {
             let mut inbound = Inbound::default();
-            inbound.push(Time(0), &part(true, wrong));
+            inbound.push(Time::ZERO, &part(true, wrong));
             assert!(inbound.next(Speaks::THIS).is_err(), "{wrong:?}");
         }
         let mut inbound = Inbound::default();
         let endless = part(false, &vec![0; (1 << 20) - 1]);
         let mut refused = (0..80).filter(|_| {
-            inbound.push(Time(0), &endless);
+            inbound.push(Time::ZERO, &endless);
             inbound.next(Speaks::THIS).is_err()
         });
         assert_eq!(refused.next(), Some(64), "no more than a frame may be");
@@ -378,7 +384,7 @@ mod tests {
             let mut inbound = Inbound::default();
             let mut heard = Vec::new();
             for bytes in sent.chunks(piece) {
-                inbound.push(Time(0), bytes);
+                inbound.push(Time::ZERO, bytes);
                 heard.append(&mut all(&mut inbound));
             }
             for is_state in [true, false] {

@@ -12,6 +12,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use paxos::NodeId;
+use wire::Refusal;
 
 use crate::config::Place;
 
@@ -21,6 +22,19 @@ pub struct Places {
     of: BTreeMap<NodeId, VecDeque<String>>,
     /// Said of no node in particular.
     of_somebody: Vec<String>,
+}
+
+/// HOST:PORT, and a name is at most 253 bytes long.
+pub const ADDRESS_BYTES_MAX: usize = 300;
+
+pub fn check_address(address: &str) -> Result<(), Refusal> {
+    match address.len() <= ADDRESS_BYTES_MAX {
+        true => Ok(()),
+        false => Err(Refusal::new(
+            "bad-request",
+            format!("an address is HOST:PORT, and at most {ADDRESS_BYTES_MAX} bytes long"),
+        )),
+    }
 }
 
 /// So many places of one node, besides where it is thought to be.

@@ -35,7 +35,7 @@ impl Log {
                 since,
                 agreed,
             } = close;
-            if !env.is_open(conn) {
+            if !env.conns.is_open(conn) {
                 continue;
             }
             let late = env.now > since + env.limits.leader_wait;

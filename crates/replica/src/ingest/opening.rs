@@ -10,7 +10,8 @@ use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSeq
 use wire::{Answer, ConnectionEnd, LineError, Mode, NoStreamPlace, Refusal, Request};
 
 use super::{Ingest, Sink, Writer, superseded};
-use crate::env::{Env, Purpose};
+use crate::conns::Purpose;
+use crate::env::Env;
 use crate::lent::no_quorum;
 use crate::log::Log;
 
@@ -112,7 +113,7 @@ impl Log {
         while let Some(mut append) = self.ingest.queue.pop_front() {
             let waited = env.now - append.since;
             if let Sink::Client(conn) = append.from
-                && env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id))
+                && env.conns.purpose(conn) != Some(Purpose::Writer(self.core.id))
             {
                 continue;
             }
@@ -166,7 +167,7 @@ impl Log {
                         if env.now >= append.told_at + WAITING_TOLD_EVERY {
                             append.told_at = env.now;
                             // A client that does not read is not told once more: that would only grow.
-                            if !env.is_sending(conn) {
+                            if !env.conns.is_sending(conn) {
                                 env.send_bytes(conn, Answer::Waiting.to_line().as_bytes());
                             }
                         }
@@ -248,7 +249,7 @@ impl Log {
             ..
         } = append;
         if let Sink::Client(conn) = from {
-            if env.conns.get(&conn) != Some(&Purpose::Writer(self.core.id)) {
+            if env.conns.purpose(conn) != Some(Purpose::Writer(self.core.id)) {
                 return;
             }
             let base = self.chain_base(stream);
@@ -274,7 +275,7 @@ impl Log {
             last_batch: 0,
         };
         if !leftover.is_empty() {
-            let mut buffer = env.batches.take();
+            let mut buffer = env.memory.batches.take();
             buffer[RECORD_HEADER..RECORD_HEADER + leftover.len()].copy_from_slice(&leftover);
             writer.filled = leftover.len();
             writer.fill = Some(buffer);

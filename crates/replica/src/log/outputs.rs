@@ -28,7 +28,7 @@ impl Log {
             Output::Replicate(mut proposal) => {
                 let payload = match &proposal.value {
                     Value::Action(action) => {
-                        let encoded = codec::encode(env.version, action.as_ref());
+                        let encoded = codec::encode(env.version.logs, action.as_ref());
                         proposal.digest = formats::digest(&encoded);
                         Some(Slice::copied_from(&encoded))
                     }

@@ -68,11 +68,10 @@ impl Log {
             return;
         }
         let engine = &self.core.engine;
-        let taking = env
-            .peers
-            .addresses
-            .keys()
-            .filter(|node| self.core.alive.contains(node) && engine.wants_proposals(**node));
+        let known = &env.peers.addresses;
+        let alive = self.core.alive.iter();
+        let taking =
+            alive.filter(|node| known.contains_key(node) && engine.wants_proposals(**node));
         let followers = taking.map(|node| (*node, engine.peer_accepted_up_to(*node)));
         self.pulse
             .on_progress(env.now, engine.first_unchosen(), followers);
@@ -98,14 +97,18 @@ impl Log {
         .min()
     }
 
-    /// ‡ No engine acts before peers said what they remember of this disk (`node::settling`).
+    /// ‡ No engine acts before peers said what they remember of this disk (`node::rounds::settling`).
     fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
         self.core.engine.deadline().filter(|_| !env.own.settling)
     }
 
     /// When a leader whose disk does nothing gives up leading, if somebody else could.
     fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
-        let since = self.core.store.oldest_write_since()?.max(env.resumed_at);
+        let since = self
+            .core
+            .store
+            .oldest_write_since()?
+            .max(env.moments.resumed_at);
         let due = || since + env.limits.disk_stall + Duration::from_micros(1);
         self.core.may_hand_over().then(due)
     }

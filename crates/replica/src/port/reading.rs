@@ -54,7 +54,7 @@ impl Reading {
             if !self.fetching && self.retry_at.is_none_or(|at| at <= env.now) {
                 self.fetching = true;
                 self.retry_at = None;
-                let buffer = env.batches.take();
+                let buffer = env.memory.batches.take();
                 core.read_from_store(Ticket::Port, spot.stream, spot.position, buffer);
             }
             return None;

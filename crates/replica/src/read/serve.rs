@@ -8,7 +8,8 @@ use wire::{Answer, ReadEnd, Refusal};
 
 use super::cursor::Target;
 use super::{Barrier, MISSING_WAIT, READ_AGAIN_AFTER, Readers};
-use crate::env::{Env, Purpose};
+use crate::conns::Purpose;
+use crate::env::Env;
 use crate::lent::{Core, Ticket, Wanted, ended};
 
 impl Readers {
@@ -115,7 +116,7 @@ impl Readers {
         if !self.begin_read(core, env, conn) {
             return self.give_sign_of_life(env, conn);
         }
-        let buffer = env.batches.take();
+        let buffer = env.memory.batches.take();
         core.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
     }
 
@@ -128,7 +129,7 @@ impl Readers {
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     ) {
-        env.reads.give_back(core.id);
+        env.memory.reads.give_back(core.id);
         let state = core.engine.state();
         let Some(reader) = self.readers.get_mut(&conn) else {
             return;
@@ -222,7 +223,7 @@ impl Readers {
         let Some(reader) = self.remove_reader(core, env, conn) else {
             return;
         };
-        if env.conns.get(&conn) != Some(&Purpose::Reader(core.id)) {
+        if env.conns.purpose(conn) != Some(Purpose::Reader(core.id)) {
             return;
         }
         match end {

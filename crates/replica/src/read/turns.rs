@@ -19,7 +19,8 @@ impl Readers {
             queue.last_place
         });
         let first = queue.waiting.keys().next();
-        if first.is_some_and(|first| *first < place) || !env.reads.take(core.id, &env.limits) {
+        if first.is_some_and(|first| *first < place) || !env.memory.reads.take(core.id, &env.limits)
+        {
             queue.waiting.insert(place, conn);
             reader.retry_at = env.now + READ_AGAIN_AFTER;
             return false;
@@ -42,9 +43,9 @@ impl Readers {
             }
         }
         if self.waiting.is_empty() {
-            env.reads.leave(core.id);
+            env.memory.reads.leave(core.id);
         }
-        if let Some(log) = env.reads.next(&env.limits) {
+        if let Some(log) = env.memory.reads.next(&env.limits) {
             env.out.events.push_back(LogEvent::MayRead { log });
         }
     }

@@ -80,7 +80,7 @@ impl Keeping {
             return false;
         }
         self.look_at = env.now + RETENTION_EVERY;
-        let second = env.calendar.second(env.now);
+        let second = env.moments.calendar.second(env.now);
         let state = core.engine.state();
         if let (Some(second), Some(max_age)) = (second, retention.max_age_s) {
             let due = |last: u64| second >= last.saturating_add((max_age / AGE_PARTS).max(1));

@@ -116,7 +116,12 @@ impl Scrub {
         }
         examination.reads = true;
         let (stream, position) = (examination.stream, examination.next);
-        core.read_from_store(Ticket::Examine(asker), stream, position, env.batches.take());
+        core.read_from_store(
+            Ticket::Examine(asker),
+            stream,
+            position,
+            env.memory.batches.take(),
+        );
     }
 
     pub fn on_examined(

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use wire::Code;
-use wire::ask::{keys_of, verbs};
+use wire::{Code, Verb};
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -49,17 +48,16 @@ fn usages(page: &str) -> Vec<String> {
 fn the_page_has_every_verb_with_its_keys_and_no_other() {
     let page = page();
     let usages = usages(&page);
-    for verb in verbs().filter(|verb| !matches!(*verb, "peer" | "join")) {
-        let begins = |usage: &&String| usage.split(' ').next() == Some(verb);
+    for verb in Verb::ALL.iter().filter(|verb| !verb.is_of_nodes()) {
+        let begins = |usage: &&String| usage.split(' ').next() == Some(verb.as_str());
         let usage = usages.iter().find(begins);
         let usage = usage.unwrap_or_else(|| panic!("{verb} is not on the page"));
         let mut said = keys_in(usage);
-        if verb == "change-members" {
+        if *verb == Verb::ChangeMembers {
             let actions = usages.iter().find(|usage| usage.starts_with("ACTION ="));
             said.extend(keys_in(actions.expect("its actions are on the page")));
         }
-        let declared = keys_of(verb).expect("it is a verb");
-        let declared: BTreeSet<String> = declared.iter().map(|key| (*key).to_owned()).collect();
+        let declared: BTreeSet<String> = verb.keys().iter().map(|key| (*key).to_owned()).collect();
         assert_eq!(said, declared, "{verb}: {usage}");
     }
 }

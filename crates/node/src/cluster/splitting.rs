@@ -1,0 +1,92 @@
+//! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides), and what is forgotten.
+
+use formats::LogId;
+use paxos::{Action, Change};
+use replica::Log;
+
+use super::Cluster;
+use crate::directory::DIRECTORY;
+use crate::lent::Lent;
+use crate::split::{Part, Rules, next_step};
+
+impl Cluster {
+    pub fn split(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
+        let now = lent.env.now;
+        for id in logs.iter().filter(|id| **id != DIRECTORY) {
+            let can_propose = lent.logs.get(id).is_some_and(Log::can_propose);
+            let Some(basis) = can_propose
+                .then(|| self.basis_of(lent.logs, lent.env, *id))
+                .flatten()
+            else {
+                continue;
+            };
+            let first = self.wanted_auxiliaries(*id, &basis);
+            let members = self.wanted_weights(*id, &basis).len();
+            let Some(log) = lent.logs.get_mut(id).filter(|_| !first.is_empty()) else {
+                continue;
+            };
+            let state = log.engine().state();
+            let own = lent.env.own.identity.node;
+            let parts = state.configuration.members().iter().map(|member| {
+                let node = member.node;
+                let silent = node != own && !log.alive().contains(&node);
+                let silent_for = silent.then(|| lent.peers.silent_for(now, node));
+                let free = lent.peers.get(node).map(|peer| peer.said.free_bytes());
+                Part {
+                    node,
+                    silent_for,
+                    is_spared: log.engine().bytes_stand_without(node),
+                    free_bytes: free.unwrap_or(lent.env.room.free_bytes),
+                    stands_in: self.directory.stands_in(node.0),
+                }
+            });
+            let parts: Vec<Part> = parts.collect();
+            // f of 2f+1 members, also where fewer are left.
+            let most = members.saturating_sub(1) / 2;
+            let rules = Rules {
+                auxiliaries: first.len().min(most),
+                away_after: lent.env.limits.away_after,
+                reserve_bytes: lent.env.limits.disk_reserve_bytes,
+                log_bytes: state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum(),
+            };
+            let Some(change) = next_step(&state.configuration, &parts, &first, rules) else {
+                continue;
+            };
+            // One after the other: the members first.
+            if matches!(change, Change::MarkAuxiliary(_)) && self.moves.contains_key(id) {
+                continue;
+            }
+            let from = state.era;
+            match change {
+                Change::UnmarkAuxiliary(node) => tracing::warn!(
+                    log = id.0,
+                    name = log.name(),
+                    node = node.0,
+                    "this auxiliary becomes active: an active node stays away or only stands in, or the active ones are no quorum"
+                ),
+                _ => tracing::info!(log = id.0, name = log.name(), ?change, "a new split"),
+            }
+            let by = basis.by();
+            let action = Action::Reconfigure { from, change, by };
+            if log.propose(lent.env, action).is_ok() {
+                lent.due.touch(*id);
+            }
+        }
+    }
+
+    /// Each log's leader forgets what its retention says.
+    pub fn keep_to_retention(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
+        for id in logs {
+            let Some(basis) = self.basis_of(lent.logs, lent.env, *id) else {
+                continue;
+            };
+            let retention = self.wanted_retention(*id, &basis);
+            let log = lent.logs.get_mut(id).filter(|_| !retention.is_forever());
+            if let Some(log) = log
+                && log.keep_to(lent.env, retention, basis.by())
+            {
+                lent.due.touch(*id);
+            }
+        }
+    }
+}

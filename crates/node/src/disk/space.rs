@@ -1,0 +1,135 @@
+//! How much room is left on the disks, ours and the peers', and whether ours is still there.
+//!
+//! Files that are open outlive their names: a node whose directory was removed would go on to acknowledge
+//! bytes that nobody can find again. So the free space is asked for where one log's files are, each in its turn.
+
+use std::io;
+use std::path::Path;
+use std::time::Duration;
+
+use formats::LogId;
+use formats::segment::directory_name;
+use ops::Op;
+use paxos::Time;
+use replica::Env;
+
+use crate::logs::Logs;
+use crate::peers::Peers;
+use crate::tokens;
+
+/// Others may write to the same disk: where nothing changed by us, it is looked at so often.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+pub struct Space {
+    /// Something was written here or removed since the last question.
+    is_stale: bool,
+    /// An answer is owed.
+    asked: bool,
+    asked_at: Time,
+    /// In this log's directory; `None`: in the node's.
+    place: Option<LogId>,
+    /// This log's directory is not there: the next question is about the node's.
+    missed: Option<LogId>,
+}
+
+/// The outcome of an answer.
+pub enum Found {
+    Nothing,
+    /// So many bytes are free.
+    Room(u64),
+    /// So many are, and this log's directory is gone.
+    LogGone(u64, LogId),
+    /// The node's directory is gone.
+    NodeGone,
+}
+
+impl Default for Space {
+    fn default() -> Space {
+        Space {
+            is_stale: true,
+            asked: false,
+            asked_at: Time::ZERO,
+            place: None,
+            missed: None,
+        }
+    }
+}
+
+impl Space {
+    pub fn on_written(&mut self) {
+        self.is_stale = true;
+    }
+
+    /// With every tick while it may change soon. A node without work is not woken for it.
+    pub fn ask(&mut self, env: &mut Env, logs: &Logs, directory: &Path) {
+        let now = env.now;
+        let is_scarce = env.room.free_bytes < 2 * env.limits.disk_reserve_bytes;
+        let is_due = now >= self.asked_at + LOOK_EVERY;
+        if self.asked || !(self.is_stale || is_scarce || is_due) {
+            return;
+        }
+        let place = match self.missed {
+            Some(_) => None,
+            None => logs.after(self.place),
+        };
+        *self = Space {
+            is_stale: false,
+            asked: true,
+            asked_at: now,
+            place,
+            missed: self.missed,
+        };
+        let of_log = |log| directory.join(directory_name(log));
+        env.out.ops.push_back(Op::FreeSpace {
+            token: tokens::SPACE,
+            path: place.map_or_else(|| directory.to_owned(), of_log),
+        });
+    }
+
+    pub fn on_answer(&mut self, free: io::Result<u64>) -> Found {
+        self.asked = false;
+        match (free, self.place) {
+            (Ok(free), place) => match self.missed.take_if(|_| place.is_none()) {
+                Some(log) => Found::LogGone(free, log),
+                None => Found::Room(free),
+            },
+            (Err(error), Some(log)) if error.kind() == io::ErrorKind::NotFound => {
+                self.missed = Some(log);
+                self.is_stale = true;
+                Found::Nothing
+            }
+            (Err(error), None) if error.kind() == io::ErrorKind::NotFound => Found::NodeGone,
+            _ => Found::Nothing,
+        }
+    }
+}
+
+/// Which disks are full, with hysteresis; and whether any is, our own and those of the live peers.
+pub fn judge(env: &mut Env, peers: &Peers) -> bool {
+    let least = peers.live().map(|(_, peer)| peer.said.free_bytes());
+    let least = least.chain([env.room.free_bytes]).min();
+    let least = least.unwrap_or(u64::MAX);
+    let reserve = env.limits.disk_reserve_bytes;
+    let is_full = |was: bool, free: u64| free < if was { 2 * reserve } else { reserve };
+    env.room.own_is_full = is_full(env.room.own_is_full, env.room.free_bytes);
+    let before = std::mem::take(&mut env.room.full_peers);
+    let full = peers.live();
+    let full = full.filter(|(id, peer)| is_full(before.contains(id), peer.said.free_bytes()));
+    env.room.full_peers = full.map(|(id, _)| *id).collect();
+    let full = env.room.own_is_full || !env.room.full_peers.is_empty();
+    if full != env.room.disk_is_full {
+        if full {
+            tracing::error!(
+                free_bytes = least,
+                reserve,
+                "a disk is almost full: appends that need it are refused until space is freed"
+            );
+        } else {
+            tracing::info!(
+                free_bytes = least,
+                "there is space again: appends are taken"
+            );
+        }
+    }
+    full
+}

@@ -1,0 +1,185 @@
+//! Which logs a tick and a heartbeat look at.
+//!
+//! ```text
+//!   a log is settled ─▶ awake ─▶ the next tick looks at it ──┬─▶ more is to come: it stays awake
+//!                         ▲                                  └─▶ at rest: it sleeps
+//!                         └── once a second, and when the directory says something else: all
+//! ```
+//!
+//! A node may host thousands of logs of which a few are busy. Whatever changes a log settles it, so a log that
+//! was not settled since it was last looked at is as it was. What depends on time alone, as the age of bytes does,
+//! waits for the next look at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use paxos::{NodeId, Time};
+
+use formats::LogId;
+
+/// All logs are looked at so often.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct Awake {
+    /// It is in both sets: a busy log is settled many times between two looks.
+    woken: Option<LogId>,
+    for_tick: BTreeSet<LogId>,
+    swept_at: Option<Time>,
+    for_beat: BTreeSet<LogId>,
+    /// Logs that each peer is still to be told of, besides.
+    for_peers: BTreeMap<NodeId, BTreeSet<LogId>>,
+    beats_swept_at: Option<Time>,
+    /// Who led log 0 at the last heartbeat.
+    director: Option<NodeId>,
+}
+
+/// The logs that a tick looks at.
+pub struct Look {
+    pub logs: Vec<LogId>,
+    /// These are all that there are.
+    pub is_sweep: bool,
+}
+
+impl Awake {
+    pub fn wake(&mut self, log: LogId) {
+        if self.woken.replace(log) == Some(log) {
+            return;
+        }
+        self.for_tick.insert(log);
+        self.for_beat.insert(log);
+    }
+
+    /// Those that the next tick looks at, if it is no sweep.
+    pub fn logs(&self) -> &BTreeSet<LogId> {
+        &self.for_tick
+    }
+
+    /// Something changed that all logs go by.
+    pub fn wake_all(&mut self) {
+        self.swept_at = None;
+        self.beats_swept_at = None;
+    }
+
+    /// A peer may have forgotten what it was told: all peers are told of all logs.
+    pub fn wake_all_for_peers(&mut self) {
+        self.beats_swept_at = None;
+    }
+
+    /// Before a heartbeat: who leads log 0 by now is told of all logs, and it is another than before.
+    pub fn on_director(&mut self, director: Option<NodeId>) {
+        if std::mem::replace(&mut self.director, director) != director {
+            self.wake_all_for_peers();
+        }
+    }
+
+    /// The logs that this tick looks at. They sleep until they are woken.
+    pub fn for_tick<'a>(&mut self, now: Time, all: impl Iterator<Item = &'a LogId>) -> Look {
+        self.woken = None;
+        let awake = std::mem::take(&mut self.for_tick);
+        match is_due(&mut self.swept_at, now) {
+            true => Look {
+                logs: all.copied().collect(),
+                is_sweep: true,
+            },
+            false => Look {
+                logs: awake.into_iter().collect(),
+                is_sweep: false,
+            },
+        }
+    }
+
+    /// More is to come of this one.
+    pub fn stays(&mut self, log: LogId) {
+        self.for_tick.insert(log);
+    }
+
+    /// Before a heartbeat: those that were settled since the last one are looked at for every peer, and given back.
+    pub fn on_beat<'a>(
+        &mut self,
+        now: Time,
+        peers: &[NodeId],
+        all: impl Iterator<Item = &'a LogId>,
+    ) -> BTreeSet<LogId> {
+        self.woken = None;
+        let mut awake = std::mem::take(&mut self.for_beat);
+        if is_due(&mut self.beats_swept_at, now) {
+            awake.extend(all);
+        }
+        self.for_peers.retain(|peer, _| peers.contains(peer));
+        for peer in peers {
+            let of_peer = self.for_peers.entry(*peer).or_default();
+            of_peer.extend(awake.iter().copied());
+        }
+        awake
+    }
+
+    /// The logs that the heartbeat to this peer looks at. They sleep, for this peer, until they are woken.
+    pub fn for_peer(&mut self, peer: NodeId) -> BTreeSet<LogId> {
+        let of_peer = self.for_peers.get_mut(&peer);
+        of_peer.map(std::mem::take).unwrap_or_default()
+    }
+
+    /// The next heartbeat to this peer looks at them, too.
+    pub fn stay_for_peer(&mut self, peer: NodeId, logs: BTreeSet<LogId>) {
+        self.for_peers.entry(peer).or_default().extend(logs);
+    }
+}
+
+fn is_due(swept_at: &mut Option<Time>, now: Time) -> bool {
+    let due = swept_at.is_none_or(|at| now >= at + SWEEP_EVERY);
+    if due {
+        *swept_at = Some(now);
+    }
+    due
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ALL: [LogId; 3] = [LogId(0), LogId(1), LogId(2)];
+
+    fn at_tick(awake: &mut Awake, ms: u64) -> Vec<u32> {
+        let look = awake.for_tick(Time::from_micros(ms * 1000), ALL.iter());
+        look.logs.iter().map(|log| log.0).collect()
+    }
+
+    #[test]
+    fn a_tick_looks_at_those_that_were_settled_and_now_and_then_at_all() {
+        let mut awake = Awake::default();
+        assert_eq!(at_tick(&mut awake, 0), [0, 1, 2], "the first looks at all");
+        assert!(at_tick(&mut awake, 100).is_empty());
+        awake.wake(LogId(2));
+        assert_eq!(at_tick(&mut awake, 200), [2]);
+        assert!(at_tick(&mut awake, 300).is_empty());
+        awake.stays(LogId(1));
+        assert_eq!(at_tick(&mut awake, 400), [1]);
+        assert_eq!(at_tick(&mut awake, 1_000), [0, 1, 2]);
+        awake.wake_all();
+        assert_eq!(at_tick(&mut awake, 1_100), [0, 1, 2]);
+    }
+
+    #[test]
+    fn each_peer_is_told_of_what_it_has_not_been_told_yet() {
+        let mut awake = Awake::default();
+        let peers = [NodeId(2), NodeId(3)];
+        let of = |logs: &[u32]| logs.iter().map(|log| LogId(*log)).collect::<BTreeSet<_>>();
+        awake.on_beat(Time::ZERO, &peers, ALL.iter());
+        assert_eq!(awake.for_peer(NodeId(2)), of(&[0, 1, 2]));
+        assert_eq!(awake.for_peer(NodeId(2)), of(&[]));
+        awake.stay_for_peer(NodeId(2), of(&[1]));
+        awake.wake(LogId(0));
+        awake.on_beat(Time::from_micros(50_000), &peers, ALL.iter());
+        assert_eq!(awake.for_peer(NodeId(2)), of(&[0, 1]));
+        assert_eq!(
+            awake.for_peer(NodeId(3)),
+            of(&[0, 1, 2]),
+            "it was not told yet"
+        );
+        awake.on_beat(Time::from_micros(100_000), &peers[..1], ALL.iter());
+        assert_eq!(awake.for_peer(NodeId(3)), of(&[]), "it is no peer any more");
+        awake.on_beat(Time::from_micros(1_000_000), &peers, ALL.iter());
+        assert_eq!(awake.for_peer(NodeId(3)), of(&[0, 1, 2]));
+    }
+}

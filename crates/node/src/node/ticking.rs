@@ -1,0 +1,150 @@
+//! Ten times a second: what depends on time, and what nobody else asks for. Of the logs those are looked at that
+//! something happened to, and once a second all ([`crate::logs::awake`]).
+
+use formats::LogId;
+use paxos::Input;
+use replica::Log;
+
+use super::Node;
+use crate::counts::micros;
+use crate::disk::space;
+use crate::logs::awake::Look;
+
+impl Node {
+    pub(super) fn tick(&mut self) {
+        self.rounds.on_tick(self.env.now, self.ending.has_begun());
+        self.judge_space();
+        let (cluster, mut lent) = self.lend();
+        cluster.confirm_directory(&mut lent);
+        // From here on a change of an address there is news.
+        if self.peers.none_is_listed() && self.cluster.is_confirmed() {
+            self.keep_to_directory();
+        }
+        let start = self.config.start.clone();
+        let (cluster, mut lent) = self.lend();
+        cluster.lead_directory(&mut lent, &start);
+        self.answer_requests();
+        let Look { logs, is_sweep } = self.due.awake.for_tick(self.env.now, self.logs.keys());
+        let (cluster, mut lent) = self.lend();
+        cluster.propose_wishes(&mut lent, &logs);
+        self.move_members(&logs);
+        let (cluster, mut lent) = self.lend();
+        cluster.split(&mut lent, &logs);
+        cluster.keep_to_retention(&mut lent, &logs);
+        self.advance_coming();
+        self.advance_going();
+        self.save_stale_files();
+        self.past.keep(&mut self.env);
+        self.tend_links(&logs);
+        if is_sweep {
+            let scrubbing = &mut self.disk.scrubbing;
+            scrubbing.begin(&mut self.logs, &self.env);
+        }
+        self.logs.share_memory(&mut self.env, &logs);
+        self.keep_awake(&logs);
+        self.env.expire_answers();
+        self.callers.greetings.expire(&mut self.env);
+        self.peers.expire_frames(&mut self.env);
+        self.keep_guests();
+        self.judge_health();
+        self.tell_waiting();
+        let space = &mut self.disk.space;
+        space.ask(&mut self.env, &self.logs, &self.disk.directory);
+        if self.ending.has_begun() {
+            self.go_on_stopping();
+        }
+    }
+
+    fn judge_space(&mut self) {
+        let was_full = self.env.room.own_is_full;
+        let full = space::judge(&mut self.env, &self.peers);
+        if self.env.room.own_is_full && !was_full {
+            // Idle ones, too, have spares to give up.
+            self.due.touch_all(self.logs.keys().copied());
+        }
+        self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
+        self.env.room.disk_is_full = full;
+    }
+
+    fn tend_links(&mut self, logs: &[LogId]) {
+        let many = self.env.conns.count() > self.env.limits.connections_max / 2;
+        for id in logs {
+            let Some(log) = self.logs.get_mut(id) else {
+                continue;
+            };
+            if log.break_late_links(&mut self.env) {
+                self.due.touch(*id);
+            }
+            if many {
+                log.close_idle_links(&mut self.env);
+            }
+        }
+    }
+
+    /// Those of which something is to come that may not settle them.
+    fn keep_awake(&mut self, logs: &[LogId]) {
+        for id in logs {
+            let log = self.logs.get(id);
+            let is_busy = log.is_some_and(|log| log.is_busy() || log.store().queued_bytes() > 0);
+            if is_busy || self.cluster.moves(*id) {
+                self.due.awake.stays(*id);
+            }
+        }
+    }
+
+    fn tell_waiting(&mut self) {
+        if !self.logs.is_empty() && self.rounds.tells_waiting(self.env.now) {
+            for why in self.leaderless() {
+                tracing::warn!("{why}");
+            }
+        }
+    }
+
+    /// This process may have been kept from running. Silence meanwhile says nothing about the others
+    /// or the disk; but they may have elected another leader, whom a leader that knows nothing of it
+    /// must not unseat by preparing above it.
+    pub(super) fn notice_gap(&mut self) {
+        let now = self.env.now;
+        let Some((gap, beyond)) = self.rounds.notice_gap(now) else {
+            return;
+        };
+        self.env.moments.resumed_at = now;
+        self.peers.forgive(beyond);
+        if gap <= self.env.limits.peer_timeout {
+            return;
+        }
+        self.counts.gaps += 1;
+        self.counts.gap_us = micros(gap);
+        tracing::warn!(
+            milliseconds = micros(gap) / 1000,
+            "this process did not run for a while"
+        );
+        for (id, log) in self.logs.iter_mut() {
+            if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
+                self.due.touch(*id);
+                log.input(&mut self.env, Input::StepDown);
+            }
+        }
+    }
+
+    /// A node that comes back asks before it acts ([`crate::rounds::settling`]).
+    pub(super) fn settle_start(&mut self) {
+        if !self.env.own.settling {
+            return;
+        }
+        let has_rested = self.rounds.settling.pass(self.env.now);
+        let own = self.env.own.identity.node;
+        let is_alone = |log: &Log| {
+            let configuration = &log.engine().state().configuration;
+            configuration.is_quorum(|node| node == own)
+        };
+        let waits_to_be_dialled = self.logs.values().any(is_alone);
+        // Where nobody takes a connection somebody may yet: he may be elsewhere, or about to start.
+        let mut known = self.env.peers.addresses.keys();
+        let all = !waits_to_be_dialled && known.all(|peer| self.peers.is_alive(*peer));
+        if all || has_rested {
+            self.env.own.settling = false;
+            self.due.touch_all(self.logs.keys().copied());
+        }
+    }
+}

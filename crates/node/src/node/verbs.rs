@@ -1,0 +1,125 @@
+//! The verbs, which a connection's first line begins with: one module for each, or for a few that are alike, with the
+//! checks of the request and its answer.
+//!
+//! ```text
+//!   Caller ─▶ is there room, is this node still one? ─┬─▶ of one log: that log's business from here on
+//!                                                     ├─▶ of this node: answered
+//!                                                     ├─▶ of the directory: waits until that is known (awaiting)
+//!                                                     └─▶ of nodes: join, peer
+//! ```
+//!
+//! To add a verb: declare it in `wire::verb`, give it a module here and its line in `serve`, and describe it in
+//! docs/wire.md.
+
+use formats::LogId;
+use ops::ConnId;
+use replica::{Env, Log, Purpose};
+use wire::{LineError, Refusal, Request, Verb};
+
+use super::Node;
+use super::moving::REMOVED;
+use crate::greeting::{Caller, refuse, too_many_connections};
+
+mod awaiting;
+mod change_members;
+mod create_log;
+mod delete_log;
+mod held;
+mod join;
+mod logs;
+mod members;
+mod metrics;
+mod of_one_log;
+mod peer;
+mod retain;
+mod scrub;
+mod show_log;
+mod status;
+
+pub(in crate::node) use awaiting::Awaiting;
+pub(in crate::node) use held::Held;
+
+impl Node {
+    pub(super) fn on_caller(&mut self, caller: Caller) {
+        let Caller { conn, from, .. } = &caller;
+        let (conn, from) = (*conn, from.clone());
+        let done = match self.admits(&caller).and_then(|()| self.is_to_wait(&caller)) {
+            Ok(true) => {
+                self.hold(caller);
+                Ok(())
+            }
+            Ok(false) => self.serve(&caller),
+            Err(refusal) => Err(refusal),
+        };
+        if let Err(refusal) = done {
+            refuse(&mut self.env, conn, &from, refusal);
+        }
+    }
+
+    /// Whether this node serves anybody that verb now.
+    fn admits(&self, caller: &Caller) -> Result<(), Refusal> {
+        // The last ones are for peers, who would take this node for dead, and for who asks what is
+        // the matter.
+        let limit = self.env.limits.connections_max;
+        let is_crowded = self.env.conns.count() > limit - limit / 8;
+        let asks_what_is_wrong = matches!(caller.verb, Verb::Status | Verb::Metrics);
+        if is_crowded && !caller.verb.is_of_nodes() && !asks_what_is_wrong {
+            return Err(too_many_connections());
+        }
+        if self.is_gone() && caller.verb != Verb::Peer && !asks_what_is_wrong {
+            let refusal = Refusal::new("shutting-down", REMOVED);
+            return Err(match caller.verb {
+                Verb::Join => self.naming_others(refusal),
+                _ => refusal,
+            });
+        }
+        Ok(())
+    }
+
+    fn serve(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        match caller.verb {
+            Verb::Append => self.append(caller),
+            Verb::Close => self.close_stream(caller),
+            Verb::Read => self.read(caller),
+            Verb::Streams => self.list_streams(caller),
+            Verb::Trim => self.trim(caller),
+            Verb::Lead => self.lead(caller),
+            Verb::Scrub => self.scrub_log(caller),
+            Verb::Status => self.tell_status(caller),
+            Verb::Metrics => self.tell_metrics(caller),
+            Verb::Logs => self.list_logs(caller),
+            Verb::CreateLog => self.create_named_log(caller),
+            Verb::DeleteLog => self.delete_named_log(caller),
+            Verb::ShowLog => self.show_log(caller),
+            Verb::Retain => self.retain(caller),
+            Verb::Members => self.list_members(caller),
+            Verb::ChangeMembers => self.change_members(caller),
+            Verb::Join => self.join_cluster(caller),
+            Verb::Peer => self.greet_peer(caller),
+        }
+    }
+
+    /// The log that is named. The connection is its business from now on.
+    fn turn_to_log(
+        &mut self,
+        conn: ConnId,
+        request: &Request,
+        purpose: fn(LogId) -> Purpose,
+    ) -> Result<(&mut Log, &mut Env), Refusal> {
+        let id = self.log_named(request)?;
+        self.env.conns.turn_to(conn, purpose(id));
+        self.due.touch(id);
+        let log = self.logs.get_mut(&id).expect("it was found by its name");
+        Ok((log, &mut self.env))
+    }
+
+    fn log_named(&self, request: &Request) -> Result<LogId, Refusal> {
+        let name = log_name(request)?;
+        self.log_here(name).ok_or_else(|| self.not_hosted(name))
+    }
+}
+
+fn log_name(request: &Request) -> Result<&str, Refusal> {
+    let name = request.words.first();
+    Ok(name.ok_or(LineError::Missing("the log's name"))?)
+}

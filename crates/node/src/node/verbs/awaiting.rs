@@ -1,0 +1,174 @@
+//! Requests that wait for the directory: until this node knows it as it is, until what they ask for was chosen there,
+//! and until the logs that it concerns have heard.
+
+use commands::{Batch, TooLarge};
+use ops::ConnId;
+use paxos::{NodeId, Slot, Time};
+use replica::Purpose;
+use wire::Refusal;
+
+use crate::cluster::confirming::{Asked, check_directory};
+use crate::directory::{Command, DIRECTORY};
+use crate::greeting::still_joining;
+use crate::node::Node;
+
+/// Clients that wait, in the order of asking.
+#[derive(Default)]
+pub(in crate::node) struct Awaiting(Vec<Waiting>);
+
+struct Waiting {
+    conn: ConnId,
+    since: Time,
+    /// Passed, this node knows the directory as it was when it was asked.
+    asked: Asked,
+    wants: Box<dyn Want>,
+}
+
+/// A client's wish that waits for the directory. Each verb that waits has one.
+pub(super) trait Want {
+    /// Moves on: asks for the commands that it needs, or says the answer. The directory is known as it was when the
+    /// client asked, or newer.
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer;
+
+    /// The directory has given an id, proposed at this slot: the command that follows, if it was for this client.
+    fn on_node_id(&mut self, _: Slot, _: NodeId) -> Option<Command> {
+        None
+    }
+
+    /// It took too long: what is said, in place of this.
+    fn on_late(&self, _: &Node, refusal: Refusal) -> Refusal {
+        refusal
+    }
+
+    /// This node no longer leads the directory: what is said, in place of this.
+    fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
+        refusal
+    }
+}
+
+pub(super) type Commands = Vec<Command>;
+
+/// What a request to the directory comes to.
+pub(super) enum Answer {
+    /// It ends with this line.
+    Line(Vec<u8>),
+    /// A long one, which is sent in pieces.
+    List(String),
+    /// It needs more, perhaps what is in the commands now.
+    Wait,
+    /// It waits for something else than the directory; this is said when that takes too long.
+    Until(Refusal),
+}
+
+pub(super) fn no_directory_quorum() -> Refusal {
+    Refusal::new(
+        "no-quorum",
+        "the cluster's directory (log 0) has no quorum that answers: start or reconnect its nodes",
+    )
+}
+
+impl Awaiting {
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The directory has given this id to a node that asked to join: its entry is to follow.
+    pub fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
+        let mut waiting = self.0.iter_mut();
+        waiting.find_map(|waiting| waiting.wants.on_node_id(slot, id))
+    }
+}
+
+impl Node {
+    /// Only who leads the directory knows all that is in it.
+    fn directing(&self) -> Result<(), Refusal> {
+        let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
+        log.check_leading(&self.env)
+    }
+
+    pub(super) fn await_directory(
+        &mut self,
+        conn: ConnId,
+        wants: impl Want + 'static,
+    ) -> Result<(), Refusal> {
+        self.directing()?;
+        self.tell_fresh(conn, wants)
+    }
+
+    /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
+    pub(super) fn tell_fresh(
+        &mut self,
+        conn: ConnId,
+        wants: impl Want + 'static,
+    ) -> Result<(), Refusal> {
+        check_directory(&self.logs, &self.env)?;
+        self.env.conns.turn_to(conn, Purpose::Request(DIRECTORY));
+        self.callers.awaiting.0.push(Waiting {
+            conn,
+            since: self.env.now,
+            asked: Asked::default(),
+            wants: Box::new(wants),
+        });
+        self.answer_requests();
+        Ok(())
+    }
+
+    /// Moves every waiting request on: proposes what it needs, answers what the directory has.
+    pub(in crate::node) fn answer_requests(&mut self) {
+        if !self.logs.contains_key(&DIRECTORY) {
+            return;
+        }
+        let mut commands = Commands::new();
+        let mut kept = Vec::new();
+        for mut request in std::mem::take(&mut self.callers.awaiting.0) {
+            if !self.env.conns.is_open(request.conn) {
+                continue;
+            }
+            let current = request.asked.has_passed(&mut self.lend().1);
+            let before = commands.len();
+            let answer = match current && self.cluster.is_listed(&self.env) {
+                true => request.wants.answer(self, &mut commands),
+                false => Answer::Wait,
+            };
+            if let Err(refused) = self.check_sizes(&commands[before..]) {
+                commands.truncate(before);
+                let refusal = Refusal::new("bad-request", refused.to_string());
+                self.env.refuse(request.conn, refusal);
+                continue;
+            }
+            let waited = self.env.now - request.since;
+            let late = waited > self.env.limits.directory_wait;
+            match answer {
+                Answer::Line(line) => self.env.part(request.conn, &line),
+                Answer::List(line) => self.env.answer(request.conn, line),
+                Answer::Until(refusal) if late => self.env.refuse(request.conn, refusal),
+                Answer::Wait if late => {
+                    let refusal = request.wants.on_late(self, no_directory_quorum());
+                    self.env.refuse(request.conn, refusal);
+                }
+                Answer::Wait | Answer::Until(_) => kept.push(request),
+            }
+        }
+        self.callers.awaiting.0.append(&mut kept);
+        let (cluster, mut lent) = self.lend();
+        cluster.propose_commands(&mut lent, &commands);
+    }
+
+    /// What no replica would take is refused, and not proposed.
+    fn check_sizes(&self, commands: &[Command]) -> Result<(), TooLarge> {
+        let mut batch = Batch::default();
+        let encoded = commands.iter().map(|c| c.encode(self.env.version.logs));
+        encoded.into_iter().try_for_each(|c| batch.command(&c))
+    }
+
+    pub(in crate::node) fn refuse_requests(&mut self) {
+        let Some(log) = self.logs.get(&DIRECTORY) else {
+            return;
+        };
+        let refusal = log.not_leader(&self.env);
+        for request in std::mem::take(&mut self.callers.awaiting.0) {
+            let refusal = request.wants.on_deposed(self, refusal.clone());
+            self.env.refuse(request.conn, refusal);
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! `create-log`.
+
+use formats::LogId;
+use paxos::ChangeRefused;
+use wire::ask::node_ids;
+use wire::{Refusal, Retention};
+
+use super::awaiting::{Answer, Commands, Want};
+use super::log_name;
+use super::retain::parse_retention;
+use crate::directory::{
+    Command, DIRECTORY, DIRECTORY_NAME, Directory, check_log_name, configuration,
+};
+use crate::greeting::Caller;
+use crate::node::Node;
+
+#[derive(Default)]
+pub(super) struct CreateLog {
+    pub name: String,
+    /// The nodes that host it; empty for all.
+    pub hosts: Vec<u32>,
+    pub auxiliary: Vec<u32>,
+    pub retention: Retention,
+    pub proposed: bool,
+    /// The auxiliaries that were proposed.
+    pub given_auxiliary: Vec<u32>,
+}
+
+impl Want for CreateLog {
+    fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
+        node.answer_create_log(self, commands)
+    }
+
+    /// The next leader may find it accepted, and create the log.
+    fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
+        match self.proposed {
+            true => refusal.key("log", &self.name),
+            false => refusal,
+        }
+    }
+}
+
+impl Node {
+    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`
+    pub(super) fn create_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let name = log_name(request)?.to_owned();
+        let retention = request.get("retention").unwrap_or("forever");
+        let retention = parse_retention(retention)?;
+        let ids = |key| node_ids(request, key).map(|ids| ids.to_u32());
+        let (hosts, auxiliary) = (ids("members")?, ids("auxiliary")?);
+        check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
+        if name == DIRECTORY_NAME {
+            return Err(Refusal::new(
+                "exists",
+                format!("a log named {name} exists already"),
+            ));
+        }
+        let create = CreateLog {
+            name,
+            hosts,
+            auxiliary,
+            retention,
+            ..CreateLog::default()
+        };
+        self.await_directory(*conn, create)
+    }
+
+    fn answer_create_log(&mut self, create: &mut CreateLog, commands: &mut Commands) -> Answer {
+        let name = &create.name;
+        let own = self.env.own.identity.node;
+        let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
+        match self.cluster.directory.log_by_name(name) {
+            // Somebody else's came first, who asked for something else.
+            Some(id) if create.proposed && !create.is_as_asked(&self.cluster.directory, id) => {
+                refuse(Refusal::new(
+                    "exists",
+                    format!(
+                        "somebody else made a log named {name} at the same time, with other members or another retention"
+                    ),
+                ))
+            }
+            // Whoever asks next finds it here; that it has no leader yet is no error to them.
+            Some(id)
+                if create.proposed
+                    && self.cluster.directory.hosts(id, own)
+                    && !self.logs.contains_key(&id) =>
+            {
+                Answer::Wait
+            }
+            Some(id) if create.proposed => {
+                let line = format!("ok {{\"id\":{},\"name\":\"{name}\"}}\n", id.0);
+                Answer::Line(line.into_bytes())
+            }
+            Some(_) => refuse(Refusal::new(
+                "exists",
+                format!("a log named {name} exists already"),
+            )),
+            None if let Some(id) = self.cluster.directory.sealing_by_name(name) => {
+                Answer::Until(not_ended(name, id))
+            }
+            // A member that leaves since made nothing of it.
+            None if create.proposed => match create.check_members(&self.cluster.directory) {
+                Ok(_) => Answer::Wait,
+                Err(why) => refuse(why),
+            },
+            None if !self.logs.can_direct() => Answer::Wait,
+            None => {
+                create.proposed = true;
+                match create.check_members(&self.cluster.directory) {
+                    Ok(members) => {
+                        create.given_auxiliary = match create.auxiliary.is_empty() {
+                            true => self.cluster.directory.auxiliaries_of(&members),
+                            false => create.auxiliary.clone(),
+                        };
+                        commands.push(Command::CreateLog {
+                            name: name.clone(),
+                            auxiliary: create.given_auxiliary.clone(),
+                            members,
+                            hosts: create.hosts.clone(),
+                            retention: create.retention,
+                        });
+                    }
+                    Err(why) => return refuse(why),
+                }
+                Answer::Wait
+            }
+        }
+    }
+}
+
+impl CreateLog {
+    /// Two may ask for one name at a time, and the directory makes the first one's log.
+    fn is_as_asked(&self, directory: &Directory, id: LogId) -> bool {
+        directory.logs.get(&id).is_some_and(|entry| {
+            entry.hosts == self.hosts
+                && entry.auxiliary == self.given_auxiliary
+                && entry.retention == self.retention
+        })
+    }
+
+    /// What the log's configuration begins with.
+    fn check_members(&self, directory: &Directory) -> Result<Vec<(u32, u32)>, Refusal> {
+        let members = &directory.members;
+        let nodes = directory.nodes.keys().map(|node| node.0);
+        let known: Vec<u32> = nodes.filter(|node| !members.leaves(*node)).collect();
+        let stranger = self.hosts.iter();
+        if let Some(stranger) = stranger.copied().find(|node| !known.contains(node)) {
+            let known = listed(&mut known.into_iter());
+            return Err(Refusal::new(
+                "bad-request",
+                format!("there is no node {stranger}, or it leaves: choose members among {known}"),
+            ));
+        }
+        let members: Vec<(u32, u32)> = match self.hosts.is_empty() {
+            true => {
+                // A log that begins holds nothing that they would have to be filled with first.
+                let wanted = directory.members.wanted.get(&DIRECTORY.0);
+                let weights = wanted.into_iter().flat_map(|wanted| &wanted.weights);
+                weights.map(|(node, weight)| (*node, *weight)).collect()
+            }
+            false => self.hosts.iter().map(|node| (*node, 1)).collect(),
+        };
+        configuration(&members, &self.auxiliary)
+            .map_err(|why| refuse_auxiliaries(why, &self.auxiliary, &members))?;
+        Ok(members)
+    }
+}
+
+/// ‡ The name is free once the log that had it has ended.
+fn not_ended(name: &str, id: LogId) -> Refusal {
+    let sentence = format!(
+        "the log {name} is being deleted and has not ended yet (log {id}): start or reconnect its nodes, or free the name with `logberg log delete {name} --abandon`"
+    );
+    Refusal::new("not-in-force", sentence).key("logs", name)
+}
+
+/// Why a log cannot have these auxiliaries, and what would be possible.
+fn refuse_auxiliaries(why: ChangeRefused, auxiliary: &[u32], members: &[(u32, u32)]) -> Refusal {
+    let all = listed(&mut members.iter().map(|(node, _)| *node));
+    let sentence = match why {
+        ChangeRefused::UnknownNode(node) => {
+            format!("node {node} is no member: choose auxiliaries among {all}")
+        }
+        _ => format!(
+            "auxiliaries {} of {all} could decide by themselves: choose fewer",
+            listed(&mut auxiliary.iter().copied())
+        ),
+    };
+    Refusal::new("bad-request", sentence)
+}
+
+fn listed(nodes: &mut dyn Iterator<Item = u32>) -> String {
+    let nodes: Vec<String> = nodes.map(|node| node.to_string()).collect();
+    nodes.join(", ")
+}

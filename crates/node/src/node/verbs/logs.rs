@@ -1,0 +1,87 @@
+//! The logs, a list that may be long. Who wants a part says after what, and how many (docs/wire.md).
+
+use std::collections::BTreeMap;
+
+use formats::LogId;
+use replica::limit;
+use serde::Serialize;
+use wire::{Refusal, Request, Retention};
+
+use super::awaiting::{Answer, Commands, Want};
+use crate::greeting::Caller;
+use crate::node::Node;
+
+/// Which logs a list is to name.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogList {
+    after: Option<LogId>,
+    limit: usize,
+}
+
+impl LogList {
+    /// `[after=ID] [limit=N]`
+    pub(super) fn asked(request: &Request) -> Result<LogList, Refusal> {
+        Ok(LogList {
+            after: request.parsed("after")?.map(LogId),
+            limit: usize::try_from(limit(request)?).unwrap_or(usize::MAX),
+        })
+    }
+
+    /// The part of a list in the order of ids.
+    pub(super) fn of<T>(
+        self,
+        all: impl Iterator<Item = T>,
+        id: impl Fn(&T) -> LogId,
+    ) -> impl Iterator<Item = T> {
+        let passed = move |one: &T| self.after.is_some_and(|after| id(one) <= after);
+        all.skip_while(passed).take(self.limit)
+    }
+}
+
+struct FreshLogs(LogList);
+
+impl Want for FreshLogs {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        Answer::List(node.logs_line(self.0))
+    }
+}
+
+impl Node {
+    /// `logs [stale] [after=ID] [limit=N]`
+    pub(super) fn list_logs(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let list = LogList::asked(request)?;
+        if !request.flag("stale")? {
+            return self.tell_fresh(*conn, FreshLogs(list));
+        }
+        let line = self.logs_line(list);
+        self.env.answer(*conn, line);
+        Ok(())
+    }
+
+    fn logs_line(&self, list: LogList) -> String {
+        #[derive(Serialize)]
+        struct Entry<'a> {
+            id: u32,
+            name: &'a str,
+            retention: String,
+        }
+        // Before the directory is read again, those that are hosted here are known all the same.
+        let hosted = self.logs.values().map(|l| (l.id(), l.name()));
+        let listed = self.cluster.directory.logs.iter();
+        let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
+        let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
+        let entries = list.of(all.iter(), |(id, _)| **id).map(|(id, name)| {
+            let entry = self.cluster.directory.logs.get(id);
+            let retention = entry.map_or(Retention::default(), |entry| entry.retention);
+            Entry {
+                id: id.0,
+                name,
+                retention: retention.to_string(),
+            }
+        });
+        let logs: Vec<Entry> = entries.collect();
+        wire::ok(&logs)
+    }
+}

@@ -1,0 +1,204 @@
+//! `members`: who is there, with which weight, and what becomes of it (docs/wire.md).
+
+use std::collections::BTreeSet;
+
+use formats::LogId;
+use paxos::{Configuration, NodeId, Role};
+use replica::Log;
+use serde::Serialize;
+use wire::NodeKind;
+
+use super::awaiting::{Answer, Commands, Want};
+use super::logs::LogList;
+use crate::directory::DIRECTORY;
+use crate::greeting::Caller;
+use crate::membership::change::{names, sentences};
+use crate::membership::plan::{Goal, plan};
+use crate::node::Node;
+use crate::peers::Peer;
+use wire::Refusal;
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    /// That answers.
+    node: u32,
+    version: u64,
+    /// What logs are written in.
+    cluster_version: u8,
+    nodes: Vec<ShownNode<'a>>,
+    logs: Vec<ShownLog<'a>>,
+    removed: &'a BTreeSet<u32>,
+}
+
+#[derive(Serialize)]
+struct ShownNode<'a> {
+    id: u32,
+    address: &'a str,
+    zone: Option<&'a str>,
+    kind: NodeKind,
+    alive: bool,
+    leaving: bool,
+    /// That it speaks.
+    newest_version: u8,
+}
+
+#[derive(Serialize)]
+struct ShownLog<'a> {
+    id: u32,
+    name: &'a str,
+    leader: Option<u32>,
+    /// Whether the answering node is that, and knows who holds how much.
+    leads: bool,
+    era: u32,
+    output_bytes: u64,
+    members: Vec<ShownMember>,
+    /// Each a sentence; none if all is as wanted.
+    steps: Vec<String>,
+    /// Why the next step is not made yet.
+    waits_for: Option<String>,
+}
+
+#[derive(Serialize)]
+struct ShownMember {
+    node: u32,
+    weight: u32,
+    wanted: u32,
+    role: &'static str,
+    /// Durable here of the log's untrimmed bytes, by the node's last word.
+    held_bytes: Option<u64>,
+}
+
+struct FreshMembers(LogList);
+
+impl Want for FreshMembers {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        Answer::List(node.members_line(self.0))
+    }
+}
+
+impl Node {
+    /// `members [local] [after=ID] [limit=N]`
+    pub(super) fn list_members(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let list = LogList::asked(request)?;
+        if !request.flag("local")? {
+            return self.await_directory(*conn, FreshMembers(list));
+        }
+        let line = self.members_line(list);
+        self.env.answer(*conn, line);
+        Ok(())
+    }
+
+    fn members_line(&self, list: LogList) -> String {
+        let members = &self.cluster.directory.members;
+        let own = self.env.own.identity.node;
+        let alive = |node: NodeId| {
+            let peer = self.peers.get(node);
+            node == own || peer.is_some_and(Peer::is_alive)
+        };
+        let nodes = self
+            .cluster
+            .directory
+            .nodes
+            .iter()
+            .map(|(node, entry)| ShownNode {
+                id: node.0,
+                address: &entry.address,
+                zone: members.zones.get(&node.0).map(String::as_str),
+                kind: entry.kind,
+                alive: alive(*node),
+                leaving: members.leaving.contains(&node.0),
+                newest_version: entry.newest,
+            });
+        wire::ok(&Shown {
+            node: own.0,
+            version: members.version,
+            cluster_version: self.cluster.directory.versions.agreed,
+            nodes: nodes.collect(),
+            logs: list
+                .of(names(&self.cluster.directory), |(id, _)| *id)
+                .map(|(id, name)| self.shown_log(id, name))
+                .collect(),
+            removed: &members.removed,
+        })
+    }
+
+    fn shown_log<'a>(&'a self, id: LogId, name: &'a str) -> ShownLog<'a> {
+        let members = &self.cluster.directory.members;
+        let nothing = Default::default();
+        let wanted = members.wanted.get(&id.0).map_or(&nothing, |w| &w.weights);
+        let log = self.logs.get(&id);
+        let empty = Configuration::default();
+        let configuration = log.map_or(&empty, |log| &log.engine().state().configuration);
+        let goal = Goal {
+            weights: wanted,
+            zones: &members.zones,
+            silent: &self.cluster.silent(&self.env, &self.peers),
+        };
+        let steps = log.and_then(|_| plan(configuration, goal));
+        let output_bytes = log.map_or(0, |log| replica::output_bytes(log.engine().state()));
+        let known = configuration.members().iter().map(|member| member.node);
+        let all: BTreeSet<NodeId> = self
+            .cluster
+            .directory
+            .nodes
+            .keys()
+            .copied()
+            .chain(known)
+            .collect();
+        let members = all.into_iter().map(|node| ShownMember {
+            node: node.0,
+            weight: configuration.weight(node),
+            wanted: wanted.get(&node.0).copied().unwrap_or_default(),
+            role: role(log, node),
+            held_bytes: log.and_then(|log| {
+                let missing = match node == self.env.own.identity.node {
+                    true => Some(log.missing_bytes()),
+                    false if log.is_leading() => log.engine().peer_missing_bytes(node),
+                    false => None,
+                };
+                missing.map(|missing| output_bytes.saturating_sub(missing))
+            }),
+        });
+        let waits = self.cluster.waits_for(id);
+        let waits = waits.filter(|why| !why.is_empty()).map(str::to_owned);
+        let directs = id == DIRECTORY && log.is_some_and(Log::is_leading);
+        let waits = waits.or_else(|| {
+            directs
+                .then(|| self.cluster.dismissal_waits(self.sight()))
+                .flatten()
+        });
+        ShownLog {
+            id: id.0,
+            name,
+            leader: log.and_then(|log| Some(log.engine().leader()?.0.0)),
+            leads: log.is_some_and(Log::is_leading),
+            era: log.map_or(0, |log| log.engine().state().era.0),
+            output_bytes,
+            members: members.collect(),
+            steps: sentences(Some(configuration), &steps.unwrap_or_default()),
+            waits_for: waits,
+        }
+    }
+}
+
+fn role(log: Option<&Log>, node: NodeId) -> &'static str {
+    let Some(log) = log else { return "unknown" };
+    let own = log.engine().node() == node;
+    let leader = match log.role() {
+        Role::Leader { .. } => own,
+        Role::Follower { leader, .. } => leader == node,
+        Role::Candidate => false,
+    };
+    let configuration = &log.engine().state().configuration;
+    match (
+        configuration.contains(node),
+        configuration.is_auxiliary(node),
+    ) {
+        _ if leader => "leader",
+        (true, true) => "auxiliary",
+        (true, false) => "voter",
+        (false, _) => "learner",
+    }
+}

@@ -1,0 +1,166 @@
+//! `metrics`: figures for machines, as JSON (docs/wire.md). What they are called for Prometheus is the
+//! command line's business.
+
+use std::collections::BTreeMap;
+
+use paxos::Role;
+use replica::{Env, Log, LogCounts};
+use serde::Serialize;
+use store::{BOUNDS_US, Histogram};
+use wire::Refusal;
+
+use crate::counts::{NodeCounts, micros};
+use crate::greeting::Caller;
+use crate::health::State;
+use crate::node::Node;
+use crate::peers::Peer;
+
+#[derive(Serialize)]
+struct Metrics {
+    node: u32,
+    version: &'static str,
+    uptime_us: u64,
+    state: State,
+    /// ⟨code, how many⟩
+    warnings: BTreeMap<&'static str, u64>,
+    connections: usize,
+    connections_max: usize,
+    /// Answers that are made, and not with the kernel yet.
+    answers_held_bytes: u64,
+    /// Answers that were broken off for want of room.
+    answers_broken: u64,
+    disk_free_bytes: Option<u64>,
+    disk_reserve_bytes: u64,
+    /// The microseconds of every histogram's steps.
+    bounds_us: [u64; BOUNDS_US.len()],
+    /// Durable writes, of all logs.
+    write: Histogram,
+    /// From the proposal to the choice, where this node leads.
+    chosen: Histogram,
+    counts: NodeCounts,
+    peers: Vec<PeerMetrics>,
+    logs: Vec<LogMetrics>,
+}
+
+#[derive(Serialize)]
+struct PeerMetrics {
+    node: u32,
+    alive: bool,
+    last_heard_us: Option<u64>,
+    /// From the proposal to this node's acceptance, where we lead.
+    accepted: Option<Histogram>,
+}
+
+#[derive(Serialize)]
+struct LogMetrics {
+    name: String,
+    role: &'static str,
+    first_unchosen: u64,
+    proposed: u64,
+    output_bytes: u64,
+    trimmed_bytes: u64,
+    missing_bytes: u64,
+    disk_bytes: u64,
+    queued_bytes: u64,
+    ring_bytes: u64,
+    streams: usize,
+    /// ⟨node, bytes⟩ that it has not accepted, where we lead.
+    lag_bytes: BTreeMap<u32, u64>,
+    counts: LogCounts,
+}
+
+impl Node {
+    /// `metrics`
+    pub(super) fn tell_metrics(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        caller.request.check()?;
+        let line = self.metrics_line();
+        self.env.answer(caller.conn, line);
+        Ok(())
+    }
+
+    pub(super) fn metrics_line(&self) -> String {
+        let now = self.env.now;
+        let health = self.health();
+        let mut warnings: BTreeMap<&'static str, u64> = BTreeMap::new();
+        for warning in health.warnings.iter().filter(|warning| warning.active) {
+            *warnings.entry(warning.code).or_default() += 1;
+        }
+        let mut write = Histogram::default();
+        let mut chosen = Histogram::default();
+        for log in self.logs.values() {
+            write.add(log.store().write_times());
+            chosen.add(&log.pulse().chosen);
+        }
+        let peers = self.env.peers.addresses.keys().map(|id| {
+            let peer = self.peers.get(*id);
+            let heard = peer.and_then(|peer| peer.pulse.heard_at());
+            let mut accepted = None;
+            for log in self.logs.values() {
+                if let Some(histogram) = log.pulse().accepted.get(id) {
+                    accepted.get_or_insert(Histogram::default()).add(histogram);
+                }
+            }
+            PeerMetrics {
+                node: id.0,
+                alive: peer.is_some_and(Peer::is_alive),
+                last_heard_us: heard.map(|at| micros(now - at)),
+                accepted,
+            }
+        });
+        wire::ok(&Metrics {
+            node: self.env.own.identity.node.0,
+            version: self.config.version,
+            uptime_us: micros(now - self.rounds.started_at),
+            state: health.state,
+            warnings,
+            connections: self.env.conns.count(),
+            connections_max: self.env.limits.connections_max,
+            answers_held_bytes: self.env.memory.answers.held_bytes(),
+            answers_broken: self.env.memory.answers.broken(),
+            disk_free_bytes: Some(self.env.room.free_bytes).filter(|free| *free != u64::MAX),
+            disk_reserve_bytes: self.env.limits.disk_reserve_bytes,
+            bounds_us: BOUNDS_US,
+            write,
+            chosen,
+            counts: self.counts,
+            peers: peers.collect(),
+            logs: self
+                .logs
+                .values()
+                .map(|log| LogMetrics::of(log, &self.env))
+                .collect(),
+        })
+    }
+}
+
+impl LogMetrics {
+    fn of(log: &Log, env: &Env) -> LogMetrics {
+        let state = log.engine().state();
+        let proposed = log.engine().proposed_up_to().0.max(state.next.0);
+        let nodes = env.peers.addresses.keys();
+        let lag = nodes.filter_map(|id| {
+            let accepted = log.engine().peer_accepted_up_to(*id)?;
+            Some((id.0, proposed.saturating_sub(accepted.0)))
+        });
+        LogMetrics {
+            name: log.name().to_owned(),
+            role: match (log.stopped(), log.role()) {
+                (Some(_), _) => "stopped",
+                (None, Role::Leader { .. }) => "leader",
+                (None, Role::Follower { .. }) => "follower",
+                (None, Role::Candidate) => "candidate",
+            },
+            first_unchosen: state.next.0,
+            proposed,
+            output_bytes: replica::output_bytes(state),
+            trimmed_bytes: replica::forgotten_bytes(state),
+            missing_bytes: log.missing_bytes(),
+            disk_bytes: log.store().disk_bytes(),
+            queued_bytes: log.store().queued_bytes(),
+            ring_bytes: log.ring_bytes(),
+            streams: state.streams.len(),
+            lag_bytes: lag.collect(),
+            counts: log.counts(),
+        }
+    }
+}

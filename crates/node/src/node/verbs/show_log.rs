@@ -1,0 +1,88 @@
+//! `show-log`: what the directory says of one log.
+
+use serde::Serialize;
+
+use super::awaiting::{Answer, Commands, Want};
+use super::log_name;
+use super::of_one_log::unknown_log;
+use crate::directory::LogKind;
+use crate::greeting::Caller;
+use crate::node::Node;
+use wire::Refusal;
+
+pub(super) struct ShowLog {
+    pub name: String,
+}
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    id: u32,
+    name: &'a str,
+    kind: LogKind,
+    /// As of now if this node hosts the log; else those it began with.
+    members: Vec<ShownMember>,
+    /// Every node of the cluster hosts it, also those that join.
+    on_all_nodes: bool,
+    retention: String,
+}
+
+#[derive(Serialize)]
+struct ShownMember {
+    node: u32,
+    weight: u32,
+    auxiliary: bool,
+}
+
+impl Want for ShowLog {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        node.answer_show_log(self)
+    }
+}
+
+impl Node {
+    /// `show-log NAME`
+    pub(super) fn show_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        let name = log_name(request)?.to_owned();
+        self.await_directory(*conn, ShowLog { name })
+    }
+
+    fn answer_show_log(&self, show: &ShowLog) -> Answer {
+        let found = self.cluster.directory.log_by_name(&show.name);
+        let entry = found.and_then(|id| Some((id, self.cluster.directory.logs.get(&id)?)));
+        let Some((id, entry)) = entry else {
+            return Answer::Line(unknown_log(&show.name).encode());
+        };
+        let members = match self.logs.get(&id) {
+            Some(log) => {
+                let members = log.engine().state().configuration.members().iter();
+                let members = members.map(|m| ShownMember {
+                    node: m.node.0,
+                    weight: m.weight,
+                    auxiliary: m.auxiliary,
+                });
+                members.collect()
+            }
+            None => {
+                let members = entry.members.iter();
+                let members = members.map(|(node, weight)| ShownMember {
+                    node: *node,
+                    weight: *weight,
+                    auxiliary: entry.auxiliary.contains(node),
+                });
+                members.collect()
+            }
+        };
+        let shown = Shown {
+            id: id.0,
+            name: &entry.name,
+            kind: entry.kind,
+            members,
+            on_all_nodes: entry.hosts.is_empty(),
+            retention: entry.retention.to_string(),
+        };
+        let json = serde_json::to_string(&shown).expect("numbers and text are always JSON");
+        Answer::Line(format!("ok {json}\n").into_bytes())
+    }
+}

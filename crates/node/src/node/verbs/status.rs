@@ -1,0 +1,259 @@
+//! What a node says of itself, as JSON (docs/wire.md, `status`).
+
+use paxos::Role;
+use serde::Serialize;
+
+use replica::{Env, Log};
+use wire::Refusal;
+
+use super::awaiting::{Answer, Commands, Want};
+use crate::counts::micros;
+use crate::greeting::Caller;
+use crate::health::Health;
+use crate::node::Node;
+use crate::peers::Peer;
+
+#[derive(Serialize)]
+struct Status {
+    cluster: String,
+    /// What a client may add to any request here. Programs that do not say so refuse what they do not know.
+    understands: &'static [&'static str],
+    node: u32,
+    version: &'static str,
+    /// What logs are written in.
+    cluster_version: u8,
+    /// What this node's disk is written in.
+    disk_version: u8,
+    address: String,
+    write_path: String,
+    uptime_ms: u64,
+    disk_full: bool,
+    nodes: Vec<NodeStatus>,
+    logs: Vec<LogStatus>,
+    waiting_for: Vec<String>,
+    health: Health,
+}
+
+#[derive(Serialize)]
+struct NodeStatus {
+    id: u32,
+    address: String,
+    alive: bool,
+    last_heard_ms: Option<u64>,
+    free_bytes: Option<u64>,
+    /// Which versions, as it said last.
+    speaks: Option<String>,
+    #[serde(rename = "self")]
+    is_self: bool,
+}
+
+#[derive(Serialize)]
+struct LogStatus {
+    id: u32,
+    name: String,
+    role: &'static str,
+    leader: Option<u32>,
+    term: String,
+    era: u32,
+    weights: Vec<Weight>,
+    /// Leading, with auxiliaries that get its proposals.
+    engaged: bool,
+    /// To followers, with proposals, since the node started.
+    proposal_bytes_sent: u64,
+    first_unchosen: u64,
+    proposed: u64,
+    output_bytes: u64,
+    trimmed_bytes: u64,
+    missing_bytes: u64,
+    disk_bytes: u64,
+    streams: usize,
+    writer: Option<String>,
+    stopped: Option<String>,
+    peers: Vec<PeerStatus>,
+}
+
+#[derive(Serialize)]
+struct Weight {
+    node: u32,
+    weight: u32,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    auxiliary: bool,
+}
+
+#[derive(Serialize)]
+struct PeerStatus {
+    id: u32,
+    accepted_up_to: Option<u64>,
+    lag_bytes: Option<u64>,
+    missing_bytes: Option<u64>,
+    level: bool,
+}
+
+struct FreshStatus;
+
+impl Want for FreshStatus {
+    fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
+        Answer::List(node.status_line())
+    }
+}
+
+impl Node {
+    /// `status [fresh=1]`
+    pub(super) fn tell_status(&mut self, caller: &Caller) -> Result<(), Refusal> {
+        let Caller { conn, request, .. } = caller;
+        request.check()?;
+        if request.flag("fresh")? {
+            return self.tell_fresh(*conn, FreshStatus);
+        }
+        let line = self.status_line();
+        self.env.answer(*conn, line);
+        Ok(())
+    }
+
+    fn status_line(&self) -> String {
+        let now = self.env.now;
+        let known = |bytes: u64| (bytes != u64::MAX).then_some(bytes);
+        let mut nodes = vec![NodeStatus {
+            id: self.env.own.identity.node.0,
+            address: self.env.own.advertise.clone(),
+            alive: true,
+            last_heard_ms: None,
+            free_bytes: known(self.env.room.free_bytes),
+            speaks: Some(self.env.own.speaks.to_string()),
+            is_self: true,
+        }];
+        for (id, address) in &self.env.peers.addresses {
+            let peer = self.peers.get(*id);
+            nodes.push(NodeStatus {
+                id: id.0,
+                address: address.clone(),
+                alive: peer.is_some_and(Peer::is_alive),
+                last_heard_ms: peer
+                    .and_then(|p| p.pulse.heard_at())
+                    .map(|at| micros(now - at) / 1000),
+                free_bytes: peer.and_then(|p| known(p.said.free_bytes())),
+                speaks: peer.and_then(|p| Some(p.said.speaks()?.to_string())),
+                is_self: false,
+            });
+        }
+        nodes.sort_by_key(|n| n.id);
+        wire::ok(&Status {
+            cluster: self.env.own.identity.cluster.to_string(),
+            understands: &["cluster"],
+            node: self.env.own.identity.node.0,
+            version: self.config.version,
+            cluster_version: self.cluster.directory.versions.agreed,
+            disk_version: self.env.version.disk,
+            address: self.env.own.advertise.clone(),
+            write_path: self.disk.write_path.clone(),
+            uptime_ms: micros(now - self.rounds.started_at) / 1000,
+            disk_full: self.env.room.disk_is_full,
+            nodes,
+            logs: self
+                .logs
+                .values()
+                .map(|log| LogStatus::of(log, &self.env))
+                .collect(),
+            waiting_for: self.waiting_for(),
+            health: self.health(),
+        })
+    }
+
+    /// Sentences about what keeps this node from working; empty when nothing does.
+    fn waiting_for(&self) -> Vec<String> {
+        let mut waits = self.leaderless();
+        waits.extend(self.cluster.versions_wait(&self.env, &self.peers));
+        waits.extend(self.peers.refusals(&self.env.peers.addresses));
+        waits.extend(self.logs.values().filter_map(Log::scrub_warning));
+        waits
+    }
+
+    pub(in crate::node) fn leaderless(&self) -> Vec<String> {
+        let leaderless: Vec<&str> = self
+            .logs
+            .values()
+            .filter(|l| !l.is_stopped() && l.engine().leader().is_none())
+            .map(|l| l.name())
+            .collect();
+        if leaderless.is_empty() {
+            return Vec::new();
+        }
+        let silent = self.peers.silent();
+        let silent: Vec<String> = silent
+            .iter()
+            .filter_map(|n| {
+                let address = self.env.peers.addresses.get(n)?;
+                let peer = self.peers.get(*n);
+                let why = peer.and_then(|peer| peer.admission.old_copy());
+                Some(match why {
+                    Some(why) => format!(
+                        "node {n} at {address}, whose directory is refused here ({why}: put its newer one back)"
+                    ),
+                    None => format!("node {n} at {address}"),
+                })
+            })
+            .collect();
+        if silent.is_empty() {
+            return vec![format!("no leader yet for {}", leaderless.join(", "))];
+        }
+        let leaderless = leaderless.join(", ");
+        let silent = silent.join(" and ");
+        vec![format!("waiting for {silent}: no leader for {leaderless}")]
+    }
+}
+
+impl LogStatus {
+    fn of(log: &Log, env: &Env) -> LogStatus {
+        let state = log.engine().state();
+        let proposed = log.engine().proposed_up_to().0.max(state.next.0);
+        let peers = env.peers.addresses.keys().map(|id| {
+            let accepted = log.engine().peer_accepted_up_to(*id).map(|s| s.0);
+            PeerStatus {
+                id: id.0,
+                accepted_up_to: accepted,
+                lag_bytes: accepted.map(|a| proposed.saturating_sub(a)),
+                missing_bytes: log.engine().peer_missing_bytes(*id),
+                level: log.engine().is_level(*id),
+            }
+        });
+        LogStatus {
+            id: log.id().0,
+            name: log.name().to_owned(),
+            role: match (log.stopped(), log.role()) {
+                (Some(_), _) => "stopped",
+                (None, Role::Leader { .. }) => "leader",
+                (None, Role::Follower { .. }) => "follower",
+                (None, Role::Candidate) => "candidate",
+            },
+            leader: log.engine().leader().map(|(node, _)| node.0),
+            term: log.engine().promised().0.to_string(),
+            era: state.era.0,
+            weights: state
+                .configuration
+                .members()
+                .iter()
+                .map(|m| Weight {
+                    node: m.node.0,
+                    weight: m.weight,
+                    auxiliary: m.auxiliary,
+                })
+                .collect(),
+            engaged: log.engine().is_engaged(),
+            proposal_bytes_sent: log.counts().proposal_bytes_sent,
+            first_unchosen: state.next.0,
+            proposed,
+            output_bytes: replica::output_bytes(state),
+            trimmed_bytes: replica::forgotten_bytes(state),
+            missing_bytes: log.missing_bytes(),
+            disk_bytes: log.store().disk_bytes(),
+            streams: state.streams.len(),
+            writer: log.writer_stream().map(|s| s.to_string()),
+            stopped: log.stopped().map(str::to_owned),
+            peers: if log.is_leading() {
+                peers.collect()
+            } else {
+                Vec::new()
+            },
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! One other node: the way to it, whether it is alive, what it said of itself, and what it was told.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use formats::LogId;
+use formats::frame::WishTold;
+use formats::version::{self, Speaks};
+use paxos::{PromisedTerm, Time};
+use replica::Limits;
+use wire::Standing;
+
+use super::admission::{Admission, SaidOfItself};
+use super::way::Way;
+
+pub struct Peer {
+    pub way: Way,
+    pub admission: Admission,
+    pub pulse: Pulse,
+    pub said: Said,
+    pub told: ToldToIt,
+}
+
+impl Peer {
+    pub fn new() -> Peer {
+        Peer {
+            way: Way::new(),
+            admission: Admission::new(),
+            pulse: Pulse::default(),
+            said: Said::new(),
+            told: ToldToIt::default(),
+        }
+    }
+
+    pub fn is_alive(&self) -> bool {
+        self.pulse.alive
+    }
+
+    /// It is connected, and was heard a moment ago.
+    pub fn is_here(&self, now: Time, limits: &Limits) -> bool {
+        let is_heard = now < self.pulse.heard_at + 4 * limits.heartbeat_interval;
+        self.admission.incoming().is_some() && is_heard
+    }
+}
+
+/// Whether it is alive.
+///
+/// ```text
+/// alive  =  heard within `peer_timeout`  and  its heartbeats answer ours within `peer_timeout`
+/// ```
+#[derive(Default)]
+pub struct Pulse {
+    alive: bool,
+    heard_at: Time,
+    answered_at: Time,
+    /// The greatest round heard from it, which our heartbeats answer.
+    heard_round: u64,
+    answered_round: u64,
+}
+
+impl Pulse {
+    /// `said`: our last round. What answers a later one was meant for an earlier process of this node.
+    pub fn on_heartbeat(&mut self, now: Time, round: u64, answers: u64, said: u64) {
+        self.heard_at = now;
+        self.heard_round = self.heard_round.max(round);
+        if answers > self.answered_round && answers <= said {
+            self.answered_round = answers;
+            self.answered_at = now;
+        }
+    }
+
+    /// A new control connection: perhaps of a new process, whose rounds begin again.
+    pub fn on_greeted(&mut self) {
+        self.heard_round = 0;
+    }
+
+    /// The round that our next heartbeat answers.
+    pub fn answers(&self) -> u64 {
+        self.heard_round
+    }
+
+    pub fn heard_at(&self) -> Option<Time> {
+        Some(self.heard_at).filter(|at| *at > Time::ZERO)
+    }
+
+    /// Whether it is alive, if that changed.
+    pub fn judge(&mut self, now: Time, timeout: Duration) -> Option<bool> {
+        let recent = |at: Time| at != Time::ZERO && now <= at + timeout;
+        let alive = recent(self.heard_at) && recent(self.answered_at);
+        let before = std::mem::replace(&mut self.alive, alive);
+        (alive != before).then_some(alive)
+    }
+
+    /// When it is silent, unless it is heard before.
+    pub fn next_judgement(&self, timeout: Duration) -> Time {
+        self.heard_at.min(self.answered_at) + timeout + Duration::from_micros(1)
+    }
+
+    /// Silence of so long says nothing about it.
+    pub fn forgive(&mut self, by: Duration) {
+        for at in [&mut self.heard_at, &mut self.answered_at] {
+            if *at != Time::ZERO {
+                *at += by;
+            }
+        }
+    }
+
+    /// It is silent soon, unless it is heard before.
+    pub fn shorten(&mut self, now: Time, limits: &Limits) {
+        if self.alive {
+            let soon = now + limits.peer_reconnect_grace - limits.peer_timeout;
+            self.heard_at = self.heard_at.min(soon).max(Time::from_micros(1));
+        }
+    }
+}
+
+/// Its word of itself.
+pub struct Said {
+    /// By its last greeting, of a disk that the directory knows for its own.
+    address: Option<String>,
+    /// Where it said that it can be dialled, while the directory did not say which disk it has.
+    unproven_address: Option<String>,
+    /// By its last greeting.
+    standing: Option<Standing>,
+    /// By its last greeting.
+    speaks: Option<Speaks>,
+    /// What its disk is written in, at least: by its heartbeats.
+    disk_version: u8,
+    free_bytes: u64,
+    /// Logs of which it lacks bytes, by its last heartbeat.
+    lacks: BTreeSet<LogId>,
+}
+
+impl Said {
+    fn new() -> Said {
+        Said {
+            address: None,
+            unproven_address: None,
+            standing: None,
+            speaks: None,
+            disk_version: version::FIRST,
+            free_bytes: u64::MAX,
+            lacks: BTreeSet::new(),
+        }
+    }
+
+    pub fn on_greeting(&mut self, said: SaidOfItself) {
+        self.standing = Some(said.standing);
+        self.speaks = said.speaks.or(self.speaks);
+        (self.address, self.unproven_address) = match said.is_listed {
+            true => (Some(said.address), None),
+            false => (None, Some(said.address)),
+        };
+    }
+
+    pub fn on_heartbeat(
+        &mut self,
+        disk_version: u8,
+        free_bytes: u64,
+        lacks: impl Iterator<Item = LogId>,
+    ) {
+        self.disk_version = self.disk_version.max(disk_version);
+        self.free_bytes = free_bytes;
+        self.lacks.clear();
+        self.lacks.extend(lacks);
+    }
+
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// It gave an address, and nothing was known of its disk.
+    pub fn is_unproven(&self) -> bool {
+        self.unproven_address.is_some()
+    }
+
+    pub fn take_unproven_address(&mut self) -> String {
+        self.unproven_address.take().unwrap_or_default()
+    }
+
+    pub fn standing(&self) -> Option<&Standing> {
+        self.standing.as_ref()
+    }
+
+    pub fn speaks(&self) -> Option<Speaks> {
+        self.speaks
+    }
+
+    pub fn disk_version(&self) -> u8 {
+        self.disk_version
+    }
+
+    /// `u64::MAX` until it said how many.
+    pub fn free_bytes(&self) -> u64 {
+        self.free_bytes
+    }
+
+    pub fn lacks(&self) -> &BTreeSet<LogId> {
+        &self.lacks
+    }
+}
+
+/// The last that it was told, and asked for, on our connection to it.
+#[derive(Default)]
+pub struct ToldToIt {
+    /// Logs about which it sent its leader status since our last heartbeat.
+    status_wanted: BTreeSet<LogId>,
+    promises: BTreeMap<LogId, PromisedTerm>,
+    /// What it, leading the directory, was told that logs have chosen.
+    wishes: BTreeMap<LogId, WishTold>,
+}
+
+impl ToldToIt {
+    pub fn want_status(&mut self, log: LogId) {
+        self.status_wanted.insert(log);
+    }
+
+    /// They are told with this heartbeat.
+    pub fn take_status_wanted(&mut self) -> BTreeSet<LogId> {
+        std::mem::take(&mut self.status_wanted)
+    }
+
+    pub fn knows_promise(&self, log: LogId, promised: PromisedTerm) -> bool {
+        self.promises.get(&log) == Some(&promised)
+    }
+
+    pub fn on_promise(&mut self, log: LogId, promised: PromisedTerm) {
+        self.promises.insert(log, promised);
+    }
+
+    /// True if it is news.
+    pub fn on_wish(&mut self, now: WishTold) -> bool {
+        self.wishes.insert(now.log, now) != Some(now)
+    }
+
+    pub fn forget_wishes(&mut self) {
+        self.wishes.clear();
+    }
+
+    /// The connection is another: perhaps another process is at its end.
+    pub fn forget(&mut self) {
+        self.promises.clear();
+        self.wishes.clear();
+    }
+}

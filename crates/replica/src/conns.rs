@@ -1,0 +1,156 @@
+//! Where each connection belongs, and whether all that was sent there is with the kernel.
+
+use std::collections::BTreeMap;
+
+use formats::LogId;
+use ops::ConnId;
+use paxos::NodeId;
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Purpose {
+    /// It has not said its first line.
+    Greeting,
+    /// It is being sent the last, and then it is closed. Until then it counts as any other: a client
+    /// may be slow to take a long answer.
+    Parting,
+    ControlIn(NodeId),
+    ControlOut(NodeId),
+    /// A connection of a node that this one does not know, and ours to it.
+    GuestIn(NodeId),
+    GuestOut(NodeId),
+    DataIn(LogId, NodeId),
+    /// Proposals of a leader.
+    DataOut(LogId, NodeId),
+    /// Bytes for a peer that catches up.
+    FeedOut(LogId, NodeId),
+    Writer(LogId),
+    Reader(LogId),
+    /// A client that waits for the outcome of an action.
+    Request(LogId),
+    /// It is being sent an answer in pieces.
+    Answer,
+    /// Our own request for an id.
+    JoinOut,
+}
+
+impl Purpose {
+    /// The log whose business the connection is.
+    fn log(self) -> Option<LogId> {
+        match self {
+            Purpose::DataIn(log, _)
+            | Purpose::DataOut(log, _)
+            | Purpose::FeedOut(log, _)
+            | Purpose::Writer(log)
+            | Purpose::Reader(log)
+            | Purpose::Request(log) => Some(log),
+            Purpose::Greeting
+            | Purpose::Parting
+            | Purpose::ControlIn(_)
+            | Purpose::ControlOut(_)
+            | Purpose::GuestIn(_)
+            | Purpose::GuestOut(_)
+            | Purpose::Answer
+            | Purpose::JoinOut => None,
+        }
+    }
+}
+
+pub struct Conns {
+    by_id: BTreeMap<ConnId, Purpose>,
+    /// Sends that are not over, of each connection that ever sent. (Kept at none: to enter a connection for
+    /// each send costs more than the rest of a send.)
+    unsent: BTreeMap<ConnId, u32>,
+    next: u64,
+}
+
+impl Default for Conns {
+    fn default() -> Conns {
+        Conns {
+            by_id: BTreeMap::new(),
+            unsent: BTreeMap::new(),
+            next: 2,
+        }
+    }
+}
+
+impl Conns {
+    /// A number for a connection of ours.
+    pub(crate) fn open(&mut self, purpose: Purpose) -> ConnId {
+        let conn = ConnId(self.next);
+        self.next += 2;
+        self.by_id.insert(conn, purpose);
+        conn
+    }
+
+    /// From now on it is for this.
+    pub fn turn_to(&mut self, conn: ConnId, purpose: Purpose) {
+        self.by_id.insert(conn, purpose);
+    }
+
+    pub fn purpose(&self, conn: ConnId) -> Option<Purpose> {
+        self.by_id.get(&conn).copied()
+    }
+
+    pub fn count(&self) -> usize {
+        self.by_id.len()
+    }
+
+    /// All that are this log's business.
+    pub(crate) fn of(&self, log: LogId) -> Vec<ConnId> {
+        let all = self.by_id.iter();
+        let of_it = all.filter(|(_, purpose)| purpose.log() == Some(log));
+        of_it.map(|(conn, _)| *conn).collect()
+    }
+
+    pub(crate) fn on_send(&mut self, conn: ConnId) {
+        *self.unsent.entry(conn).or_default() += 1;
+    }
+
+    /// Each send is over once, also those of a connection that failed or was closed. What the connection is
+    /// for, if somebody may still be told something there.
+    pub fn on_sent(&mut self, conn: ConnId) -> Option<Purpose> {
+        let purpose = self.purpose(conn);
+        let purpose = purpose.filter(|purpose| *purpose != Purpose::Parting);
+        if let Some(unsent) = self.unsent.get_mut(&conn) {
+            *unsent -= 1;
+            if *unsent == 0 && purpose.is_none() {
+                self.forget(conn);
+            }
+        }
+        purpose
+    }
+
+    fn forget(&mut self, conn: ConnId) {
+        self.by_id.remove(&conn);
+        self.unsent.remove(&conn);
+    }
+
+    /// Something that was sent there is not with the kernel yet.
+    pub fn is_sending(&self, conn: ConnId) -> bool {
+        self.unsent.get(&conn).is_some_and(|unsent| *unsent > 0)
+    }
+
+    /// Somebody may still be told something there.
+    pub fn is_open(&self, conn: ConnId) -> bool {
+        let purpose = self.purpose(conn);
+        purpose.is_some_and(|purpose| purpose != Purpose::Parting)
+    }
+
+    /// It is closed at once.
+    pub(crate) fn close(&mut self, conn: ConnId) {
+        match self.is_sending(conn) {
+            // The last of what was sent is the last to be heard of it.
+            true => _ = self.by_id.remove(&conn),
+            false => self.forget(conn),
+        }
+    }
+
+    /// It is closed once all that was sent is with the kernel.
+    pub(crate) fn part(&mut self, conn: ConnId) {
+        match self.is_sending(conn) {
+            true => self.turn_to(conn, Purpose::Parting),
+            false => self.forget(conn),
+        }
+    }
+}
