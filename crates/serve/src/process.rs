@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -11,7 +10,6 @@ use formats::ClusterId;
 use linux::{Ink, Kernel, KernelConfig};
 use node::Node;
 use node::config::{NodeConfig, Start};
-use rustix::process::{Signal, getpid, kill_process};
 use terminal::exit::{Failure, Kind};
 
 use crate::{admin, in_memory};
@@ -72,7 +70,7 @@ pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) 
     let mut disk = kernel.disk();
     let mut node = Node::start(config, &mut *disk, linux::now())
         .map_err(|error| Failure::new(Kind::Failure, error.to_string()))?;
-    let refusal = check_cluster(node.cluster(), servers, data);
+    warn_of_other_clusters(node.cluster(), servers, data);
     let ran = kernel.run(&mut node).context("the event loop failed");
     // The directory is ours until the last write has ended, however long the disk hangs: the next process
     // must not read what one of ours still changes.
@@ -82,21 +80,16 @@ pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) 
     if let Some(why) = node.failure() {
         return Err(Failure::new(Kind::Failure, why.to_owned()).into());
     }
-    match refusal.get() {
-        Some(sentence) => Err(Failure::new(Kind::Failure, sentence.clone()).into()),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
-/// Whether the servers we are to join are of the cluster that our directory belongs to: looked at while
-/// the node runs, since they may be starting too, and asking each other would keep all waiting. If one is
-/// not, says so here and asks this process to stop.
-fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<OnceLock<String>> {
-    let refusal = Arc::new(OnceLock::new());
+/// Warns of servers named on the command line that are of another cluster than our directory. They may be starting too, so
+/// they are looked at while the node runs. What answers at an address is nobody's word against our own directory: the machine
+/// that was there may be gone, and another have its address.
+fn warn_of_other_clusters(own: ClusterId, servers: Vec<String>, data: PathBuf) {
     if own == ClusterId::default() {
-        return refusal; // It has not joined any.
+        return; // It has not joined any.
     }
-    let found = refusal.clone();
     std::thread::spawn(move || {
         let own = own.to_string();
         let soon = Duration::from_millis(500);
@@ -111,18 +104,14 @@ fn check_cluster(own: ClusterId, servers: Vec<String>, data: PathBuf) -> Arc<Onc
                 continue;
             };
             if status.cluster != own {
-                let sentence = format!(
-                    "{} belongs to cluster {own}, and {server} to another cluster, {}: choose this node's directory with --data, or servers of its cluster with --join",
+                tracing::warn!(
+                    "{} belongs to cluster {own}, and {server} to another cluster, {}: this node goes on in its own; if it is to be in the other one, choose its directory with --data, and else leave that server out of --join",
                     data.display(),
                     status.cluster
                 );
-                let _ = found.set(sentence);
-                let _ = kill_process(getpid(), Signal::TERM);
-                return;
             }
         }
     });
-    refusal
 }
 
 fn serve_admin(admin: &str, node: SocketAddr) -> Result<()> {

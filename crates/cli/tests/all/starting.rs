@@ -242,8 +242,8 @@ fn a_damaged_manifest_is_no_empty_directory() {
 }
 
 #[test]
-fn a_directory_of_one_cluster_joins_no_other() {
-    let (first, _) = served();
+fn a_node_goes_on_in_its_own_cluster_where_another_one_answers() {
+    let (mut first, content) = served();
     let second = Cluster::start(1);
     let server = second.nodes[0].listen.clone();
     let strayed = Node::new(
@@ -251,7 +251,24 @@ fn a_directory_of_one_cluster_joins_no_other() {
         format!("{}:7009", own_ip()),
         &["--join", &server],
     );
-    check_refuses(&strayed, &["another cluster", &server, "--data", "--join"]);
+    first.nodes[0] = strayed;
+    first.nodes[0].start();
+    wait_for(
+        || {
+            first.nodes[0]
+                .said()
+                .contains("to another cluster")
+                .then_some(())
+        },
+        || first.nodes[0].said(),
+    );
+    let said = first.nodes[0].said();
+    for part in [&server, "goes on in its own", "--data", "--join"] {
+        assert!(said.contains(part), "{part:?} is not in: {said}");
+    }
+    first.wait_whole();
+    first.check_same("main", &[content]);
+    assert!(first.nodes[0].is_running());
 }
 
 #[test]
