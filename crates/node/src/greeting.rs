@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use formats::parse_hex16;
 use ops::{BLOCK, Buffer, ConnId, Received};
+use paxos::mutation::{self, Mutation};
 use paxos::{NodeId, Time};
 use replica::{Env, Purpose};
 use wire::{LINE_BYTES_MAX, Refusal, Request, Verb};
@@ -161,7 +162,7 @@ fn check_cluster(env: &Env, request: &mut Request) -> Result<(), Refusal> {
         return Err(still_joining());
     }
     let own = env.own.identity.cluster.to_string();
-    if named != own {
+    if named != own && !mutation::is(Mutation::AnotherClusterServed) {
         let sentence = format!(
             "this node is of cluster {own}, not of {named}: ask a node of that one, or begin anew with this one if that is lost"
         );

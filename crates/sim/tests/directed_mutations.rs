@@ -6,6 +6,8 @@
 
 #[path = "scenarios/caller.rs"]
 mod caller;
+#[path = "scenarios/clusters.rs"]
+mod clusters;
 #[path = "scenarios/directory.rs"]
 mod directory;
 #[path = "scenarios/hosted.rs"]
@@ -24,7 +26,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 12] = [
+const RULES: [(Mutation, fn()); 13] = [
+    (
+        Mutation::AnotherClusterServed,
+        clusters::a_request_that_names_another_cluster_does_nothing,
+    ),
     (
         Mutation::StaleWishTrims,
         overtaken::a_retention_that_a_later_wish_overtook_trims_nothing,

@@ -1,6 +1,6 @@
 //! Rules of recovery broken one at a time: the search of small disks finds each.
 //!
-//! `cargo test -p node --features mutations --test small_disks_mutations -- --nocapture` prints the rows of
+//! `cargo test -p store --features mutations --test small_disks_mutations -- --nocapture` prints the rows of
 //! docs/mutations.md.
 
 #[path = "store/kernel/mod.rs"]

@@ -10,6 +10,8 @@ mod casting;
 mod cluster;
 mod exhaustive;
 #[cfg_attr(feature = "mutations", expect(dead_code))] // run by exhaustive_mutations then
+mod hidden_eras;
+#[cfg_attr(feature = "mutations", expect(dead_code))] // run by exhaustive_mutations then
 mod liars;
 mod nonsense;
 mod reconfiguring;

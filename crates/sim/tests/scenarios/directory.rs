@@ -248,6 +248,13 @@ pub fn an_append_acknowledged_after_its_log_was_deleted_and_made_anew_is_in_one_
                 found.len()
             );
         }
+        // The log hears that it is to end, and then the name is free for another.
+        let gone = done(&mut stage, "delete-log some");
+        let is_gone = gone.starts_with("ok ") || gone.starts_with("error unknown-log");
+        assert!(is_gone, "seed {seed}: {gone}");
+        granted(&mut stage, "create-log some");
+        let left = read_by_name(&mut stage, "some");
+        assert_eq!(left.len(), 0, "seed {seed}: a new log begins empty");
     }
 }
 

@@ -11,6 +11,7 @@ mod stage;
 mod abandoned;
 mod auxiliary;
 mod clients;
+mod clusters;
 mod directory;
 mod durability;
 mod elections;

@@ -1,5 +1,7 @@
 //! What the directory answers while its leaders change, its logs end, and others ask for the same.
 
+use std::time::Duration;
+
 use crate::caller::Caller;
 use crate::stage::{MS, SECOND, Stage, done};
 
@@ -139,6 +141,41 @@ fn a_log_that_was_made_anew_is_not_unknown_to_who_was_away() {
             let text = caller.text();
             assert!(!text.contains("unknown-log"), "seed {seed}: {text}");
         }
+        let streams = stage.call(away, "streams some");
+        stage.wait("an answer", |_| streams.is_over());
+        let text = streams.text();
+        assert!(text.starts_with("ok ["), "seed {seed}: {text}");
+    }
+}
+
+/// It may exist: whoever is cut off cannot know. What it has read of the directory so far is told only to those who ask for that.
+#[test]
+fn a_node_that_is_cut_off_denies_no_log_and_tells_what_it_knew_when_asked_for_that() {
+    let mut stage = Stage::three(4);
+    granted(&mut stage, "create-log known");
+    stage.pass(SECOND);
+    let away = 2;
+    stage.isolate(away);
+    stage.pass(3 * SECOND);
+    granted_but(&mut stage, away, "create-log unheard");
+    for request in ["read nowhere", "append unheard", "streams unheard", "logs"] {
+        let asked = stage.world.now();
+        let call = stage.call(away, request);
+        stage.wait("an answer", |_| call.is_over());
+        let text = call.text();
+        let elsewhere = ["error no-quorum", "error not-leader"];
+        let is_sent_on = elsewhere.iter().any(|word| text.starts_with(word));
+        assert!(is_sent_on, "{request}: {text}");
+        let waited = stage.world.now() - asked;
+        assert!(waited < Duration::from_secs(3), "{request}: {waited:?}");
+    }
+    for request in ["logs stale=1", "members local=1"] {
+        let call = stage.call(away, request);
+        stage.wait("an answer", |_| call.is_over());
+        let text = call.text();
+        assert!(text.starts_with("ok "), "{request}: {text}");
+        assert!(!text.contains("unheard"), "{request}: {text}");
+        assert!(text.contains("\"known\""), "{request}: {text}");
     }
 }
 

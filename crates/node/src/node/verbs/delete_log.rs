@@ -16,6 +16,7 @@ use std::time::Duration;
 use formats::LogId;
 use formats::version::WISHES;
 use paxos::Time;
+use paxos::mutation::{self, Mutation};
 use wire::Refusal;
 
 use super::awaiting::{Answer, Commands, Want};
@@ -104,7 +105,14 @@ impl Node {
             delete.proposed = true;
             match self.env.version.logs >= WISHES {
                 true if sealing => {}
-                true => commands.push(Command::SealLog { id: id.0 }),
+                true => {
+                    let logs = self.cluster.directory.logs.keys();
+                    let other = logs.copied().find(|other| *other != id);
+                    let other = other.filter(|_| mutation::is(Mutation::EndsAnotherName));
+                    commands.push(Command::SealLog {
+                        id: other.unwrap_or(id).0,
+                    });
+                }
                 false => commands.push(Command::DeleteLog { id: id.0 }),
             }
         } else if delete.abandon && sealing && !delete.freed {

@@ -45,7 +45,7 @@ impl Node {
         let Caller { conn, request, .. } = caller;
         request.check()?;
         let name = log_name(request)?.to_owned();
-        self.await_directory(*conn, ShowLog { name })
+        self.tell_fresh(*conn, ShowLog { name })
     }
 
     fn answer_show_log(&self, show: &ShowLog) -> Answer {
