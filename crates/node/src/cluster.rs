@@ -31,6 +31,7 @@ use parting::Parted;
 use versions::Versioning;
 use wishing::Wishing;
 
+pub use applying::News;
 pub use directing::directory_members;
 
 pub struct Cluster {

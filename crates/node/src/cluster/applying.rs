@@ -6,20 +6,23 @@
 //!             ▲ once the snapshot is chosen, all before is trimmed
 //! ```
 
+use std::collections::BTreeSet;
+
 use commands::{Applied, Halted, Torn};
+use formats::LogId;
 use paxos::{Action, By, NodeId, StreamName, StreamPosition};
 use replica::Event;
 
 use super::Cluster;
-use crate::directory::DIRECTORY;
+use crate::directory::{DIRECTORY, Directory};
 use crate::lent::Lent;
 
 #[derive(Default)]
 pub struct Directing {
-    /// Something was applied that this node has not acted on.
-    has_news: bool,
-    /// The same, of what may concern its logs.
-    has_wishes: bool,
+    /// What was applied that this node has not acted on.
+    news: News,
+    /// Of which logs something may be wanted that they have not heard.
+    wishes: News,
     /// As the directory counts, when it was last acted on.
     rescues: u32,
     halt_told: bool,
@@ -29,6 +32,27 @@ pub struct Directing {
     snapshot_bytes: u64,
     /// Where this node leads: whole frames that are not in the log's hands yet.
     commands: Vec<u8>,
+}
+
+/// What log 0 said, and is not acted on yet. A command that concerns one log must not cost a look at all: thousands of logs
+/// may be created one after the other.
+#[derive(Default)]
+pub enum News {
+    #[default]
+    Nothing,
+    Of(BTreeSet<LogId>),
+    OfAll,
+}
+
+impl News {
+    fn add(&mut self, one: Option<LogId>) {
+        match (&mut *self, one) {
+            (_, None) => *self = News::OfAll,
+            (News::Nothing, Some(log)) => *self = News::Of(BTreeSet::from([log])),
+            (News::Of(logs), Some(log)) => _ = logs.insert(log),
+            (News::OfAll, Some(_)) => {}
+        }
+    }
 }
 
 impl Directing {
@@ -46,16 +70,17 @@ impl Directing {
 }
 
 impl Cluster {
-    /// Whether something was applied that this node has not acted on.
-    pub fn take_news(&mut self) -> bool {
-        std::mem::take(&mut self.directing.has_news)
+    /// What was applied that this node has not acted on.
+    pub fn take_news(&mut self) -> News {
+        std::mem::take(&mut self.directing.news)
     }
 
-    /// The same, of what may concern its logs: nothing while it may not be acted on.
-    pub fn take_wishes(&mut self) -> bool {
-        let acts = self.directing.has_wishes && self.is_confirmed();
-        self.directing.has_wishes &= !acts;
-        acts
+    /// Of which logs something may be wanted that they have not heard: of none while it may not be acted on.
+    pub fn take_wishes(&mut self) -> News {
+        match self.is_confirmed() {
+            true => std::mem::take(&mut self.directing.wishes),
+            false => News::Nothing,
+        }
     }
 
     /// Whether a node went on alone since this was last asked.
@@ -96,8 +121,12 @@ impl Cluster {
                 Ok(None) => return,
                 Err(halted) => return self.tell_halt(stream, &halted),
             };
-            self.directing.has_news = true;
-            self.directing.has_wishes = true;
+            let one = match &applied {
+                Applied::Command { answer } => Directory::concerned_by(answer),
+                _ => None,
+            };
+            self.directing.news.add(one);
+            self.directing.wishes.add(one);
             if let Applied::Snapshot { was_equal, bytes } = applied {
                 tracing::info!(%stream, bytes, was_equal, "the directory's snapshot");
                 self.directing.snapshot_in = Some(stream);

@@ -184,7 +184,12 @@ impl Cluster {
         is_wanted || is_member
     }
 
-    /// What a deleted log had heard is of no more use.
+    pub fn forget_deleted(&mut self, log: LogId) {
+        self.wishing.heard.remove(&log);
+        self.wishing.proposed.remove(&log);
+    }
+
+    /// What deleted logs had heard is of no more use.
     pub fn forget_heard(&mut self, logs: &Logs) {
         let directory: &Directory = &self.directory;
         self.wishing

@@ -15,6 +15,7 @@ use paxos::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::members::Members;
+use super::wishes::Touched;
 use super::{Command, Directory, LogEntry, Marked, NodeEntry, Versions};
 
 #[derive(Deserialize)]
@@ -68,7 +69,7 @@ impl StateMachine for Directory {
     /// Older programs read no other.
     const LAYOUT: Layout = Layout::Plain;
 
-    /// There are no answers: who asked for something looks whether it is there.
+    /// The answer names the log that the command concerns, where it concerns one alone: [`Directory::concerned_by`].
     fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown> {
         #[derive(Deserialize)]
         struct Mark {
@@ -79,8 +80,13 @@ impl StateMachine for Directory {
         let mark: Mark = serde_json::from_slice(command).map_err(unknown)?;
         self.check(mark.written_in)?;
         let marked: Marked<Command> = serde_json::from_slice(command).map_err(unknown)?;
+        let one = match (&marked.command, self.touched_by(&marked.command)) {
+            (Command::DeleteLog { id }, _) => id.to_le_bytes().to_vec(),
+            (_, Touched::One(log)) => log.0.to_le_bytes().to_vec(),
+            _ => Vec::new(),
+        };
         Directory::apply(self, &marked.command);
-        Ok(Vec::new())
+        Ok(one)
     }
 
     fn snapshot(&self, at: &mut Place, into: &mut Vec<u8>) -> bool {
@@ -149,6 +155,12 @@ impl StateMachine for Directory {
 }
 
 impl Directory {
+    /// By the answer to a command: the one log that it concerns. Other commands may concern all.
+    pub fn concerned_by(answer: &[u8]) -> Option<LogId> {
+        let id = answer.try_into().ok()?;
+        Some(LogId(u32::from_le_bytes(id)))
+    }
+
     fn check(&self, version: u8) -> Result<u8, Unknown> {
         let checked = self.speaks.check(u32::from(version));
         checked.map_err(|unspoken| Unknown(unspoken.to_string()))
@@ -235,6 +247,36 @@ mod tests {
         assert_eq!(snapshot(&directory), page(&directory));
         (directory.rescues, directory.wishes) = (1, 2);
         assert_eq!(snapshot(&directory), page(&directory));
+    }
+
+    #[test]
+    fn the_answer_names_the_log_that_a_command_concerns() {
+        let mut directory = Directory::default();
+        for (command, one) in [
+            (r#"{"command":"set-voters","voters":3}"#, None),
+            (
+                r#"{"command":"create-log","name":"a","members":[[1,1]]}"#,
+                Some(1),
+            ),
+            (
+                r#"{"command":"create-log","name":"b","members":[[1,1]]}"#,
+                Some(2),
+            ),
+            (
+                r#"{"command":"set-retention","log":"a","retention":{"age":null,"bytes":7}}"#,
+                Some(1),
+            ),
+            (r#"{"command":"seal-log","id":2}"#, Some(2)),
+            (r#"{"command":"delete-log","id":2}"#, Some(2)),
+            (r#"{"command":"describe-node","node":1}"#, None),
+        ] {
+            let answer = StateMachine::apply(&mut directory, command.as_bytes()).unwrap();
+            assert_eq!(
+                Directory::concerned_by(&answer),
+                one.map(LogId),
+                "{command}"
+            );
+        }
     }
 
     #[test]

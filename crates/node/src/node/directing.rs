@@ -1,10 +1,13 @@
 //! This node acts on what log 0 says, and on what its logs tell it.
 
+use std::collections::BTreeSet;
+
 use formats::LogId;
 use paxos::{NodeId, Outcome};
 use replica::{Log, LogEvent};
 
 use super::Node;
+use crate::cluster::News;
 use crate::directory::DIRECTORY;
 
 impl Node {
@@ -77,22 +80,54 @@ impl Node {
     pub(super) fn direct(&mut self) {
         let (cluster, mut lent) = self.lend();
         cluster.submit_commands(&mut lent);
-        if self.cluster.take_news() {
-            self.keep_to_directory();
-            self.keep_guests();
+        match self.cluster.take_news() {
+            News::Nothing => {}
+            News::Of(logs) => self.keep_to_directory_of(logs.iter()),
+            News::OfAll => {
+                self.keep_to_directory();
+                self.keep_guests();
+            }
         }
         let (cluster, mut lent) = self.lend();
         cluster.confirm_directory(&mut lent);
-        if self.cluster.take_wishes() {
-            let all: Vec<LogId> = self.logs.keys().copied().collect();
-            let (cluster, mut lent) = self.lend();
-            cluster.propose_wishes(&mut lent, &all);
-        }
+        let wished: Vec<LogId> = match self.cluster.take_wishes() {
+            News::Nothing => Vec::new(),
+            News::Of(logs) => logs.into_iter().collect(),
+            News::OfAll => self.logs.keys().copied().collect(),
+        };
+        let (cluster, mut lent) = self.lend();
+        cluster.propose_wishes(&mut lent, &wished);
         if !self.callers.awaiting.is_empty() {
             self.answer_requests();
         }
         if !self.callers.held.is_empty() {
             self.release_held();
+        }
+    }
+
+    /// Of these logs, this node's are made, and deleted ones removed.
+    fn keep_to_directory_of<'a>(&mut self, logs: impl Iterator<Item = &'a LogId>) {
+        let own = self.env.own.identity.node;
+        for id in logs {
+            self.due.awake.wake(*id);
+            let directory = &self.cluster.directory;
+            if directory.is_deleted(*id) {
+                if self.logs.contains_key(id) {
+                    self.delete_log(*id);
+                }
+                self.cluster.forget_deleted(*id);
+                continue;
+            }
+            let is_here = self.logs.contains_key(id)
+                || self.logs.coming.contains(*id)
+                || self.disk.manifest.deleted.contains(id);
+            if is_here || !directory.hosts(*id, own) {
+                continue;
+            }
+            if let Some(entry) = directory.logs.get(id).cloned() {
+                let wish = directory.first_wish(*id);
+                self.create_log(*id, &entry.name, &entry.members, &entry.auxiliary, wish);
+            }
         }
     }
 
@@ -113,26 +148,9 @@ impl Node {
             self.learn_listed_address(id, &address);
         }
         self.keep_to_versions();
-        let own = self.env.own.identity.node;
-        let missing = self.cluster.directory.logs.iter().filter(|(id, _)| {
-            self.cluster.directory.hosts(**id, own)
-                && !self.logs.contains_key(id)
-                && !self.logs.coming.contains(**id)
-                && !self.disk.manifest.deleted.contains(id)
-        });
-        let missing: Vec<_> = missing.map(|(id, entry)| (*id, entry.clone())).collect();
-        for (id, entry) in missing {
-            let wish = self.cluster.directory.first_wish(id);
-            self.create_log(id, &entry.name, &entry.members, &entry.auxiliary, wish);
-        }
-        let deleted = self
-            .logs
-            .keys()
-            .filter(|id| self.cluster.directory.is_deleted(**id));
-        let deleted: Vec<LogId> = deleted.copied().collect();
-        for id in deleted {
-            self.delete_log(id);
-        }
+        let listed = self.cluster.directory.logs.keys();
+        let all: BTreeSet<LogId> = listed.chain(self.logs.keys()).copied().collect();
+        self.keep_to_directory_of(all.iter());
         self.cluster.forget_heard(&self.logs);
         let (cluster, mut lent) = self.lend();
         cluster.part_from_strangers(&mut lent);
