@@ -13,29 +13,37 @@
 #![forbid(unsafe_code)]
 
 pub mod config;
+mod start;
 
+// The conductor, and its loans to parts.
+mod lent;
+mod node;
+
+// Connections of nobody yet, and of peers.
 mod beat;
-mod cluster;
-mod disk;
-mod ending;
 mod greeting;
+mod join;
+mod peers;
+
+// Logs, and the disk they are on.
+mod disk;
+mod logs;
+mod past;
+mod tokens;
+
+// The cluster's directory, and what follows from it.
+mod cluster;
+pub mod directory;
+mod membership;
+mod split;
+
 pub mod health;
 pub mod hosted;
+pub mod rescue;
 
 mod counts;
-pub mod directory;
-mod join;
-mod lent;
-mod logs;
-mod membership;
-mod node;
-mod past;
-mod peers;
-pub mod rescue;
+mod ending;
 mod rounds;
-mod split;
-mod start;
-mod tokens;
 
 pub use counts::NodeCounts;
 pub use node::{Node, VersionsView};

@@ -156,10 +156,10 @@ impl Peers {
 
     /// Peers whose liveness changed.
     pub fn judge(&mut self, env: &Env) -> Vec<(NodeId, bool)> {
-        let timeout = env.limits.peer_timeout;
+        let since = env.now - env.limits.peer_timeout;
         let mut changed = Vec::new();
         for (id, peer) in &mut self.by_id {
-            if let Some(alive) = peer.pulse.judge(env.now, timeout) {
+            if let Some(alive) = peer.pulse.judge(since) {
                 tracing::info!(peer = id.0, alive, "peer");
                 changed.push((*id, alive));
                 match alive {
@@ -186,10 +186,8 @@ impl Peers {
     }
 
     pub fn next_judgement(&self, env: &Env) -> Option<Time> {
-        let timeout = env.limits.peer_timeout;
-        let live = self.live();
-        live.map(|(_, peer)| peer.pulse.next_judgement(timeout))
-            .min()
+        let lived_at = self.live().map(|(_, peer)| peer.pulse.lived_at()).min()?;
+        Some(lived_at + env.limits.peer_timeout + Duration::from_micros(1))
     }
 
     /// Closes connections that nobody answers on: a peer that vanished tells nobody.

@@ -37,10 +37,11 @@ impl Rounds {
 
     /// How long this process was kept from running, and by how much that is more than usual.
     pub fn notice_gap(&mut self, now: Time) -> Option<(Duration, Duration)> {
-        let gap = now - self.last_at;
-        if gap <= GAP {
+        // Most rounds have none, and are to cost nothing.
+        if now <= self.last_at + GAP {
             return None;
         }
+        let gap = now - self.last_at;
         self.last_at = now;
         Some((gap, gap - GAP))
     }

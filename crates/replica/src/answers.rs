@@ -17,13 +17,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::streams::StreamList;
 use formats::LogId;
 use ops::ConnId;
 use paxos::Time;
 
-use crate::conns::Purpose;
-use crate::env::Env;
+use crate::streams::list::StreamList;
 
 /// What an answer still has to say once its last piece is with the kernel.
 #[derive(Debug)]
@@ -65,7 +63,7 @@ impl Answers {
         self.broken
     }
 
-    fn enter(&mut self, now: Time, conn: ConnId, rest: Rest, held: u64) {
+    pub fn enter(&mut self, now: Time, conn: ConnId, rest: Rest, held: u64) {
         self.moves += 1;
         let moved = self.moves;
         self.by_age.insert(moved, conn);
@@ -79,6 +77,11 @@ impl Answers {
         self.under_way.insert(conn, answer);
     }
 
+    /// It was broken off for want of room.
+    pub fn count_broken(&mut self) {
+        self.broken += 1;
+    }
+
     pub fn leave(&mut self, conn: ConnId) -> Option<Rest> {
         let answer = self.under_way.remove(&conn)?;
         self.by_age.remove(&answer.moved);
@@ -87,74 +90,18 @@ impl Answers {
     }
 
     /// Nothing of it has moved for so long.
-    fn late(&self, now: Time, within: Duration) -> Option<ConnId> {
+    pub fn late(&self, now: Time, within: Duration) -> Option<ConnId> {
         let (_, conn) = self.by_age.first_key_value()?;
         let answer = self.under_way.get(conn)?;
         (now > answer.since + within).then_some(*conn)
     }
 
     /// Who goes so that the others fit. Who moved last stays, however much it holds.
-    fn excess(&self, bytes_max: u64) -> Option<ConnId> {
+    pub fn excess(&self, bytes_max: u64) -> Option<ConnId> {
         if self.held_bytes <= bytes_max || self.by_age.len() < 2 {
             return None;
         }
         self.by_age.values().next().copied()
-    }
-}
-
-impl Env {
-    /// Says a last line, which may be long, and closes.
-    pub fn answer(&mut self, conn: ConnId, line: String) {
-        // What is no longer than a piece is sent at once, as other answers are.
-        match line.len() <= self.limits.answer_piece_bytes {
-            true => self.part(conn, line.as_bytes()),
-            false => self.send_line(conn, line.into_bytes(), 0),
-        }
-    }
-
-    pub fn send_line(&mut self, conn: ConnId, bytes: Vec<u8>, at: usize) {
-        let end = bytes.len().min(at + self.limits.answer_piece_bytes);
-        let piece = bytes[at..end].to_vec();
-        let rest = match end < bytes.len() {
-            true => Rest::Line { bytes, at: end },
-            false => Rest::Nothing,
-        };
-        self.send_piece(conn, &piece, rest);
-    }
-
-    /// Nothing more of this answer is made before the piece is with the kernel.
-    pub(crate) fn send_piece(&mut self, conn: ConnId, piece: &[u8], rest: Rest) {
-        if !self.conns.is_open(conn) {
-            return;
-        }
-        self.conns.turn_to(conn, Purpose::Answer);
-        let kept = match &rest {
-            Rest::Line { bytes, .. } => bytes.len(),
-            Rest::Nothing | Rest::Streams(..) => 0,
-        };
-        let held = (piece.len() + kept) as u64;
-        self.memory.answers.enter(self.now, conn, rest, held);
-        self.send_bytes(conn, piece);
-        while let Some(idle) = self.memory.answers.excess(self.limits.answers_bytes_max) {
-            self.memory.answers.broken += 1;
-            self.break_off(idle);
-        }
-    }
-
-    fn break_off(&mut self, conn: ConnId) {
-        self.memory.answers.leave(conn);
-        // An end might look like that of a whole answer.
-        self.reset(conn);
-    }
-
-    pub fn expire_answers(&mut self) {
-        while let Some(late) = self
-            .memory
-            .answers
-            .late(self.now, self.limits.answer_timeout)
-        {
-            self.break_off(late);
-        }
     }
 }
 

@@ -88,6 +88,7 @@ impl Conns {
         self.by_id.insert(conn, purpose);
     }
 
+    #[inline]
     pub fn purpose(&self, conn: ConnId) -> Option<Purpose> {
         self.by_id.get(&conn).copied()
     }
@@ -127,6 +128,7 @@ impl Conns {
     }
 
     /// Something that was sent there is not with the kernel yet.
+    #[inline]
     pub fn is_sending(&self, conn: ConnId) -> bool {
         self.unsent.get(&conn).is_some_and(|unsent| *unsent > 0)
     }

@@ -1,6 +1,8 @@
 //! What the parts of a node share: the clock of this round, the ops they ask for, the peers'
 //! addresses, and where each connection belongs.
 
+mod answering;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 

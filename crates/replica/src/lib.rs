@@ -56,6 +56,6 @@ pub use replicate::Link;
 pub use scrub::Progress;
 /// Memory that each log may hold.
 pub use share::Share;
-pub use streams::{StreamList, limit};
+pub use streams::list::{StreamList, limit};
 /// Bytes of the output that are left, and that are trimmed.
 pub use trim::{forgotten_bytes, output_bytes};

@@ -17,7 +17,7 @@ use wire::Refusal;
 
 use crate::env::Env;
 use crate::lent::Core;
-use crate::streams::StreamList;
+use crate::streams::list::StreamList;
 
 mod barrier;
 pub(crate) mod cursor;

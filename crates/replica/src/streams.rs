@@ -1,26 +1,17 @@
 //! The streams of a log, a list that may be long. Who wants a part says after what, and how many
 //! (docs/wire.md).
 
+pub mod list;
+
 use ops::ConnId;
-use paxos::{StreamEnd, StreamName, StreamState};
+use paxos::{StreamEnd, StreamState};
 use serde::Serialize;
-use wire::{Refusal, Request};
+use wire::Refusal;
 
 use crate::answers::Rest;
 use crate::env::Env;
 use crate::lent::Core;
-
-/// Which streams a list is to name, and how far it has come.
-#[derive(Clone, Debug)]
-pub struct StreamList {
-    after: Option<StreamName>,
-    /// How many may still be named.
-    left: u64,
-    /// The next one's index among all streams that the table ever had.
-    next: u64,
-    /// One was named: the next stands behind a comma.
-    named: bool,
-}
+use list::StreamList;
 
 #[derive(Serialize)]
 struct StreamStatus<'a> {
@@ -37,23 +28,6 @@ struct StreamStatus<'a> {
 struct Continues {
     stream: String,
     at: u64,
-}
-
-/// How many of a list are asked for.
-pub fn limit(request: &Request) -> Result<u64, Refusal> {
-    Ok(wire::ask::limit(request)?.unwrap_or(u64::MAX))
-}
-
-impl StreamList {
-    /// `[after=NAME] [limit=N]`
-    pub fn asked(request: &Request) -> Result<StreamList, Refusal> {
-        Ok(StreamList {
-            after: request.stream("after")?,
-            left: limit(request)?,
-            next: 0,
-            named: false,
-        })
-    }
 }
 
 impl StreamList {

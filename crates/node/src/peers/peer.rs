@@ -83,17 +83,17 @@ impl Pulse {
         Some(self.heard_at).filter(|at| *at > Time::ZERO)
     }
 
-    /// Whether it is alive, if that changed.
-    pub fn judge(&mut self, now: Time, timeout: Duration) -> Option<bool> {
-        let recent = |at: Time| at != Time::ZERO && now <= at + timeout;
+    /// Whether it is alive, if that changed. Signs of life before `since` are too old.
+    pub fn judge(&mut self, since: Time) -> Option<bool> {
+        let recent = |at: Time| at != Time::ZERO && at >= since;
         let alive = recent(self.heard_at) && recent(self.answered_at);
         let before = std::mem::replace(&mut self.alive, alive);
         (alive != before).then_some(alive)
     }
 
-    /// When it is silent, unless it is heard before.
-    pub fn next_judgement(&self, timeout: Duration) -> Time {
-        self.heard_at.min(self.answered_at) + timeout + Duration::from_micros(1)
+    /// The earlier of its signs of life: from then on it is silent, unless it gives others.
+    pub fn lived_at(&self) -> Time {
+        self.heard_at.min(self.answered_at)
     }
 
     /// Silence of so long says nothing about it.

@@ -6,7 +6,7 @@ use wire::{Refusal, Request};
 
 use super::Log;
 use crate::env::Env;
-use crate::streams::StreamList;
+use crate::streams::list::StreamList;
 use crate::trim::{Asked, Trims, trim_store};
 
 impl Log {

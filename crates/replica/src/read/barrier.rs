@@ -17,7 +17,7 @@ use wire::Refusal;
 use super::{Barrier, Reader, Readers};
 use crate::env::Env;
 use crate::lent::{Core, ended};
-use crate::streams::StreamList;
+use crate::streams::list::StreamList;
 
 impl Readers {
     pub(crate) fn on_ready(&mut self, up_to: ReadId) {
