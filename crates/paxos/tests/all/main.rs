@@ -15,3 +15,4 @@ mod nonsense;
 mod reconfiguring;
 mod rules;
 mod scenarios;
+mod stories;
