@@ -28,6 +28,7 @@ use std::collections::BTreeSet;
 use paxos::*;
 
 use super::shown;
+use super::text::Player;
 use crate::world::{Flight, World};
 
 #[derive(Default)]
@@ -53,9 +54,8 @@ const ANSWERED: [&str; 7] = [
 /// One tells the followers, one the leader.
 const HEARTBEATS: usize = 2;
 
-impl Stage {
-    /// What came of it, in lines.
-    pub fn perform(&mut self, line: &str) -> Result<Vec<String>, String> {
+impl Player for Stage {
+    fn perform(&mut self, line: &str) -> Result<Vec<String>, String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (quietly, words) = match words.split_first() {
             Some((&"quietly", rest)) => (true, rest),
@@ -89,13 +89,15 @@ impl Stage {
         })
     }
 
-    /// Whatever the story was, one value was chosen in each slot.
-    pub fn end(&self) {
+    /// One value was chosen in each slot.
+    fn end(&mut self) {
         if let Some(world) = &self.world {
             world.check_agreement();
         }
     }
+}
 
+impl Stage {
     fn nodes(&mut self, words: &[&str]) -> Result<(), String> {
         let nodes = number(words, 0)? as u32;
         let members = (1..words.len()).map(|at| Ok((number(words, at)? as u32, 1)));
