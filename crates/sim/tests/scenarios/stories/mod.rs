@@ -1,6 +1,7 @@
 //! One log, told as stories: `crates/replica/testdata`. Whole nodes play them in the simulator, since a
 //! log's connections are greeted by its node and its files are found by it; only what one log says is
-//! told: its lines to clients, its frames and its records.
+//! told: its lines to clients, its frames and its records. A record is told when it is given to the disk, not when it is
+//! durable: what waits for that is a frame that comes some lines later.
 //!
 //! | command | |
 //! |---|---|
