@@ -302,6 +302,14 @@ impl Network {
         self.conns[host.index()].get(&conn) == Some(&(id, side))
     }
 
+    /// The machine at the other end.
+    pub(crate) fn far_end(&self, host: HostId, conn: ConnId) -> Option<HostId> {
+        let (id, _) = self.conns[host.index()].get(&conn)?;
+        let connection = self.connections.get(*id as usize)?.as_ref()?;
+        let mut hosts = connection.ends.iter().map(|end| end.host);
+        hosts.find(|end| *end != host)
+    }
+
     /// Nothing more is sent of what the kernel was not given.
     fn abort(&mut self, clock: &mut Clockwork, id: ConnectionId, side: Side) {
         let end = self.connections[id as usize].as_ref();

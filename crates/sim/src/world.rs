@@ -40,6 +40,9 @@ const IDLE_ROUNDS_MAX: u32 = 1000;
 
 type Check = Box<dyn FnMut(&World)>;
 
+/// Hears of an op before it is performed: whose it is, and whom a send is for.
+type Listener = Box<dyn FnMut(HostId, Option<HostId>, &Op)>;
+
 /// Sees what passes between processes and their kernels, and panics at what must not be.
 pub(crate) trait Watch {
     /// Before the op is performed. Ops on disks have a number, those on connections 0.
@@ -68,6 +71,7 @@ pub struct World {
     pub(crate) hosts: Vec<Host>,
     pub(crate) nemesis: Option<Box<Nemesis>>,
     checks: Vec<Check>,
+    listeners: Vec<Listener>,
     pub(crate) watch: Option<Box<dyn Watch>>,
     /// Whose process ran in this step.
     ran: Option<HostId>,
@@ -87,6 +91,7 @@ impl World {
             hosts: Vec::new(),
             nemesis: None,
             checks: Vec::new(),
+            listeners: Vec::new(),
             watch: None,
             ran: None,
             changed: false,
@@ -295,6 +300,11 @@ impl World {
         self.checks.push(Box::new(check));
     }
 
+    /// Called before every op, with the host that it is for if it is a send.
+    pub fn before_op(&mut self, hear: impl FnMut(HostId, Option<HostId>, &Op) + 'static) {
+        self.listeners.push(Box::new(hear));
+    }
+
     /// These hosts say that they hold everything: whoever looks on may look.
     pub(crate) fn they_are_whole(&mut self, hosts: &[HostId]) {
         if let Some(mut watch) = self.watch.take() {
@@ -459,6 +469,15 @@ impl World {
     fn perform(&mut self, host: HostId, op: Op) {
         let World { clock, net, .. } = self;
         clock.trace.op(&op);
+        if !self.listeners.is_empty() {
+            let to = match &op {
+                Op::Send { conn, .. } => net.far_end(host, *conn),
+                _ => None,
+            };
+            self.listeners
+                .iter_mut()
+                .for_each(|hear| hear(host, to, &op));
+        }
         if let Some(watch) = &mut self.watch {
             let number = match op_is_of_disk(&op) {
                 true => self.disks[host.index()].next_number(),

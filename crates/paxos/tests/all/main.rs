@@ -17,3 +17,4 @@ mod nonsense;
 mod reconfiguring;
 mod rules;
 mod scenarios;
+mod stories;

@@ -32,6 +32,7 @@ mod reconfiguration;
 mod recovery;
 mod removals;
 mod scrub;
+mod stories;
 mod trims;
 mod truths;
 mod versions;

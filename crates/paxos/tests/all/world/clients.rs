@@ -82,6 +82,14 @@ impl World {
             Some((last.name, last.length))
         });
         let continues = continues.filter(|_| self.rng.one_in(2));
+        self.open_stream(at, continues);
+    }
+
+    pub(super) fn open_stream(
+        &mut self,
+        at: usize,
+        continues: Option<(StreamName, StreamPosition)>,
+    ) {
         let node = &mut self.nodes[at];
         node.counter += 1;
         let stream = StreamName {

@@ -87,8 +87,12 @@ impl World {
     }
 
     pub(super) fn sync(&mut self, at: usize) {
-        let mut last = RecordNumber(0);
         let count = 1 + self.rng.below(self.nodes[at].pending.len() as u64 + 1);
+        self.sync_so_many(at, count);
+    }
+
+    pub(super) fn sync_so_many(&mut self, at: usize, count: u64) {
+        let mut last = RecordNumber(0);
         for _ in 0..count {
             if let Some(number) = self.sync_one(at) {
                 last = last.max(number);

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use paxos::*;
 
+mod by_hand;
 mod bytes;
 mod clients;
 mod disk;
@@ -15,6 +16,7 @@ mod network;
 mod observer;
 mod rng;
 
+pub use by_hand::Seen;
 pub use faults::*;
 pub use rng::*;
 
@@ -72,6 +74,9 @@ pub struct World {
     pub initial: LogState,
     pub trace: u64,
     pub log: Option<String>,
+    /// What happened, where somebody moves this world by hand. Nothing is drawn by chance then but the
+    /// engines' seeds.
+    pub seen: Option<Vec<Seen>>,
     next_beat: u64,
     next_client: u64,
     next_fault: u64,
@@ -119,6 +124,7 @@ impl World {
             initial: initial.clone(),
             trace: 0,
             log: None,
+            seen: None,
             next_beat: 1_000_000,
             next_client: 1_000_000,
             next_fault: 1_000_000,
@@ -213,6 +219,8 @@ impl World {
                 break;
             };
             self.say(format_args!("{id} -> {output:?}"));
+            self.see_output(at, &output);
+            let by_hand = self.seen.is_some();
             let node = &mut self.nodes[at];
             let engine = node.engine.as_mut().unwrap();
             match output {
@@ -222,7 +230,7 @@ impl World {
                             let checkpoint = engine.checkpoint();
                             assert_eq!(checkpoint.promised, term);
                             assert!(term.0.era <= checkpoint.state.era, "I7");
-                            if self.rng.one_in(2) {
+                            if !by_hand && self.rng.one_in(2) {
                                 Record::Checkpoint(checkpoint)
                             } else {
                                 Record::Promise(term, checkpoint.finishing, checkpoint.state)
@@ -245,7 +253,7 @@ impl World {
                         }
                     };
                     node.pending.push_back((record, rec));
-                    if self.rng.one_in(25) {
+                    if !by_hand && self.rng.one_in(25) {
                         // A new segment begins with a checkpoint.
                         let checkpoint = engine.checkpoint();
                         node.pending
@@ -289,7 +297,7 @@ impl World {
                     node.applied.push((slot, outcome));
                 }
                 Output::Chosen { up_to } => {
-                    if self.rng.one_in(3) {
+                    if !by_hand && self.rng.one_in(3) {
                         node.pending
                             .push_back((RecordNumber(0), Record::Chosen(up_to)));
                         if node.sync_at.is_none() {
@@ -366,35 +374,8 @@ impl World {
             if !self.missing(at).is_empty() && self.rng.one_in(4) {
                 self.fetch(at);
             }
-            let Some(engine) = &self.nodes[at].engine else {
-                continue;
-            };
             let id = self.nodes[at].id;
-            let mut out = Vec::new();
-            if let Some(status) = engine.leader_status() {
-                for to in (1..=self.nodes.len() as u32).map(NodeId) {
-                    if to == id || engine.is_level(to) {
-                        continue;
-                    }
-                    out.push((to, status.clone()));
-                    if !engine.wants_proposals(to) {
-                        continue;
-                    }
-                    let up_to = engine.peer_accepted_up_to(to).unwrap_or(Slot(0));
-                    for proposal in engine.proposals(engine.first_unchosen()) {
-                        if proposal.slots.end > up_to {
-                            out.push((to, Message::Propose(proposal)));
-                        }
-                    }
-                }
-            } else {
-                let status = engine.follower_status();
-                for to in (1..=self.nodes.len() as u32).map(NodeId) {
-                    if to != id && engine.leader().is_some_and(|(leader, _)| leader == to) {
-                        out.push((to, status.clone()));
-                    }
-                }
-            }
+            let out = self.heartbeat(at);
             for (to, message) in out {
                 self.transmit(id, to, message);
             }

@@ -9,6 +9,7 @@ impl World {
 
     pub fn transmit(&mut self, from: NodeId, to: NodeId, message: Message) {
         self.messages += 1;
+        self.see_message(from, to, &message);
         if to.0 as usize > self.nodes.len() || !self.reachable(from, to) {
             return;
         }
@@ -30,6 +31,35 @@ impl World {
                 message,
             });
         }
+    }
+
+    /// What a heartbeat of this node carries: its status, and to those who lack them its proposals.
+    pub(super) fn heartbeat(&self, at: usize) -> Vec<(NodeId, Message)> {
+        let mut out = Vec::new();
+        let Some(engine) = &self.nodes[at].engine else {
+            return out;
+        };
+        let others = (1..=self.nodes.len() as u32).map(NodeId);
+        let others = others.filter(|to| *to != self.nodes[at].id);
+        let Some(status) = engine.leader_status() else {
+            let leader = engine.leader().map(|(leader, _)| leader);
+            let to_leader = others.filter(|to| leader == Some(*to));
+            out.extend(to_leader.map(|to| (to, engine.follower_status())));
+            return out;
+        };
+        for to in others.filter(|to| !engine.is_level(*to)) {
+            out.push((to, status.clone()));
+            if !engine.wants_proposals(to) {
+                continue;
+            }
+            let up_to = engine.peer_accepted_up_to(to).unwrap_or(Slot(0));
+            for proposal in engine.proposals(engine.first_unchosen()) {
+                if proposal.slots.end > up_to {
+                    out.push((to, Message::Propose(proposal)));
+                }
+            }
+        }
+        out
     }
 
     pub(super) fn replicate(&mut self, from: NodeId, proposal: Proposal) {
