@@ -193,12 +193,23 @@ impl Node {
                 })
             })
             .collect();
+        let leaderless = some_of(&leaderless);
         if silent.is_empty() {
-            return vec![format!("no leader yet for {}", leaderless.join(", "))];
+            return vec![format!("no leader yet for {leaderless}")];
         }
-        let leaderless = leaderless.join(", ");
         let silent = silent.join(" and ");
         vec![format!("waiting for {silent}: no leader for {leaderless}")]
+    }
+}
+
+/// Thousands of logs may wait for the same node, and one sentence names a few.
+const NAMED_MAX: usize = 8;
+
+fn some_of(names: &[&str]) -> String {
+    let named = names[..names.len().min(NAMED_MAX)].join(", ");
+    match names.len() - names.len().min(NAMED_MAX) {
+        0 => named,
+        more => format!("{named} and {more} more"),
     }
 }
 
