@@ -43,6 +43,9 @@ type Check = Box<dyn FnMut(&World)>;
 /// Hears of an op before it is performed: whose it is, and whom a send is for.
 type Listener = Box<dyn FnMut(HostId, Option<HostId>, &Op)>;
 
+/// Hears of what a disk has done before its process does.
+type DiskListener = Box<dyn FnMut(HostId, &Completion)>;
+
 /// Sees what passes between processes and their kernels, and panics at what must not be.
 pub(crate) trait Watch {
     /// Before the op is performed. Ops on disks have a number, those on connections 0.
@@ -72,6 +75,7 @@ pub struct World {
     pub(crate) nemesis: Option<Box<Nemesis>>,
     checks: Vec<Check>,
     listeners: Vec<Listener>,
+    disk_listeners: Vec<DiskListener>,
     pub(crate) watch: Option<Box<dyn Watch>>,
     /// Whose process ran in this step.
     ran: Option<HostId>,
@@ -92,6 +96,7 @@ impl World {
             nemesis: None,
             checks: Vec::new(),
             listeners: Vec::new(),
+            disk_listeners: Vec::new(),
             watch: None,
             ran: None,
             changed: false,
@@ -305,6 +310,11 @@ impl World {
         self.listeners.push(Box::new(hear));
     }
 
+    /// Called before a process is told what its disk has done.
+    pub fn on_disk_done(&mut self, hear: impl FnMut(HostId, &Completion) + 'static) {
+        self.disk_listeners.push(Box::new(hear));
+    }
+
     /// These hosts say that they hold everything: whoever looks on may look.
     pub(crate) fn they_are_whole(&mut self, hosts: &[HostId]) {
         if let Some(mut watch) = self.watch.take() {
@@ -335,6 +345,8 @@ impl World {
                         let done = matches!(&completion, Completion::Done { result: Ok(()), .. });
                         watch.on_disk_done(host, number, done);
                     }
+                    let listeners = self.disk_listeners.iter_mut();
+                    listeners.for_each(|hear| hear(host, &completion));
                     clock.deliver(host, completion);
                 }
             }

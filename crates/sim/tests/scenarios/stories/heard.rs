@@ -1,6 +1,7 @@
 //! What one log on each node says to its peers and writes to its disk.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use formats::frame::{
@@ -8,7 +9,7 @@ use formats::frame::{
 };
 use formats::record::{RecordHeader, RecordKind, ValueKind};
 use formats::{LogId, Speaks};
-use ops::{Op, Slice};
+use ops::{Completion, Op, Slice, Token};
 use paxos::{Message, Role, SlotRange};
 use sim::HostId;
 
@@ -20,28 +21,65 @@ const MAIN: LogId = LogId(1);
 
 type Lines = Rc<RefCell<Vec<String>>>;
 
+/// Records on their way to a disk, by the write that they are in.
+type Written = Rc<RefCell<BTreeMap<(HostId, Token), Vec<String>>>>;
+
 /// From now on all of it is written down. Heartbeats are left out, and what they carry.
 pub fn listen(stage: &mut Stage, lines: &Lines) {
-    let (nodes, lines) = (stage.nodes.clone(), lines.clone());
+    let nodes = stage.nodes.clone();
+    let number = move |host: HostId| nodes.iter().position(|node| *node == host);
+    let written = Written::default();
+    listen_to_disks(stage, lines, &written, number.clone());
+    let lines = lines.clone();
     stage.world.before_op(move |host, to, op| {
-        let number = |host: HostId| nodes.iter().position(|node| *node == host);
         let Some(node) = number(host).map(|index| index + 1) else {
             return;
         };
         let mut lines = lines.borrow_mut();
         match op {
             Op::Send { slices, .. } => {
-                if let Some(to) = to.and_then(number).map(|index| index + 1) {
+                if let Some(to) = to.and_then(&number).map(|index| index + 1) {
                     let sent = frames(slices).into_iter();
                     lines.extend(sent.map(|frame| format!("{node} -> {to}  {frame}")));
                 }
             }
-            Op::Write { slices, .. } => {
+            Op::Write { token, slices, .. } => {
                 let records = slices.iter().filter_map(|slice| record(slice));
-                lines.extend(records.map(|record| format!("{node} disk: {record}")));
+                let records: Vec<String> = records.collect();
+                lines.extend(
+                    records
+                        .iter()
+                        .map(|record| format!("{node} disk: {record}")),
+                );
+                written.borrow_mut().insert((host, *token), records);
             }
             _ => {}
         }
+    });
+}
+
+fn listen_to_disks(
+    stage: &mut Stage,
+    lines: &Lines,
+    written: &Written,
+    number: impl Fn(HostId) -> Option<usize> + 'static,
+) {
+    let (lines, written) = (lines.clone(), written.clone());
+    stage.world.on_disk_done(move |host, completion| {
+        let Completion::Done { token, result } = completion else {
+            return;
+        };
+        let Some(records) = written.borrow_mut().remove(&(host, *token)) else {
+            return;
+        };
+        let Some(node) = number(host).filter(|_| result.is_ok()) else {
+            return;
+        };
+        let whats = records
+            .iter()
+            .filter_map(|record| record.split(": ").next());
+        let durable = whats.map(|what| format!("{} durable: {what}", node + 1));
+        lines.borrow_mut().extend(durable);
     });
 }
 

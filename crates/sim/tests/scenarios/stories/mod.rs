@@ -1,7 +1,6 @@
 //! One log, told as stories: `crates/replica/testdata`. Whole nodes play them in the simulator, since a
 //! log's connections are greeted by its node and its files are found by it; only what one log says is
-//! told: its lines to clients, its frames and its records. A record is told when it is given to the disk, not when it is
-//! durable: what waits for that is a frame that comes some lines later.
+//! told: its lines to clients, its frames, and its records, when they are given to the disk and when they are durable.
 //!
 //! | command | |
 //! |---|---|
