@@ -268,3 +268,16 @@ impl LogStatus {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::some_of;
+
+    #[test]
+    fn a_sentence_names_a_few_logs_and_counts_the_others() {
+        assert_eq!(some_of(&["main"]), "main");
+        let names = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j"];
+        assert_eq!(some_of(&names[..8]), "a, b, c, d, e, f, g, h");
+        assert_eq!(some_of(&names), "a, b, c, d, e, f, g, h and 2 more");
+    }
+}
