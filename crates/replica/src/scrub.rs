@@ -154,7 +154,7 @@ impl Scrub {
         Progress::Over
     }
 
-    /// So long nobody scrubs on this node, for what was read of this log.
+    /// The pause that this log's scrub owes for what it read. Nobody scrubs on this node for so long.
     pub fn take_debt(&mut self) -> Duration {
         std::mem::take(&mut self.owed)
     }

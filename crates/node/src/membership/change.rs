@@ -228,7 +228,7 @@ impl Ask {
         Ok(())
     }
 
-    /// Who was to go is gone: asked for again it is done.
+    /// Whether this request was fulfilled before: the node that was to leave is gone. Asking again then succeeds.
     fn is_over(&self, view: &View) -> Result<bool, Refusal> {
         let removed = &view.directory.members.removed;
         match self.action {
@@ -394,7 +394,7 @@ impl View<'_> {
         heaviest.filter(|_| declared.len() > 1)
     }
 
-    /// What was no better before is no reason to refuse a change.
+    /// Whether the zone's share grows by the change: one that was as large before is no reason to refuse it.
     fn heavier_than(&self, zone: &str, part: u64, total: u64, before: &BTreeMap<u32, u32>) -> bool {
         let zones = &self.directory.members.zones;
         let within = before

@@ -23,7 +23,7 @@ struct LongFrame {
     sent: usize,
 }
 
-/// Of what is short, and of states, waiting for one peer; what comes on top is dropped.
+/// The bound for one peer's waiting short frames, and again for its waiting states: frames beyond it are dropped.
 const BYTES_MAX: usize = 80 << 20;
 
 impl Outbound {
@@ -48,7 +48,7 @@ impl Outbound {
         }
     }
 
-    /// However much of states waits.
+    /// Queues a short frame. Its bound is its own: waiting states do not count.
     fn push_short(&mut self, mut encoded: Vec<u8>) {
         if self.short.len() <= BYTES_MAX {
             self.short.append(&mut encoded);

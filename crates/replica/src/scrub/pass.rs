@@ -97,7 +97,7 @@ impl Pass {
         }
     }
 
-    /// False if there is nothing to look at again, or it was.
+    /// Begins the second look at the pieces that were set aside. False if there are none, or if it has begun before.
     pub fn begin_second(&mut self, now: Time) -> bool {
         let begins = !self.second && !self.again.is_empty();
         self.second = true;

@@ -25,7 +25,7 @@ impl Store {
         self.push(RecordHeader::default(), buffer, 0, context, None);
     }
 
-    /// What is known by now, to be written when nothing else is, if a trim waits for it.
+    /// Remembers what is known to be chosen by now, if a trim waits for a record that says so. That record is written when nothing else is.
     pub fn bear_out(&mut self, context: RecordContext) {
         if !self.lacks_word() {
             return;
