@@ -258,6 +258,7 @@ enum Awaiting {
     Record {
         job: u64,
     },
+    Head,
     Closed,
     Removed,
     SpareRemoved,
@@ -345,7 +346,7 @@ impl Store {
                     Awaiting::SpareRemoved => self.on_spare_removed(),
                     Awaiting::Spared { spare } => self.on_spared(spare, result),
                     Awaiting::SpareTaken { segment } => self.on_spare_taken(segment, result),
-                    Awaiting::Index { .. } | Awaiting::Record { .. } => {}
+                    Awaiting::Index { .. } | Awaiting::Record { .. } | Awaiting::Head => {}
                     Awaiting::Closed | Awaiting::Tidied => {}
                 }
             }
@@ -357,6 +358,7 @@ impl Store {
             } => match self.awaiting.remove(&token) {
                 Some(Awaiting::Index { segment }) => self.on_index(segment, &buffer, result),
                 Some(Awaiting::Record { job }) => self.on_record(job, buffer, result),
+                Some(Awaiting::Head) => self.on_head(&buffer, result),
                 _ => {}
             },
             _ => {}

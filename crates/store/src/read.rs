@@ -4,6 +4,7 @@
 //! decides. Indexes of sealed segments and open files are kept within fixed bounds.
 
 mod files;
+mod head;
 mod indexes;
 mod unreadable;
 
@@ -18,6 +19,7 @@ use paxos::{StreamName, StreamPosition};
 
 use self::files::OpenFile;
 pub(super) use self::files::is_want_of_descriptors;
+pub(super) use self::head::Head;
 pub(super) use self::indexes::parse_index;
 pub(super) use self::unreadable::Distrusted;
 use super::index::{RecordPlace, Whereabouts};
@@ -37,6 +39,7 @@ pub(super) struct Reader {
     loading: BTreeSet<u64>,
     /// Counts uses, for least recently used.
     uses: u64,
+    pub head: Head,
 }
 
 struct Job {
@@ -78,7 +81,7 @@ enum Found {
 
 impl Reader {
     pub fn is_busy(&self) -> bool {
-        !self.jobs.is_empty() || !self.loading.is_empty()
+        !self.jobs.is_empty() || !self.loading.is_empty() || self.head.is_busy()
     }
 
     fn jobs_that(&self, wait: impl Fn(&Step) -> bool) -> Vec<u64> {

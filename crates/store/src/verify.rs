@@ -326,7 +326,10 @@ impl LogCheck {
         for index in notes.indexes.values() {
             hold(&mut holdings, index);
         }
-        self.tell(&verdict, &paths, &holdings);
+        let replayed = notes.replay.finish();
+        let checkpoint = replayed.as_ref().ok().and_then(Option::as_ref);
+        self.report.lacks = by_stream(lacking(checkpoint, &holdings));
+        self.tell(&verdict, &paths, &holdings, checkpoint.is_some());
         if let Some(lost) = lost(verdict.next.number - 1) {
             self.problems.push(Problem {
                 file: directory.to_owned(),
@@ -348,8 +351,8 @@ impl LogCheck {
         self.report.streams = by_stream(holdings.iter());
         let terms = notes.accepted_terms.keys();
         self.report.accepted_terms = terms.map(ToString::to_string).collect();
-        match notes.replay.finish() {
-            Ok(checkpoint) => self.lacks(&verdict, &numbers, &paths, &holdings, checkpoint, whose),
+        match replayed {
+            Ok(checkpoint) => self.tell_gone(&verdict, &numbers, &paths, checkpoint, whose),
             Err(error) => self.problems.push(Problem {
                 file: directory.to_owned(),
                 offset: 0,
@@ -388,14 +391,17 @@ impl LogCheck {
         Ok(())
     }
 
-    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf], holdings: &Holdings) {
+    fn tell(&mut self, verdict: &Verdict, paths: &[PathBuf], holdings: &Holdings, is_known: bool) {
         self.report.records = verdict.records;
         self.report.promised = verdict.promised.0.to_string();
         self.report.first_unchosen = verdict.first_unchosen.0;
         self.report.learn_past = verdict.learn_past.0;
         self.report.rested = verdict.rested;
+        // Later records say all that the lost ones did: every chosen byte is here, and nothing is in doubt.
+        let in_doubt = verdict.learn_past > verdict.first_unchosen;
+        let all_repaired = is_known && self.report.lacks.is_empty() && !in_doubt;
         for lost in &verdict.lost {
-            if is_repaired(lost, holdings) {
+            if all_repaired || is_repaired(lost, holdings) {
                 self.report.repaired += 1;
                 continue;
             }
@@ -416,25 +422,20 @@ impl LogCheck {
         .map(|(file, offset)| Place { file, offset });
     }
 
-    /// Output that is chosen and not trimmed, and in none of the files.
-    fn lacks(
+    /// Output that is lacking may have gone with files.
+    fn tell_gone(
         &mut self,
         verdict: &Verdict,
         numbers: &[u64],
         paths: &[PathBuf],
-        holdings: &Holdings,
         checkpoint: Option<Checkpoint>,
         whose: Whose,
     ) {
         let Some(checkpoint) = checkpoint else { return };
-        let state = &checkpoint.state;
-        let missing = state.streams.iter().flat_map(|stream| {
-            let output = stream.trimmed..stream.length;
-            let missing = holdings.missing(stream.name, output);
-            missing.map(|range| (stream.name, range))
-        });
-        self.report.lacks = by_stream(missing);
-        let spared = state.configuration.is_auxiliary(whose.identity.node);
+        let spared = checkpoint
+            .state
+            .configuration
+            .is_auxiliary(whose.identity.node);
         let first = numbers[0];
         if first == 1 || self.report.lacks.is_empty() || spared || verdict.segments.is_empty() {
             return;
@@ -452,6 +453,19 @@ impl LogCheck {
             what,
         });
     }
+}
+
+/// Output that is chosen and not trimmed, and in none of the files.
+fn lacking(
+    checkpoint: Option<&Checkpoint>,
+    holdings: &Holdings,
+) -> impl Iterator<Item = (paxos::StreamName, std::ops::Range<paxos::StreamPosition>)> {
+    let streams = checkpoint.map_or(&[][..], |checkpoint| &checkpoint.state.streams);
+    streams.iter().flat_map(|stream| {
+        let output = stream.trimmed..stream.length;
+        let missing = holdings.missing(stream.name, output);
+        missing.map(|range| (stream.name, range))
+    })
 }
 
 /// For a sentence.

@@ -162,6 +162,11 @@ impl Default for Writer {
 }
 
 impl Writer {
+    /// The segment that records are written to.
+    pub fn open_segment(&self) -> Option<u64> {
+        self.open.as_ref().map(|open| open.segment)
+    }
+
     pub fn is_busy(&self) -> bool {
         !self.pending.is_empty() || !self.in_flight.is_empty()
     }

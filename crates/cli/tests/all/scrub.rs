@@ -154,3 +154,76 @@ fn a_scrub_of_no_log_says_so() {
     let said = cluster.run_well(&["scrub"]);
     assert!(said.contains("main"), "{said}");
 }
+
+fn verified(node: &harness::Node) -> (Option<i32>, String) {
+    let directory = node.data.to_str().expect("plain");
+    let output = cluster_free(&["verify", directory]);
+    (output.status.code(), out(&output) + &err(&output))
+}
+
+fn cluster_free(arguments: &[&str]) -> std::process::Output {
+    let output = harness::logberg("127.0.0.1:1", arguments).output();
+    output.expect("the program runs")
+}
+
+fn rot(segment: &Path, at: usize) {
+    let file = File::options().read(true).write(true).open(segment);
+    let file = file.expect("a segment");
+    let mut bytes = [0; 64];
+    file.read_exact_at(&mut bytes, at as u64).expect("there");
+    file.write_all_at(&bytes.map(|byte| !byte), at as u64)
+        .expect("room");
+}
+
+/// No reader ever comes by a checkpoint, a first block, or a record without bytes. Two nodes of three with a rotten checkpoint each
+/// would not start again, and nothing would have said so before.
+#[test]
+fn rot_where_no_bytes_stand_costs_no_node_its_next_start() {
+    let mut cluster = Cluster::start(3);
+    let mut contents = Vec::new();
+    for seed in 1..=3 {
+        let content = Content::new(seed, 50_000);
+        cluster.append("main", &[], content);
+        contents.push(content);
+    }
+    cluster.wait_whole();
+    let places = [(0, 0, BLOCK + 100), (1, 0, BLOCK + 100), (2, 1, 100)];
+    for (index, log, at) in places {
+        rot(&cluster.nodes[index].segments(log)[0], at);
+    }
+    wait_for(
+        || {
+            let output = cluster.run(&["scrub", "--wait", "--timeout", "60"]);
+            assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+            let found = |node: &harness::Node| node.said().contains("has rotted");
+            cluster.nodes.iter().all(found).then_some(())
+        },
+        || cluster.logs(),
+    );
+    // A record without bytes: the next start fetches what it said.
+    rot(&cluster.nodes[2].segments(0)[0], 2 * BLOCK + 100);
+    for node in &mut cluster.nodes {
+        node.signal("-TERM");
+        assert_eq!(node.wait(), Some(0), "{}", node.said());
+    }
+    for index in [0, 1] {
+        let (code, said) = verified(&cluster.nodes[index]);
+        assert_eq!(code, Some(0), "{said}");
+        assert!(said.contains("later records hold"), "{said}");
+    }
+    for _ in 0..2 {
+        for node in &mut cluster.nodes {
+            node.start();
+        }
+        cluster.wait_whole();
+        cluster.check_same("main", &contents);
+        for node in &mut cluster.nodes {
+            node.signal("-TERM");
+            assert_eq!(node.wait(), Some(0), "{}", node.said());
+        }
+    }
+    for node in &cluster.nodes {
+        let (code, said) = verified(node);
+        assert_eq!(code, Some(0), "{said}");
+    }
+}

@@ -246,11 +246,12 @@ fn a_node_goes_on_in_its_own_cluster_where_another_one_answers() {
     let (mut first, content) = served();
     let second = Cluster::start(1);
     let server = second.nodes[0].listen.clone();
-    let strayed = Node::new(
+    let mut strayed = Node::new(
         first.nodes[0].data.clone(),
         format!("{}:7009", own_ip()),
         &["--join", &server],
     );
+    strayed.id = first.nodes[0].id;
     first.nodes[0] = strayed;
     first.nodes[0].start();
     wait_for(

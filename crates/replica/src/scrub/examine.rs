@@ -67,6 +67,7 @@ impl Scrub {
         asker: Asker,
         mut examination: Examination,
     ) {
+        core.store.check_head(env.now);
         let before = self.examined.get(&asker);
         examination.reads = before.is_some_and(|before| before.reads);
         let waits = examination.reads;

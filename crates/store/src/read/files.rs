@@ -22,6 +22,12 @@ pub(super) struct OpenFile {
     last_used: u64,
 }
 
+impl OpenFile {
+    pub fn ready(&self) -> Option<FileId> {
+        self.ready.then_some(self.file)
+    }
+}
+
 impl Reader {
     pub(crate) fn take_files(&mut self) -> Vec<FileId> {
         let files = std::mem::take(&mut self.files).into_values();
@@ -33,8 +39,7 @@ impl Reader {
 
     /// The segment's file, if it is open.
     pub(super) fn file(&self, segment: u64) -> Option<FileId> {
-        let file = self.files.get(&segment);
-        file.filter(|file| file.ready).map(|file| file.file)
+        self.files.get(&segment).and_then(OpenFile::ready)
     }
 }
 
@@ -120,12 +125,14 @@ impl Store {
                 if self.reader.loading.contains(&sealed) {
                     self.read_index(sealed);
                 }
+                self.read_head();
                 for job in waiting {
                     self.read_record(job);
                 }
             }
             Err(error) => {
                 self.reader.files.remove(&segment);
+                self.forget_head_of(segment);
                 self.on_unreadable_segment(segment, &error);
                 for job in waiting {
                     self.answer(job, Err(again(&error).into()));

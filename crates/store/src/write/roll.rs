@@ -21,13 +21,14 @@ use super::{NewFile, Open, Writing};
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 impl Store {
-    /// The open segment has reached its size, or there is none yet: roll at the next quiet point.
+    /// The open segment has reached its size, or its head has rotted, or there is none yet: roll at the next quiet point.
     pub fn wants_roll(&self) -> bool {
         match &self.writer.open {
             None => !self.writer.failed,
             Some(open) => {
                 let is_full = self.segments[&open.segment].end >= open.size_target;
-                is_full || open.version < self.config.version
+                let is_old = open.version < self.config.version;
+                is_full || is_old || self.reader.head.is_damaged(open.segment)
             }
         }
     }

@@ -18,7 +18,7 @@ use store::{
     Store, StoreEvent, verify,
 };
 
-use crate::kernel::script::{byte, config, content, settle, stream};
+use crate::kernel::script::{byte, config, content, first_checkpoint, settle, stream};
 use crate::kernel::{Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
@@ -784,5 +784,57 @@ fn a_cut_tail_is_not_called_a_log_at_rest() {
         disk.files.get_mut(&newest).unwrap().truncate(cut * BLOCK);
         let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
         assert!(report.starts() && !report.logs[0].rested);
+    }
+}
+
+/// All that a start needs stands there, and nobody reads it before.
+#[test]
+fn a_rotten_head_of_the_only_segment_has_a_successor_before_a_start_needs_it() {
+    for (streams, at) in [(0, 100), (0, BLOCK + 100), (90, BLOCK + 9_000)] {
+        let mut disk = MemoryDisk::default();
+        disk.directories.insert("/data".into());
+        manifest().save(&mut disk, data()).unwrap();
+        let mut checkpoint = first_checkpoint();
+        for counter in 0..streams {
+            let open = Action::OpenStream(OpenStream {
+                stream: stream(counter + 1),
+                label: "a label of some length, so that the checkpoint has several blocks "
+                    .repeat(3),
+                metadata: Vec::new(),
+                continues: None,
+            });
+            let next = checkpoint.state.next;
+            let slots = SlotRange::new(next, Slot(next.0 + 1));
+            checkpoint
+                .state
+                .apply(slots, &Value::Action(Arc::new(open)));
+        }
+        let context = RecordContext {
+            promised: checkpoint.promised,
+            first_unchosen: checkpoint.state.next,
+        };
+        let mut store = Store::create(config(1, 1), &checkpoint);
+        let mut kernel = Kernel::new(disk);
+        settle(&mut store, &mut kernel, Time::ZERO);
+        store.check_head(Time::from_micros(1));
+        settle(&mut store, &mut kernel, Time::from_micros(1));
+        assert!(!store.wants_roll(), "a sound head");
+
+        let only = Path::new("/data/log-7/0000000000000001.seg");
+        kernel.disk.files.get_mut(only).expect("a segment")[at] ^= 1;
+        let report = verify(&mut kernel.disk.clone(), data(), &mut |_, _| {}).unwrap();
+        assert!(!report.is_sound());
+
+        store.check_head(Time::from_micros(2_000_000));
+        settle(&mut store, &mut kernel, Time::from_micros(2_000_001));
+        assert!(store.wants_roll(), "{streams} streams, byte {at}");
+        store.roll(&checkpoint, context);
+        assert!(!store.wants_roll(), "once");
+        store.close();
+        while !store.is_closed() {
+            settle(&mut store, &mut kernel, Time::from_micros(2_000_002));
+        }
+        let report = verify(&mut kernel.disk, data(), &mut |_, _| {}).unwrap();
+        assert!(report.is_sound(), "{:?}", report.problems);
     }
 }
