@@ -1,5 +1,5 @@
-//! Nodes of two program versions, as processes: a hidden option makes this program one that speaks the
-//! next version too, which differs in its number only.
+//! Nodes of two program versions, as processes: a hidden option makes this program one that speaks the older version
+//! alone, and writes nothing that only the newer one knows.
 
 use crate::harness;
 
@@ -77,4 +77,28 @@ fn three_nodes_are_upgraded_one_after_the_other_under_appends() {
     give_program(node, "1-2");
     node.start();
     cluster.wait_whole();
+}
+
+/// Until the newer version is prepared each node can go back, one after the other, as it came.
+#[test]
+fn three_nodes_go_back_to_the_older_program_under_appends() {
+    let mut cluster = Cluster::start_with(3, 3, |node| {
+        let more = ["--speaks", "1", "--version-settle", "3600"];
+        node.arguments.extend(more.map(str::to_owned));
+    });
+    let during = Content::new(1, 5_000_000);
+    let appending = cluster.append_in_background("main", &["--rate", "500K"], during);
+    for speaks in ["1-2", "1"] {
+        for index in 0..3 {
+            upgrade(&mut cluster, index, speaks);
+        }
+    }
+    let output = appending.wait();
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    cluster.wait_whole();
+    cluster.check_same("main", &[during]);
+    for node in &cluster.nodes {
+        assert_eq!(version(node, "cluster_version"), Some(1), "{}", node.said());
+        assert_eq!(version(node, "disk_version"), Some(1), "{}", node.said());
+    }
 }
