@@ -127,8 +127,7 @@ impl Engine {
         } = checkpoint;
         // A promise of an era proves that all slots before that era were known chosen here, and when the
         // records that said so are lost, that more was than is known now.
-        let hides_eras = promised.0.era > state.era;
-        let forgot_below = match hides_eras && !mutation::is(Mutation::HiddenErasForgotten) {
+        let forgot_below = match promised.0.era > state.era {
             true => forgot_below.max(Slot(state.next.0.saturating_add(1))),
             false => forgot_below,
         };
@@ -575,9 +574,7 @@ impl Engine {
 
     /// No acceptance that matters can be forgotten.
     pub(crate) fn may_promise(&self) -> bool {
-        let knows_its_era = self.acceptor.promised().0.era <= self.state.era;
-        let any = mutation::is(Mutation::HiddenErasForgotten);
-        self.forgot_below <= self.state.next && (knows_its_era || any)
+        self.forgot_below <= self.state.next && self.acceptor.promised().0.era <= self.state.era
     }
 
     /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say

@@ -5,8 +5,8 @@ use paxos::*;
 use crate::solo::*;
 
 /// Lost records hid how two eras began, and a record behind them says what was promised in the second.
-#[cfg_attr(not(feature = "mutations"), test)]
-pub fn a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves() {
+#[test]
+fn a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves() {
     let config = EngineConfig {
         node: ME,
         incarnation: 1,
@@ -23,6 +23,14 @@ pub fn a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves() {
         solo.drain();
         solo.alive();
         assert_eq!(prepared(&solo.timer()), None, "it does not stand");
+        for node in [TWO, THREE] {
+            let offer = Message::OfferVote {
+                promised: PromisedTerm(term(0, 1, 1)),
+                missing_bytes: false,
+            };
+            let out = solo.from(node, offer);
+            assert_eq!(prepared(&out), None, "nor if it is offered votes");
+        }
         for t in [term(0, 9, 2), term(2, 5, 2)] {
             let out = solo.from(TWO, Message::Prepare { term: t });
             assert!(promised(&out).is_none(), "{t}");
