@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Rot there shows at the next start, which then takes the disk for lost. The running node knows all that the head says, so
-//! where the head is damaged it begins the next segment, with another one.
+//! where the head is damaged it begins the next segment, with another one. A disk that gives no head back whatever is
+//! written gets one such segment, not one with each check: only a head that is found sound allows the next.
 
 use std::io;
 use std::time::Duration;
@@ -27,8 +28,10 @@ pub(crate) struct Head {
     checking: Option<Checking>,
     /// When the last check began.
     checked_at: Option<Time>,
-    /// Of this segment.
+    /// The segment whose head is damaged, and which is to have a successor.
     damaged: Option<u64>,
+    /// No head was found sound since a successor was begun for the sake of one.
+    in_vain: bool,
 }
 
 struct Checking {
@@ -129,13 +132,24 @@ impl Store {
             return self.read_head();
         }
         self.end_check();
-        if looks == Looks::Damaged {
-            let path = self.path(segment);
+        let path = self.path(segment);
+        let head = &mut self.reader.head;
+        if looks == Looks::Sound {
+            head.in_vain = false;
+        } else if !head.in_vain {
             tracing::warn!(
                 path = %path.display(),
                 "the beginning of this segment has rotted: the next one begins, with all that a start needs"
             );
-            self.reader.head.damaged = Some(segment);
+            head.in_vain = true;
+            head.damaged = Some(segment);
+        } else if head.damaged.is_some_and(|damaged| damaged != segment) {
+            tracing::error!(
+                path = %path.display(),
+                "the beginning of this segment cannot be read, and it was written for the sake of another that could not: \
+                 replace the disk of this node before it is started again"
+            );
+            head.damaged = None;
         }
     }
 

@@ -19,7 +19,7 @@ use store::{
 };
 
 use crate::kernel::script::{byte, config, content, first_checkpoint, settle, stream};
-use crate::kernel::{Kernel, MemoryDisk, Random};
+use crate::kernel::{EIO, Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
     Manifest {
@@ -785,6 +785,36 @@ fn a_cut_tail_is_not_called_a_log_at_rest() {
         let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
         assert!(report.starts() && !report.logs[0].rested);
     }
+}
+
+/// A successor's head is written to the same disk.
+#[test]
+fn a_disk_that_gives_no_head_back_gets_one_successor_and_not_one_with_each_check() {
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    manifest().save(&mut disk, data()).unwrap();
+    let checkpoint = first_checkpoint();
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    let mut store = Store::create(config(1, 1), &checkpoint);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time::ZERO);
+    let mut rolls = Vec::new();
+    for second in 1..10 {
+        // The disk is well for a moment, and then no more.
+        kernel.fail_reads = (second != 5).then_some(EIO);
+        let now = Time::from_micros(second * 1_000_000);
+        store.check_head(now);
+        settle(&mut store, &mut kernel, now);
+        if store.wants_roll() {
+            rolls.push(second);
+            store.roll(&checkpoint, context);
+            settle(&mut store, &mut kernel, now);
+        }
+    }
+    assert_eq!(rolls, [1, 6], "the seconds in which a segment was begun");
 }
 
 /// All that a start needs stands there, and nobody reads it before.
