@@ -127,7 +127,8 @@ impl Engine {
         } = checkpoint;
         // A promise of an era proves that all slots before that era were known chosen here, and when the
         // records that said so are lost, that more was than is known now.
-        let forgot_below = match promised.0.era > state.era {
+        let hides_eras = promised.0.era > state.era;
+        let forgot_below = match hides_eras && !mutation::is(Mutation::HiddenErasForgotten) {
             true => forgot_below.max(Slot(state.next.0.saturating_add(1))),
             false => forgot_below,
         };
@@ -574,7 +575,9 @@ impl Engine {
 
     /// No acceptance that matters can be forgotten.
     pub(crate) fn may_promise(&self) -> bool {
-        self.forgot_below <= self.state.next && self.acceptor.promised().0.era <= self.state.era
+        let knows_its_era = self.acceptor.promised().0.era <= self.state.era;
+        let any = mutation::is(Mutation::HiddenErasForgotten);
+        self.forgot_below <= self.state.next && (knows_its_era || any)
     }
 
     /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say

@@ -46,7 +46,9 @@ impl Engine {
             self.ignore(from, Ignored::Malformed);
             return;
         }
-        if term.era > self.state.era && !mutation::is(Mutation::UnknownEraPromised) {
+        let any_era = mutation::is(Mutation::UnknownEraPromised)
+            || mutation::is(Mutation::HiddenErasForgotten);
+        if term.era > self.state.era && !any_era {
             // Answered as soon as all slots before that era are known here.
             self.ignore(from, Ignored::EraNotKnown);
             self.early_prepare = self.early_prepare.max(Some((term, from)));

@@ -121,6 +121,8 @@ mutations! {
         "A prepare for a term in which this acceptor has already accepted is not answered."
     UnknownEraPromised "unknown-era-promised" "paxos::follower::on_prepare, paxos::engine::raise_promise"
         "An acceptor promises a term of an era only once it knows all slots before that era."
+    HiddenErasForgotten "hidden-eras-forgotten" "paxos::engine::{resting, may_promise}, paxos::follower::on_prepare"
+        "A promise of an era that lost records hide is taken for what it proves: nothing is promised before that era is known."
     TermsOfStrangers "terms-of-strangers" "paxos::engine::believes, paxos::follower::on_prepare"
         "A term raises a promise only if its owner is a member in the term's era."
     NumbersBelievedFarAhead "numbers-believed-far-ahead" "paxos::engine::{see, believes}"

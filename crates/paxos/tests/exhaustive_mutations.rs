@@ -3,10 +3,15 @@
 //!
 //! `cargo test -p paxos --features mutations --test exhaustive_mutations`
 
+#[path = "all/hidden_eras.rs"]
+mod hidden_eras;
 #[path = "all/liars.rs"]
 mod liars;
 #[path = "all/small/mod.rs"]
 mod small;
+#[allow(dead_code)] // of the one replica's tools these use some
+#[path = "all/solo/mod.rs"]
+mod solo;
 #[path = "all/world/mod.rs"]
 mod world;
 
@@ -161,8 +166,13 @@ const RULES: [(Mutation, &str); 19] = [
     (Mutation::ReconfigureInAnyEra, "a change is asked for twice"),
 ];
 
-/// What honest nodes never do shows in no small world: each with its own, in which somebody lies.
-const OF_THEIR_OWN: [(Mutation, fn()); 2] = [
+/// What honest nodes with sound disks never do shows in no small world: each with its own, in which somebody lies, or
+/// lost what he wrote.
+const OF_THEIR_OWN: [(Mutation, fn()); 3] = [
+    (
+        Mutation::HiddenErasForgotten,
+        hidden_eras::a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves,
+    ),
     (Mutation::TermsOfStrangers, liars::a_stranger_deposes_nobody),
     (
         Mutation::NumbersBelievedFarAhead,
