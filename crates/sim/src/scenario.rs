@@ -33,8 +33,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
-    Appender, AppenderConfig, ByHand, Chain, Churner, Ending, Ledger, Mover, MoverConfig, Operator,
-    OperatorConfig, Reader, ReaderConfig, Retainer, RetainerConfig, SharedChain, Trimmer,
+    Appender, AppenderConfig, ByHand, Chain, Churner, Ending, Habits, Ledger, Mover, MoverConfig,
+    Operator, OperatorConfig, Reader, ReaderConfig, Retainer, RetainerConfig, SharedChain, Trimmer,
     TrimmerConfig, Visitor, VisitorConfig,
 };
 use crate::host::{HostId, Start};
@@ -67,6 +67,9 @@ pub struct Scenario {
     /// Somebody creates a log, uses it and deletes it, again and again, and others know it by its name.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub churns: u64,
+    /// Some of those deletions are of a log that may have lost its quorum: its name is free without its word.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandons: bool,
     /// The directory is as long as in production: what it said before is read again at each start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub long_directory: bool,
@@ -168,6 +171,7 @@ impl Scenario {
             trims: false,
             retentions: 0,
             churns: 0,
+            abandons: false,
             long_directory: false,
             moves: false,
             scrubs: false,
@@ -362,7 +366,11 @@ impl Cluster {
         let (seed, churns) = (self.scenario.seed, self.scenario.churns);
         // A log of one node ends with that node's disk, and its name with nobody.
         let swarm = &self.scenario.swarm;
-        let on_all = swarm.leaves_dead || swarm.acts.iter().any(|(act, _)| act.is_damage());
+        let habits = Habits {
+            rounds: churns as u32,
+            on_all: swarm.leaves_dead || swarm.acts.iter().any(|(act, _)| act.is_damage()),
+            abandons: self.scenario.abandons,
+        };
         let over = Rc::new(Cell::new(false));
         let config = |who: u64| VisitorConfig {
             log: log.to_owned(),
@@ -382,10 +390,7 @@ impl Cluster {
             let started = self.world.start(host, move |_disk, _now| {
                 let (config, over) = (config.clone(), over.clone());
                 Ok(match who {
-                    0 => {
-                        let rounds = churns as u32;
-                        Box::new(Churner::new(seed, config, rounds, on_all, &ledger, over))
-                    }
+                    0 => Box::new(Churner::new(seed, config, habits, &ledger, over)),
                     _ => Box::new(Visitor::new(seed + who, config, &ledger, over)),
                 })
             });

@@ -28,7 +28,7 @@ pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
 pub use asker::Asker;
 pub use by_hand::ByHand;
 pub use chain::{Chain, SharedChain};
-pub use churner::Churner;
+pub use churner::{Churner, Habits};
 pub use content::{byte_at, crc32c, fill};
 pub use ledger::{Answer, Attempt, Entry, Ledger};
 pub use line::Line;

@@ -144,6 +144,7 @@ fn ask_much(scenario: &mut Scenario) {
         let weight = 1 + random.below(8) as u32;
         scenario.swarm.acts.push((Act::KillRested, weight));
     }
+    scenario.abandons = scenario.churns > 0 && random.below(3) == 0;
 }
 
 /// In half of the seeds in which members change, that is all that matters: changes come in quick
