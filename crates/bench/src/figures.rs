@@ -110,7 +110,7 @@ impl Figures {
         }
     }
 
-    /// Of each the median; of a maximum and a peak the largest.
+    /// The median of each figure; for a maximum and a peak, the largest.
     pub fn median(all: &[&Figures]) -> Figures {
         let mut medians = Figures::default();
         let Some(first) = all.first() else {

@@ -11,7 +11,7 @@ use testbed::scratch::Scratch;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 1 << 20;
 
-/// Of new files that grow, of one stream over loopback, and of memory that no cache holds. What the
+/// Measures new files that grow, one stream over loopback, and memory that no cache holds. A figure that the
 /// machine refuses is missing.
 pub fn measure(scratch: &Scratch, length: Duration) -> Result<Figures> {
     let mut figures = Figures::default();

@@ -29,7 +29,7 @@ const SLEEP_MIN: Duration = Duration::from_micros(20);
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub write_bytes: usize,
-    /// Bytes per second of one writer. None: as fast as acks come.
+    /// Bytes per second of one writer. `None`: as fast as acks come.
     pub rate: Option<u64>,
     /// The appender's memory: what flat out is under way or waits.
     pub buffer_bytes: usize,

@@ -23,8 +23,8 @@ impl Pace {
         }
     }
 
-    /// Of the write with this number, from 0. Not summed up of intervals: at 220 MB/s one byte is
-    /// 4.5 ns, and whole nanoseconds would make that 5.
+    /// The moment at which this write is due, counted from 0. It is not summed up of intervals: at 220 MB/s
+    /// one byte is 4.5 ns, and whole nanoseconds would make that 5.
     pub fn due(&self, number: u64) -> Instant {
         let bytes = (u128::from(number) + 1) * u128::from(self.write_bytes);
         let nanos = bytes * NANOS / u128::from(self.rate);

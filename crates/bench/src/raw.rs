@@ -209,7 +209,7 @@ fn dial(server: &str) -> Result<(TcpStream, BufReader<TcpStream>)> {
     Ok((socket, reader))
 }
 
-/// None at the end of the connection.
+/// Returns `None` at the end of the connection.
 fn answer(reader: &mut BufReader<TcpStream>) -> Result<Option<Answer>> {
     let mut line = Vec::new();
     match reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {

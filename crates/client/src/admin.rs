@@ -24,7 +24,7 @@ pub use wire::told::{
     Trimmed, Warning, Weight,
 };
 
-/// Which part of a list is wanted; the default is all of it.
+/// The part of a list that is wanted; the default is all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<T> {
     /// It begins behind this one.

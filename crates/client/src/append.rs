@@ -34,8 +34,7 @@ pub struct AppendOptions {
     /// Written bytes kept until acknowledged: the bound of the appender's memory, in bytes,
     /// rounded up to chunks of 256 KiB, and 16 KiB for small writes.
     pub buffer_bytes_max: usize,
-    /// Continue this stream, which must be exactly that long and not be continued yet. None: begin
-    /// a new chain.
+    /// Continue this stream, which must be exactly that long and not be continued yet. `None`: begin a new chain.
     pub continues: Option<StreamPlace>,
     pub on_acknowledged: Option<OnAcknowledged>,
 }

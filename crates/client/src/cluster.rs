@@ -53,7 +53,7 @@ impl Cluster {
         Self::over(known.alone(), self.timeouts)
     }
 
-    /// Which one it is, once that is known.
+    /// The cluster's id, once it is known.
     pub fn id(&self) -> Option<String> {
         self.known().cluster().map(str::to_owned)
     }
@@ -63,7 +63,7 @@ impl Cluster {
     }
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
-        // Whoever panicked with the lock left a list of addresses, which is still one.
+        // A holder that panicked left a list of addresses, which is still one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

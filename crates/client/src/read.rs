@@ -15,7 +15,7 @@ pub use talk::ReadError;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The first stream of the chain to read. None: all outputs of the log, one after the other.
+    /// The first stream of the chain to read. `None`: all outputs of the log, one after the other.
     pub stream: Option<StreamName>,
     /// The first position, in bytes of that chain.
     pub from: u64,

@@ -84,7 +84,7 @@ impl Sockets {
         })
     }
 
-    /// Whoever writes to it ends a wait.
+    /// A descriptor; writing to it ends a wait.
     pub fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }

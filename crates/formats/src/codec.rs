@@ -413,7 +413,7 @@ impl Encode for Configuration {
             return Err(DecodeError::Invalid("the order of members"));
         }
         match members.is_empty() {
-            // Of a log that this node knows nothing about yet.
+            // No member at all: the configuration of a log that this node knows nothing about yet.
             true => Ok(Configuration::default()),
             false => {
                 Configuration::new(members).map_err(|_| DecodeError::Invalid("a configuration"))

@@ -50,7 +50,8 @@ pub const STARTS_KEPT: usize = 64;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub incarnation: u32,
-    /// In the order of the logs. Of the first that is kept all, of each later one those that are not as before.
+    /// The ends in the order of the logs: all of them for the first start that is kept, and for each later
+    /// one those that changed.
     pub ends: Vec<(LogId, End)>,
 }
 

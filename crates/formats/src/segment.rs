@@ -28,7 +28,7 @@ const MAGIC: [u8; 8] = *b"LOGBERGS";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Of everything in the segment.
+    /// The version of everything in the segment.
     pub version: u8,
     pub identity: Identity,
     pub log: LogId,

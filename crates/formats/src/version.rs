@@ -1,4 +1,4 @@
-//! Which versions of the formats a program speaks: one number for all that it writes to disks and
+//! The versions of the formats that a program speaks: one number for all that it writes to disks and
 //! sends to peers (docs/decisions/0018-versions-side-by-side.md).
 //!
 //! ```text

@@ -137,7 +137,7 @@ impl Output {
                 at += extent.count();
             }
         }
-        // Of two that begin together the longer first: the other shows nothing new.
+        // The longer of two that begin together comes first: the other shows nothing new.
         seen.sort_by_key(|(at, extent, index)| (*at, u64::MAX - extent.count(), *index));
         let mut output = Self {
             extents: Vec::new(),

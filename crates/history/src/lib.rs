@@ -20,17 +20,16 @@
 //! | read, from a position | S is exactly `length` bytes long | `seen`: S from that position on |
 //! | peek, from a position | S is at least so long | `seen`: part of S from there on |
 //!
-//! A read is what a linearizable reader gets; a peek what stale readers and followers get, of whom
-//! it is asked only that they show an initial part. A history is *linearizable* if every operation
-//! can be given a moment between its invocation and its completion so that, in the order of these
+//! A read is what a linearizable reader gets. A peek is what stale readers and followers get: they need only
+//! be shown an initial part. A history is *linearizable* if every operation
 //! moments, each did what the table says. An operation that never completed may have taken effect at
 //! any time after its invocation, or never.
 //!
 //! Units: times are of one monotonic clock, in whatever unit; operations that touch (one completes
 //! when the other is invoked) are concurrent. Positions are bytes.
 //!
-//! Absent here: clocks, files, and bytes. Whoever records a history has to compare the bytes
-//! themselves with what was appended.
+//! Absent here: clocks, files, and bytes. The recorder of a history has to compare the bytes themselves with
+//! what was appended.
 
 #![forbid(unsafe_code)]
 
@@ -52,7 +51,7 @@ pub struct Operation {
     pub action: Action,
     /// Taken before it began.
     pub invoked: u64,
-    /// Taken when its outcome was known. None: it never was.
+    /// The time when its outcome was known. `None`: it never was.
     pub completed: Option<u64>,
 }
 
@@ -106,7 +105,7 @@ impl Operation {
         let completed = self.completed?;
         let (from, seen) = match &self.action {
             Action::Append { .. } => return None,
-            // Who saw nothing was shown nothing wrong, wherever it looked.
+            // An observer that saw nothing was shown nothing wrong, wherever it looked.
             Action::Peek { seen, .. } if seen.is_empty() => return None,
             Action::Read { from, seen, .. } | Action::Peek { from, seen } => (*from, seen),
         };

@@ -33,7 +33,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Of the first `length` bytes, which the file has, and which are to stay.
+    /// Maps the first `length` bytes, which the file has, and which are to stay.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Mapping> {
         if let Some(lines) = Lines::of_this_processor() {
             let flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;

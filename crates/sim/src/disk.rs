@@ -110,7 +110,7 @@ pub(crate) struct DiskCounts {
 
 struct OpenFile {
     path: PathBuf,
-    /// None until it was opened, and if that failed.
+    /// `None` until the file was opened, and if that failed.
     contents: Option<Contents>,
     writable: bool,
     /// The open failed: what waited for it fails likewise, and what comes later finds no file.

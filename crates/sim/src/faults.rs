@@ -107,8 +107,8 @@ impl World {
         self.disks[host.index()].copy()
     }
 
-    /// Its files are those of the copy, and no others; the copy can be put back again. The process must
-    /// not be running. Who watches the disks has to know that one of them forgot.
+    /// Gives the host the files of the copy, and no others; the copy can be put back again. The process must
+    /// not be running. An observer of the disks has to know that one of them forgot.
     pub fn put_disk_back(&mut self, host: HostId, copy: &DiskCopy) {
         assert!(!self.is_running(host), "crash it first");
         self.line(format_args!(

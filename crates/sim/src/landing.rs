@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use ops::{BLOCK, Buffer, Landed, Landing, Place, Reservation, Slice};
 
-/// Of one process.
+/// The landing of one process.
 #[derive(Debug, Default)]
 pub(crate) struct SimLanding {
     desk: Arc<Mutex<Desk>>,

@@ -25,7 +25,7 @@ pub struct Search {
     /// The first range; every repetition takes the next one of the same length.
     pub seeds: Range<u64>,
     pub repeats: u64,
-    /// Of the engine and the node. Without, only those who look from outside can notice.
+    /// The asserts of the engine and the node. Without them, only checkers that look from outside can notice.
     pub asserts: bool,
     /// Threads.
     pub jobs: usize,
@@ -174,7 +174,7 @@ impl Row {
         (median < u64::MAX).then_some(median)
     }
 
-    /// Who saw it, the most frequent first.
+    /// The checkers that saw it, the most frequent first.
     pub fn checkers(&self) -> Vec<Checker> {
         let mut counts: BTreeMap<Checker, usize> = BTreeMap::new();
         for sighting in self.sightings.iter().flatten() {

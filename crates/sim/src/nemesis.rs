@@ -31,7 +31,7 @@ pub struct Nemesis {
     /// Until when each node is somebody's victim.
     victims: Vec<Time>,
     acts: BTreeMap<Act, u64>,
-    /// Which start of the node with the bad disk it was when a bit was turned last.
+    /// The start of the node with the bad disk in which a bit was turned last.
     flipped_in_start: Option<u64>,
     watches_votes_until: Time,
     /// It does nothing.
@@ -195,7 +195,7 @@ impl Nemesis {
         }
     }
 
-    /// Who is to stay dead for now.
+    /// The hosts that are to stay dead for now.
     fn stay_dead(&mut self, world: &mut World) -> Vec<HostId> {
         if !self.swarm.leaves_dead {
             return Vec::new();
@@ -214,7 +214,7 @@ impl Nemesis {
 
     fn perform(&mut self, world: &mut World, act: Act) {
         let lasts_us = self.random.within(&self.swarm.lasts_us);
-        // Whatever it does is undone before it leaves.
+        // Every fault is undone before the nemesis leaves.
         let over = (world.now() + Duration::from_micros(lasts_us))
             .min(self.until - Duration::from_micros(1));
         match act {

@@ -25,7 +25,7 @@ pub(crate) type Side = u8;
 pub struct NetworkModel {
     /// One way.
     pub latency_us: Range<u64>,
-    /// Of each host's outgoing line.
+    /// The rate of each host's outgoing line.
     pub bytes_per_us: u64,
     pub send_buffer_bytes: u64,
     pub receive_buffer_bytes: u64,

@@ -54,9 +54,9 @@ pub struct Scenario {
     pub logs: Vec<String>,
     pub readers_per_writer: usize,
     pub bytes_per_writer: u64,
-    /// Of reads: answered by any node.
+    /// The share of reads that any node answers.
     pub stale_ppm: u64,
-    /// Of reads: go on with what comes later.
+    /// The share of reads that go on with what comes later.
     pub follow_ppm: u64,
     /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -112,7 +112,7 @@ pub struct Scenario {
     pub patience_us: u64,
     /// How long everything may take to become well afterwards.
     pub calm_us: u64,
-    /// Of any one wait: more means that something runs in circles.
+    /// The events of any one wait: more means that something runs in circles.
     pub events_max: u64,
     pub swarm: Swarm,
 }
@@ -150,7 +150,7 @@ fn patience_us() -> u64 {
 /// Clients of a log that comes and goes.
 const VISITORS: u64 = 2;
 
-/// Of a writer that comes when all is well.
+/// The bytes of a writer that comes when all is well.
 const NEW_BYTES: u64 = 5_000;
 
 impl Scenario {

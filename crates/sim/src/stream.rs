@@ -14,7 +14,7 @@ use ops::{Slice, Time};
 pub(crate) struct Stream {
     /// The bytes from `taken` to `asked`, shared with whoever sent them.
     chunks: VecDeque<Slice>,
-    /// Of the first chunk, what was taken already.
+    /// The bytes of the first chunk that were taken already.
     taken_of_first: usize,
 
     /// By the receiving process, into its buffers.

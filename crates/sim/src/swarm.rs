@@ -1,4 +1,4 @@
-//! Which faults a run has, and how hard: drawn per seed, so that most runs lack most faults.
+//! The faults of a run, and how hard they are: drawn per seed, so that most runs lack most faults.
 //!
 //! Faults that are always on hide what only shows without them (Groce et al., Swarm Testing,
 //! ISSTA 2012): a run that is reset every second never fills a window.
@@ -28,7 +28,7 @@ pub struct Swarm {
     /// those that are dead at that moment, or else whoever leads.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves_dead: bool,
-    /// Of all that it would do, only these turns: how a shrunk run differs from its seed's.
+    /// The only turns that are performed, of all that there would be: how a shrunk run differs from its seed's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_turns: Option<BTreeSet<u64>>,
     /// Per op that changes something on a disk.
@@ -78,22 +78,22 @@ pub enum Act {
     /// kill -9 of that node, and some reads while it starts again come with a bit flipped. Drawn by
     /// the workload only.
     FlipBitAtStart,
-    /// That node comes back with an empty disk. Drawn by the workload only.
+    /// The node comes back with an empty disk. Drawn by the workload only.
     LoseDisk,
-    /// That node comes back with an old copy of its disk, while those are dead who counted on what it forgot. Drawn by
-    /// the workload only.
+    /// The node comes back with an old copy of its disk, while the nodes that counted on what it forgot are
+    /// dead. Drawn by the workload only.
     PutBack,
     /// As `FlipBit`, in what that node wrote last, and it starts again; the leader dies meanwhile.
     /// Drawn by the workload only.
     FlipBitInTail,
-    /// Whoever leads is killed, held up or cut off from its peers; if the next leader then needs
-    /// bytes of it, it dies. Drawn by the workload only.
+    /// The leader is killed, held up or cut off from its peers. It dies if the next leader then needs bytes
+    /// of it. Drawn by the workload only.
     Depose,
     /// While a casting vote runs, those whom it asks have a disk that hangs or are not heard, or the
     /// leader dies, stands still or has such a disk. Drawn by the workload only.
     StretchVote,
-    /// Whoever leads is cut off from its peers, and heard again when the next leader has done
-    /// something, which then dies. Drawn by the workload only.
+    /// The leader is cut off from its peers, and heard again when the next leader has done something. That
+    /// next leader then dies. Drawn by the workload only.
     SwapLeaders,
 }
 

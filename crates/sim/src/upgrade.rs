@@ -28,11 +28,11 @@ use crate::random::Random;
 pub struct Upgrade {
     /// At the end every node has the newer one; else one keeps the older for ever.
     pub to_the_end: bool,
-    /// So long after all have it, there is no way back.
+    /// The time after which, once all have the newer program, there is no way back.
     pub settle_us: u64,
 }
 
-/// Of one run, shared by all that start its nodes.
+/// The programs of one run, shared by all that start its nodes.
 pub(crate) type Programs = Rc<RefCell<Running>>;
 
 pub(crate) struct Running {

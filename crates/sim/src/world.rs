@@ -77,7 +77,7 @@ pub struct World {
     listeners: Vec<Listener>,
     disk_listeners: Vec<DiskListener>,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// Whose process ran in this step.
+    /// The host whose process ran in this step.
     ran: Option<HostId>,
     /// Something that a check could see has changed.
     changed: bool,
@@ -582,7 +582,7 @@ impl World {
         process.downcast_ref()
     }
 
-    /// Of every host that runs.
+    /// The processes of every host that runs.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &dyn Process> {
         self.hosts.iter().filter_map(|host| host.process.as_deref())
     }

@@ -22,7 +22,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Of a file that has so many bytes, and keeps them.
+    /// Maps a part of a file that has so many bytes, and keeps them.
     pub fn new(file: Arc<File>, offset: u64, length: usize) -> io::Result<Part> {
         let mut options = MmapOptions::new();
         options.offset(offset).len(length);

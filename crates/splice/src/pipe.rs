@@ -69,7 +69,7 @@ impl Pipe {
     }
 }
 
-/// Which end it was.
+/// A failed transfer, by the end that failed.
 #[derive(Debug)]
 pub enum TransferError {
     Socket(Errno),

@@ -102,7 +102,7 @@ impl From<&io::Error> for Said {
 /// Nobody who was asked could help in time. Names every server and what it said last.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Unreachable {
-    /// Whose leader was looked for, if it was somebody's in particular.
+    /// The log whose leader was looked for, if it was one log's.
     pub of: Option<String>,
     pub after: Duration,
     pub tried: Vec<(String, Said)>,

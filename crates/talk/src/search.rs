@@ -44,7 +44,7 @@ pub(crate) struct Search {
     round: VecDeque<String>,
     tried: Vec<(String, Said)>,
     backoff: Backoff,
-    /// Of the pause before the next round.
+    /// The end of the pause before the next round.
     until: Option<Duration>,
     hints: u32,
 }
@@ -115,7 +115,7 @@ impl Search {
         self.round.push_front(server.to_owned());
     }
 
-    /// Whom to ask next, or why to give up: before the deadline that means that there is nobody.
+    /// The next server to ask, or the reason to give up: before the deadline that means that there is nobody.
     pub fn next(&mut self, now: Duration, deadline: Duration, known: &mut Known) -> Next {
         if self.round.is_empty() && self.until.is_none() {
             self.until = Some(self.backoff.pause(now, known).min(deadline));

@@ -32,7 +32,7 @@ struct Exchange {
 
 #[derive(Debug)]
 enum Stage {
-    /// Whoever listens at an address may be replaced at any time: which cluster is it of?
+    /// Asks which cluster the server belongs to: another server may listen at an address at any time.
     Probing(Question),
     /// The request names the cluster where the server understands that.
     Dialling {
@@ -137,7 +137,7 @@ impl Seeker {
         }
     }
 
-    /// `deadline` ends the search, and no exchange that is under way. None: the caller bounds what is waited for.
+    /// `deadline` ends the search, and no exchange that is under way. `None`: the caller bounds what is waited for.
     pub fn deadline(
         &self,
         deadline: Duration,

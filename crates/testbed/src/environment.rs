@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// Of the mount whose path is the longest that leads to `directory`.
+/// The file system of the mount whose path is the longest that leads to `directory`.
 fn filesystem_of(directory: &Path) -> Result<String> {
     let directory = fs::canonicalize(directory)?;
     let mounts = fs::read_to_string("/proc/self/mounts")?;

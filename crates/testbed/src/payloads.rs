@@ -18,7 +18,7 @@ pub struct Payload {
     /// Positions in the stream.
     pub bytes: Range<u64>,
     pub path: PathBuf,
-    /// Of the first of them in the file.
+    /// The place of the first byte in the file.
     pub offset: u64,
     /// The record's number in its log.
     pub number: u64,

@@ -6,8 +6,8 @@
 //!                 rules, by who comes      Cut: both sides see the end, and so does who comes anew
 //! ```
 //!
-//! Who comes is known from the first line of a connection: a peer says `from=ID` in it, a client
-//! does not (docs/wire.md). A node whose address is its proxy's, and to whose peers' proxies the
+//! The other end is known by the first line of its connection: a peer says `from=ID` in it, a client does not
+//! (docs/wire.md). A node whose address is its proxy's, and to whose peers' proxies the
 //! same is done for what comes *from* it, is a machine that vanished without a word. The one
 //! difference: a connection attempt to a stalled proxy is accepted, and then meets silence.
 
@@ -54,7 +54,7 @@ struct State {
 }
 
 struct Link {
-    /// None: a client, or not known yet.
+    /// `None`: a client, or not known yet.
     from: Option<u32>,
     sockets: Vec<TcpStream>,
 }

@@ -56,7 +56,7 @@ impl Drop for Leaders {
 
 #[derive(Default)]
 struct Seen {
-    /// Of each log: the newest term in which somebody led, and who.
+    /// The newest term in which somebody led each log, and that leader.
     leaders: BTreeMap<String, (Vec<u64>, u64)>,
     changes: u64,
 }

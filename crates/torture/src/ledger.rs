@@ -22,7 +22,7 @@ use super::output::{Output, Wrong};
 
 pub struct Ledger {
     pub log: String,
-    /// Which of the logs, for the content.
+    /// The log's place among the logs, for the content.
     index: usize,
     seed: u64,
     began: Instant,

@@ -189,7 +189,7 @@ impl Arguments {
         }
     }
 
-    /// Of all logs together.
+    /// The bytes per second of all logs together.
     fn rate(&self) -> u64 {
         let seconds = self.minutes * 60.0 * f64::from(self.nodes);
         let most = self.disk as f64 / DISK_PER_BYTE / seconds;

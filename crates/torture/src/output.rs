@@ -20,7 +20,7 @@ const MISTAKEN_MAX: u64 = 8;
 pub struct Output {
     /// One after the other, from position 0 on.
     extents: Vec<(u64, Extent)>,
-    /// Of each chain, from number 1 on.
+    /// The chains, from number 1 on.
     chains: Vec<Chain>,
 }
 

@@ -64,7 +64,7 @@ impl Rack {
         1..=self.nodes
     }
 
-    /// Who asks a node in spite of all proxies.
+    /// A client that asks a node in spite of all proxies.
     pub fn direct_client(&self) -> Client {
         let timeouts = Timeouts {
             total: Duration::from_secs(60),

@@ -6,8 +6,8 @@
 //!         └──────────── every byte is there, the directory says the same ◄──────────────┘
 //! ```
 //!
-//! The rest matters: the last command of a quiet log is durable everywhere, and no record says that it
-//! is chosen. Whoever starts on these disks reads a directory that ends before it.
+//! The rest matters: the last command of a quiet log is durable everywhere, and no record says that it is
+//! chosen. A node that starts on such a disk reads a directory that ends before it.
 
 mod answered;
 mod round;

@@ -21,7 +21,7 @@ pub enum Sabotage {
 
 /// All disks at one moment at which no node ran.
 pub struct Snapshot {
-    /// Of node 1, then node 2 …
+    /// The copies of node 1, then node 2 …
     copies: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Which fault, on whom and for how long: drawn from the seed alone.
+//! The choice of faults, of whom they strike and for how long: drawn from the seed alone.
 //!
 //! ```text
 //!  round:  quiet ── strikes begin ── each lasts its time ── healed ── recovered ── next round

@@ -11,7 +11,7 @@ use io_uring::{IoUring, opcode};
 use crate::request::{Finished, Id, Request};
 use crate::slot::{self, Slot};
 
-/// Of the submission queue; when it is full it is handed over, so this limits nothing.
+/// The entries of the submission queue; when it is full it is handed over, so this limits nothing.
 const ENTRIES: u32 = 256;
 
 /// Completions of cancellations, which nobody waits for.

@@ -63,7 +63,7 @@ impl Setting<'_> {
         &self.logs[..self.arguments.clients as usize]
     }
 
-    /// Of one slice: its files are gone before the next.
+    /// The disk space that one slice needs: its files are gone before the next.
     pub fn bytes_needed(&self) -> u64 {
         // More than the disks we know take through one file system; and padding of small batches.
         const FLAT_OUT: f64 = 1e9;

@@ -10,7 +10,7 @@ use replica::Limits;
 
 use crate::history::forget_pages;
 
-/// Of each lane: the one that is written, the next one, and those that a log keeps.
+/// The files of each lane: the one that is written, the next one, and those that a log keeps.
 const FILES: u64 = 4;
 const PIECE: usize = 1 << 20;
 

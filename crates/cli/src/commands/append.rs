@@ -175,7 +175,7 @@ struct Source {
     input: File,
     /// It is standard input, on which bytes may be long in coming.
     waits: bool,
-    /// Of a regular file, when it was opened.
+    /// The length of a regular file when it was opened.
     length: Option<u64>,
     read: u64,
 }

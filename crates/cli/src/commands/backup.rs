@@ -64,7 +64,7 @@ struct Saved<'a> {
     streams: usize,
     /// In this part, or in all that were checked.
     bytes: u64,
-    /// That the newest part knows to be the log's, and not trimmed.
+    /// The log's bytes that the newest part knows, without the trimmed ones.
     log_bytes: u64,
     file_bytes: u64,
     nothing_new: bool,

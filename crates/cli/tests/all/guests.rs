@@ -298,7 +298,7 @@ fn what_peers_begin_and_do_not_end_is_bounded_in_memory_and_in_time() {
     wait_for(too_much, || cluster.logs());
     let grown = node.memory("VmRSS").saturating_sub(before);
     assert!(grown < 300 << 20, "{grown} bytes");
-    // None of them ever goes on.
+    // These connections never go on.
     for mut raw in taken {
         assert!(raw.rest().is_empty());
     }

@@ -128,7 +128,7 @@ fn a_follower_is_replaced_under_load_and_its_writers_stream_is_not_cut() {
     let mut replacing = cluster.spawn(&["members", "replace", &id, "4"]);
     let mut position = 0;
     let bytes = [7; 65536];
-    // As long as the change takes, and a while longer.
+    // The writer goes on while the change lasts, and a while longer.
     let mut more = 20;
     while more > 0 {
         raw.send(&bytes);

@@ -73,7 +73,7 @@ impl Shared {
         self.began.elapsed()
     }
 
-    /// Whoever holds the lock sees in the ring all that was written, as far as the ring has room.
+    /// Locks the state. The holder of the lock sees in the ring all that was written, as far as the ring has room.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements that could panic under the lock.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,7 +22,7 @@ use crate::admin::StreamInfo;
 
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Of one piece.
+/// The largest payload of one piece.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"LBbackup";
@@ -140,7 +140,7 @@ impl<W: Write> PartWriter<W> {
         }
     }
 
-    /// The next bytes: of that stream, from that position on, so many. None once all are there.
+    /// The next bytes: of that stream, from that position on, so many. `None` once all are there.
     pub fn wants(&self) -> Option<(&Saved, u64, u64)> {
         let saved = self.header.streams.get(self.stream)?;
         Some((saved, self.position, saved.info.length - self.position))

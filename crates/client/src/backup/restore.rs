@@ -30,7 +30,7 @@ pub struct Restored {
     pub bytes: u64,
     /// Written, and trimmed again, so that positions are what they were.
     pub filled_bytes: u64,
-    /// Of each stream, by the name it had: the one it has now.
+    /// Each stream's saved name, and the name it has now.
     pub names: Vec<(String, String)>,
     pub lost: Lost,
 }
@@ -121,7 +121,7 @@ struct Restoring<'a> {
 struct Became {
     first: StreamName,
     last: StreamName,
-    /// Of the last one, if it is the first.
+    /// The length of the last stream, if it is the first.
     length: Option<u64>,
 }
 

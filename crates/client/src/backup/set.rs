@@ -141,7 +141,7 @@ pub struct Seen<'a> {
     pub payload: &'a [u8],
 }
 
-/// Whoever was handed a piece could not go on.
+/// The error of a caller that was handed a piece and could not go on.
 #[derive(Debug)]
 pub struct Stop(pub Box<dyn std::error::Error + Send + Sync>);
 

@@ -39,7 +39,7 @@ pub struct Taken {
     pub path: PathBuf,
     pub header: Header,
     pub identity: Identity,
-    /// Of streams, in this part.
+    /// Bytes of streams in this part.
     pub bytes: u64,
     pub file_bytes: u64,
     /// Nothing had come since the part before: no part was written.

@@ -13,7 +13,7 @@ pub const CONTROL_PREFIX: usize = 24;
 /// The state of a log with all its streams fits.
 pub const BODY_BYTES_MAX: u32 = 64 << 20;
 
-/// Of one part: it is to be short.
+/// The body of one part, which is to be short.
 const PART_BODY_BYTES_MAX: u32 = 1 << 20;
 
 /// "LBct"

@@ -8,7 +8,7 @@ use crate::codec::{DecodeError, Encode, Reader};
 /// A warning, as a heartbeat carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Whose word it is: the sender's, or of a node that the receiver does not hear.
+    /// The node whose word it is: the sender, or one that the receiver does not hear.
     pub by: NodeId,
     /// What it is about, perhaps a newer program's.
     pub code: u8,

@@ -2,7 +2,7 @@
 //!
 //! Units:  5 s for all of it, however the other side drips; 8 KiB of request. While others wait for their
 //!         turn: 25 ms of silence, and 250 ms until the request is whole.
-//! Errors: none for the caller. Who cannot be understood hears so; who vanishes hears nothing.
+//! Errors: none for the caller. A client that is not understood is told so; one that vanishes hears nothing.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -58,7 +58,7 @@ pub fn answer(
     answer: impl FnOnce(Route) -> Answer,
 ) {
     let until = Instant::now() + DEADLINE;
-    // Whoever does not stay for the answer has lost nothing.
+    // A client that does not stay for the answer has lost nothing.
     let _ = converse(&mut stream, until, others_wait, answer);
 }
 

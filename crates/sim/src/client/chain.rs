@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// ```
 #[derive(Debug)]
 pub struct Chain {
-    /// Whose content it is.
+    /// The client whose content the chain carries.
     pub client: u64,
     pub total: u64,
     /// The stream that the chain begins with; readers name it.

@@ -13,7 +13,7 @@ pub struct Ledger(Rc<RefCell<Entries>>);
 #[derive(Debug, Default)]
 struct Entries {
     attempts: u64,
-    /// That nobody has looked at yet.
+    /// Entries that nobody has looked at yet.
     new: Vec<Entry>,
 }
 

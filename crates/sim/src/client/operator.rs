@@ -32,7 +32,7 @@ pub struct Changes {
     left: u64,
 }
 
-/// Of one node: with three nodes every split of the votes occurs.
+/// The largest weight of one node: with three nodes every split of the votes occurs.
 const WEIGHT_MAX: u64 = 3;
 
 /// Between two changes in quick succession.

@@ -67,7 +67,7 @@ struct Read {
     known: u64,
     /// Known to be trimmed by then.
     trimmed: u64,
-    /// Of the last answer.
+    /// The length in the last answer.
     length: u64,
     at: u64,
     /// What each connection asked from, and heard of its first line.
@@ -155,7 +155,7 @@ impl Reader {
         let timeouts = Timeouts {
             connect: Duration::from_secs(1).min(silence),
             silence,
-            // Whoever probes asks one node, once.
+            // A reader that probes asks one node, once.
             total: if self.config.probes {
                 Duration::ZERO
             } else {

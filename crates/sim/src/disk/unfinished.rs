@@ -40,7 +40,7 @@ impl SimDisk {
             let length = contents.borrow().len();
             let more = end.saturating_sub(length.next_multiple_of(BLOCK) as u64);
             if self.has_room(more).is_err() {
-                // Who received it is not told here; but nothing can be written any more.
+                // The receiver is not told here; but nothing can be written any more.
                 if let Some(open) = self.open.get_mut(&place.file) {
                     open.failed = true;
                 }
@@ -173,7 +173,7 @@ impl SimDisk {
         }
     }
 
-    /// Of a write that is not over, a reader sees any of its blocks. How many bytes there are now.
+    /// Lets a reader see any blocks of a write that is not over. Returns how many bytes there are now.
     pub(super) fn see_in_flight(
         &self,
         file: FileId,

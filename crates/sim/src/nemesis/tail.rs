@@ -22,7 +22,7 @@ const TAIL_BYTES: u64 = 16 << 10;
 /// For so long the others choose without the minority that is away.
 const ALONE_US: Range<u64> = 200_000..3_000_000;
 
-/// So long they are dead who know what was chosen.
+/// The time for which the nodes that know what was chosen are dead.
 const DEAD_US: Range<u64> = 1_500_000..6_000_000;
 
 /// Among so many blocks a record is spoilt.
@@ -128,8 +128,8 @@ impl Nemesis {
         world.corrupt(node, path, offset.min(last));
     }
 
-    /// Of what a node wrote last a record says that it was durable once the node has had a moment
-    /// of rest. If that record is damaged too, nothing says so any more.
+    /// The end below which records are settled. A record says that a node's last writes were durable once the
+    /// node has had a moment of rest; if that record is damaged too, nothing says so any more.
     fn settled_below(&self, world: &World, node: HostId, path: &Path) -> u64 {
         let disk = world.disk(node);
         let rested = world.now() - REST;

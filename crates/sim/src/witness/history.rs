@@ -33,13 +33,13 @@ pub(super) struct History {
     pub streams: BTreeMap<StreamName, StreamInfo>,
     /// By client: how far its chain of streams is chosen.
     pub reach: BTreeMap<u64, u64>,
-    /// Which stream is continued by which.
+    /// The stream that continues each stream.
     continued: BTreeMap<StreamName, StreamName>,
     /// Streams that came to be.
     opened: BTreeSet<StreamName>,
     /// The state after each trim.
     trims: Vec<LogState>,
-    /// That nobody has judged yet.
+    /// Acts that nobody has judged yet.
     pub acts: Vec<Act>,
     /// Its name is free for another.
     pub is_freed: bool,
@@ -112,7 +112,7 @@ pub(super) struct Shape {
 /// What the open-stream of a client's stream says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamInfo {
-    /// Whose content; none if it is no client of ours.
+    /// The client whose content it is; none if it is no client of ours.
     pub client: Option<u64>,
     /// The chain's position at which it begins.
     pub begins: u64,
@@ -441,7 +441,7 @@ impl History {
         })
     }
 
-    /// Of streams that a trim has taken out of the table since, how far they went below that slot.
+    /// The ends, below that slot, of the streams that a trim has since taken out of the table.
     pub fn forgotten_below(&self, below: Slot) -> BTreeMap<StreamName, u64> {
         let mut ends = BTreeMap::new();
         let Some(state) = &self.state else {

@@ -143,7 +143,7 @@ impl Intent {
         self.raise(log, *point.max(at));
     }
 
-    /// Of logs for which it changed something: where nothing was to be changed nothing was waited for.
+    /// Raises the logs for which it changed something: where nothing was to be changed nothing was waited for.
     fn on_members_changed(&mut self, asked: &Asked, said: &Said) {
         let Asked { request, at } = asked;
         let number = |index: usize| request.arguments.get(index)?.parse::<u32>().ok();

@@ -51,7 +51,7 @@ pub(crate) struct Witness {
     /// As they stood when a disk was copied last.
     copied: BTreeMap<HostId, BTreeMap<(LogId, NodeId), Replica>>,
     names: BTreeMap<String, LogId>,
-    /// Which node gave up which log.
+    /// The logs that each node gave up.
     removed: BTreeSet<(LogId, NodeId)>,
     /// The whole state of a log up to a slot, by whoever was first to know it.
     states: BTreeMap<(LogId, Slot), Digest>,
@@ -59,9 +59,9 @@ pub(crate) struct Witness {
     bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
     /// Said in this step: who releases what in which era.
     releases: Vec<(Whose, paxos::Era, Slot)>,
-    /// Of each log the last era whose beginning was looked at.
+    /// The last era of each log whose beginning was looked at.
     eras_checked: BTreeMap<LogId, paxos::Era>,
-    /// Of frames that are not whole yet, by whoever sends them.
+    /// The beginnings of frames that are not whole yet, by sender.
     parts: BTreeMap<(HostId, ConnId), Vec<u8>>,
     written: versions::Written,
     ledger: Ledger,

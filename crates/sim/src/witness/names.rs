@@ -1,5 +1,5 @@
-//! A name is a register: logs come and go under it one after the other, and whoever uses it does so with
-//! the one that has it at some moment between the question and the answer.
+//! A name is a register: logs come and go under it one after the other. A request by name uses the log that
+//! has the name at some moment between the question and the answer.
 //!
 //! ```text
 //!   create ok 7 ──────── delete ok 7 ─ create ok 9 ─────────        asked behind the delete's ok, nothing is
@@ -120,7 +120,7 @@ impl Names {
                     !existed.is_empty(),
                     "names: {name} is said to exist, and did at no point since somebody asked to create it"
                 );
-                // Of several the answer does not say which.
+                // The answer does not say which of several it means.
                 if let (Some(log), 1) = (existed.first(), existed.len()) {
                     self.tell(*log);
                 }

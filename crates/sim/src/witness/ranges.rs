@@ -24,7 +24,7 @@ impl<V: Clone + PartialEq> Ranges<V> {
         let first = before.filter(|(_, (end, _))| *end > range.start);
         let from = first.map_or(range.start, |(start, _)| *start);
         let end = range.end.max(from);
-        // Of nothing there is nothing.
+        // An empty range overlaps nothing.
         let end = if range.is_empty() { from } else { end };
         let overlapping = self.entries.range(from..end);
         overlapping.map(move |(start, (stop, value))| {

@@ -40,7 +40,7 @@ pub(super) struct Replica {
     issued: BTreeMap<Term, Ranges<()>>,
     /// By stream: below it an auxiliary was released.
     pub released: BTreeMap<StreamName, u64>,
-    /// Who told it so knew all below for chosen: what that trims, it may give up.
+    /// The leader that released it knew all below for chosen: what that trims, the replica may give up.
     pub released_below: Slot,
     /// Bytes of streams.
     pub held: BTreeMap<StreamName, Ranges<()>>,
@@ -265,7 +265,7 @@ fn check_kept(
     }
 }
 
-/// Whom a sentence is about.
+/// The replica that a sentence is about.
 #[derive(Clone, Copy)]
 pub(super) struct Whose {
     pub node: NodeId,

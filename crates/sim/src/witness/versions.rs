@@ -107,7 +107,7 @@ impl Witness {
     }
 }
 
-/// Whose disk it is, and in what version.
+/// The node that owns a disk, and the disk's version.
 fn manifest(disk: &SimDisk) -> Option<(NodeId, u8)> {
     let contents = disk.contents(MANIFEST)?;
     let manifest = Manifest::parse(Speaks::ALL, &contents, MANIFEST.as_ref());

@@ -51,7 +51,7 @@ pub fn draw(seed: u64) -> Scenario {
         bytes_per_writer: bytes / writers,
         stale_ppm: [0, 200_000, 800_000][random.below(3) as usize],
         follow_ppm: [0, 200_000, 800_000][random.below(3) as usize],
-        // Whoever trims a log trims it for all who write to it.
+        // A trim of a log takes the bytes of all who write to it.
         trims: writers == 1 && seed % 3 == 1,
         moves: seed % 5 == 2,
         scrubs: seed % 4 == 3,
@@ -61,7 +61,7 @@ pub fn draw(seed: u64) -> Scenario {
             false => 2_000_000 << random.below(4),
             true => 24_000_000,
         },
-        // Whose disk is lost or damaged holds one of few copies.
+        // A lost or damaged disk must not hold one of few copies.
         auxiliary: nodes == 3 && !damaged && !loses_disk && seed % 3 == 1,
         // Some networks carry a few KiB a second, and everybody reads everything.
         calm_us: 1_200_000_000,
@@ -180,7 +180,7 @@ fn swap_leaders(scenario: &mut Scenario) {
     scenario.begin_well = true;
 }
 
-/// Which faults may be drawn. The others stay off, whatever a seed draws.
+/// The faults that may be drawn. The others stay off, whatever a seed draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSet(BTreeSet<&'static str>);
 

@@ -47,7 +47,7 @@ use crate::world::World;
 use violation::{Caught, catch};
 use watch::Watcher;
 
-/// Which run.
+/// The run that is wanted.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub seed: u64,
@@ -68,9 +68,9 @@ pub struct Report {
     pub acknowledged_bytes: u64,
     pub faults: BTreeMap<&'static str, u64>,
     pub coverage: Coverage,
-    /// Of everything that happened, in order.
+    /// The hash of everything that happened, in order.
     pub trace_hash: u64,
-    /// Of the nemesis.
+    /// The turns of the nemesis.
     pub turns: u64,
 }
 

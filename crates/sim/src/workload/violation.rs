@@ -7,7 +7,7 @@ use std::sync::Once;
 
 use serde::Serialize;
 
-/// Who saw it. The names are stable: reports and scripts carry them.
+/// The checker that saw a violation. The names are stable: reports and scripts carry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Checker {
     /// The invariants of docs/invariants.md, by whomever they were asserted.
@@ -66,7 +66,7 @@ pub enum Checker {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
     pub seed: u64,
-    /// Of the nodes, when it was seen.
+    /// The step of the nodes when it was seen.
     pub step: u64,
     pub simulated_us: u64,
     pub checker: Checker,

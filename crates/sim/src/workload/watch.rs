@@ -1,4 +1,4 @@
-//! Who looks on: the witness, and what each process counted at its end.
+//! The observers: the witness, and what each process counted at its end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -30,8 +30,8 @@ fn answer_of(stage: &mut Stage, index: usize, request: &str) -> String {
     caller.text()
 }
 
-/// Who leads log 0 has applied the deletion when it says ok. The others hear of it some milliseconds later, and one of
-/// them leads the log.
+/// The leader of log 0 has applied the deletion when it says ok. The others hear of it some milliseconds
+/// later, and one of them leads the log.
 #[test]
 fn nobody_answers_from_a_log_that_could_end_once_it_is_abandoned() {
     for seed in 0..10 {

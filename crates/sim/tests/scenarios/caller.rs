@@ -130,7 +130,7 @@ impl Caller {
         world.reset(self.host, CONN);
     }
 
-    /// Of the stream that was opened for it.
+    /// The name of the stream that was opened for it.
     pub fn stream(&self) -> String {
         let text = self.text();
         let name = text.strip_prefix("stream ").expect("it is open");

@@ -56,7 +56,7 @@ fn an_append_whose_acknowledgements_are_lost_is_continued_without_hole_or_repeat
     }
 }
 
-/// Whoever takes over is chosen behind the last bytes of the one before, who hears of both at once.
+/// A writer that takes over is chosen behind the last bytes of the one before, which hears of both at once.
 #[test]
 fn who_is_superseded_hears_first_how_much_was_chosen() {
     for half_closed in [false, true] {
@@ -76,7 +76,7 @@ fn who_is_superseded_hears_first_how_much_was_chosen() {
         let second = stage.call(leader, "append main mode=takeover");
         stage.pass(50 * MS);
         assert_eq!(first.acknowledged(), 100);
-        // Who accepted both says so while the leader does not listen.
+        // A follower that accepted both says so while the leader does not listen.
         stage.world.pause(stage.nodes[leader], 100 * MS);
         for index in &others {
             stage.world.release_disk(stage.nodes[*index]);

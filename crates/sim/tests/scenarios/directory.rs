@@ -43,7 +43,7 @@ pub fn talk(stage: &mut Stage, commands: usize) {
     }
 }
 
-/// Asked of one node, which has a while to answer. None if it says nothing, or cannot now.
+/// The answer of one node, which has a while to give it. `None` if it says nothing, or cannot now.
 fn answer_of(stage: &mut Stage, index: usize, request: &str) -> Option<String> {
     let caller = stage.call(index, request);
     let until = stage.world.now() + 20 * SECOND;

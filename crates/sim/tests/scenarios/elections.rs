@@ -1,4 +1,4 @@
-//! Who leads, when nodes die, are cut off in part, and come back.
+//! Elections when nodes die, are cut off in part, and come back.
 
 use paxos::Term;
 

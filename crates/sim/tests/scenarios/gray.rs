@@ -286,8 +286,8 @@ fn a_refusal_for_want_of_room_names_the_node_whose_disk_is_full() {
     assert!(status.text().contains(&sentence), "{}", status.text());
 }
 
-/// Who was away fetches no more than its disk has room for, and goes on once there is more. It would stop
-/// if it could not write, and then no trim would help it.
+/// A node that was away fetches no more than its disk has room for, and goes on once there is more. It would
+/// stop if it could not write, and then no trim would help it.
 #[test]
 fn a_disk_without_room_for_what_was_missed_stops_no_replica() {
     let mut stage = Stage::three(5);

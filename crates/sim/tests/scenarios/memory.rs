@@ -6,7 +6,7 @@ use sim::workload::small_limits;
 
 use crate::stage::{LOG, Look, MS, SECOND, Stage};
 
-/// Of all rings together, and of the only one that is used.
+/// The bytes of all rings together, and of the only one that is used.
 const RINGS_BYTES: u64 = 64 << 10;
 /// So many busy logs leave each of them less than `LOG` holds when it has gone idle.
 const OTHERS: usize = 7;

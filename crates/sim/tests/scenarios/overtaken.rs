@@ -1,5 +1,5 @@
-//! Who begins to lead holds a later wish, does not know yet that it is chosen, and acts by the one before:
-//! what it proposes comes behind the later wish, and has no effect.
+//! A new leader holds a later wish, does not know yet that it is chosen, and acts by the one before: what it
+//! proposes comes behind the later wish, and has no effect.
 //!
 //! ```text
 //!   the leader that died    … narrow ……………… bytes, forever (chosen)

@@ -15,7 +15,7 @@ use crate::stage::{Look, MS, SECOND, Stage, done};
 const TOLD: Duration = Duration::from_secs(2);
 const WRITTEN: Duration = Duration::from_secs(13);
 
-/// Three nodes that are whole. Who leads, and the other two.
+/// Three nodes that are whole. Returns the leader, and the other two.
 fn three(seed: u64) -> (Stage, usize, usize, usize) {
     let mut stage = Stage::three(seed);
     let (leader, others) = stage.roles();

@@ -32,7 +32,7 @@ fn warnings(look: &Look<'_>, index: usize) -> Vec<(Code, NodeId, bool)> {
     node.map_or_else(Vec::new, |node| node.warnings().1)
 }
 
-/// That it is so, or was a moment ago.
+/// Whether the warning holds, or held a moment ago.
 fn shows(look: &Look<'_>, index: usize, code: Code) -> bool {
     let mut warnings = warnings(look, index).into_iter();
     warnings.any(|(found, _, _)| found == code)

@@ -20,7 +20,7 @@ struct Truth {
     sent: u64,
     /// Everything below was durable on the survivor, of the writer's bytes.
     durable: u64,
-    /// Of the log's output, by whoever of the three knew most.
+    /// The end of the log's output, by whichever of the three knew most.
     chosen: u64,
     /// The survivor's first slot that is not known to be chosen.
     next: u64,
@@ -305,8 +305,8 @@ pub fn what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost() {
     );
 }
 
-/// That a node goes on alone stands in log 0 for ever. When the node reads it again, it is not alone any
-/// more, and forgets nobody a second time.
+/// Log 0 says for ever that a node goes on alone. When the node reads it again, it is not alone any more, and
+/// forgets nobody a second time.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn who_went_on_alone_once_does_not_do_so_again_while_it_reads_its_directory() {
     for seed in 0..4 {

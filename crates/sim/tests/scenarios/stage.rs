@@ -297,7 +297,7 @@ impl Stage {
         self.programs.borrow_mut()[index] = speaks;
     }
 
-    /// Of the nodes that are added.
+    /// Sets the program of the nodes that are added.
     pub fn next_program(&mut self, speaks: Speaks) {
         self.next_program = speaks;
     }
@@ -334,14 +334,14 @@ impl Stage {
         Caller::call(&mut self.world, &name, &self.addresses[index], request)
     }
 
-    /// Who says this line, whatever it is.
+    /// A caller that says this line, whatever it is.
     pub fn say_line(&mut self, index: usize, line: &str) -> Caller {
         let caller = self.dial(index);
         caller.send(&mut self.world, format!("{line}\n").as_bytes());
         caller
     }
 
-    /// Who connects, and says nothing.
+    /// A caller that connects, and says nothing.
     pub fn dial(&mut self, index: usize) -> Caller {
         let name = self.next_caller();
         Caller::dial(&mut self.world, &name, &self.addresses[index])
@@ -498,7 +498,7 @@ impl Look<'_> {
         views.find(|view| view.name == log)
     }
 
-    /// Who leads in the latest term.
+    /// The leader in the latest term.
     pub fn leader(&self) -> Option<usize> {
         let leads = |index: &usize| self.leads_in(*index).is_some();
         let leaders = (0..self.nodes.len()).filter(leads);
@@ -522,7 +522,7 @@ impl Look<'_> {
         Some(self.view(index)?.state.next.0)
     }
 
-    /// That this node knows to be agreed on.
+    /// The version that this node knows to be agreed on.
     pub fn version(&self, index: usize) -> u8 {
         self.node(index).map_or(0, |node| node.versions().agreed)
     }

@@ -16,7 +16,7 @@ fn asked(stage: &mut Stage, request: &str) -> String {
     caller.text()
 }
 
-/// Of a stream of which something was acknowledged.
+/// The name of a stream of which something was acknowledged.
 fn name_of(writer: &Caller) -> String {
     let text = writer.text();
     text.split(' ').nth(1).expect("its name").to_owned()

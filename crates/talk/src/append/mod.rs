@@ -48,8 +48,7 @@ pub struct AppendOptions {
     pub mode: Mode,
     /// Written bytes kept until acknowledged, rounded up to chunks of 256 KiB.
     pub buffer_bytes_max: usize,
-    /// Continue this stream, which must be exactly that long and not be continued yet. None: begin
-    /// a new chain.
+    /// Continue this stream, which must be exactly that long and not be continued yet. `None`: begin a new chain.
     pub continues: Option<StreamPlace>,
 }
 

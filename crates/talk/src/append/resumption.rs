@@ -76,8 +76,8 @@ impl Resumption {
     }
 }
 
-/// The mode in which a chain is resumed. Who took over once does not do so again: the writer who
-/// came meanwhile may have taken over from us, and was right to.
+/// The mode in which a chain is resumed. A writer that took over once does not do so again: the writer that
+/// came meanwhile may have taken over from it, and was right to.
 pub(super) fn resume_mode(mode: Mode) -> Mode {
     match mode {
         Mode::Wait => Mode::Wait,

@@ -21,7 +21,7 @@ pub use error::ReadError;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     pub log: String,
-    /// The first stream of the chain to read. None: all outputs of the log, one after the other.
+    /// The first stream of the chain to read. `None`: all outputs of the log, one after the other.
     pub stream: Option<StreamName>,
     /// The first position, in bytes of that chain.
     pub from: u64,
@@ -174,7 +174,8 @@ impl Reader {
         self.began
     }
 
-    /// Verified bytes that were not consumed. None, and no error: more is to come, unless there is an end.
+    /// Verified bytes that were not consumed. If there are none, and no error, more is to come, unless there
+    /// is an end.
     pub fn chunk(&self) -> &[u8] {
         &self.chunk[self.taken..]
     }

@@ -178,7 +178,7 @@ mod tests {
     use crate::load::{LoadPlan, Stop};
     use crate::schedule::Chance;
 
-    /// Of a log to which nobody appended.
+    /// A reader's job on a log to which nobody appended.
     fn job(server: String) -> Job {
         let timeouts = Timeouts {
             total: Duration::from_secs(1),

@@ -66,7 +66,7 @@ impl Cleanup {
         }
     }
 
-    /// Whoever comes second waits for the first.
+    /// The second caller waits for the first.
     fn clean(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = left.cluster.take() {

@@ -34,7 +34,7 @@ pub struct Report {
     append_seconds: f64,
     /// Millions of bytes a second, the failover included.
     append_mb_per_s: f64,
-    /// Of pieces handed to the client until acknowledged; none without a byte.
+    /// The latencies of pieces from the client's call to the ack; none without a byte.
     ack_p50_ms: Option<f64>,
     ack_p99_ms: Option<f64>,
     ack_max_ms: Option<f64>,

@@ -1,4 +1,4 @@
-//! Which leaders are to move so that each node leads its share.
+//! Choosing the leaders to move so that each node leads its share.
 //!
 //! ```text
 //!  load of a node = sum over the logs it leads of  1 / its weight there
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use client::leader::Leader;
 use serde::Serialize;
 
-/// Of a log at a node of weight 1.
+/// The load of a log at a node of weight 1.
 const COST: u64 = 1 << 32;
 const DIRECTORY: u64 = 0;
 
@@ -33,7 +33,7 @@ fn cost(log: &Leader, node: u64) -> Option<u64> {
 
 struct Balance<'a> {
     logs: &'a [Leader],
-    /// Who leads each, as planned.
+    /// The leader of each log, as planned.
     leader: Vec<u64>,
     load: BTreeMap<u64, u64>,
 }

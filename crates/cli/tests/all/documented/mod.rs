@@ -45,7 +45,8 @@ fn documents() -> Vec<PathBuf> {
     pages.filter(|path| path.is_file()).chain(others).collect()
 }
 
-/// What stands between backticks, also over a line's end, and the lines of blocks. Of what is no page, every line.
+/// The text between backticks, also over a line's end, and the lines of blocks. A file that is no page gives
+/// every line.
 fn code(text: &str) -> Vec<String> {
     let lines = || text.lines().map(str::to_owned);
     if !text.starts_with("# ") {
@@ -68,7 +69,7 @@ fn code(text: &str) -> Vec<String> {
     found
 }
 
-/// Of `name A B …`, and of cargo run for the program of that name.
+/// The commands among `name A B …`, and among what cargo runs for the program of that name.
 fn commands(code: &str, name: &str) -> impl Iterator<Item = String> {
     // What it does stands beside it.
     let code = code.trim_start().split("  ").next().unwrap_or_default();

@@ -33,7 +33,7 @@ impl Impostor {
         }
     }
 
-    /// Of a first line: `disk=… incarnation=… nonce=… key=… signature=…`.
+    /// The words of a first line: `disk=… incarnation=… nonce=… key=… signature=…`.
     pub fn words(&self) -> String {
         let disk = self.manifest.identity.disk;
         let Start { incarnation, nonce } = self.start;

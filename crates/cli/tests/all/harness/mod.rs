@@ -89,7 +89,7 @@ pub struct Node {
     pub advertise: Option<String>,
     pub data: PathBuf,
     pub arguments: Vec<String>,
-    /// Of open files, if they are to be few.
+    /// The limit of open files, if they are to be few.
     pub files_max: Option<u32>,
     /// What its disk does while this file says so: see [`faulty`].
     pub faults: Option<PathBuf>,
@@ -349,7 +349,7 @@ impl Cluster {
 
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self.spawn(arguments);
-        // Who refuses what is asked does not read it either.
+        // A program that refuses what it is asked does not read its input either.
         let _ = child.stdin.take().expect("piped").write_all(input);
         child.wait_with_output().expect("it ends")
     }

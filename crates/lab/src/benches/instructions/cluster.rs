@@ -116,7 +116,7 @@ struct Writer {
     batch: Vec<u8>,
     sent: u64,
     acknowledged: u64,
-    /// Of a line that has not ended.
+    /// The beginning of a line that has not ended.
     heard: Vec<u8>,
 }
 

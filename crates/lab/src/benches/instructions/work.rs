@@ -63,7 +63,7 @@ impl Work {
         }
     }
 
-    /// Callgrind's patterns of the functions that are counted. None is called by another.
+    /// Callgrind's patterns of the functions that are counted. No counted function calls another.
     pub fn counted(self) -> &'static [&'static str] {
         match self {
             Work::Engine => &["*work::counted_engine*"],

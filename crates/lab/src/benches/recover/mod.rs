@@ -80,7 +80,7 @@ struct Report {
     restarts: Vec<Restart>,
     refill: Refilled,
     refill_under_load: Refilled,
-    /// Of the flat-out rate.
+    /// The refill's rate as a part of the flat-out rate.
     refill_ratio: f64,
     refill_under_load_ratio: f64,
     machine: Machine,

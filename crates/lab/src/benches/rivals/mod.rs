@@ -137,18 +137,18 @@ struct Outcome {
     /// Our throughput and CPU to this one's.
     we_mb_per_s_ratio: Option<f64>,
     we_mb_per_cpu_s_ratio: Option<f64>,
-    /// Of turns that failed.
+    /// The errors of turns that failed.
     failures: Vec<String>,
 }
 
 const NODES: u32 = 3;
 const WINDOW_BYTES: usize = 16 << 20;
-/// So long a producer may take that was to be done in the measured time.
+/// The multiple of the measured time that a producer may take for its work.
 const PATIENCE_FACTOR: f64 = 6.0;
 /// A first, short run: a rate to calculate from.
 const TRIAL_BYTES: u64 = 20_000_000;
 const TRIAL_MESSAGES_MAX: u64 = 20_000;
-/// Of a warm-up, one producer after the other: each tells how fast it was.
+/// The length of a warm-up, one producer after the other: each tells how fast it was.
 const WARMING: Duration = Duration::from_secs(4);
 /// A cluster's start and trial, for the time that is left.
 const AROUND: Duration = Duration::from_secs(15);

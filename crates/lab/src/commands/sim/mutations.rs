@@ -85,7 +85,7 @@ mod breaking {
         repeats: u64,
         mutations: Vec<JsonRow<'a>>,
         not_found: Vec<&'static str>,
-        /// Of a search for both.
+        /// Only in a search for both.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_found_with_asserts_off: Option<Vec<&'static str>>,
     }

@@ -21,7 +21,7 @@ pub struct Summary {
     coverage: Coverage,
     /// By seed.
     violations: BTreeMap<u64, Violation>,
-    /// Of all traces: two searches with the same one did the same.
+    /// The hash of all traces: two searches with the same one did the same.
     trace_hash: u64,
 }
 
