@@ -9,11 +9,11 @@
 //! answer be yes; without it `is` is the constant `false`, and nothing of this is left in the
 //! program. The list is one for the engine and the node around it, so that a run can name any.
 //!
-//! [`invariant!`](crate::invariant) is how the engine and the node assert. A mutation run can turn
-//! these asserts off, so that only those who look from outside are left to notice.
+//! [`invariant!`](crate::invariant) is how the engine and the node assert. A mutation run can turn these
+//! asserts off, so that only observers from outside are left to notice.
 
-/// Each with the sentence it breaks (of the rules in docs/invariants.md and docs/data-files.md) and
-/// where the rule stands.
+/// Each mutation with the sentence it breaks (of the rules in docs/invariants.md and docs/data-files.md) and
+/// the place of the rule.
 macro_rules! mutations {
     ($($variant:ident $name:literal $place:literal $sentence:literal)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -300,7 +300,7 @@ mod switch {
     use super::Mutation;
     use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-    /// One for the process: a run breaks the same rule in all of its nodes.
+    /// The broken rule of the process: a run breaks the same rule in all of its nodes.
     static BROKEN: AtomicU8 = AtomicU8::new(NONE);
     static SILENT: AtomicBool = AtomicBool::new(false);
     const NONE: u8 = u8::MAX;
