@@ -1,4 +1,4 @@
-//! How large the batches were, read from the segments' record headers afterwards.
+//! The sizes of batches, read from the segments' record headers afterwards.
 
 use std::fs::{self, File};
 use std::io;

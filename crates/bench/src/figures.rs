@@ -38,7 +38,7 @@ impl Figures {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// What a load comes to.
+    /// The figures of a load.
     pub fn of(measured: &Measured) -> Figures {
         let mut figures = Figures::default();
         let seconds = measured.seconds;

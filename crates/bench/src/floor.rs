@@ -67,7 +67,7 @@ enum Purpose {
     LinkIn(LaneId),
 }
 
-/// What the parts share.
+/// The things that the parts share.
 struct Env {
     ops: VecDeque<Op>,
     conns: BTreeMap<ConnId, Purpose>,

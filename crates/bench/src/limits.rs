@@ -31,7 +31,7 @@ pub fn measure(scratch: &Scratch, length: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// What the cluster's figures are of the machine's. One disk holds all copies.
+/// The cluster's figures as shares of the machine's. One disk holds all copies.
 pub fn shares(cluster: &Figures, limits: &Figures, copies: u32) -> Figures {
     let mut shares = Figures::default();
     let rate = cluster.get("mb_per_s").unwrap_or(0.0);

@@ -138,7 +138,7 @@ impl Writer {
         self.shared.acknowledged.load(Ordering::Acquire)
     }
 
-    /// How often it has looked for another leader; known within one write of its happening.
+    /// The number of times it has looked for another leader; known within one write of its happening.
     pub fn reconnects(&self) -> u64 {
         self.shared.reconnects.load(Ordering::Acquire)
     }

@@ -31,13 +31,13 @@ pub struct Measured {
     pub of_each: Vec<OfOne>,
 }
 
-/// What came of one log's writer.
+/// The result of one log's writer.
 pub struct OfOne {
     pub acked_bytes: u64,
     pub micros: Histogram<u64>,
 }
 
-/// How it went, piece by piece, so that a trend or a pause shows.
+/// One piece of the time, so that a trend or a pause shows.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Moment {
     /// The end of the piece, from the beginning of what is measured.

@@ -31,7 +31,7 @@ impl Pace {
         self.began + Duration::from_nanos(nanos as u64)
     }
 
-    /// How many writes are due by then.
+    /// The number of writes that are due by then.
     pub fn due_by(&self, now: Instant) -> u64 {
         let nanos = now.saturating_duration_since(self.began).as_nanos();
         (nanos * u128::from(self.rate) / (u128::from(self.write_bytes) * NANOS)) as u64

@@ -17,11 +17,11 @@ use client::{AppendOptions, Appender, Client, Closed, OnAcknowledged};
 /// A leader that says nothing for so long, or takes nothing, is an error.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LINE_BYTES_MAX: u64 = 4096;
-/// How often a log without a leader is asked for it.
+/// The number of times that a log without a leader is asked for it.
 const ATTEMPTS: u32 = 100;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
-/// How a writer's bytes get to the leader.
+/// The way of a writer's bytes to the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     /// By the client library, which gathers them.

@@ -1,4 +1,4 @@
-//! What each role costs: CPU, disk and memory of the leader, the followers and the client apart.
+//! The cost of each role: CPU, disk and memory of the leader, the followers and the client apart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -96,7 +96,7 @@ impl Watched {
         })
     }
 
-    /// What all processes but the client have in memory now.
+    /// The present memory of all processes but the client.
     pub fn nodes_rss_bytes(&self) -> Result<u64> {
         let nodes = self
             .processes

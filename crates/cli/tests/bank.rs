@@ -36,7 +36,7 @@ const LOG: &str = "bank";
 const PACE: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 4;
 
-/// Where this node leads the bank, it deposits coins, each into an account of its own.
+/// A guest that deposits coins, each into an account of its own, where this node leads the bank.
 struct Teller {
     small: Small<Bank>,
     directory: PathBuf,

@@ -102,7 +102,7 @@ impl AdminError {
     }
 }
 
-/// What an answer says.
+/// The value of an answer's JSON.
 pub(crate) trait Json {
     fn json<T: DeserializeOwned>(self) -> Result<T, AdminError>;
 }
@@ -121,7 +121,7 @@ impl Json for Asked {
 }
 
 impl Client {
-    /// How the first server that answers sees the cluster.
+    /// The cluster as the first server that answers sees it.
     ///
     /// Errors: [`AdminError::Unreachable`] when none does within `timeouts.total`.
     pub fn status(&self) -> Result<Status, AdminError> {
@@ -145,7 +145,7 @@ impl Client {
         only.ask(&Request::Metrics, self.deadline())?.json()
     }
 
-    /// How one server sees the cluster; no other is asked.
+    /// The cluster as one server sees it; no other is asked.
     pub fn status_of(&self, server: &str) -> Result<Status, AdminError> {
         let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
         let client = Client {
@@ -225,7 +225,7 @@ impl Client {
         self.ask_to_trim(log, before, false)
     }
 
-    /// What [`Client::trim`] would come to now. Nothing is changed.
+    /// The outcome that [`Client::trim`] would have now. Nothing is changed.
     pub fn plan_trim(&self, log: &str, before: Before) -> Result<Trimmed, AdminError> {
         self.ask_to_trim(log, before, true)
     }

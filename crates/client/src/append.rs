@@ -29,7 +29,7 @@ pub type OnAcknowledged = Box<dyn FnMut(u64, Instant) + Send>;
 pub struct AppendOptions {
     /// A name for people; need not be unique. Given to every stream of the chain.
     pub label: Option<String>,
-    /// What to do when the log has an active writer.
+    /// The way to go on when the log has an active writer.
     pub mode: Mode,
     /// Written bytes kept until acknowledged: the bound of the appender's memory, in bytes,
     /// rounded up to chunks of 256 KiB, and 16 KiB for small writes.
@@ -262,7 +262,7 @@ impl Appender {
                 return Err(state.error().unwrap_or(AppendError::Closed));
             }
             let mut taken = 0;
-            // What was pushed before has to stand before.
+            // Bytes that were pushed before have to stand before.
             if state.machine.position() == self.pusher.pushed() {
                 if bytes.len() >= CHUNK_BYTES && state.machine.ring().at_chunk_end() {
                     // Whole chunks are copied without the lock; the driver sends meanwhile.

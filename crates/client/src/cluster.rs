@@ -14,7 +14,7 @@ use crate::sockets::{Machine, Sockets};
 
 pub use talk::{Said, Timeouts, Unreachable};
 
-/// What is known of a cluster's addresses. Shared by all that one client opens.
+/// The known addresses of a cluster. Shared by all that one client opens.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     known: Mutex<Known>,
@@ -113,7 +113,7 @@ impl Cluster {
         }
     }
 
-    /// How this server sees the cluster. What it says is learned.
+    /// The cluster as this server sees it. Its words are learned.
     pub fn ask_for_status(self: &Arc<Self>, server: &str, deadline: Instant) -> Option<Status> {
         let deadline = self.at(deadline);
         let within = deadline.saturating_sub(self.now());

@@ -76,8 +76,8 @@ pub use line::{StreamName, StreamPlace};
 pub use read::{ReadError, ReadOptions, Reader};
 pub use request::Mode;
 
-/// Where a cluster is and how long to wait for it. Holds no connection; each operation makes its
-/// own. Cloning is cheap, and clones share what they learn of the cluster's addresses.
+/// The place of a cluster and the time to wait for it. Holds no connection; each operation makes its own.
+/// Cloning is cheap, and clones share what they learn of the cluster's addresses.
 #[derive(Clone, Debug)]
 pub struct Client {
     cluster: Arc<cluster::Cluster>,

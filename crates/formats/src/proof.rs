@@ -56,7 +56,7 @@ pub enum Evidence {
     End(SealedEnd),
 }
 
-/// How much of a log a start of a disk's node held, as that start told it.
+/// The end of a log on a disk, as the start that held it told it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedEnd {
     pub start: Start,

@@ -43,7 +43,7 @@ use serde::{Deserialize, Serialize};
 pub use growth::{Violation, check};
 pub use search::{UNITS_MAX, is_linearizable};
 
-/// What one client asked for and what came of it. As JSON, one line of a history's file.
+/// One client's request and its outcome. As JSON, one line of a history's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
     pub client: u32,
@@ -60,8 +60,7 @@ pub struct Operation {
 pub enum Action {
     /// The bytes `from..to` of a chain.
     Append { chain: u32, from: u64, to: u64 },
-    /// What the output held from `from` on when it was exactly `length` bytes long: nothing if
-    /// `from` lies beyond.
+    /// A read of the output from `from` on when it was exactly `length` bytes long: nothing if `from` lies beyond.
     Read {
         from: u64,
         length: u64,
@@ -99,8 +98,8 @@ impl Extent {
 }
 
 impl Operation {
-    /// What was seen, where in the output it stands, and how long the output was at least: of reads
-    /// and peeks that came to an end.
+    /// The observed bytes, their place in the output, and the least length of the output then: of reads and
+    /// peeks that came to an end.
     pub(crate) fn observation(&self) -> Option<Observation<'_>> {
         let completed = self.completed?;
         let (from, seen) = match &self.action {
@@ -148,7 +147,7 @@ pub enum Malformed {
     Line { line: usize, reason: String },
 }
 
-/// What both checkers ask for before they begin: the histories of one recorder have it.
+/// Checks the form that both checkers ask for before they begin: the histories of one recorder have it.
 pub(crate) fn check_form(history: &[Operation]) -> Result<(), Malformed> {
     let mut chains: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
     for (index, operation) in history.iter().enumerate() {
@@ -209,7 +208,7 @@ pub fn parse(text: &str) -> Result<Vec<Operation>, Malformed> {
         .collect()
 }
 
-/// What [`parse`] reads.
+/// The line that [`parse`] reads.
 pub fn to_line(operation: &Operation) -> String {
     serde_json::to_string(operation).expect("numbers and lists of numbers are JSON")
 }

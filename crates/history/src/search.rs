@@ -91,7 +91,7 @@ impl Search<'_> {
             .filter(left)
             .map(|index| self.units[index].completed)
             .min();
-        // What is left never completed, and need not take effect.
+        // The remaining operations never completed, and need not take effect.
         if deadline.is_none_or(|deadline| deadline == u64::MAX) {
             return true;
         }

@@ -74,7 +74,8 @@ impl Mapping {
         unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
-    /// What was written there is in persistent memory on return; false if the file has to be synced.
+    /// Persists the bytes written there. They are in persistent memory on return; false if the file has to be
+    /// synced.
     pub fn persist(&self, offset: usize, length: usize) -> bool {
         let Some(lines) = self.lines else {
             return false;

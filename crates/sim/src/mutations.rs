@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::workload::{Checker, Options, Violation, run};
 
-/// Where to look for a mutation, and how often.
+/// The seeds to search for a mutation, and the number of repetitions.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The first range; every repetition takes the next one of the same length.
@@ -43,7 +43,7 @@ pub struct Sighting {
     pub location: String,
 }
 
-/// What came of looking for one mutation.
+/// The result of looking for one mutation.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub mutation: Mutation,
@@ -84,7 +84,7 @@ impl Search {
         }
     }
 
-    /// What this search, made with asserts, would have seen without. A run is the same until the
+    /// The result that this search, made with asserts, would have had without. A run is the same until the
     /// first assert fails: only where one of ours did is there anything to look for.
     pub fn without_asserts(&self, row: &Row) -> Row {
         let _broken = Broken::new(Some(row.mutation), false);

@@ -24,8 +24,8 @@ pub struct Nemesis {
     swarm: Swarm,
     nodes: Vec<HostId>,
     until: Time,
-    /// How often it was its turn. Each has its own chance, from the seed and its number alone: what
-    /// it does in one turn depends neither on the nodes nor on what it did in the others.
+    /// The number of its turns. Each has its own chance, from the seed and its number alone: the act of one
+    /// turn depends neither on the nodes nor on the acts of the others.
     turns: u64,
     random: Random,
     /// Until when each node is somebody's victim.
@@ -41,7 +41,7 @@ pub struct Nemesis {
 
 const SALT: u64 = 0x006e_656d_6573_6973;
 
-/// How long all is quiet before all die: what disks say that is chosen may be said by then, or not.
+/// The time for which all is quiet before all die: disks may have been told by then what is chosen, or not.
 const REST_US: Range<u64> = 50_000..3_000_000;
 
 /// The little room that a filling disk has left.

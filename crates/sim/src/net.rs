@@ -19,7 +19,7 @@ use crate::stream::{Segment, Stream};
 pub(crate) type ConnectionId = u32;
 pub(crate) type Side = u8;
 
-/// What kind of network it is.
+/// The kind of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkModel {
@@ -30,9 +30,9 @@ pub struct NetworkModel {
     pub send_buffer_bytes: u64,
     pub receive_buffer_bytes: u64,
     pub segment_bytes_max: u64,
-    /// How long the first lost segment is waited for, and then twice that.
+    /// The wait for the first lost segment, and then twice that.
     pub retransmit_us: Range<u64>,
-    /// How long an end waits for an acknowledgement before the connection fails.
+    /// The time for which an end waits for an acknowledgement before the connection fails.
     pub give_up_us: u64,
     pub connect_timeout_us: u64,
     /// Per segment.
@@ -47,7 +47,7 @@ pub struct NetworkModel {
 pub(crate) struct Connection {
     pub ends: [End; 2],
     pub streams: [Stream; 2],
-    /// Where the opener wants to go.
+    /// The port to which the opener wants to go.
     pub port: Option<u16>,
     /// There is nobody of that name, or it is none.
     pub unreachable: Option<io::ErrorKind>,
@@ -103,14 +103,14 @@ pub struct Network {
     pub(crate) losses: u64,
     pub(crate) resets: u64,
     pub(crate) flips: u64,
-    /// What passes between these may be damaged on its way.
+    /// The hosts between which bytes may be damaged on their way.
     pub(crate) nodes: BTreeSet<HostId>,
 }
 
 /// A connection that is being flushed is given up when nothing moved for so long.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a closed connection lingers for the other side's end.
+/// The time for which a closed connection lingers for the other side's end.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Headers and lines are shorter.
@@ -483,7 +483,7 @@ impl Network {
         let mut sends = connection.streams[s].take_sends();
         connection.streams[s].die();
         if clock.random.coin() {
-            // What had arrived is not always still read.
+            // Bytes that had arrived are not always still read.
             connection.streams[1 - s].discard_unread();
         }
         if before == State::Opening {

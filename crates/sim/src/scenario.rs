@@ -96,7 +96,7 @@ pub struct Scenario {
     /// Nodes of two program versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
-    /// How long the nemesis does harm.
+    /// The time for which the nemesis does harm.
     pub harm_us: u64,
     /// At the latest after so many steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,10 +107,10 @@ pub struct Scenario {
     /// Somebody asks one node after the other how much is there, without following any hint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub probes: bool,
-    /// How long writers wait for an answer before they try another node.
+    /// The time for which writers wait for an answer before they try another node.
     #[serde(default = "patience_us")]
     pub patience_us: u64,
-    /// How long everything may take to become well afterwards.
+    /// The longest time in which everything has to become well afterwards.
     pub calm_us: u64,
     /// The events of any one wait: more means that something runs in circles.
     pub events_max: u64,
@@ -127,12 +127,12 @@ pub struct Cluster {
     pub readers: Vec<HostId>,
     pub chains: Vec<SharedChain>,
     pub(crate) programs: Option<Programs>,
-    /// What all who ask for something asked and heard.
+    /// The questions and answers of all clients that ask for something.
     pub(crate) ledger: Ledger,
     scenario: Scenario,
 }
 
-/// What did not come to a good end.
+/// A part of a run that did not come to a good end.
 pub struct Failure {
     what: String,
     outcome: Outcome,

@@ -16,13 +16,13 @@ use crate::random::{PerMillion, Random};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Swarm {
-    /// How long the nemesis rests between two acts.
+    /// The time for which the nemesis rests between two acts.
     pub rest_us: Range<u64>,
-    /// How long what it does lasts, mostly.
+    /// The time that an act lasts, mostly.
     pub lasts_us: Range<u64>,
     /// At most so many hosts are dead, cut off or without a working disk at once.
     pub victims_max: usize,
-    /// What it does, and how often compared with the others.
+    /// The acts, and how frequent each is compared with the others.
     pub acts: Vec<(Act, u32)>,
     /// When it leaves, a minority stays dead until the others have shown that they can do without:
     /// those that are dead at that moment, or else whoever leads.

@@ -22,7 +22,7 @@ use store::Manifest;
 
 use crate::random::Random;
 
-/// How nodes get another program, as they are started again.
+/// The way in which nodes get another program, as they are started again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upgrade {

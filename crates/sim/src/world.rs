@@ -15,7 +15,7 @@ use crate::net::{Network, PendingReceive};
 use crate::startup::{FIRST_SECOND, StartUp};
 use crate::trace::Trace;
 
-/// Where a run ends at the latest.
+/// The latest end of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub until: Time,
@@ -25,7 +25,7 @@ pub struct Limits {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was waited for is so.
+    /// The awaited condition holds.
     Reached,
     TimeUp,
     OutOfEvents,
@@ -58,7 +58,7 @@ pub(crate) trait Watch {
     fn on_end(&mut self, host: HostId, disk: &SimDisk);
     /// It was started, for the first time or again.
     fn on_start(&mut self, host: HostId, process: Option<&dyn Process>);
-    /// What stands on its disk now may be put back later; and it is.
+    /// The disk's present contents may be put back later; and they are.
     fn on_copied(&mut self, _host: HostId) {}
     fn on_put_back(&mut self, _host: HostId) {}
     /// After a step in which this host's process ran.
@@ -423,7 +423,7 @@ impl World {
         );
     }
 
-    /// How many there were.
+    /// Performs a host's ops. Returns how many there were.
     fn perform_ops(&mut self, host: HostId) -> u64 {
         let mut count = 0;
         let state = &mut self.hosts[host.index()];
@@ -526,7 +526,7 @@ impl World {
         }
     }
 
-    // What can be looked at.
+    // Things to look at.
 
     pub fn seed(&self) -> u64 {
         self.seed
@@ -546,7 +546,7 @@ impl World {
         self.steps
     }
 
-    /// What this host's process handles are steps: it is what the run is about.
+    /// Counts this host's completions as steps: the run is about it.
     pub fn count(&mut self, host: HostId) {
         self.hosts[host.index()].is_counted = true;
     }
@@ -571,7 +571,7 @@ impl World {
         self.status(host) == Status::Running
     }
 
-    /// How often it was started, with and without success.
+    /// The number of its starts, with and without success.
     pub fn starts(&self, host: HostId) -> u64 {
         self.hosts[host.index()].starts
     }

@@ -1,4 +1,4 @@
-//! What a splice needs between two ends of which neither is a pipe.
+//! The pipe that a splice needs between two ends of which neither is a pipe.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,4 +1,4 @@
-//! What is known of a cluster's addresses: lent to every machine that talks to it.
+//! The known addresses of a cluster: lent to every machine that talks to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What servers say when they cannot help, and what that means.
+//! The answers of servers that cannot help, and their meaning.
 
 use std::fmt;
 use std::io;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use wire::{Code, Refusal};
 
-/// How long to wait, and for what.
+/// The times to wait, each for one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// One attempt to connect to one address.
@@ -30,7 +30,7 @@ impl Default for Timeouts {
     }
 }
 
-/// What one server answered when nobody could help.
+/// The answer of one server when nobody could help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Nothing listens there.
@@ -56,7 +56,7 @@ pub enum Said {
     Busy,
     /// It is of another cluster than this client knows, with this id.
     OtherCluster(String),
-    /// What it sent is not the protocol. Something else may listen there.
+    /// The server's words are not the protocol. Something else may listen there.
     Garbled(String),
 }
 
@@ -163,7 +163,7 @@ impl fmt::Display for Unreachable {
     }
 }
 
-/// What a refusal means to a search: go on elsewhere or later, or not at all.
+/// The meaning of a refusal to a search: go on elsewhere or later, or not at all.
 pub(crate) fn elsewhere(refusal: &Refusal) -> Option<Said> {
     match refusal.code {
         Code::NotLeader => Some(Said::NotLeader {

@@ -8,8 +8,8 @@ use crate::said::{Said, Unreachable};
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// How many hints of "ask there" are followed at once; two nodes that point at each other during
-/// an election must not be asked in a tight loop.
+/// The number of hints of "ask there" that are followed at once; two nodes that point at each other during an
+/// election must not be asked in a tight loop.
 const HINTS_MAX: u32 = 2;
 
 /// A pause that grows from 20 to 250 ms until it is begun anew.
@@ -49,7 +49,7 @@ pub(crate) struct Search {
     hints: u32,
 }
 
-/// What is to be done next.
+/// The next step of a search.
 #[derive(Debug)]
 pub(crate) enum Next {
     Ask(String),
@@ -88,7 +88,7 @@ impl Search {
         search
     }
 
-    /// What it is for was waited for before.
+    /// Counts from the time when its purpose was first waited for.
     pub fn since(mut self, started: Duration) -> Self {
         self.started = started;
         self
@@ -148,7 +148,7 @@ impl Search {
         } = &said
         {
             known.add(leader);
-            // Where no others are learned none is asked.
+            // A search that learns of no others asks none.
             let is_known = known.servers.contains(leader);
             if self.hints < HINTS_MAX && leader != server && is_known {
                 self.hints += 1;

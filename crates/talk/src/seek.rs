@@ -55,7 +55,7 @@ struct Asked {
     names_cluster: bool,
 }
 
-/// What came of it so far.
+/// The result so far.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The connection is open until the next server is asked, or it is taken.
@@ -76,7 +76,7 @@ pub(crate) enum Found {
     GaveUp(Unreachable),
 }
 
-/// What the machine around lends.
+/// The things that the surrounding machine lends.
 pub(crate) struct Lent<'a> {
     pub now: Duration,
     pub known: &'a mut Known,

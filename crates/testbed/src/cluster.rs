@@ -46,7 +46,7 @@ use store::Manifest;
 
 use crate::port;
 
-/// How often we look whether something we wait for has happened.
+/// The interval at which we look whether something we wait for has happened.
 const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
@@ -89,7 +89,7 @@ pub struct LocalCluster {
     options: LocalOptions,
     /// The addresses of node 1, then node 2 …; they stay the same for the cluster's life.
     addresses: Vec<String>,
-    /// Where the nodes are told that the others are. Empty: where they listen.
+    /// The addresses that the nodes are told of the others. Empty: those at which they listen.
     advertised: Vec<String>,
     /// In the order of the addresses.
     nodes: Mutex<Nodes>,
@@ -108,7 +108,7 @@ struct Nodes {
 pub struct Ended {
     pub node: u32,
     pub status: ExitStatus,
-    /// What it said last in its log, if anything.
+    /// The last words in its log, if there are any.
     pub last_words: Option<String>,
 }
 
@@ -222,7 +222,7 @@ impl LocalCluster {
     }
 }
 
-/// What a node does if its directory holds nothing. Otherwise it changes nothing.
+/// The beginning of a node whose directory holds nothing. Otherwise it changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
     Bootstrap,
@@ -243,7 +243,7 @@ impl LocalCluster {
         };
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
-            // What is set for this command is not meant for the nodes.
+            // Variables set for this command are not meant for the nodes.
             let name = name.to_string_lossy().into_owned();
             if name.starts_with("LOGBERG_") && name != "LOGBERG_LOG" {
                 command.env_remove(name);

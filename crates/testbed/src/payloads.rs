@@ -1,4 +1,4 @@
-//! Where a node's disk holds the bytes of streams, to damage them.
+//! The places of streams' bytes on a node's disk, to damage them.
 
 use std::fs::{self, File};
 use std::io;

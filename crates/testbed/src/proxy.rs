@@ -80,12 +80,12 @@ impl Proxy {
         self.address.to_string()
     }
 
-    /// What happens to every connection, those that are open included.
+    /// Sets the traffic of every connection, those that are open included.
     pub fn set(&self, traffic: Traffic) {
         self.shared.change(|state| state.all = traffic);
     }
 
-    /// What happens to connections that this node made.
+    /// Sets the traffic of connections that this node made.
     pub fn set_from(&self, node: u32, traffic: Traffic) {
         self.shared.change(|state| {
             state.from.insert(node, traffic);
@@ -251,7 +251,7 @@ impl Link {
     }
 }
 
-/// What comes up to the first line's end, and perhaps more; at least one byte.
+/// Reads up to the first line's end, and perhaps more; at least one byte.
 fn read_line(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     let mut piece = [0; LINE_BYTES_MAX];

@@ -36,7 +36,7 @@ pub struct Conductor<'a> {
     conducted: Conducted,
 }
 
-/// What was done.
+/// The strikes, and what came of them.
 pub struct Conducted {
     /// From which the histories count.
     clock: Instant,

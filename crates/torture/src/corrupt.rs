@@ -32,7 +32,7 @@ pub struct Flipped {
     right: Vec<u8>,
 }
 
-/// How much is read back around a flipped byte.
+/// The bytes that are read back around a flipped one.
 const WINDOW: u64 = 4096;
 const REPAIRED_MAX: Duration = Duration::from_secs(60);
 

@@ -40,7 +40,7 @@ impl Leaders {
         }
     }
 
-    /// How many changes were seen; some in quick succession may not have been.
+    /// The number of changes that were seen; some in quick succession may not have been.
     pub fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Release);
         let thread = self.thread.take();

@@ -156,7 +156,7 @@ impl Rack {
         self.ids().filter(move |other| *other != id)
     }
 
-    /// What node `from` sends to node `to`.
+    /// Sets the traffic from node `from` to node `to`.
     fn between(&self, from: u32, to: u32, traffic: Traffic) {
         self.proxies[to as usize - 1].set_from(from, traffic);
     }

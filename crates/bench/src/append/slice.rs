@@ -25,7 +25,7 @@ use testbed::watch::sleep_until;
 /// After each slice.
 pub const REST: Duration = Duration::from_secs(1);
 
-/// What all slices of a run have in common.
+/// The setting that all slices of a run have in common.
 pub struct Setting<'a> {
     pub arguments: &'a Arguments,
     pub plan: Plan,

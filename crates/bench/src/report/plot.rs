@@ -139,7 +139,7 @@ impl Lines {
                 .label(&line.name)
                 .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
         }
-        // Where such lines usually leave room.
+        // Such lines usually leave room there.
         let legend = match (self.x.log, self.y.log) {
             (true, true) => SeriesLabelPosition::LowerLeft,
             (false, true) => SeriesLabelPosition::UpperLeft,

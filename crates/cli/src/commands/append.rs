@@ -122,8 +122,7 @@ impl Arguments {
         }
     }
 
-    /// How many bytes to hand over at a time: enough to be cheap, with a rate few enough to be
-    /// smooth.
+    /// The bytes to hand over at a time: enough to be cheap, with a rate few enough to be smooth.
     fn piece_bytes(&self) -> usize {
         let piece = match (self.write_size, self.rate) {
             (Some(size), _) => size,
@@ -170,7 +169,7 @@ impl Arguments {
     }
 }
 
-/// What is appended, and how much of it there should be.
+/// The source of the appended bytes, and how many there should be.
 struct Source {
     input: File,
     /// It is standard input, on which bytes may be long in coming.

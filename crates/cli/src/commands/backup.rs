@@ -221,7 +221,7 @@ fn of_taking(error: TakeError) -> anyhow::Error {
         TakeError::Exists(_) | TakeError::OtherLog { .. } | TakeError::Directory => {
             Failure::new(Kind::Refused, error.to_string()).into()
         }
-        // What they mean for the exit code is known.
+        // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),
         TakeError::Trimmed => Failure::new(Kind::Trimmed, error.to_string()).into(),

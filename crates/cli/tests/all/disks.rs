@@ -157,7 +157,7 @@ fn a_small_disk_that_fills_is_told_and_serves_again_with_space() {
         .and_then(|number| number.parse().ok())
         .unwrap_or_else(|| panic!("{said}"));
     assert!(cluster.nodes[0].is_running(), "{}", cluster.logs());
-    // What was acknowledged is there, and reads go on.
+    // Acknowledged bytes are there, and reads go on.
     let read = cluster.run(&["read", "main"]);
     assert_eq!(read.status.code(), Some(0), "{}", err(&read));
     assert!(

@@ -401,7 +401,7 @@ fn a_node_that_joined_without_a_vote_changes_no_log_and_speaks_for_none() {
         let (mut raw, version) = wait_for(greeted, || cluster.logs());
         for frame in &frames {
             assert!(raw.try_send(&encode_control(version, frame)).is_some());
-            // What is known of its disk is written before the next is heard.
+            // The memory of its disk is written before the next is heard.
             std::thread::sleep(Duration::from_millis(200));
         }
         heard.push(raw);

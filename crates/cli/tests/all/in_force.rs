@@ -1,4 +1,5 @@
-//! What an operator is told is true: ok when it is in force, and else what is agreed, and where it is not.
+//! Answers to operators are true: ok once a request is in force, and else what is agreed, and where it is not
+//! in force.
 
 use crate::harness;
 

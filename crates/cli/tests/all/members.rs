@@ -383,7 +383,7 @@ fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() 
         wait_for(looked_at, || cluster.logs());
     }
     let alone = "node 3 is silent, and none of the others holds all bytes of main";
-    // What the other one lacks has to be heard first.
+    // The missing bytes of the other node have to be heard of first.
     wait_for(
         || {
             err(&cluster.run(&["members", "remove", "3", "--plan"]))

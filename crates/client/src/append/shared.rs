@@ -1,4 +1,4 @@
-//! What the writer and the driver's thread share, and how they call each other.
+//! The state that the writer and the driver's thread share, and how they call each other.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use super::{AppendError, Closed};
 use crate::line::StreamName;
 use crate::stage::{NEVER, OVER, Stage};
 
-/// What the writer and the driver's thread share.
+/// The state that the writer and the driver's thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,

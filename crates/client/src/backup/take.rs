@@ -46,7 +46,7 @@ pub struct Taken {
     pub nothing_new: bool,
 }
 
-/// Where a part is to be written, and what it follows.
+/// The place of a part to be written, and the part that it follows.
 struct Target {
     path: PathBuf,
     before: Option<(Header, Identity)>,
@@ -119,7 +119,7 @@ impl Client {
         })
     }
 
-    /// What is chosen now.
+    /// The header of what is chosen now.
     fn header(&self, log: &str, made_at: String, target: &Target) -> Result<Header, TakeError> {
         let status = self.status()?;
         let info = self.logs()?.into_iter().find(|info| info.name == log);

@@ -33,7 +33,7 @@ pub enum Frame {
     TellDigest(TellDigest),
     Part(Part),
     Wishes(Vec<WishTold>),
-    /// What the sender's disk has been through: the first of a connection, and again when it grew.
+    /// The past of the sender's disk: the first frame of a connection, and sent again when it grew.
     Past(Told),
 }
 
@@ -108,7 +108,7 @@ pub struct TellDigest {
     pub found: Examined,
 }
 
-/// What reading a piece of a stream from the disk came to.
+/// The result of reading a piece of a stream from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Examined {
     /// Every record in it is sound.

@@ -98,7 +98,7 @@ const NODES: u32 = 4;
 const LOG: &str = "main";
 /// Each of the voters has so many, so that the leader alone can join two quorums.
 const VOTES: u64 = 2;
-/// What is older is trimmed, so that the disk need not hold all that is written.
+/// Older bytes are trimmed, so that the disk need not hold all that is written.
 const RETENTION: &str = "4GiB";
 const RETAINED: u64 = 4 << 30;
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -155,7 +155,7 @@ fn active_logs_are_compared_with_each_other() {
 fn rivals_that_are_not_installed_are_skipped_with_the_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "rivals --times 1 --seconds 0.5 --write-size 4KiB";
-    // Where no other program is to be found.
+    // No other program is to be found there.
     let mut command = command(PROGRAM, directory.path(), arguments);
     let output = command.env("PATH", directory.path()).output();
     let report = json(&output.expect("the program runs"));

@@ -17,7 +17,7 @@ const HEADERS_MAX: usize = 64;
 /// In one write, so that the deadline is looked at in between.
 const CHUNK: usize = 64 << 10;
 
-/// What can be asked for.
+/// The things that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Metrics,
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// What the first bytes of a connection ask for.
+/// The request in the first bytes of a connection.
 enum Asked {
     /// They are not all there.
     NotYet,

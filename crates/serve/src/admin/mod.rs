@@ -35,7 +35,7 @@ const FRESH: Duration = Duration::from_millis(250);
 /// A node that does not answer itself within so long is not well.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the node said last, and when.
+/// The last answer of the node, and its time.
 struct Source {
     client: Client,
     node: String,

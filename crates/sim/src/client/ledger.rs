@@ -1,4 +1,4 @@
-//! What people asked of the cluster and what they were told, in the order in which it happened.
+//! The requests of people to the cluster and its answers, in the order in which they happened.
 //!
 //! Each attempt is an entry of its own: one that was never answered may have been heard all the same,
 //! and take effect at any time. The world runs in one thread, so the order of the entries is that of

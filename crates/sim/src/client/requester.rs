@@ -53,7 +53,7 @@ impl<A: Asks> Requester<A> {
         }
     }
 
-    /// What it asks and hears is written down there.
+    /// Writes its questions and answers down there.
     pub fn in_ledger(mut self, ledger: &Ledger) -> Requester<A> {
         self.ledger = ledger.clone();
         self

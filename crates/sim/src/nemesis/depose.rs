@@ -1,4 +1,4 @@
-//! What elections are made of: leaders that go at the wrong moment.
+//! Elections on purpose: leaders that go at the wrong moment.
 
 use std::ops::Range;
 use std::time::Duration;

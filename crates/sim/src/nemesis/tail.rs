@@ -16,7 +16,7 @@ use crate::world::World;
 /// A node that runs for so long and has nothing to write has said that what it wrote is durable.
 const REST: Duration = Duration::from_millis(300);
 
-/// What a node wrote last, as far as it counts as written last.
+/// The length of a node's last writes, as far as they count as last.
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// For so long the others choose without the minority that is away.

@@ -16,7 +16,7 @@ use crate::client;
 use crate::disk::SimDisk;
 use crate::host::HostId;
 
-/// What is on its way to one host's disk.
+/// The ops on their way to one host's disk.
 #[derive(Default)]
 pub(super) struct Watching {
     files: BTreeMap<FileId, PathBuf>,

@@ -82,7 +82,7 @@ struct Seen {
     promises: promises::Listing,
 }
 
-/// What a replica's view said last.
+/// The last word of a replica's view.
 #[derive(Clone, Copy, Default)]
 struct Told {
     next: Slot,
@@ -135,7 +135,8 @@ impl Witness {
         self.copied.insert(host, copies.collect());
     }
 
-    /// What its node accepted and promised since is not forgotten by the histories: it is still what others count on.
+    /// Keeps the acceptances and promises of a node whose disk is put back: the histories do not forget what
+    /// others count on.
     pub fn on_put_back(&mut self, host: HostId) {
         let node = self.hosts.get(&host).map(|seen| seen.node);
         self.replicas.retain(|(_, owner), _| Some(*owner) != node);
@@ -189,7 +190,7 @@ impl Witness {
         }
     }
 
-    /// What took effect in this log, and what log 0 says by now.
+    /// Judges what took effect in this log, and what log 0 says by now.
     fn on_chosen(&mut self, log: LogId) {
         let Some(history) = self.logs.get_mut(&log) else {
             return;

@@ -34,7 +34,7 @@ struct Asked {
     since: u64,
 }
 
-/// What was answered of one log.
+/// The answers about one log.
 #[derive(Default)]
 struct Known {
     /// An answer told of it first here.
@@ -241,7 +241,7 @@ impl Names {
     }
 }
 
-/// Where in the log's output the client's stream begins, and how much of it is chosen.
+/// The place in the log's output where the client's stream begins, and how much of it is chosen.
 fn place_of(history: &History, client: u64) -> Option<(u64, u64)> {
     let mut begins = 0;
     for stream in &history.state.as_ref()?.streams {

@@ -64,7 +64,7 @@ impl Witness {
         );
     }
 
-    /// What of the bytes chosen below that slot the node does not hold.
+    /// The bytes chosen below that slot that the node does not hold.
     fn lacks(&self, log: LogId, node: NodeId, below: Slot, world: &World) -> Option<String> {
         let mut bytes = self.logs[&log].bytes_below(below);
         let lacked =

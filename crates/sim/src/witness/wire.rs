@@ -239,7 +239,7 @@ impl Witness {
                     "I4: {whose} promises {} after it accepted {own:?}",
                     promise.term
                 );
-                // What it accepted in that term, or later, before its promise went out: it owes nobody.
+                // The node owes nobody the acceptances in that term, or later, before its promise went out.
                 let below = Some(promise.term);
                 replica.check_promise(whose, promise.from, below, &promise.runs);
                 let history = self.logs.entry(log).or_default();

@@ -89,7 +89,7 @@ pub fn draw(seed: u64) -> Scenario {
     if random.below(8) == 0 {
         scenario.dark_us = 10_000_000 << random.below(3);
     }
-    // What all must remember has to be on their disks before some may stay away.
+    // Facts that all must remember have to be on their disks before some may stay away.
     let spoiled = damaged || loses_disk;
     scenario.swarm.leaves_dead = scenario.begin_well && !spoiled && (random.coin() || only_deposes);
     // Weights that may move to those who stay away leave no quorum.
@@ -117,14 +117,14 @@ pub fn draw(seed: u64) -> Scenario {
         // A log that is made on those alone whose disks went can never be deleted.
         scenario.churns = 0;
     }
-    // What is left behind the end of a file is no damage that somebody has to find.
+    // Bytes left behind the end of a file are no damage that somebody has to find.
     let random = &mut Random::new(seed ^ 0x006c_616e_6473);
     scenario.lands = !damaged && random.below(4) == 0;
     scenario
 }
 
-/// What operators do to whole logs, and how old what they said before may be read again. What it draws
-/// is none of what other seeds draw.
+/// Draws the acts of operators on whole logs, and the age of their earlier words that may be read again.
+/// These draws are none of what other seeds draw.
 fn ask_much(scenario: &mut Scenario) {
     let random = &mut Random::new(scenario.seed ^ 0x696e_7465_6e74);
     let one_writer = scenario.logs.len() == 1;
@@ -184,8 +184,8 @@ fn swap_leaders(scenario: &mut Scenario) {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSet(BTreeSet<&'static str>);
 
-/// What a [`FaultSet`] can name besides the nemesis' acts: faults that come by chance, all paths cut
-/// for a while after the harm, and a minority that stays dead for some time.
+/// The names of a [`FaultSet`] besides the nemesis' acts: faults that come by chance, all paths cut for a
+/// while after the harm, and a minority that stays dead for some time.
 const RATES: [&str; 8] = [
     "darkness",
     "left-dead",

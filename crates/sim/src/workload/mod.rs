@@ -56,7 +56,7 @@ pub struct Options {
     pub faults: FaultSet,
 }
 
-/// What a run did that showed nothing wrong.
+/// The report of a run that showed nothing wrong.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     pub seed: u64,
@@ -74,7 +74,7 @@ pub struct Report {
     pub turns: u64,
 }
 
-/// What becomes of the lines that say what happens.
+/// The fate of the lines that say what happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lines {
     #[default]
@@ -173,8 +173,8 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
     let told = |failure: crate::Failure| format!("{failure:?}");
     if cluster.scenario().begin_well {
         wait_until_whole(cluster)?;
-        // What all know need not be on every disk yet: of the last configuration of two members
-        // both must remember that they chose the one of three.
+        // Common knowledge need not be on every disk yet: of the last configuration of two members both must
+        // remember that they chose the one of three.
         cluster.world.run_for(SETTLE, u64::MAX);
     }
     cluster.suffer().map_err(told)?;
@@ -218,7 +218,7 @@ fn go_on_in_the_newer_version(cluster: &mut Cluster) -> Result<(), String> {
     wait_until_whole(cluster)
 }
 
-/// What a minority of dead nodes must not hinder went on without them; now they come back.
+/// Checks that the work which a minority of dead nodes must not hinder went on without them; now they come back.
 fn do_without_the_dead(cluster: &mut Cluster) -> Result<(), String> {
     let is_dead = |node: &&crate::HostId| cluster.world.status(**node) == Status::Crashed;
     let dead: Vec<_> = cluster.nodes.iter().filter(is_dead).copied().collect();

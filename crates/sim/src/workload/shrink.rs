@@ -10,12 +10,12 @@ use crate::random::PerMillion;
 use crate::scenario::Scenario;
 use crate::swarm::Swarm;
 
-/// What is left, and what it shows.
+/// The rest of a scenario, and what it shows.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     pub scenario: Scenario,
     pub violation: Violation,
-    /// How many runs it took.
+    /// The number of runs it took.
     pub runs: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a run can end with besides well: who saw it, when, and what it says.
+//! The bad ends of a run: who saw one, when, and its words.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -73,7 +73,7 @@ pub struct Violation {
     pub text: String,
     /// In our source; empty if nothing panicked.
     pub location: String,
-    /// How many turns the nemesis had had.
+    /// The number of turns that the nemesis had had.
     pub turns: u64,
 }
 

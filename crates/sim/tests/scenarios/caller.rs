@@ -69,7 +69,7 @@ impl Caller {
         self.send(world, &bytes);
     }
 
-    /// What `say` said there.
+    /// The bytes that `say` said there.
     pub fn content(&self, range: std::ops::Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         sim::client::fill(self.content, range.start, &mut bytes);

@@ -215,7 +215,7 @@ fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_gi
     assert!(!answered.text().starts_with("error"), "{}", answered.text());
 }
 
-/// What is kept for peers and `status` is kept from them too.
+/// Connections kept for peers and `status` are kept from the crowd too.
 #[test]
 fn a_crowd_that_says_nothing_shuts_nobody_out() {
     const CONNECTIONS: usize = 16;

@@ -1,5 +1,5 @@
-//! What the directory said yesterday loses nothing today: a node reads log 0 at its own pace, and no
-//! act that cannot be undone depends on how far it came.
+//! Yesterday's words of the directory lose nothing today: a node reads log 0 at its own pace, and no act that
+//! cannot be undone depends on how far it came.
 
 use std::collections::BTreeSet;
 
@@ -149,7 +149,7 @@ pub fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
         stage.wait_whole(3);
         append(&mut stage);
         slow_disks(&mut stage);
-        // Where a node stands behind the last step, as one that reads it again does, it knows an earlier era.
+        // A node that stands behind the last step, as one that reads it again does, knows an earlier era.
         let eras = |stage: &Stage| -> BTreeSet<(&str, u32)> {
             let of = |log: &'static str| {
                 let era = |index| Some(stage.look().view_of(index, log)?.state.era.0);

@@ -225,7 +225,7 @@ fn a_full_disk_on_one_node_loses_nothing_also_over_a_restart() {
     fill(&mut stage, &others[..1]);
 }
 
-/// What is remembered of a peer's start must be durable before it is heard: that is small, and the reserve has room.
+/// The memory of a peer's start must be durable before the peer is heard: that is small, and the reserve has room.
 #[test]
 fn who_starts_anew_is_heard_by_nodes_whose_disks_are_at_their_reserve() {
     let mut stage = Stage::three(7);

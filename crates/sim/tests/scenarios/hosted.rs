@@ -33,7 +33,7 @@ struct Books {
     now: BTreeMap<u64, (String, BTreeMap<String, u64>)>,
 }
 
-/// Where this node leads the bank, it deposits a coin now and then.
+/// A guest that deposits a coin now and then where this node leads the bank.
 struct Teller {
     number: u64,
     name: String,

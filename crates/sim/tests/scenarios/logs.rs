@@ -158,7 +158,7 @@ fn a_node_that_leaves_is_kept_until_the_leader_of_each_of_its_logs_needs_it_no_m
         stage.wait("its replicas", |look| {
             (3..6).all(|index| look.view_of(index, "some").is_some())
         });
-        // What is chosen from here on the others alone have.
+        // The others alone have the bytes chosen from here on.
         stage.crash(3);
         let answer = done(&mut stage, "append some mode=takeover");
         assert!(answer.starts_with("stream "), "{answer}");

@@ -15,7 +15,7 @@ fn ring_share(look: &Look<'_>, index: usize) -> u64 {
     look.node(index).expect("it runs").ring_share()
 }
 
-/// How often this node did not propose at once what a writer of the log had sent.
+/// The number of times that this node did not propose at once what a writer of the log had sent.
 fn held(look: &Look<'_>, index: usize) -> u64 {
     let view = look.view_of(index, LOG).expect("it is hosted");
     view.counts.held_by_followers

@@ -23,7 +23,7 @@ fn three(seed: u64) -> (Stage, usize, usize, usize) {
     (stage, leader, others[0], others[1])
 }
 
-/// What stands on the node's disk while it does not run; it is started again.
+/// A copy of the node's disk while it does not run; it is started again.
 fn copy_at_rest(stage: &mut Stage, index: usize) -> DiskCopy {
     stage.crash(index);
     let copy = stage.world.copy_disk(stage.nodes[index]);

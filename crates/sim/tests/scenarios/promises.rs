@@ -1,4 +1,4 @@
-//! What the documents promise an operator, and nothing else holds the program to.
+//! The promises of the documents to an operator that nothing else holds the program to.
 
 use node::health::{Code, State};
 use paxos::NodeId;
@@ -54,7 +54,7 @@ fn wait_gone(stage: &mut Stage, by: &[usize], code: Code) {
     });
 }
 
-/// What the leader answers to one request.
+/// The leader's answer to one request.
 fn asked(stage: &mut Stage, request: &str) -> String {
     let leader = stage.leader();
     let caller = stage.call(leader, request);

@@ -13,7 +13,7 @@ use crate::stage::{LOG, MS, SECOND, Stage, done};
 const OLD: &str = "/data";
 const NEW: &str = "/new";
 
-/// What the cluster and the survivor knew at the moment of the loss.
+/// The knowledge of the cluster and the survivor at the moment of the loss.
 struct Truth {
     /// To the writer.
     acknowledged: u64,
@@ -183,7 +183,7 @@ fn check_obeys_nobody(stage: &Stage, survivor: usize) {
     );
 }
 
-/// What came of a seed.
+/// The result of a seed.
 struct Came {
     lost: u64,
     unsure: u64,
@@ -233,7 +233,7 @@ fn lose_a_majority(seed: u64) -> Came {
     });
     let (from, left) = read(&mut stage, survivor);
 
-    // What is said is so.
+    // The report is true.
     let place = format!("seed {seed}, {before:?}");
     assert_eq!(left.len() as u64, report.carried_bytes, "{place}");
     let end = from + report.carried_bytes;
@@ -247,7 +247,7 @@ fn lose_a_majority(seed: u64) -> Came {
         all - report.unsure_bytes <= truth.chosen,
         "{place}: said to be chosen, and is not"
     );
-    // What was acknowledged and stood on the survivor's disk is there.
+    // Bytes that were acknowledged and stood on the survivor's disk are there.
     let kept = truth.acknowledged.min(truth.durable);
     match report.holes.is_empty() {
         true => {

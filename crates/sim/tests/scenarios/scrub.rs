@@ -41,7 +41,7 @@ impl Stage {
         );
     }
 
-    /// What `scrub` says.
+    /// The answer to `scrub`.
     fn scrub(&mut self, index: usize, keys: &str) -> String {
         let space = if keys.is_empty() { "" } else { " " };
         let caller = self.call(index, &format!("scrub {LOG}{space}{keys}"));

@@ -34,7 +34,7 @@ pub struct Stage {
     voters: u32,
     limits: replica::Limits,
     hosts: Hosts,
-    /// What each node speaks from its next start on.
+    /// The versions that each node speaks from its next start on.
     programs: Rc<RefCell<Vec<Speaks>>>,
     next_program: Speaks,
     known: Rc<RefCell<Known>>,
@@ -307,12 +307,12 @@ impl Stage {
         restarted.expect("its disk is sound");
     }
 
-    /// What the nodes know from here on is compared anew: one of them is to come back from another history.
+    /// Compares the nodes' knowledge anew from here on: one of them is to come back from another history.
     pub fn forget_known(&mut self) {
         self.known.borrow_mut().clear();
     }
 
-    /// What the first says does not reach the second.
+    /// Cuts the way from the first to the second: its words do not arrive.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.world.cut(self.nodes[from], self.nodes[to]);
     }
@@ -422,7 +422,7 @@ impl Stage {
         });
     }
 
-    /// Where on a node's disk these bytes stand.
+    /// The place of these bytes on a node's disk.
     pub fn place_of(&self, index: usize, bytes: &[u8]) -> Option<(PathBuf, u64)> {
         let disk = self.world.disk(self.nodes[index]);
         disk.files().into_iter().find_map(|(path, _)| {

@@ -8,7 +8,7 @@ use sim::client::{Trimmer, TrimmerConfig};
 use crate::caller::Caller;
 use crate::stage::{LOG, MS, SECOND, Stage};
 
-/// What the leader answers to one request.
+/// The leader's answer to one request.
 fn asked(stage: &mut Stage, request: &str) -> String {
     let leader = stage.leader();
     let caller = stage.call(leader, request);

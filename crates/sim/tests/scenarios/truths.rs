@@ -1,4 +1,4 @@
-//! What the directory answers while its leaders change, its logs end, and others ask for the same.
+//! The directory's answers while its leaders change, its logs end, and others ask for the same.
 
 use std::time::Duration;
 

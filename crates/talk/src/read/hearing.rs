@@ -1,4 +1,4 @@
-//! What a server sends: lines, and the bytes of chunks behind them.
+//! The bytes of a server: lines, and the bytes of chunks behind them.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ enum Hindrance {
 }
 
 impl Reader {
-    /// Where the caller may put bytes of this connection directly, if a chunk is on its way there; then it
-    /// says so with [`Reader::filled`]. Otherwise they come by [`Input::Received`].
+    /// The place where the caller may put bytes of this connection directly, if a chunk is on its way there;
+    /// then it says so with [`Reader::filled`]. Otherwise they come by [`Input::Received`].
     pub fn room(&mut self, link: Link) -> Option<&mut [u8]> {
         let Phase::Reading(reading) = &mut self.phase else {
             return None;
@@ -43,7 +43,7 @@ impl Reader {
         self.converse(now, known, &Input::Time);
     }
 
-    /// How long the server may say nothing before it is left.
+    /// The time for which the server may say nothing before it is left.
     pub(super) fn silence(&self, reading: &Reading) -> Duration {
         // A follower that is owed no bytes is owed a sign of life, each second.
         match self.options.follow && reading.body.is_none() {
@@ -52,7 +52,7 @@ impl Reader {
         }
     }
 
-    /// How long before others are asked.
+    /// The time before others are asked.
     pub(super) fn patience(&self, reading: &Reading) -> Duration {
         match self.options.follow && reading.body.is_none() {
             true => SIGN_OF_LIFE,
@@ -86,7 +86,7 @@ impl Reader {
                 }
             }
         }
-        // What came before the end counts. Behind a chunk that is not consumed it is found out again.
+        // Lines that came before the end count. Behind a chunk that is not consumed the end is found out again.
         let lost = lost.map(Hindrance::Lost);
         let hindrance = hindrance.or(lost).or_else(|| self.judge(now, known, input));
         match hindrance {

@@ -17,7 +17,7 @@ use crate::seek::{Found, Lent, Seeker};
 
 pub use error::ReadError;
 
-/// What is to be read.
+/// The bytes that are to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     pub log: String,
@@ -202,12 +202,12 @@ impl Reader {
         self.position - self.chunk().len() as u64
     }
 
-    /// How many bytes of the chain were known chosen when the present server was asked.
+    /// The number of bytes of the chain that were known chosen when the present server was asked.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// How the chain ended, once it did.
+    /// The end of the chain, once it came.
     pub fn end(&self) -> Option<ReadEnd> {
         self.end
     }
@@ -217,7 +217,7 @@ impl Reader {
         self.error.as_ref()
     }
 
-    /// How often another server, or the same one again, had to be asked.
+    /// The number of times that another server, or the same one again, had to be asked.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }

@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 use testbed::cluster::LocalCluster;
 
-/// What there is to clean up. Done at the first of: the end of the command, a signal.
+/// The things to clean up. This is done at the first of: the end of the command, a signal.
 #[derive(Clone, Default)]
 pub struct Cleanup {
     left: Arc<Mutex<Left>>,

@@ -16,7 +16,7 @@ use super::LOG;
 use super::source::{Source, fill};
 use super::teller::Teller;
 
-/// What one disk returned.
+/// The result of one disk.
 #[derive(Default)]
 pub struct Found {
     /// Up to the end, or to the error.

@@ -25,7 +25,7 @@ pub struct Move {
     pub to: u64,
 }
 
-/// What leading this log costs that node; none if it cannot.
+/// The cost of leading this log to that node; none if it cannot lead it.
 fn cost(log: &Leader, node: u64) -> Option<u64> {
     let candidate = log.candidates.iter().find(|c| c.node == node)?;
     Some(COST / candidate.weight.max(1))
@@ -39,7 +39,7 @@ struct Balance<'a> {
 }
 
 pub fn plan(all: &[Leader]) -> Vec<Move> {
-    // What nobody leads, or a node that is silent to others, has nobody to hand it over.
+    // A log that nobody leads, or that a node silent to others leads, has nobody to hand it over.
     let led = |log: &&Leader| log.leader.is_some_and(|node| cost(log, node).is_some());
     let led = all.iter().filter(led).cloned();
     let (directory, logs): (Vec<_>, Vec<_>) = led.partition(|log| log.id == DIRECTORY);

@@ -52,7 +52,7 @@ impl Impostor {
         starts
     }
 
-    /// What `line`, node `to`'s answer, asks to be signed.
+    /// The signature that `line`, node `to`'s answer, asks for.
     pub fn answer(&self, line: &str, to: u32) -> Option<Signature> {
         let mut words = line.split(' ');
         let challenge = words.find_map(|word| parse_hex(word.strip_prefix("challenge=")?))?;

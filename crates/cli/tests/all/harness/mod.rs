@@ -85,13 +85,13 @@ pub fn ask(address: &str, request: &str) -> Option<Value> {
 pub struct Node {
     pub id: u64,
     pub listen: String,
-    /// Where others find it, if not at `listen`.
+    /// The address at which others find it, if not at `listen`.
     pub advertise: Option<String>,
     pub data: PathBuf,
     pub arguments: Vec<String>,
     /// The limit of open files, if they are to be few.
     pub files_max: Option<u32>,
-    /// What its disk does while this file says so: see [`faulty`].
+    /// The file that says what its disk does meanwhile: see [`faulty`].
     pub faults: Option<PathBuf>,
     child: Option<Child>,
 }
@@ -118,7 +118,7 @@ impl Node {
         self.data.with_extension("stderr")
     }
 
-    /// What it said so far, over all its starts.
+    /// The words of the node so far, over all its starts.
     pub fn said(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -340,7 +340,7 @@ impl Cluster {
         out(&output)
     }
 
-    /// What `status` shows, and how it ends: 0, 8 or 3 by the cluster's health.
+    /// The output of `status`, and its exit code: 0, 8 or 3 by the cluster's health.
     pub fn run_status(&self, servers: &str) -> (Option<i32>, String) {
         let output = logberg(servers, &["status", "--timeout", "2"]).output();
         let output = output.expect("the binary runs");

@@ -279,7 +279,7 @@ impl Arguments {
     }
 }
 
-/// What the file system gave to a directory and all below it.
+/// The space that the file system gave to a directory and all below it.
 fn disk_bytes(directory: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = std::fs::metadata(directory)?.blocks() * 512;

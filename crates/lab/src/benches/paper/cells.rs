@@ -82,7 +82,7 @@ pub fn of_the_paper() -> Vec<Cell> {
     cells.filter(|cell| cell.published().is_some()).collect()
 }
 
-/// What the paper left out, because its client was too slow or its machine was.
+/// The cells that the paper left out, because its client was too slow or its machine was.
 pub fn beyond() -> Vec<Cell> {
     let mut cells = Vec::new();
     for rate in published::RATES_MB {

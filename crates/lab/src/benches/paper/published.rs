@@ -1,4 +1,4 @@
-//! What was published of Zero-copy Paxos: tables 1 to 5, and what its text says of CPU.
+//! The published figures of Zero-copy Paxos: tables 1 to 5, and what its text says of CPU.
 //!
 //! Source: D. C. Turner, "Zero-copy Paxos", 15 September 2017. Two i3.large machines of AWS in one
 //! placement group, a third node left disconnected as an auxiliary, the client beside the leader;

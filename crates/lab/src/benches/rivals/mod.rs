@@ -74,7 +74,7 @@ fn message_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What an ack promises.
+/// The promise of an ack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
@@ -84,7 +84,7 @@ pub enum Durability {
     Durable,
 }
 
-/// What a producer is to do.
+/// The task of a producer.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub message_bytes: u64,
@@ -92,7 +92,7 @@ pub struct Load {
     pub patience: Duration,
 }
 
-/// What a producer says of it.
+/// A producer's word of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
     pub messages_per_s: f64,
@@ -122,7 +122,7 @@ struct Report {
     times: u32,
     /// Medians of all turns.
     results: Vec<Outcome>,
-    /// How to get what is not installed.
+    /// The ways to get the rivals that are not installed.
     skipped: Vec<&'static str>,
     machine: Machine,
 }

@@ -1,4 +1,4 @@
-//! What a search came to, for people and for machines.
+//! The result of a search, for people and for machines.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
