@@ -1,5 +1,5 @@
-//! Bytes that say by themselves where they stand: whoever reads them back needs no copy to compare
-//! with, and a hole, a repeat or a swap shows.
+//! Bytes that say by themselves where they stand: a reader needs no copy to compare them with, and a hole, a
+//! repeat or a swap shows.
 
 /// The word at `position / 8` (splitmix64 of its number).
 fn word(number: u64) -> [u8; 8] {

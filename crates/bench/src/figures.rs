@@ -7,7 +7,7 @@ use super::latency::{median, quantile_ms, rounded};
 use super::measure::{Measured, OfOne};
 use super::roles::Role;
 
-/// In the order in which people are to see them. What was not to be had is missing.
+/// The figures, in the order in which people are to see them. A figure that was not to be had is missing.
 #[derive(Clone, Debug, Default)]
 pub struct Figures(Vec<(String, f64)>);
 

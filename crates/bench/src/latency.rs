@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 /// the cluster and not this queue.
 pub const MARK_BYTES: u64 = 1024;
 
-/// Shared by who writes and who hears the acks.
+/// The latencies, shared by the writer and the hearer of acks.
 pub struct Latencies(Mutex<State>);
 
 struct State {

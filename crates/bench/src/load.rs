@@ -22,8 +22,8 @@ use super::raw::{Output, Way};
 
 /// So much is written before a writer looks at the clock again, or whether it is to end.
 const BURST_BYTES: usize = 64 << 10;
-/// A thread that sleeps for less does little else than sleep. What is written later for it counts
-/// from when it was due all the same.
+/// A thread that sleeps for less does little else than sleep. Bytes that are written later for it count from
+/// when they were due all the same.
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Debug)]

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Writes of one size at a constant rate from a moment on. Nothing is ever late in here: who is
-/// delayed asks for the same times afterwards, and counts from them.
+/// Writes of one size at a constant rate from a moment on. Nothing is ever late in here: a delayed writer
+/// asks for the same times afterwards, and counts from them.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     began: Instant,

@@ -1,5 +1,5 @@
-//! Three real nodes that have a guest, a bank on a log of its own, while whoever leads it is killed, or stopped for a
-//! while, again and again.
+//! Three real nodes that have a guest, a bank on a log of its own, while the bank's leader is killed, or
+//! stopped for a while, again and again.
 //! This program is the nodes, too: it starts itself.
 //!
 //! ```text

@@ -200,10 +200,10 @@ impl Client {
         self.cluster.ask(&request, self.deadline())?.json()
     }
 
-    /// Sets what is kept of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims
-    /// what exceeds that, now and then.
+    /// Sets the retention of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims the
+    /// excess, now and then.
     ///
-    /// Errors: [`AdminError::Refused`] if `retention` is none of these.
+    /// Errors: [`AdminError::Refused`] if `retention` is no such text.
     pub fn retain(&self, log: &str, retention: &str) -> Result<Retained, AdminError> {
         let log = log.to_owned();
         let request = Request::Retain {
@@ -217,8 +217,8 @@ impl Client {
         }
     }
 
-    /// Forgets everything before a place, on every node. Returns once that is chosen; each node then
-    /// frees its files by itself. What is forgotten already may be asked for again.
+    /// Forgets everything before a place, on every node. Returns once that is chosen; each node then frees
+    /// its files by itself. A trim of forgotten bytes may be asked for again.
     ///
     /// Errors: [`AdminError::Refused`] if there is no such stream, or it is shorter.
     pub fn trim(&self, log: &str, before: Before) -> Result<Trimmed, AdminError> {

@@ -182,19 +182,18 @@ impl Appender {
         self.shared.lock().machine.statistics()
     }
 
-    /// Whether the appender still works: for who has nothing to write and would not notice
-    /// otherwise.
+    /// Whether the appender still works: for a writer that has nothing to write and would not notice otherwise.
     ///
-    /// Errors: what every write from now on will say.
+    /// Errors: the error of every write from now on.
     pub fn check(&self) -> Result<(), AppendError> {
         self.shared.lock().error().map_or(Ok(()), Err)
     }
 
-    /// Sends what waits for company and returns when everything below `position` is chosen.
+    /// Sends the bytes that wait for company and returns when everything below `position` is chosen.
     ///
     /// Units: `position` is a chain position, at most [`Appender::position`]; more is cut to that.
     ///
-    /// Errors: as [`Appender::append`]. What was not acknowledged then may be chosen or not.
+    /// Errors: as [`Appender::append`]. Bytes that were not acknowledged then may be chosen or not.
     pub fn wait_acknowledged(&self, position: u64) -> Result<(), AppendError> {
         let position = position.min(self.position());
         acknowledgements::wait(&self.shared, position)

@@ -9,8 +9,8 @@
 //!   Client    ◄── status, streams, logs ◄════════════ whoever can answer
 //! ```
 //!
-//! Blocking, on threads of the standard library; no runtime. What is said to whom is decided by the machines of
-//! the crate `talk`; here are the sockets, the threads and the clock. The protocol is docs/wire.md.
+//! Blocking, on threads of the standard library; no runtime. The machines of the crate `talk` decide what is
+//! said to whom; here are the sockets, the threads and the clock. The protocol is docs/wire.md.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};

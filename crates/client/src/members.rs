@@ -54,8 +54,8 @@ impl Client {
         Arc::new(only).ask(&request, self.deadline())?.json()
     }
 
-    /// Makes a change wanted, after which the cluster goes there by itself, step by step; or plans it.
-    /// What is asked for again is no second change.
+    /// Makes a change wanted, after which the cluster goes there by itself, step by step; or plans it. A
+    /// repeated request is no second change.
     ///
     /// Errors: [`AdminError::Refused`] with the reason.
     pub fn change_members(&self, change: &Change) -> Result<Planned, AdminError> {

@@ -46,7 +46,7 @@ pub(crate) struct Sockets {
     /// Those that threads dial.
     dialling: BTreeSet<Link>,
     dialled: Arc<Mutex<Vec<Dialled>>>,
-    /// An eventfd, for the threads that dial and for whoever shares it.
+    /// An eventfd, for the threads that dial and for all that share it.
     wake: Arc<OwnedFd>,
     told: VecDeque<Told>,
     buffer: Vec<u8>,

@@ -257,7 +257,7 @@ mod tests {
                     lock.lock().expect("no panic").1 = false;
                     woken.notify_one();
                 }
-                // Another byte would wake whoever this one did not.
+                // Another byte would wake a waiter that this one did not.
                 let stays = || stage.drained.0.load(Ordering::Acquire) <= position;
                 let mut spins = 0u32;
                 while stays() {

@@ -1,8 +1,8 @@
 //! The engine's values as bytes.
 //!
-//! Fixed-width little-endian integers, lists with a count in front, sums with a tag in front. Every
-//! value has exactly one encoding, so that equal values have equal digests; anything else is
-//! refused. What is stored or sent on its own begins with the version that it is written in.
+//! Fixed-width little-endian integers, lists with a count in front, sums with a tag in front. Every value has
+//! exactly one encoding, so that equal values have equal digests; anything else is refused. A value that is
+//! stored or sent on its own begins with the version that it is written in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

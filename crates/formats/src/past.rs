@@ -36,7 +36,7 @@ pub struct Told {
     pub seals: Vec<Seal>,
     /// First and last of each range of logs that were deleted; in a connection's first.
     pub deleted: Vec<(u32, u32)>,
-    /// To the challenge of whoever is told, where the disk has a key; in a connection's first.
+    /// The answer to the receiver's challenge, where the disk has a key; in a connection's first frame.
     pub answer: Option<Signature>,
     /// The findings of this start and of those before; in a connection's first frame.
     pub found: Findings,
@@ -44,7 +44,7 @@ pub struct Told {
     pub kept: Vec<SealedEnd>,
 }
 
-/// So many starts are kept, and told.
+/// The number of starts that are kept, and told.
 pub const STARTS_KEPT: usize = 64;
 
 /// The ends of the logs that one start found.

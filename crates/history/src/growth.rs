@@ -7,9 +7,9 @@
 //!   byte 0 ≤ byte 1 ≤ … ≤ byte ℓ−1 ≤ a read of length ℓ ≤ byte ℓ ≤ …     each within its own interval
 //! ```
 //!
-//! Such moments exist if and only if nothing in this line was completed before something that
-//! stands before it was invoked (give each the latest invocation so far). That is asked pair by pair
-//! of kinds, so that whoever is to blame can be named:
+//! Such moments exist if and only if nothing in this line was completed before something that stands before
+//! it was invoked (give each the latest invocation so far). That is asked pair by pair of kinds, so that the
+//! culprit can be named:
 //!
 //! | before | behind | broken, it is called |
 //! |---|---|---|
@@ -118,7 +118,7 @@ pub fn check(history: &[Operation]) -> Result<Vec<Violation>, Malformed> {
 
 /// All that was seen of the output, from its beginning on.
 struct Output {
-    /// The place of each extent in the output, and who saw it first.
+    /// The place of each extent in the output, and the operation that saw it first.
     extents: Vec<(u64, Extent, usize)>,
 }
 

@@ -82,7 +82,7 @@ pub enum Command {
         retention: Retention,
     },
     ChangeMembers(members::Change),
-    /// The zone; an empty one is none.
+    /// The zone; an empty name means no zone.
     SetZone {
         node: u32,
         zone: String,
@@ -210,7 +210,7 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl NodeEntry {
-    /// Whether it is news that the node says this of its address. A repetition of its last word is none,
+    /// Whether it is news that the node says this of its address. A repetition of its last word is no news,
     /// though an operator has said another address since.
     pub fn is_elsewhere(&self, address: &str) -> bool {
         let said = match self.said_address.as_str() {

@@ -13,7 +13,7 @@
 //! leads meanwhile. A node that comes back is an auxiliary, and is released from what it still holds.
 //!
 //! Units:  bytes.
-//! Errors: none; where no step is possible there is none yet.
+//! Errors: none; where no step is possible yet, none is returned.
 
 use std::cmp::Reverse;
 use std::time::Duration;

@@ -150,7 +150,7 @@ impl Acceptor {
         issued.map(|i| i.slots.start).fold(end, Slot::min)
     }
 
-    /// So many slots behind the last accepted one: only a mutation reckons in this way.
+    /// The slots behind the last accepted one, so many of them: only a mutation reckons in this way.
     pub(crate) fn count_on(&self, from: Slot, count: u64) -> SlotRange {
         let start = from.max(self.accepted.end());
         SlotRange::new(start, Slot(start.0 + count))

@@ -166,8 +166,8 @@ pub enum Output {
     Role(Role),
     /// Every read up to and including this one may be served from the state as it is now.
     ReadReady(ReadId),
-    /// None of the reads that still wait will be ready: this node no longer leads, or no longer
-    /// follows the leader that it asked.
+    /// The reads that still wait will not be ready: this node no longer leads, or no longer follows the
+    /// leader that it asked.
     ReadsFailed,
     /// For the node's log of things off the normal path.
     Note(Note),
@@ -287,7 +287,7 @@ pub enum Ignored {
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub promised: PromisedTerm,
-    /// The part that the promise leaves open: the promise counts from `below` on. Below that its owner, who
+    /// The part that the promise leaves open: the promise counts from `below` on. Below that its owner, which
     /// is this node, may still accept in the term that it takes over from.
     pub finishing: Option<Finishing>,
     pub state: LogState,

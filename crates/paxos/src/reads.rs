@@ -4,7 +4,7 @@
 //!
 //! 1. every slot reported in this term's phase 1 is chosen and applied, and
 //! 2. a round of confirmations, begun after the read arrived, was answered by a quorum of the first
-//!    unchosen slot's era: none of them had promised a later term, so nobody chose anything that
+//!    unchosen slot's era: no member of it had promised a later term, so nobody chose anything that
 //!    this leader does not know.
 //!
 //! No clock counts. Reads that arrive while a round is under way wait for the next one. A follower

@@ -41,9 +41,9 @@ pub(crate) struct Contradiction(pub NodeId);
 
 /// The pieces to which these promises bind the proposer, from `first_unchosen` on.
 ///
-/// I2: in each slot the value of the highest accepted term reported, or nothing: then the slot is
-/// free and holds a no-op. The caller has counted the promises: they come from a quorum, none of
-/// them begins after `first_unchosen`, and more reports than a quorum's do no harm.
+/// I2: in each slot the value of the highest accepted term reported, or nothing: then the slot is free and
+/// holds a no-op. The caller has counted the promises: they come from a quorum, no promise begins after
+/// `first_unchosen`, and more reports than a quorum's do no harm.
 pub(crate) fn plan(
     first_unchosen: Slot,
     promises: &[(NodeId, &[AcceptedRun])],

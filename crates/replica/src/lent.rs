@@ -177,8 +177,8 @@ impl Core {
         }
     }
 
-    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost
-    /// full. An auxiliary's is none of them while enough active members are alive.
+    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost full. An
+    /// auxiliary's disk need not take them while enough active members are alive.
     pub fn is_full(&self, env: &Env) -> bool {
         let configuration = &self.engine.state().configuration;
         let own = env.own.identity.node;

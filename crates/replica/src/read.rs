@@ -4,9 +4,9 @@
 //! Units:  positions count the bytes of a chain of continued streams, or of all outputs in order.
 //! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
 //!
-//! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing
-//! else. At most `read_buffers_max` chunks are on their way from disk at once, and of one log at most
-//! `log_read_buffers_max`.
+//! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing else. At most
+//! `read_buffers_max` chunks of all logs are on their way from disk at once, and at most
+//! `log_read_buffers_max` of one log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

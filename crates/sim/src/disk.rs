@@ -1,6 +1,6 @@
 //! A disk that takes its time, forgets what it was not done with, and can be told to fail.
 //!
-//! An op changes the media at the moment it completes. What is in flight when the process dies is
+//! An op changes the media at the moment it completes. The fate of ops in flight when the process dies is
 //! decided then: a name is there or not, a write is torn block by block.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -127,7 +127,7 @@ struct OpenFile {
 pub(crate) const EIO: i32 = 5;
 const EBADF: i32 = 9;
 const ENOSPC: i32 = 28;
-/// So many writes later a record says that this one was durable.
+/// The number of writes after which a record says that this one was durable.
 const LAST_WRITES: usize = 6;
 const PREALLOCATED_BYTES_MAX: u64 = 1 << 20;
 

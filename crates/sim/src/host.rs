@@ -26,7 +26,7 @@ pub enum Status {
     Running,
     /// It said that it is finished.
     Finished,
-    /// Killed, by whomever.
+    /// The process was killed, by anybody.
     Crashed,
     /// The start returned an error (a broken or full disk, mostly).
     FailedToStart,

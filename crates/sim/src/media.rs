@@ -146,8 +146,8 @@ impl Media {
         Ok(())
     }
 
-    /// A new inode under the name: who holds the old one open keeps it. What an attempt that did
-    /// not come so far left aside is gone: this one was written over it.
+    /// A new inode under the name: a process that holds the old one open keeps it. The remains of an attempt
+    /// that did not come so far are gone: this one was written over them.
     pub fn replace(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.way_to(path)?;
         if self.is_directory(path) {

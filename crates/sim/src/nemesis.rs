@@ -48,7 +48,7 @@ const REST_US: Range<u64> = 50_000..3_000_000;
 const ROOM_BYTES_MAX: u64 = 256 << 10;
 
 impl World {
-    /// Lets a nemesis loose. What kind of network and disks there are is the swarm's choice too.
+    /// Lets a nemesis loose. The swarm also chooses the kind of network and disks.
     pub fn unleash(&mut self, swarm: Swarm, nodes: &[HostId], until: Time) {
         self.net.model = swarm.network.clone();
         self.net.nodes = nodes.iter().copied().collect();
@@ -426,7 +426,8 @@ impl Nemesis {
     }
 }
 
-/// Once it has left, all is well and everybody is back; and who stops then was asked to.
+/// Acts while the nemesis is here. Once it has left, all is well and everybody is back; and a process that
+/// stops then was asked to.
 fn in_war(world: &mut World, at: Time, action: impl FnOnce(&mut World) + 'static) {
     world.at(at, move |world| {
         if !world.is_peace() {

@@ -49,7 +49,7 @@ pub(crate) struct Connection {
     pub streams: [Stream; 2],
     /// The port to which the opener wants to go.
     pub port: Option<u16>,
-    /// There is nobody of that name, or it is none.
+    /// There is no host of that name, or the name is malformed.
     pub unreachable: Option<io::ErrorKind>,
     pub connect_until: Time,
 }
@@ -72,8 +72,8 @@ pub(crate) enum State {
     Failed(io::ErrorKind),
     /// Closed by the process as soon as the sends are with the kernel.
     Flushing,
-    /// Closed so, and all is sent. What still comes is thrown away for a while: to refuse it would
-    /// be a reset, and a reset overtakes what was sent last.
+    /// The connection is closed so, and all is sent. Bytes that still come are thrown away for a while: to
+    /// refuse them would be a reset, and a reset overtakes the last bytes that were sent.
     Lingering,
     /// The process is done with it. The kernel may still deliver what it was given.
     Gone,
@@ -451,7 +451,7 @@ impl Network {
         connection.streams[usize::from(1 - to)].die();
         let [from, to_host] = [1 - to, to].map(|side| connection.ends[usize::from(side)].host);
         if self.is_blocked(from, to_host) {
-            // Nobody repeats a reset: whoever it was for finds out when it next sends.
+            // Nobody repeats a reset: its receiver finds out when it next sends.
             return self.remove_if_over(id);
         }
         self.fail_end(clock, id, to, io::ErrorKind::ConnectionReset);

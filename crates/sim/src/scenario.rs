@@ -61,7 +61,7 @@ pub struct Scenario {
     /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trims: bool,
-    /// So many times somebody changes how much of each log is kept. Each writer has a log of its own.
+    /// The number of times that somebody changes how much of each log is kept. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retentions: u64,
     /// Somebody creates a log, uses it and deletes it, again and again, and others know it by its name.
@@ -84,13 +84,13 @@ pub struct Scenario {
     /// The third node is auxiliary in the log that clients create.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auxiliary: bool,
-    /// So many times somebody changes weights and members; a few nodes have none in the beginning.
+    /// The number of times that somebody changes weights and members; a few nodes have none in the beginning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub member_changes: u64,
     /// Many of them follow at once upon the one before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_hurry: bool,
-    /// So many bytes of a log may be under way; 0 is what small nodes have.
+    /// The bytes of a log that may be under way; 0 is what small nodes have.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub window_bytes: u64,
     /// Nodes of two program versions.

@@ -12,7 +12,7 @@ use ops::{Slice, Time};
 
 #[derive(Default)]
 pub(crate) struct Stream {
-    /// The bytes from `taken` to `asked`, shared with whoever sent them.
+    /// The bytes from `taken` to `asked`, shared with their sender.
     chunks: VecDeque<Slice>,
     /// The bytes of the first chunk that were taken already.
     taken_of_first: usize,

@@ -24,8 +24,8 @@ pub struct Swarm {
     pub victims_max: usize,
     /// The acts, and how frequent each is compared with the others.
     pub acts: Vec<(Act, u32)>,
-    /// When it leaves, a minority stays dead until the others have shown that they can do without:
-    /// those that are dead at that moment, or else whoever leads.
+    /// When it leaves, a minority stays dead until the others have shown that they can do without: those that
+    /// are dead at that moment, or else the leader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves_dead: bool,
     /// The only turns that are performed, of all that there would be: how a shrunk run differs from its seed's.

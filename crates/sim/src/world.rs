@@ -1,4 +1,4 @@
-//! The world: hosts, what happens next, and who looks on.
+//! The world: hosts, the order of events, and the observers.
 
 use std::any::Any;
 use std::io;
@@ -315,7 +315,7 @@ impl World {
         self.disk_listeners.push(Box::new(hear));
     }
 
-    /// These hosts say that they hold everything: whoever looks on may look.
+    /// Declares that these hosts hold everything: observers may look.
     pub(crate) fn they_are_whole(&mut self, hosts: &[HostId]) {
         if let Some(mut watch) = self.watch.take() {
             watch.when_whole(hosts, self);

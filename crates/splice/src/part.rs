@@ -13,8 +13,8 @@ use rustix::io::Errno;
 
 use crate::pipe::{Pipe, TransferError};
 
-/// From a block's beginning in a file on. Others may write elsewhere in the file; whoever writes here
-/// while a part exists changes what is read, and should copy it first ([`Part::read_file`]).
+/// A part of a file, from a block's beginning on. Others may write elsewhere in the file; a writer that
+/// writes here while a part exists changes what is read, and should copy it first ([`Part::read_file`]).
 pub struct Part {
     file: Arc<File>,
     offset: u64,

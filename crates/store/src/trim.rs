@@ -95,10 +95,10 @@ impl Store {
     /// (`StreamPosition(u64::MAX)` for a stream that is forgotten altogether). Everybody who knows all slots
     /// below `as_of` to be chosen knows the same.
     ///
-    /// A segment goes once it holds no other byte, the checkpoint of the next one is durable (no
-    /// acceptance in it matters then), and a durable record says that all below `as_of` is chosen:
-    /// else the next start would miss the bytes, and a leader could have to propose them again. To
-    /// be called again after a recovery, and when [`Store::may_trim`].
+    /// A segment goes once it holds no other byte, the checkpoint of the next one is durable (no acceptance
+    /// in it matters then), and a durable record says that all below `as_of` is chosen: otherwise the next
+    /// start would miss the bytes, and a leader could have to propose them again. It is to be called again
+    /// after a recovery, and when [`Store::may_trim`].
     pub fn trim(&mut self, as_of: Slot, trimmed: &dyn Fn(StreamName) -> StreamPosition) {
         self.trimmer.as_of = as_of;
         let held: Vec<_> = self.holdings.iter().collect();

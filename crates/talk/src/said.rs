@@ -11,9 +11,9 @@ use wire::{Code, Refusal};
 pub struct Timeouts {
     /// One attempt to connect to one address.
     pub connect: Duration,
-    /// A node that owes an answer and says nothing for this long is left for another. Sooner if
-    /// another node says that a new leader was elected: nodes are asked from 0.4 s on (following
-    /// readers, who are owed a sign of life each second: 1.5 s).
+    /// A node that owes an answer and says nothing for this long is left for another. It is left sooner if
+    /// another node says that a new leader was elected: nodes are asked from 0.4 s on (for readers that
+    /// follow, which are owed a sign of life each second, from 1.5 s on).
     pub silence: Duration,
     /// An operation that makes no progress for this long fails. For an appender, progress is an
     /// acknowledgement, and only time in which bytes wait for one counts.
@@ -99,7 +99,7 @@ impl From<&io::Error> for Said {
     }
 }
 
-/// Nobody who was asked could help in time. Names every server and what it said last.
+/// No server that was asked could help in time. Names every server and what it said last.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Unreachable {
     /// The log whose leader was looked for, if it was one log's.

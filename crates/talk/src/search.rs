@@ -21,7 +21,7 @@ impl Backoff {
         Self(PAUSE_MIN)
     }
 
-    /// The first pause is none.
+    /// A search whose first pause is left out.
     pub fn graceful() -> Self {
         Self(Duration::ZERO)
     }
@@ -36,8 +36,8 @@ impl Backoff {
 
 /// One search for a node that can do what is asked.
 ///
-/// [`Search::next`] names whom to ask; whoever asked reports what was said with [`Search::said`],
-/// or ends the search.
+/// [`Search::next`] names the server to ask; the asker reports the answer with [`Search::said`], or ends the
+/// search.
 #[derive(Debug)]
 pub(crate) struct Search {
     started: Duration,

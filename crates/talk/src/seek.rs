@@ -1,4 +1,4 @@
-//! One question, asked of one server after the other until somebody's answer is good enough.
+//! One question, asked of one server after the other until some answer is good enough.
 //!
 //! ```text
 //!   search ─ server ─► probe (is it of our cluster?) ─► dial ─► ask ─► answer ─► taken, or the next server
@@ -288,7 +288,7 @@ fn is_other(known: &Known, cluster: &str) -> bool {
 }
 
 impl Asked {
-    /// An answer, or why there is none.
+    /// An answer, or the reason why there is none.
     fn hear(
         &mut self,
         lent: &mut Lent,

@@ -1,4 +1,4 @@
-//! Things that must make the verdict a bad one: whoever never fails checks nothing.
+//! Things that must make the verdict a bad one: a check that never fails checks nothing.
 
 use std::fs;
 use std::io;

@@ -31,7 +31,7 @@ pub struct NodeBytes {
     pub wrong: Option<String>,
 }
 
-/// The number in the history of whoever reads at the end.
+/// The number in the history of the reader that reads at the end.
 const LAST_READER: u32 = 0;
 
 /// Every node knows the same to be chosen, and holds it, in every log.

@@ -1,7 +1,7 @@
 //! Whether a ring, or anybody else, can still write to a file.
 //!
 //! A process may end before its ring does: the kernel carries out what was submitted, and holds the file open
-//! for that. So who looks at a file of a process that was killed asks the kernel who has it open.
+//! for that. So a reader of a killed process's file asks the kernel who has it open.
 
 #![allow(unsafe_code)] // `fcntl` takes no pointer here
 

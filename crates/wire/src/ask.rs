@@ -159,7 +159,7 @@ impl NodeIds {
     }
 }
 
-/// Gives an enum of words its two directions from one table, and the sentence for what is none of them.
+/// Gives an enum of words its two directions from one table, and the sentence for a word that is not among them.
 macro_rules! words {
     ($type:ty, $sentence:literal { $($variant:ident = $word:literal),* $(,)? }) => {
         impl fmt::Display for $type {

@@ -47,7 +47,7 @@ pub enum Action {
         node: u64,
         address: String,
     },
-    /// `-` is none.
+    /// The zone; `-` means no zone.
     Zone {
         node: u64,
         zone: String,

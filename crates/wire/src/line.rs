@@ -5,8 +5,8 @@
 //! argument = word | key "=" value                     all three percent-encoded
 //! ```
 //!
-//! There is one answer to each question of spelling (docs/wire.md): words are separated by one space,
-//! a carriage return before the line feed is none of the line, and a byte that must be encoded may not
+//! There is one answer to each question of spelling (docs/wire.md): words are separated by one space, a
+//! carriage return before the line feed does not belong to the line, and a byte that must be encoded may not
 //! stand bare. So two lines that look different mean different things.
 
 use std::collections::VecDeque;

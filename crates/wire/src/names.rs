@@ -122,7 +122,7 @@ pub enum Before {
     Stream(StreamPlace),
 }
 
-/// A text that was meant to be a [`Before`] and is none.
+/// A text that was meant to be a [`Before`] and is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Units:  bytes with KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (of 1000); time with s,
-//!         min, h, d, w. A number without a unit is none: it might mean either.
+//!         min, h, d, w. A number without a unit is refused: it might mean either.
 
 use std::fmt;
 use std::str::FromStr;

@@ -77,7 +77,7 @@ impl Standing {
     }
 }
 
-/// Checks the name of a zone: it stands in lines and tables. An empty one is none.
+/// Checks the name of a zone: it stands in lines and tables. An empty name means no zone.
 pub fn check_zone(zone: &str) -> Result<(), Refusal> {
     let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match zone.len() <= 64 && zone.chars().all(ok) {

@@ -1,5 +1,5 @@
 //! A peer's answer to our first line: `ok version=N challenge=HEX`, the version of all frames that follow and
-//! what the first of them is to sign, or a refusal. Bytes behind the line are none of it.
+//! what the first of them is to sign, or a refusal. Bytes behind the line do not belong to it.
 
 use formats::proof::Challenge;
 use formats::version::Speaks;

@@ -36,7 +36,7 @@ pub struct Bars {
 }
 
 const SIZE: (u32, u32) = (760, 420);
-/// Told apart also by who sees few colours (Okabe and Ito).
+/// Colours that people who see few colours can tell apart too (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),

@@ -246,8 +246,8 @@ impl Source {
     }
 }
 
-/// Spreads bytes evenly over time. What was missed while the cluster was slow is not made up for
-/// beyond a tenth of a second, so that a pause is not followed by a flood.
+/// Spreads bytes evenly over time. Bytes missed while the cluster was slow are not made up for beyond a tenth
+/// of a second, so that a pause is not followed by a flood.
 struct Pace {
     bytes_per_second: f64,
     due: Instant,

@@ -19,7 +19,7 @@ use crate::harness;
 
 const DISK: &str = "00112233445566778899aabbccddeeff";
 
-/// A peer's first line to node `to`, with these words for who says it.
+/// A peer's first line to node `to`, with these words for the speaker.
 fn hello(cluster: &Cluster, to: u64, kind: &str, who: &str) -> String {
     let listen = &cluster.nodes[to as usize - 1].listen;
     let status = ask(listen, "status").expect("an answer");

@@ -124,7 +124,7 @@ impl Driver {
         }
     }
 
-    /// Tells the machine, and whoever waits what came of it.
+    /// Tells the machine, and wakes the threads that wait for the result.
     fn tell(&mut self, input: &Input) {
         let mut state = self.shared.lock();
         let before = state.machine.acknowledged();

@@ -249,7 +249,7 @@ impl<R: Read> PartReader<R> {
         &self.header
     }
 
-    /// So many bytes of the file were read and are sound.
+    /// The number of bytes of the file that were read and are sound.
     pub fn at(&self) -> u64 {
         self.at
     }

@@ -106,7 +106,7 @@ impl Client {
             sync_directory(&target.path).map_err(failed)?;
             Ok((identity, file_bytes))
         });
-        // Without its end it is no backup, whoever finds it; with it, it has its name by now.
+        // The file is no backup without its end; with it, it has its name by now.
         let _ = fs::remove_file(&aside);
         let (identity, file_bytes) = settled?;
         Ok(Taken {

@@ -1,4 +1,4 @@
-//! Finding who can answer, and saying who could not.
+//! Finding a server that can answer, and naming those that could not.
 
 use std::io::Write;
 use std::net::TcpListener;

@@ -156,8 +156,8 @@ impl Board {
     }
 
     /// The warnings for a heartbeat to `to`: our own, and those of nodes that it does not hear. Only words of
-    /// the nodes' own heartbeats of a moment ago are told on: else those who do not hear a node would tell
-    /// each other for ever.
+    /// the nodes' own heartbeats of a moment ago are told on: otherwise nodes that do not hear a node would
+    /// tell each other of it for ever.
     pub fn to_tell(&self, now: Time, own: NodeId, to: NodeId) -> Vec<Told> {
         let recent = |by: &NodeId| self.heard.get(by).is_some_and(|at| now <= *at + SETTLED);
         let unheard = |by: &NodeId| {

@@ -152,8 +152,8 @@ impl Node {
             return;
         }
         // ‡ A state replaces this replica's own, and comes from a node that has a vote there. A replica that
-        // hears no leader may have been away while all that it knew left, and has to learn from others who
-        // has a vote.
+        // hears no leader may have been away while all nodes that it knew left, and has to learn from others
+        // which nodes have a vote.
         let is_led = |log: &replica::Log| log.engine().leader().is_some();
         let is_state = matches!(message, Message::State(_));
         if is_state

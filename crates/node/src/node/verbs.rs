@@ -58,7 +58,7 @@ impl Node {
 
     /// Whether this node serves anybody that verb now.
     fn admits(&self, caller: &Caller) -> Result<(), Refusal> {
-        // The last connections are for peers, who would take this node for dead, and for clients that ask
+        // The last connections are for peers, which would take this node for dead, and for clients that ask
         // what is the matter.
         let limit = self.env.limits.connections_max;
         let is_crowded = self.env.conns.count() > limit - limit / 8;

@@ -38,7 +38,7 @@ pub enum Entry {
 pub enum Answer {
     /// Without its LF.
     Line(String),
-    /// So many bytes of this client's stream.
+    /// So many bytes of this client's stream were acknowledged.
     Acknowledged { client: u64, bytes: u64 },
     /// All of a log's output, to its end.
     Output(Vec<u8>),

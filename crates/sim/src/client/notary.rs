@@ -235,7 +235,7 @@ impl Notary {
 
     fn opened(&mut self, name: StreamName, at: u64, eager: bool) {
         let mut chain = self.chain.borrow_mut();
-        // The bytes of whoever says them before may be seen before it hears that its stream is open.
+        // The bytes of a client that says them early may be seen before it hears that its stream is open.
         assert!(
             eager || chain.observed <= at,
             "bytes were seen that are not in the chain: {name} begins at {at} of {chain:?}"

@@ -19,7 +19,7 @@ pub struct RetainerConfig {
 pub type Retainer = Requester<Retains>;
 
 /// Asks for a retention until it is in force, and then for another: mostly a narrow one is taken back at
-/// once. What it asks for last is to keep everything.
+/// once. Its last request is to keep everything.
 pub struct Retains {
     config: RetainerConfig,
     chain: SharedChain,

@@ -44,7 +44,7 @@ pub(super) fn token_of(op: &Op) -> Token {
     }
 }
 
-/// Asserts what the contract asks of whoever gives the op.
+/// Asserts what the contract asks of the giver of the op.
 pub(super) fn check_shape(op: &Op) {
     match op {
         Op::Write { offset, slices, .. } => {

@@ -29,8 +29,8 @@ const DEAD_US: Range<u64> = 1_500_000..6_000_000;
 const LAST_BLOCKS: u64 = 6;
 
 impl Nemesis {
-    /// The bad disk turns a bit of what its node wrote last; while the node starts again, whoever
-    /// leads dies, so that somebody asks for promises.
+    /// The bad disk turns a bit of its node's last writes; while the node starts again, the leader dies, so
+    /// that somebody asks for promises.
     pub(super) fn flip_in_tail(&mut self, world: &mut World, index: usize, over: Time) {
         if self.random.coin() {
             return self.forget_alone(world, index);

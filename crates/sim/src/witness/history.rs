@@ -474,8 +474,8 @@ impl History {
         }
     }
 
-    /// The position below which a stream is trimmed for whoever knows all below `known` for chosen.
-    /// One that never came to be is nobody's output once its number is used up.
+    /// The position below which a stream is trimmed for a node that knows all below `known` for chosen. A
+    /// stream that never came to be is nobody's output once its number is used up.
     pub fn trimmed_below(&self, stream: StreamName, known: Slot) -> u64 {
         let by_then = match self.opened.contains(&stream) {
             true => self.trims.iter().rev().find(|state| state.next <= known),

@@ -53,9 +53,9 @@ pub(crate) struct Witness {
     names: BTreeMap<String, LogId>,
     /// The logs that each node gave up.
     removed: BTreeSet<(LogId, NodeId)>,
-    /// The whole state of a log up to a slot, by whoever was first to know it.
+    /// The whole state of a log up to a slot, by the first node that knew it.
     states: BTreeMap<(LogId, Slot), Digest>,
-    /// Bytes of streams that are no client's, by whoever held them first.
+    /// Bytes of streams that are no client's, by the first node that held them.
     bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
     /// Said in this step: who releases what in which era.
     releases: Vec<(Whose, paxos::Era, Slot)>,

@@ -39,7 +39,7 @@ struct Asked {
 struct Known {
     /// An answer told of it first here.
     told: Option<u64>,
-    /// From here on nobody who asks for its name uses it.
+    /// The point from which on nobody who asks for its name uses it.
     gone: Option<u64>,
     /// ⟨when, how far the log's output is acknowledged⟩
     acknowledged: Vec<(u64, u64)>,

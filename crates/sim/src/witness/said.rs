@@ -16,7 +16,7 @@ use node::directory::{DIRECTORY, Directory};
 use paxos::{LogState, StreamName, Wish};
 use wire::Retention;
 
-/// So many commands of log 0 are applied.
+/// A point: so many commands of log 0 are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point(pub u64);
 

@@ -1,5 +1,5 @@
-//! I5, where weights change: who gets weight holds what was chosen before, and who loses some is not
-//! alone with it.
+//! I5, where weights change: a node that gets weight holds what was chosen before, and a node that loses some
+//! is not alone with it.
 //!
 //! ```text
 //!   ── era e−2 ──┤── era e−1 ──┤── era e          bytes of e−1 are in the hands of a quorum of e−1, and

@@ -27,7 +27,8 @@ pub fn draw(seed: u64) -> Scenario {
             .with(Act::FlipBit, 1 + random.below(8) as u32)
             .with(Act::FlipBitAtStart, 1 + random.below(4) as u32);
     }
-    // Not the first node's: whoever starts that with `--bootstrap` again makes another cluster.
+    // The first node's disk is not lost: an operator that starts that node with `--bootstrap` again makes
+    // another cluster.
     let loses_disk = !damaged && seed % 16 == 5 && !seed.is_multiple_of(nodes as u64);
     if loses_disk {
         swarm = swarm.with(Act::LoseDisk, 1);
@@ -146,9 +147,8 @@ fn ask_much(scenario: &mut Scenario) {
     }
 }
 
-/// In half of the seeds in which members change, that is all that matters: changes come in quick
-/// succession, little may be under way, and votes on new eras take longer. What it draws is none of
-/// what other seeds draw.
+/// In half of the seeds in which members change, that is all that matters: changes come in quick succession,
+/// little may be under way, and votes on new eras take longer. These draws are none of what other seeds draw.
 fn disturb_eras(scenario: &mut Scenario) {
     let random = &mut Random::new(scenario.seed ^ 0x0065_7261_7300);
     if random.coin() {

@@ -202,7 +202,7 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
     go_on_in_the_newer_version(cluster)
 }
 
-/// Every node has the newer program, and nobody is waited for who never comes.
+/// Waits until every node has the newer program; no node is waited for that never comes.
 fn go_on_in_the_newer_version(cluster: &mut Cluster) -> Result<(), String> {
     let scenario = cluster.scenario();
     let upgrade = scenario.upgrade.as_ref();

@@ -1,6 +1,6 @@
 //! Less of a run that still shows the same: fewer turns of the nemesis, fewer faults, less traffic.
 //!
-//! A run is chaotic: with anything left out, everything behind it happens otherwise. What still
+//! A run is chaotic: with anything left out, everything behind it happens otherwise. A smaller run that still
 //! fails with the same checker is taken, whatever its text.
 
 use std::collections::BTreeSet;

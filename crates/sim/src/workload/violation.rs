@@ -10,7 +10,7 @@ use serde::Serialize;
 /// The checker that saw a violation. The names are stable: reports and scripts carry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Checker {
-    /// The invariants of docs/invariants.md, by whomever they were asserted.
+    /// The invariants of docs/invariants.md, wherever they were asserted.
     #[serde(rename = "I1 agreement")]
     Agreement,
     #[serde(rename = "I2 proposal")]

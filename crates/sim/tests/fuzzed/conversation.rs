@@ -103,7 +103,7 @@ impl Scene {
         scene
     }
 
-    /// Whether a client who asks this is told ok.
+    /// Whether a client that asks this is told ok.
     fn is_granted(&mut self, request: &str) -> bool {
         self.conns += 1;
         let conn = ConnId(2 * self.conns);

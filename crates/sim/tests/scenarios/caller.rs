@@ -62,7 +62,7 @@ impl Caller {
         caller
     }
 
-    /// So many bytes of this caller's content.
+    /// Says so many bytes of this caller's content.
     pub fn say(&mut self, world: &mut World, count: u64) {
         let bytes = self.content(self.said..self.said + count);
         self.said += count;

@@ -183,7 +183,7 @@ fn who_waits_for_its_turn_and_vanishes_leaves_no_connection_behind() {
     assert!(!writer.is_over(), "{}", writer.text());
 }
 
-/// An answer may be long, and who asked for it slow to take it.
+/// An answer may be long, and its client slow to take it.
 #[test]
 fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_given_up() {
     const CONNECTIONS: usize = 16;
@@ -237,8 +237,8 @@ fn a_crowd_that_says_nothing_shuts_nobody_out() {
     }
 }
 
-/// The kernel takes a line or two for a client that does not read. What else was said each second would
-/// only wait in the node's memory.
+/// The kernel takes a line or two for a client that does not read. Further lines, one each second, would only
+/// wait in the node's memory.
 #[test]
 fn who_waits_and_does_not_read_is_not_told_more_and_more() {
     let mut stage = Stage::three(1);

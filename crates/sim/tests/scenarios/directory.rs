@@ -35,7 +35,7 @@ fn granted(stage: &mut Stage, request: &str) -> String {
     answer
 }
 
-/// So many commands of which nothing is left but what the last one says.
+/// Says so many commands of which nothing is left but the last one's effect.
 pub fn talk(stage: &mut Stage, commands: usize) {
     for round in 0..commands {
         let zone = ["a", "b"][round % 2];
@@ -90,8 +90,8 @@ fn check_all_there(stage: &mut Stage) {
     );
 }
 
-/// The last command of log 0 is durable everywhere, and perhaps known chosen nowhere: each node stops
-/// one short of it when it starts, and who leads `main` may do so before log 0 has a leader.
+/// The last command of log 0 is durable everywhere, and perhaps known chosen nowhere: each node stops one
+/// short of it when it starts, and `main` may have a leader so before log 0 has one.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_retention_that_was_taken_back_trims_nothing_after_a_start_of_all() {
     for seed in 0..24 {
@@ -129,8 +129,8 @@ pub fn a_retention_of_long_ago_trims_nothing_while_log_0_is_replayed() {
     }
 }
 
-/// Two nodes were given votes after much else was said. While log 0 is replayed the wish of yesterday,
-/// one vote, takes none of them away.
+/// Two nodes were given votes after much else was said. While log 0 is replayed the wish of yesterday, one
+/// vote, takes no vote away.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
     for seed in 0..4 {

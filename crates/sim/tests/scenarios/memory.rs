@@ -8,7 +8,7 @@ use crate::stage::{LOG, Look, MS, SECOND, Stage};
 
 /// The bytes of all rings together, and of the only one that is used.
 const RINGS_BYTES: u64 = 64 << 10;
-/// So many busy logs leave each of them less than `LOG` holds when it has gone idle.
+/// The number of busy logs that leave each of them less than `LOG` holds when it has gone idle.
 const OTHERS: usize = 7;
 
 fn ring_share(look: &Look<'_>, index: usize) -> u64 {

@@ -488,8 +488,8 @@ pub fn an_overheard_greeting_changes_nothing_of_what_is_known_of_its_node() {
     }
 }
 
-/// Nobody is left who was told more than the copy says: what the copy's node forgot is chosen anew, as something else.
-/// A node that knows the former comes back, and does not take the latter for it.
+/// No node is left that was told more than the copy says: slots that the copy's node forgot are chosen anew,
+/// as something else. A node that knows the former values comes back, and does not take the latter for them.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_replica_does_not_replace_what_is_chosen_by_less() {
     for seed in 0..4 {

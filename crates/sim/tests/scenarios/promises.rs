@@ -62,7 +62,7 @@ fn asked(stage: &mut Stage, request: &str) -> String {
     caller.text()
 }
 
-/// Asked of everybody in turn, until whoever leads the directory does it.
+/// Asks every node in turn, until the directory's leader does it.
 fn done(stage: &mut Stage, request: &str) {
     for _ in 0..100 {
         for index in 0..stage.nodes.len() {
@@ -265,7 +265,7 @@ fn a_node_with_hardly_a_connection_left_is_known_to_all_until_the_crowd_is_gone(
     wait_gone(&mut stage, &ALL, Code::ConnectionsCrowded);
 }
 
-/// Read by scrubs of all logs, whoever leads them.
+/// The bytes read by scrubs of all logs, whichever nodes lead them.
 fn scrubbed(look: &Look<'_>) -> u64 {
     let nodes = ALL.iter().filter_map(|index| look.node(*index));
     let views = nodes.flat_map(|node| node.log_views());

@@ -40,7 +40,7 @@ pub struct Stage {
     known: Rc<RefCell<Known>>,
 }
 
-/// The state of the log after all slots below, by whoever was first to know it.
+/// The state of the log after all slots below, by the first node that knew it.
 type Known = BTreeMap<(LogId, Slot), Digest>;
 
 /// The cluster at one moment.
@@ -167,8 +167,7 @@ impl Stage {
         }
     }
 
-    /// A node whose disk was recovered into this directory. What the lost cluster knew is another
-    /// history.
+    /// A node whose disk was recovered into this directory. The lost cluster's knowledge is another history.
     pub fn go_on_alone(&mut self, index: usize, directory: &str) {
         self.known.borrow_mut().clear();
         let config = self.config(directory, &self.addresses[index], Start::Again);

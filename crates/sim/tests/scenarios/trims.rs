@@ -114,7 +114,7 @@ fn a_reader_is_overtaken_by_a_trim_and_told_where_to_go_on() {
     }
 }
 
-/// Ages are known from the segments' births, whoever leads, and by nobody's memory alone.
+/// The segments' births tell the ages, whichever node leads, and nobody's memory alone does.
 #[test]
 fn an_age_outlives_restarts_and_forgets_nothing_that_is_younger() {
     let mut stage = Stage::three(7);

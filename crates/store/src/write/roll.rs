@@ -21,7 +21,8 @@ use super::{NewFile, Open, Writing};
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 impl Store {
-    /// The open segment has reached its size, or its head has rotted, or there is none yet: roll at the next quiet point.
+    /// Whether to roll at the next quiet point: the open segment has reached its size, or its head has
+    /// rotted, or there is no segment yet.
     pub fn wants_roll(&self) -> bool {
         match &self.writer.open {
             None => !self.writer.failed,

@@ -32,7 +32,7 @@ pub enum Act {
     Rest,
     /// The next act is begun before this one is durable.
     Then,
-    /// The process is killed and starts again. What is in flight is gone, or is there.
+    /// The process is killed and starts again. Writes in flight are gone, or are there.
     Kill {
         wrote: bool,
     },

@@ -494,7 +494,7 @@ fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
     }
 }
 
-/// The segment's records may have been acknowledged, though none of them says so of another.
+/// The segment's records may have been acknowledged, though no record of it says so of another.
 #[test]
 fn a_new_segment_whose_first_block_is_not_given_is_not_taken_for_unborn() {
     let (mut store, mut kernel) = new_store(5);

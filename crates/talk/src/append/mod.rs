@@ -290,7 +290,7 @@ impl Appender {
         self.progress.ring.lend(parts_max, parts);
     }
 
-    /// So many bytes of what was lent were given to the connection.
+    /// Notes that so many of the lent bytes were given to the connection.
     pub fn sent(&mut self, count: u64) {
         let again = self.progress.ring.advance_sent(count);
         self.progress.statistics.bytes_resent += again;

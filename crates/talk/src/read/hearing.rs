@@ -32,7 +32,7 @@ impl Reader {
         Some(&mut body.bytes[body.filled..])
     }
 
-    /// So many bytes were put into [`Reader::room`].
+    /// Notes that so many bytes were put into [`Reader::room`].
     pub fn filled(&mut self, now: Duration, known: &mut Known, count: usize) {
         if let Phase::Reading(reading) = &mut self.phase
             && let Some(body) = &mut reading.body
@@ -224,7 +224,7 @@ impl Reader {
         reading.room = std::mem::replace(&mut self.chunk, bytes);
         self.taken = 0;
         self.position += count;
-        // To a follower nothing may be owed. To others bytes are, and a sign of life is none.
+        // A follower may be owed nothing. Another reader is owed bytes, and a sign of life is no byte.
         if count > 0 || self.options.follow {
             self.progress = now;
         } else if now.saturating_sub(self.progress) >= self.timeouts.total {

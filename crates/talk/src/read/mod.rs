@@ -43,7 +43,7 @@ pub struct ReadOptions {
 #[derive(Debug)]
 pub struct Reader {
     links: Links,
-    /// Looks out for nobody if any node may answer: then it matters to nobody who leads.
+    /// The lookout. It looks out for nobody if any node may answer: then no leader is needed.
     lookout: Lookout,
     timeouts: Timeouts,
     options: ReadOptions,
@@ -180,7 +180,7 @@ impl Reader {
         &self.chunk[self.taken..]
     }
 
-    /// So many bytes of the chunk were used.
+    /// Notes that so many bytes of the chunk were used.
     pub fn consume(&mut self, now: Duration, count: usize) {
         self.taken = (self.taken + count).min(self.chunk.len());
         if self.taken == self.chunk.len() {

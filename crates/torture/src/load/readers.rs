@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// A node that follows its first line with these bytes, whoever asks.
+    /// A node that follows its first line with these bytes, for every client.
     fn node_that_says(rest: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();

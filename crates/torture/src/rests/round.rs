@@ -92,7 +92,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Errors: something could not be done at all. What was done wrongly is a violation.
+    /// Errors: a step could not be done at all. A step done wrongly is a violation.
     pub fn round(&mut self, number: u32, last: Last, watch: &Watch) -> Result<()> {
         self.command(number, last)?;
         self.append(LOG, number, 0, self.append_bytes)?;

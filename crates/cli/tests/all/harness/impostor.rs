@@ -1,4 +1,4 @@
-//! Somebody who has the directory of a node that is gone, its key and all, and speaks as its next start.
+//! An impostor that has the directory of a node that is gone, its key and all, and speaks as its next start.
 
 use std::path::Path;
 

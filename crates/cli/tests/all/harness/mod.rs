@@ -268,7 +268,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// So many nodes, all with a vote.
+    /// Starts so many nodes, all with a vote.
     pub fn start(nodes: usize) -> Cluster {
         let cluster = Cluster::start_with(nodes, nodes, |_| {});
         cluster.wait_whole();
@@ -549,7 +549,7 @@ pub fn logberg(servers: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// As the user `nobody`, who may write nowhere in particular.
+/// Runs the command as the user `nobody`, which may write nowhere in particular.
 pub fn as_nobody(command: &mut Command) {
     command.uid(65534).gid(65534);
 }

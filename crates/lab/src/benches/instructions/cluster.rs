@@ -84,7 +84,7 @@ impl Cluster {
         leader.expect("the first node led when the others joined")
     }
 
-    /// So many batches, one after the other, each acknowledged.
+    /// Appends so many batches, one after the other, each acknowledged.
     pub fn append(mut self, batches: u64, batch_bytes: u64) {
         let host = self.world.add_host("client");
         let address = self.addresses[self.leader()].clone();
