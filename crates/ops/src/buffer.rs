@@ -224,7 +224,7 @@ impl Slice {
         }
     }
 
-    /// That part of the slice.
+    /// The part of the slice within the range.
     #[inline]
     pub fn within(&self, range: Range<usize>) -> Slice {
         assert!(range.start <= range.end && range.end <= self.len());

@@ -120,7 +120,7 @@ impl Readers {
         }
     }
 
-    /// As [`Log::stop_readers`], but clients that were told nothing yet hear something else.
+    /// As [`Readers::stop`], but clients that were told nothing yet hear something else.
     pub fn end(&mut self, core: &Core, env: &mut Env, begun: &Refusal, others: &Refusal) {
         for (conn, _) in std::mem::take(&mut self.tables) {
             env.refuse(conn, others.clone());

@@ -21,7 +21,7 @@ impl Backoff {
         Self(PAUSE_MIN)
     }
 
-    /// A search whose first pause is left out.
+    /// A backoff without a first pause.
     pub fn graceful() -> Self {
         Self(Duration::ZERO)
     }

@@ -11,7 +11,7 @@
 //! A node that lacks bytes of a log says so to the directory's leader, in every heartbeat. A node that is
 //! alive and does not say so is believed to hold everything; of a silent one nothing is known, and it may be
 //! the one that alone holds something. This knowledge only decides what an operator is told at once: no step
-//! is made by it (`crate::moving` knows better, and waits).
+//! is made by it (`crate::cluster::moving` knows better, and waits).
 
 use std::collections::BTreeSet;
 

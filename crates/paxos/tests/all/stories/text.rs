@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `REWRITE=1` in the environment writes what came of each command anew. The stories of one log
-//! (`crates/sim/tests/scenarios/stories.rs`) are held to their texts by this file too.
+//! (`crates/sim/tests/scenarios/stories`) are held to their texts by this file too.
 
 use std::fmt::Write as _;
 use std::fs;
