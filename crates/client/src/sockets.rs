@@ -18,7 +18,7 @@ use talk::{Input, Known, Link, Output, Said};
 
 use crate::cluster::Cluster;
 
-/// What one read asks of the kernel while lines are read.
+/// The bytes that one read asks of the kernel while lines are read.
 pub(crate) const READ_BYTES: usize = 16 << 10;
 
 /// A machine of the crate `talk`, as far as its sockets need to know it.
@@ -32,7 +32,7 @@ pub(crate) trait Machine {
         true
     }
 
-    /// Where bytes of this connection are wanted, if they go to one place as they are.
+    /// The place where bytes of this connection are wanted, if they go to one place as they are.
     fn room(&mut self, _: Link) -> Option<&mut [u8]> {
         None
     }
@@ -46,7 +46,7 @@ pub(crate) struct Sockets {
     /// Those that threads dial.
     dialling: BTreeSet<Link>,
     dialled: Arc<Mutex<Vec<Dialled>>>,
-    /// An eventfd, for the threads that dial and for whoever shares it.
+    /// An eventfd, for the threads that dial and for all that share it.
     wake: Arc<OwnedFd>,
     told: VecDeque<Told>,
     buffer: Vec<u8>,
@@ -59,7 +59,7 @@ type Dialled = (Link, io::Result<TcpStream>);
 #[derive(Debug)]
 struct Socket {
     stream: TcpStream,
-    /// What the kernel did not take yet.
+    /// The bytes that the kernel did not take yet.
     unsent: Vec<u8>,
 }
 
@@ -84,7 +84,7 @@ impl Sockets {
         })
     }
 
-    /// Whoever writes to it ends a wait.
+    /// A descriptor; writing to it ends a wait.
     pub fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
@@ -112,7 +112,7 @@ impl Sockets {
         }
     }
 
-    /// What is known without waiting. False: nothing is.
+    /// Tells the news that are known without waiting. False: there are none.
     fn tell(&mut self, machine: &mut impl Machine, cluster: &Arc<Cluster>) -> bool {
         match self.told() {
             Some(told) => cluster.handle(machine, &told),
@@ -125,7 +125,7 @@ impl Sockets {
         !self.told.is_empty()
     }
 
-    /// What is known without waiting, and no bytes.
+    /// The news that are known without waiting, and no bytes.
     pub fn told(&mut self) -> Option<Input<'static>> {
         Some(match self.told.pop_front()? {
             Told::Connected(link) => Input::Connected(link),
@@ -314,7 +314,7 @@ impl Sockets {
     }
 }
 
-/// What a wait found.
+/// The findings of a wait.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     pub readable: Vec<Link>,

@@ -137,7 +137,8 @@ fn found(world: &Small) -> Option<(&'static str, usize)> {
     broken.map(|property| (property.name, checker.unique_state_count()))
 }
 
-/// Each with a world that shows it, mostly the smallest. A world that does not costs all its states.
+/// Each mutation with a world that shows it, mostly the smallest. A world that does not show it costs all its
+/// states.
 const RULES: [(Mutation, &str); 19] = [
     (Mutation::BoundSlotPromisedFree, "two leaders"),
     (Mutation::PromiseFromIgnored, "two leaders"),
@@ -180,7 +181,7 @@ const OF_THEIR_OWN: [(Mutation, fn()); 3] = [
     ),
 ];
 
-/// What is broken is broken in the whole process, so this is one test.
+/// A broken rule is broken in the whole process, so this is one test.
 #[test]
 fn every_broken_rule_is_found() {
     every_broken_rule_of_safety_is_found();
@@ -207,7 +208,7 @@ fn every_broken_rule_of_safety_is_found() {
         for asserts in [true, false] {
             mutation::set_asserts(asserts);
             mutation::select(Some(rule));
-            // Anew each time: a world remembers what came of its steps.
+            // The world is made anew each time: it remembers the results of its steps.
             let mut worlds = worlds().into_iter();
             let world = worlds.find(|(known, _)| *known == name);
             let (_, world) = world.expect("it is in the list");

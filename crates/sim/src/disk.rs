@@ -1,6 +1,6 @@
 //! A disk that takes its time, forgets what it was not done with, and can be told to fail.
 //!
-//! An op changes the media at the moment it completes. What is in flight when the process dies is
+//! An op changes the media at the moment it completes. The fate of ops in flight when the process dies is
 //! decided then: a name is there or not, a write is torn block by block.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -22,7 +22,7 @@ mod unfinished;
 
 use contract::{check_shape, refused, token_of};
 
-/// What kind of disk it is.
+/// The kind of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskModel {
@@ -36,7 +36,7 @@ pub struct DiskModel {
     pub preallocates: bool,
 }
 
-/// What is wrong with it now.
+/// The present faults of a disk.
 #[derive(Clone, Debug)]
 pub struct DiskFaults {
     /// Per op that changes something: it fails once.
@@ -73,14 +73,14 @@ pub struct SimDisk {
     /// Files and directories that were being changed when the process died: a machine that then loses
     /// its power may lose what can be read of them.
     pub(crate) unsettled: BTreeSet<PathBuf>,
-    /// Where the last few writes to each file began, oldest first.
+    /// The beginnings of the last few writes to each file, oldest first.
     last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
     /// When the last write to each file was to be over.
     quiet_from: BTreeMap<PathBuf, Time>,
     /// Processes may receive into files.
     pub offers_landing: bool,
     pub(crate) landing: Option<Arc<SimLanding>>,
-    /// What blocks held before something was received into them that is not durable yet.
+    /// The contents of blocks before bytes that are not durable yet were received into them.
     undurable: BTreeMap<(FileId, u64), Before>,
 }
 
@@ -96,7 +96,7 @@ struct Before {
     block: Vec<u8>,
 }
 
-/// What went wrong on a disk, in all.
+/// The total counts of a disk's faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DiskCounts {
     pub failed_changes: u64,
@@ -110,7 +110,7 @@ pub(crate) struct DiskCounts {
 
 struct OpenFile {
     path: PathBuf,
-    /// None until it was opened, and if that failed.
+    /// `None` until the file was opened, and if that failed.
     contents: Option<Contents>,
     writable: bool,
     /// The open failed: what waited for it fails likewise, and what comes later finds no file.
@@ -127,7 +127,7 @@ struct OpenFile {
 pub(crate) const EIO: i32 = 5;
 const EBADF: i32 = 9;
 const ENOSPC: i32 = 28;
-/// So many writes later a record says that this one was durable.
+/// The number of writes after which a record says that this one was durable.
 const LAST_WRITES: usize = 6;
 const PREALLOCATED_BYTES_MAX: u64 = 1 << 20;
 
@@ -182,7 +182,7 @@ impl SimDisk {
         }
     }
 
-    /// What is durable at this path.
+    /// The durable contents at this path.
     pub fn contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let contents = self.media.file(path.as_ref()).ok()?;
         let bytes = contents.borrow().clone();
@@ -338,7 +338,7 @@ impl SimDisk {
         (at, self.ops)
     }
 
-    /// What the op came to; None if it is held by a hanging disk or died with its process.
+    /// The completion of the op; `None` if it is held by a hanging disk or died with its process.
     pub(crate) fn complete(&mut self, number: u64, random: &mut Random) -> Option<Completion> {
         if !self.in_flight.contains_key(&number) {
             return None;
@@ -414,7 +414,7 @@ impl SimDisk {
         if result.is_err() && changes {
             self.failed_changes += 1;
             self.counts.failed_changes += 1;
-            // What cannot be done at all is refused before anything is.
+            // An op that cannot be done at all is refused before anything is done.
             let full = matches!(&result, Err(e) if e.kind() == io::ErrorKind::StorageFull);
             if is_struck || full {
                 self.fail(op, random);
@@ -513,7 +513,7 @@ impl SimDisk {
         self.quiet_from.get(path).copied()
     }
 
-    /// Where the zeros at its end begin.
+    /// The beginning of the zeros at the file's end.
     pub(crate) fn written_end(&self, path: &Path) -> u64 {
         let contents = self.contents(path).unwrap_or_default();
         let last = contents.iter().rposition(|byte| *byte != 0);

@@ -54,14 +54,14 @@ pub struct Scenario {
     pub logs: Vec<String>,
     pub readers_per_writer: usize,
     pub bytes_per_writer: u64,
-    /// Of reads: answered by any node.
+    /// The share of reads that any node answers.
     pub stale_ppm: u64,
-    /// Of reads: go on with what comes later.
+    /// The share of reads that go on with what comes later.
     pub follow_ppm: u64,
     /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trims: bool,
-    /// So many times somebody changes how much of each log is kept. Each writer has a log of its own.
+    /// The number of times that somebody changes how much of each log is kept. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retentions: u64,
     /// Somebody creates a log, uses it and deletes it, again and again, and others know it by its name.
@@ -87,19 +87,19 @@ pub struct Scenario {
     /// The third node is auxiliary in the log that clients create.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auxiliary: bool,
-    /// So many times somebody changes weights and members; a few nodes have none in the beginning.
+    /// The number of times that somebody changes weights and members; a few nodes have none in the beginning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub member_changes: u64,
     /// Many of them follow at once upon the one before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_hurry: bool,
-    /// So many bytes of a log may be under way; 0 is what small nodes have.
+    /// The bytes of a log that may be under way; 0 is what small nodes have.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub window_bytes: u64,
     /// Nodes of two program versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
-    /// How long the nemesis does harm.
+    /// The time for which the nemesis does harm.
     pub harm_us: u64,
     /// At the latest after so many steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -110,12 +110,12 @@ pub struct Scenario {
     /// Somebody asks one node after the other how much is there, without following any hint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub probes: bool,
-    /// How long writers wait for an answer before they try another node.
+    /// The time for which writers wait for an answer before they try another node.
     #[serde(default = "patience_us")]
     pub patience_us: u64,
-    /// How long everything may take to become well afterwards.
+    /// The longest time in which everything has to become well afterwards.
     pub calm_us: u64,
-    /// Of any one wait: more means that something runs in circles.
+    /// The events of any one wait: more means that something runs in circles.
     pub events_max: u64,
     pub swarm: Swarm,
 }
@@ -130,12 +130,12 @@ pub struct Cluster {
     pub readers: Vec<HostId>,
     pub chains: Vec<SharedChain>,
     pub(crate) programs: Option<Programs>,
-    /// What all who ask for something asked and heard.
+    /// The questions and answers of all clients that ask for something.
     pub(crate) ledger: Ledger,
     scenario: Scenario,
 }
 
-/// What did not come to a good end.
+/// A part of a run that did not come to a good end.
 pub struct Failure {
     what: String,
     outcome: Outcome,
@@ -153,7 +153,7 @@ fn patience_us() -> u64 {
 /// Clients of a log that comes and goes.
 const VISITORS: u64 = 2;
 
-/// Of a writer that comes when all is well.
+/// The bytes of a writer that comes when all is well.
 const NEW_BYTES: u64 = 5_000;
 
 impl Scenario {

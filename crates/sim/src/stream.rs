@@ -12,9 +12,9 @@ use ops::{Slice, Time};
 
 #[derive(Default)]
 pub(crate) struct Stream {
-    /// The bytes from `taken` to `asked`, shared with whoever sent them.
+    /// The bytes from `taken` to `asked`, shared with their sender.
     chunks: VecDeque<Slice>,
-    /// Of the first chunk, what was taken already.
+    /// The bytes of the first chunk that were taken already.
     taken_of_first: usize,
 
     /// By the receiving process, into its buffers.
@@ -30,7 +30,7 @@ pub(crate) struct Stream {
     pub acknowledged: u64,
     pub window: u64,
 
-    /// Where each unfinished send op ends.
+    /// The end of each unfinished send op.
     pub sends: VecDeque<u64>,
     /// Send ops behind the stream's end: they fail when those before them are done.
     pub refused: usize,
@@ -106,7 +106,7 @@ impl Stream {
         self.arrived - self.taken
     }
 
-    /// How many send ops are unfinished; they are from here on.
+    /// Takes the number of unfinished send ops; they are counted anew from here on.
     pub fn take_sends(&mut self) -> usize {
         let sends = std::mem::take(&mut self.sends);
         sends.len() + std::mem::take(&mut self.refused)
@@ -125,7 +125,7 @@ impl Stream {
         self.forget_ungiven();
     }
 
-    /// What is in flight never arrives.
+    /// Drops the bytes in flight: they never arrive.
     pub fn die(&mut self) {
         self.in_flight.clear();
         self.sending += 1;

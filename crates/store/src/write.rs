@@ -21,28 +21,28 @@ use super::{RecordContext, Store};
 use crate::Histogram;
 
 pub(super) struct Writer {
-    /// `None` after a recovery until it is known where the log goes on.
+    /// The open segment; `None` after a recovery until it is known where the log goes on.
     open: Option<Open>,
     pub last_number: u64,
     pub last_checksum: u32,
     pub durable_number: u64,
-    /// In the last record.
+    /// The watermark in the last record.
     watermark: u64,
     /// The last record that is more than a watermark.
     last_fact: u64,
     pub accepted_up_to: Slot,
     pub learn_past: Slot,
     pub context: RecordContext,
-    /// Durable records say that all slots below are chosen.
+    /// The slot below which durable records say that all are chosen.
     pub durable_first_unchosen: Slot,
-    /// What the newest durable record says that was promised and accepted.
+    /// The promise and the acceptances, by the newest durable record.
     pub durable_end: End,
-    /// The context says more than the last record, and the next start should know it.
+    /// Whether the context says more than the last record, and the next start should know it.
     context_is_news: bool,
     pending: VecDeque<Pending>,
     pending_bytes: u64,
     in_flight: VecDeque<InFlight>,
-    /// Since when records wait for their file to be made, and no write is in flight.
+    /// The time since which records wait for their file to be made, and no write is in flight.
     held_since: Option<Time>,
     writing: Option<Writing>,
     new_files: BTreeMap<u64, NewFile>,
@@ -65,7 +65,7 @@ pub(super) struct Writer {
 /// The segment that records are appended to.
 struct Open {
     segment: u64,
-    /// Of all in it.
+    /// The version of all in it.
     version: u8,
     salt: u64,
     size_target: u64,
@@ -75,7 +75,7 @@ struct Open {
 struct Pending {
     segment: u64,
     slice: Slice,
-    /// 0 for a segment's first block.
+    /// The record's number; 0 for a segment's first block.
     number: u64,
     first_unchosen: Slot,
     end: End,
@@ -104,15 +104,15 @@ struct Writing {
 
 struct NewFile {
     file: FileId,
-    /// Where writing begins.
+    /// The offset at which writing begins.
     offset: u64,
-    /// It becomes this segment's; else a new one is made.
+    /// The spare that becomes this segment's file; else a new one is made.
     spare: Option<Spare>,
-    /// A spare has its name by now, or it was the last one before this start.
+    /// Whether the file exists: a spare has its name by now, or it was the last one before this start.
     exists: bool,
     asked: bool,
     ready: bool,
-    /// The process had too many open files. When it is asked for again.
+    /// The time when the file is asked for again, if the process had too many open files.
     again_at: Option<Time>,
     told: bool,
 }
@@ -179,25 +179,25 @@ impl Writer {
         ready.chain(writing).collect()
     }
 
-    /// When a file is asked for again.
+    /// The time when a file is asked for again.
     fn file_due(&self) -> Option<Time> {
         self.new_files.values().filter_map(|new| new.again_at).min()
     }
 
-    /// The last record is a fact that no watermark covers, or says less than is known.
+    /// Whether the last record is a fact that no watermark covers, or says less than is known.
     fn lags(&self) -> bool {
         self.last_fact > self.watermark || self.context_is_news
     }
 }
 
 impl Store {
-    /// Appended and not durable.
+    /// The bytes that are appended and not durable.
     pub fn queued_bytes(&self) -> u64 {
         let in_flight: u64 = self.writer.in_flight.iter().map(|write| write.bytes).sum();
         self.writer.pending_bytes + in_flight
     }
 
-    /// For the watchdog: since when the oldest write is in flight, or waits for its file.
+    /// The time, for the watchdog, since which the oldest write is in flight, or waits for its file.
     pub fn oldest_write_since(&self) -> Option<Time> {
         let oldest = self.writer.in_flight.front();
         oldest.map(|write| write.since).or(self.writer.held_since)

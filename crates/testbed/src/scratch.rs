@@ -126,7 +126,7 @@ fn free_bytes(path: &Path) -> Result<u64> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
-/// What a bench that was killed could not remove itself.
+/// Removes the files that a killed bench could not remove itself.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;

@@ -41,13 +41,13 @@ enum Verdict {
     Must,
 }
 
-/// What one look came to.
+/// The result of one look.
 #[derive(Debug, Serialize)]
 struct Finding {
     check: &'static str,
     verdict: Verdict,
     found: String,
-    /// What to do, where something is to be done.
+    /// The remedy, where something is to be done.
     change: Option<String>,
 }
 

@@ -20,13 +20,13 @@ use paxos::Time;
 use super::super::{Awaiting, Store};
 use super::OpenFile;
 
-/// A scrub asks for each piece that it reads.
+/// The interval of the checks: a scrub asks for each piece that it reads.
 const CHECKED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Head {
     checking: Option<Checking>,
-    /// When the last check began.
+    /// The time when the last check began.
     checked_at: Option<Time>,
     /// The segment whose head is damaged, and which is to have a successor.
     damaged: Option<u64>,
@@ -36,18 +36,18 @@ pub(crate) struct Head {
 
 struct Checking {
     segment: u64,
-    /// How much is read: first as far as the checkpoint's header, then all of it.
+    /// The length that is read: first as far as the checkpoint's header, then all of it.
     length: usize,
     /// The kernel is asked.
     reads: bool,
 }
 
-/// What the bytes of a head come to.
+/// The result of looking at the bytes of a head.
 #[derive(Debug, PartialEq, Eq)]
 enum Looks {
     Sound,
     Damaged,
-    /// It is so long.
+    /// The head is so long.
     Longer(usize),
 }
 
@@ -74,7 +74,7 @@ impl Store {
         if head.is_busy() || soon.is_some_and(|soon| self.now < soon) || self.writer.closing {
             return;
         }
-        // What is under way may be the head itself.
+        // Records under way may be the head itself.
         if !self.is_all_durable() {
             return;
         }
@@ -89,7 +89,7 @@ impl Store {
         self.read_head();
     }
 
-    /// Reads it if the file is open.
+    /// Reads the head if the file is open.
     pub(super) fn read_head(&mut self) {
         let reader = &mut self.reader;
         let Some(checking) = reader.head.checking.as_mut().filter(|head| !head.reads) else {
@@ -177,7 +177,7 @@ impl Store {
         }
     }
 
-    /// The file could not be opened: nothing is known of its head.
+    /// Ends the check of a file that could not be opened: nothing is known of its head.
     pub(super) fn forget_head_of(&mut self, segment: u64) {
         let checking = &mut self.reader.head.checking;
         _ = checking.take_if(|checking| checking.segment == segment);
