@@ -326,19 +326,19 @@ fn render_plan(planned: &Planned) -> String {
 fn render(members: &Members) -> String {
     let mut nodes = show::table(&["NODE", "ADDRESS", "ZONE", "KIND", "STATE", "SPEAKS"]);
     for node in &members.nodes {
-        let state = match (node.alive, node.leaving) {
-            (true, false) => "alive",
-            (true, true) => "alive, leaves",
-            (false, false) => "silent",
-            (false, true) => "silent, leaves",
+        let state = match (node.alive, node.silent_seconds) {
+            (true, _) => "alive".to_owned(),
+            (false, Some(seconds)) => format!("silent for {seconds} s"),
+            (false, None) => "silent".to_owned(),
         };
+        let leaves = if node.leaving { ", leaves" } else { "" };
         let zone = node.zone.as_deref().unwrap_or_default();
         nodes.add_row([
             node.id.into(),
             node.address.as_str().into(),
             zone.into(),
             node.kind.as_str().into(),
-            comfy_table::Cell::new(state),
+            comfy_table::Cell::new(state + leaves),
             format!("up to {}", node.newest_version).into(),
         ]);
     }

@@ -345,6 +345,35 @@ fn an_address_is_changed_for_a_node_that_cannot_say_so_itself() {
     assert_eq!(shown["nodes"][2]["address"], address.as_str());
 }
 
+/// Its last word was that it misses nothing, of what there was then.
+#[test]
+fn a_silent_node_is_not_shown_to_hold_what_came_since() {
+    let mut cluster = Cluster::start(3);
+    cluster.append("main", &[], Content::new(1, 100_000));
+    cluster.wait_whole();
+    let held = |shown: &Value, node: usize| shown["logs"][1]["members"][node]["held_bytes"].clone();
+    let all = || {
+        let shown = shown(&cluster)?;
+        let is_whole = |node| held(&shown, node) == 100_000;
+        (0..3).all(is_whole).then_some(())
+    };
+    wait_for(all, || cluster.logs());
+    let leads = cluster.leader("main");
+    let dead = (leads + 1) % 3;
+    cluster.nodes[dead].kill();
+    cluster.append("main", &[], Content::new(2, 200_000));
+    let silent = || {
+        let shown = shown(&cluster)?;
+        let node = &shown["nodes"][dead];
+        (node["alive"] == false && node["silent_seconds"].is_u64()).then_some(shown)
+    };
+    let shown = wait_for(silent, || cluster.logs());
+    assert_eq!(held(&shown, dead), Value::Null, "{shown}");
+    assert_eq!(held(&shown, leads), 300_000, "{shown}");
+    let said = cluster.run_well(&["members"]);
+    assert!(said.contains("silent for "), "{said}");
+}
+
 #[test]
 fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() {
     let mut cluster = Cluster::start(3);

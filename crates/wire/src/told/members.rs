@@ -33,6 +33,9 @@ pub struct Node {
     pub kind: String,
     #[serde(default)]
     pub alive: bool,
+    /// The seconds since the answering node last heard of it, if it is silent and was heard.
+    #[serde(default)]
+    pub silent_seconds: Option<u64>,
     /// The node is removed once it has weight nowhere.
     #[serde(default)]
     pub leaving: bool,
@@ -74,7 +77,7 @@ pub struct Member {
     /// leader, voter, auxiliary, learner or unknown.
     #[serde(default)]
     pub role: String,
-    /// The part of `output_bytes` that it holds, where that is known.
+    /// The part of `output_bytes` that it holds, where that is known: of a silent node it is not.
     #[serde(default)]
     pub held_bytes: Option<u64>,
 }

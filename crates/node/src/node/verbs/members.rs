@@ -37,6 +37,8 @@ struct ShownNode<'a> {
     zone: Option<&'a str>,
     kind: NodeKind,
     alive: bool,
+    /// The seconds since the answering node last heard of it, if it is silent and was heard.
+    silent_seconds: Option<u64>,
     leaving: bool,
     /// The newest version that it speaks.
     newest_version: u8,
@@ -64,7 +66,7 @@ struct ShownMember {
     weight: u32,
     wanted: u32,
     role: &'static str,
-    /// The bytes of the log's untrimmed ones that are durable here, by the node's last word.
+    /// The bytes of the log's untrimmed ones that are durable there, by the node's word; `None` where that word is old.
     held_bytes: Option<u64>,
 }
 
@@ -93,9 +95,10 @@ impl Node {
     fn members_line(&self, list: LogList) -> String {
         let members = &self.cluster.directory.members;
         let own = self.env.own.identity.node;
-        let alive = |node: NodeId| {
-            let peer = self.peers.get(node);
-            node == own || peer.is_some_and(Peer::is_alive)
+        let silent = |node: NodeId| {
+            let heard = self.peers.get(node)?.pulse.heard_at()?;
+            let is_silent = !self.is_heard(node);
+            is_silent.then(|| (self.env.now - heard).as_secs())
         };
         let nodes = self
             .cluster
@@ -107,7 +110,8 @@ impl Node {
                 address: &entry.address,
                 zone: members.zones.get(&node.0).map(String::as_str),
                 kind: entry.kind,
-                alive: alive(*node),
+                alive: self.is_heard(*node),
+                silent_seconds: silent(*node),
                 leaving: members.leaving.contains(&node.0),
                 newest_version: entry.newest,
             });
@@ -122,6 +126,11 @@ impl Node {
                 .collect(),
             removed: &members.removed,
         })
+    }
+
+    fn is_heard(&self, node: NodeId) -> bool {
+        let is_alive = || self.peers.get(node).is_some_and(Peer::is_alive);
+        node == self.env.own.identity.node || is_alive()
     }
 
     fn shown_log<'a>(&'a self, id: LogId, name: &'a str) -> ShownLog<'a> {
@@ -155,7 +164,10 @@ impl Node {
             held_bytes: log.and_then(|log| {
                 let missing = match node == self.env.own.identity.node {
                     true => Some(log.missing_bytes()),
-                    false if log.is_leading() => log.engine().peer_missing_bytes(node),
+                    // A silent node misses what was appended since its last word, too.
+                    false if log.is_leading() && self.is_heard(node) => {
+                        log.engine().peer_missing_bytes(node)
+                    }
                     false => None,
                 };
                 missing.map(|missing| output_bytes.saturating_sub(missing))
