@@ -12,15 +12,13 @@ use rustix::io::Errno;
 use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
 
 use crate::epoll::{Epoll, EventFlags, Source};
+use crate::errors::closed_here;
 use crate::landing;
 
 mod on_ring;
 mod sending;
 
 use sending::{Sending, send_next};
-
-/// UIO_MAXIOV: the most slices one sendmsg or pwritev takes.
-pub(crate) const SLICES_MAX: usize = 1024;
 
 pub(crate) struct Connection {
     pub id: ConnId,
@@ -507,11 +505,4 @@ impl Connection {
             }
         }
     }
-}
-
-pub(crate) fn closed_here() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ConnectionAborted,
-        "the connection was closed on this side",
-    )
 }

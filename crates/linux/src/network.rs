@@ -16,8 +16,9 @@ use rustix::process::{Resource, getrlimit};
 use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;
-use crate::connection::{After, Connection, Phase, closed_here};
+use crate::connection::{After, Connection, Phase};
 use crate::epoll::{Epoll, EventFlags, Source};
+use crate::errors::{closed_here, copy_of};
 use crate::inbox::Inbox;
 use crate::listener::{Accept, Listener, new_socket, no_address};
 use crate::resolver::Resolver;
@@ -533,12 +534,4 @@ fn connect_result(socket: &OwnedFd) -> io::Result<bool> {
 fn wait_in_calls(socket: &impl AsFd) {
     // Cannot fail on an open descriptor.
     let _ = fcntl_setfl(socket, OFlags::empty());
-}
-
-/// io::Error cannot be cloned; one failure answers several ops.
-pub(crate) fn copy_of(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
 }

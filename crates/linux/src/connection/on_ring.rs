@@ -10,7 +10,8 @@ use ops::Completion;
 use rustix::io::Errno;
 use uring::{Finished, Id, Request, Ring};
 
-use super::{After, Connection, Phase, Receiving, closed_here, sending};
+use super::{After, Connection, Phase, Receiving, sending};
+use crate::errors::closed_here;
 use crate::tag::Tag;
 
 /// What the ring has.

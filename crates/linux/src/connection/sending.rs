@@ -9,8 +9,8 @@ use ops::Slice;
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
 
-use super::SLICES_MAX;
 use crate::landing::{self, Region};
+use crate::limits::SLICES_MAX;
 
 pub(super) enum Sending {
     /// Everything before byte `offset` of slice `first` is with the kernel.
