@@ -488,11 +488,11 @@ fn lingering_max(files: Option<u64>) -> usize {
 /// Tells epoll whether this connection wants to hear of bytes that come in.
 fn hear_or_not(epoll: &Epoll, connection: &mut Connection, came_in_again: bool) {
     let deaf = connection.wants_deaf(came_in_again);
-    if deaf != connection.deaf
+    if deaf != connection.is_deaf()
         && let Some(socket) = connection.socket()
     {
         match epoll.set_deaf(connection.id, socket, deaf) {
-            Ok(()) => connection.deaf = deaf,
+            Ok(()) => connection.set_deaf(deaf),
             // Tried again with its next event or turn.
             Err(error) => tracing::warn!(%error, deaf, "epoll does not change its interest"),
         }
