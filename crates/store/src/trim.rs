@@ -147,7 +147,7 @@ impl Store {
     }
 
     fn may_forget(&self, number: u64) -> bool {
-        let durable = self.writer.durable_number;
+        let durable = self.writer.durable.number();
         // Of a later one, where a start could not read this one's: it stands behind a newer checkpoint.
         let mut segments = self.segments.range(number..);
         let stands = segments.find_map(|(_, segment)| segment.index_stands);
@@ -159,7 +159,7 @@ impl Store {
 
     /// No durable record says yet that what is trimmed was chosen.
     pub(super) fn lacks_word(&self) -> bool {
-        self.writer.durable_first_unchosen < self.trimmer.as_of
+        self.writer.durable.first_unchosen() < self.trimmer.as_of
             && !mutation::is(Mutation::ForgottenBeforeKnownChosen)
     }
 
