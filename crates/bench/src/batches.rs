@@ -1,4 +1,4 @@
-//! How large the batches were, read from the segments' record headers afterwards.
+//! The sizes of batches, read from the segments' record headers afterwards.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ const RECORDS_MAX: u64 = 50_000;
 /// `directory` is of one log on one node, `log-N`. The newest segments count first: those of the
 /// warm-up are the oldest.
 pub fn mean_bytes(directory: &Path) -> Result<Option<f64>> {
-    // Of records in memory nothing can be seen from here.
+    // Records in memory leave no files to look at.
     if !directory.exists() {
         return Ok(None);
     }

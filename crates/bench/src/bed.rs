@@ -17,7 +17,7 @@ pub struct Bed {
     pub cluster: LocalCluster,
     pub client: Client,
     nodes: u32,
-    /// So many of the last nodes are auxiliary in every log we create.
+    /// The number of last nodes that are auxiliary in every log we create.
     auxiliaries: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Bytes that say by themselves where they stand: whoever reads them back needs no copy to compare
-//! with, and a hole, a repeat or a swap shows.
+//! Bytes that say by themselves where they stand: a reader needs no copy to compare them with, and a hole, a
+//! repeat or a swap shows.
 
 /// The word at `position / 8` (splitmix64 of its number).
 fn word(number: u64) -> [u8; 8] {
@@ -22,7 +22,7 @@ pub fn fill(position: u64, into: &mut [u8]) {
     }
 }
 
-/// Where `bytes`, said to begin at `position`, first differ from what belongs there.
+/// The first difference of `bytes`, said to begin at `position`, from what belongs there.
 pub fn first_difference(position: u64, bytes: &[u8]) -> Option<u64> {
     let mut expected = [0; 4096];
     for (index, piece) in bytes.chunks(expected.len()).enumerate() {

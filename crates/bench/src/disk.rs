@@ -20,7 +20,7 @@ pub struct Traffic {
 }
 
 impl Disk {
-    /// None where files are on no disk of their own: in memory, on layers, on several disks.
+    /// Returns `None` where files are on no disk of their own: in memory, on layers, on several disks.
     pub fn below(directory: &Path) -> Option<Disk> {
         let device = stat(directory).ok()?.st_dev;
         let of = format!("/sys/dev/block/{}:{}", major(device), minor(device));

@@ -113,7 +113,7 @@ const WRITE_BYTES: usize = 4096;
 const ROUND_SECONDS: u64 = 15;
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// What faults are done to.
+/// The cluster to which faults are done.
 enum Cluster {
     Killed(LocalCluster),
     Paused(LocalCluster),

@@ -7,7 +7,7 @@ use super::latency::{median, quantile_ms, rounded};
 use super::measure::{Measured, OfOne};
 use super::roles::Role;
 
-/// In the order in which people are to see them. What was not to be had is missing.
+/// The figures, in the order in which people are to see them. A figure that was not to be had is missing.
 #[derive(Clone, Debug, Default)]
 pub struct Figures(Vec<(String, f64)>);
 
@@ -38,7 +38,7 @@ impl Figures {
         self.0.iter().map(|(name, _)| name.as_str())
     }
 
-    /// What a load comes to.
+    /// The figures of a load.
     pub fn of(measured: &Measured) -> Figures {
         let mut figures = Figures::default();
         let seconds = measured.seconds;
@@ -110,7 +110,7 @@ impl Figures {
         }
     }
 
-    /// Of each the median; of a maximum and a peak the largest.
+    /// The median of each figure; for a maximum and a peak, the largest.
     pub fn median(all: &[&Figures]) -> Figures {
         let mut medians = Figures::default();
         let Some(first) = all.first() else {

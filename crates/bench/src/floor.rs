@@ -67,7 +67,7 @@ enum Purpose {
     LinkIn(LaneId),
 }
 
-/// What the parts share.
+/// The things that the parts share.
 struct Env {
     ops: VecDeque<Op>,
     conns: BTreeMap<ConnId, Purpose>,
@@ -183,8 +183,8 @@ impl Floor {
         };
         let bytes = &buffer[..count];
         let Some(length) = bytes.iter().position(|b| *b == b'\n') else {
-            // Our own clients send their line in one piece; who does not is only looking whether
-            // we listen.
+            // Our own clients send their line in one piece; a client that does not is only looking whether we
+            // listen.
             return self.env.part(conn, b"");
         };
         let (line, leftover) = (&bytes[..length], &bytes[length + 1..]);

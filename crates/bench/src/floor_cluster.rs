@@ -111,7 +111,7 @@ impl FloorCluster {
         roles
     }
 
-    /// Of the leader's first log.
+    /// The directory of the leader's first log.
     pub fn log_directory(&self) -> PathBuf {
         self.leader_directory.join("log-1")
     }

@@ -61,8 +61,7 @@ pub fn write(
     })
 }
 
-/// Drops what the page cache has of the segments below a directory. What a node wrote past it was
-/// never there.
+/// Drops the page cache's part of the segments below a directory. Bytes that a node wrote past it were never there.
 pub fn forget_pages(directory: &Path) -> Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -10,7 +10,7 @@ use hdrhistogram::Histogram;
 /// the cluster and not this queue.
 pub const MARK_BYTES: u64 = 1024;
 
-/// Shared by who writes and who hears the acks.
+/// The latencies, shared by the writer and the hearer of acks.
 pub struct Latencies(Mutex<State>);
 
 struct State {
@@ -18,7 +18,7 @@ struct State {
     marks: VecDeque<(u64, Instant)>,
     window: Option<Window>,
     micros: Histogram<u64>,
-    /// Of all acks since somebody took them.
+    /// The latencies of all acks since somebody last took them.
     recent: Histogram<u64>,
 }
 
@@ -29,13 +29,13 @@ struct Window {
     counts: Counts,
 }
 
-/// Which latencies belong to a window.
+/// The rule by which a latency belongs to a window.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Counts {
-    /// Of acks that arrive in it: for windows that follow each other without a gap.
+    /// Acks that arrive in the window: for windows that follow each other without a gap.
     Acks,
-    /// Of writes that are due in it, however late they are acknowledged: for a window after which
-    /// nobody looks, so that a stall at its end is not lost.
+    /// Writes that are due in the window, however late they are acknowledged: for a window after which nobody
+    /// looks, so that a stall at its end is not lost.
     Due,
 }
 
@@ -138,7 +138,7 @@ impl Latencies {
     }
 }
 
-/// Of microseconds: 1 µs to 1000 s in three digits.
+/// An empty histogram of microseconds, from 1 µs to 1000 s in three digits.
 pub fn histogram() -> Histogram<u64> {
     let bounds = Histogram::new_with_bounds(1, 1_000_000_000, 3);
     bounds.expect("1 µs to 1000 s in three digits is a histogram")
@@ -148,12 +148,12 @@ fn micros_between(since: Instant, at: Instant) -> u64 {
     (at.saturating_duration_since(since).as_micros() as u64).max(1)
 }
 
-/// Of a histogram of microseconds, in milliseconds; 0 if it is empty.
+/// A quantile of a histogram of microseconds, in milliseconds; 0 if the histogram is empty.
 pub fn quantile_ms(micros: &Histogram<u64>, quantile: f64) -> f64 {
     micros.value_at_quantile(quantile) as f64 / 1000.0
 }
 
-/// Which part of all takes longer than so many milliseconds: points of a falling curve, ten for each
+/// The part of all latencies that exceeds so many milliseconds: points of a falling curve, ten for each
 /// factor of ten, down to the slowest one.
 pub fn slower_than(micros: &Histogram<u64>) -> Vec<(f64, f64)> {
     let least = 1.0 / micros.len().max(1) as f64;

@@ -1,4 +1,5 @@
-//! What benches are made of, and the four that are shipped with `logberg bench`. Those of `logberg-lab bench`
+//! The parts that benches are made of, and the four that are shipped with `logberg bench`. Those of
+//! `logberg-lab bench`
 //! stand in `lab`, on the same instruments.
 //!
 //! ```text

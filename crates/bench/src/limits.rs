@@ -11,7 +11,7 @@ use testbed::scratch::Scratch;
 const SMALL: usize = 4 << 10;
 const LARGE: usize = 1 << 20;
 
-/// Of new files that grow, of one stream over loopback, and of memory that no cache holds. What the
+/// Measures new files that grow, one stream over loopback, and memory that no cache holds. A figure that the
 /// machine refuses is missing.
 pub fn measure(scratch: &Scratch, length: Duration) -> Result<Figures> {
     let mut figures = Figures::default();
@@ -31,7 +31,7 @@ pub fn measure(scratch: &Scratch, length: Duration) -> Result<Figures> {
     Ok(figures)
 }
 
-/// What the cluster's figures are of the machine's. One disk holds all copies.
+/// The cluster's figures as shares of the machine's. One disk holds all copies.
 pub fn shares(cluster: &Figures, limits: &Figures, copies: u32) -> Figures {
     let mut shares = Figures::default();
     let rate = cluster.get("mb_per_s").unwrap_or(0.0);

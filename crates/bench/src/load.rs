@@ -22,14 +22,14 @@ use super::raw::{Output, Way};
 
 /// So much is written before a writer looks at the clock again, or whether it is to end.
 const BURST_BYTES: usize = 64 << 10;
-/// A thread that sleeps for less does little else than sleep. What is written later for it counts
-/// from when it was due all the same.
+/// A thread that sleeps for less does little else than sleep. Bytes that are written later for it count from
+/// when they were due all the same.
 const SLEEP_MIN: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub write_bytes: usize,
-    /// Bytes per second of one writer. None: as fast as acks come.
+    /// Bytes per second of one writer. `None`: as fast as acks come.
     pub rate: Option<u64>,
     /// The appender's memory: what flat out is under way or waits.
     pub buffer_bytes: usize,
@@ -138,7 +138,7 @@ impl Writer {
         self.shared.acknowledged.load(Ordering::Acquire)
     }
 
-    /// How often it has looked for another leader; known within one write of its happening.
+    /// The number of times it has looked for another leader; known within one write of its happening.
     pub fn reconnects(&self) -> u64 {
         self.shared.reconnects.load(Ordering::Acquire)
     }

@@ -111,7 +111,7 @@ impl Arguments {
     }
 }
 
-/// None if the file system refuses O_DIRECT.
+/// Returns `None` if the file system refuses O_DIRECT.
 pub fn durable_writes(
     scratch: &Scratch,
     bytes: usize,
@@ -175,7 +175,7 @@ pub fn write_blocks(
     }))
 }
 
-/// One stream to a thread that throws it away. None if the system has no such congestion control.
+/// One stream to a thread that throws it away. `None` if the system has no such congestion control.
 pub fn over_loopback(congestion: &str, length: Duration) -> Result<Option<Loopback>> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     let mut sender = TcpStream::connect(listener.local_addr()?)?;
@@ -215,7 +215,7 @@ pub fn copied(length: Duration) -> f64 {
     })
 }
 
-/// Of a batch that is in cache, as nodes do it.
+/// The rate at which a batch in cache is checksummed, as nodes do it.
 fn checksummed(length: Duration) -> f64 {
     let bytes = vec![1u8; 256 << 10];
     rate_of(length, bytes.len(), || {

@@ -23,7 +23,7 @@ pub struct Measured {
     pub acks: u64,
     /// All bytes that the writers wrote, with those before and after.
     pub end: u64,
-    /// Of all writes that were due in the time.
+    /// The latencies of all writes that were due in the time.
     pub micros: Histogram<u64>,
     pub spent: Spent,
     pub moments: Vec<Moment>,
@@ -31,22 +31,22 @@ pub struct Measured {
     pub of_each: Vec<OfOne>,
 }
 
-/// What came of one log's writer.
+/// The result of one log's writer.
 pub struct OfOne {
     pub acked_bytes: u64,
     pub micros: Histogram<u64>,
 }
 
-/// How it went, piece by piece, so that a trend or a pause shows.
+/// One piece of the time, so that a trend or a pause shows.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Moment {
     /// The end of the piece, from the beginning of what is measured.
     pub at_s: f64,
     pub mb_per_s: f64,
-    /// Of the acks that arrived in it.
+    /// The latencies of the acks that arrived in this moment.
     pub p50_ms: f64,
     pub p99_ms: f64,
-    /// Of all nodes together.
+    /// The resident memory of all nodes together.
     pub rss_mb: f64,
 }
 

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// Writes of one size at a constant rate from a moment on. Nothing is ever late in here: who is
-/// delayed asks for the same times afterwards, and counts from them.
+/// Writes of one size at a constant rate from a moment on. Nothing is ever late in here: a delayed writer
+/// asks for the same times afterwards, and counts from them.
 #[derive(Clone, Copy, Debug)]
 pub struct Pace {
     began: Instant,
@@ -23,15 +23,15 @@ impl Pace {
         }
     }
 
-    /// Of the write with this number, from 0. Not summed up of intervals: at 220 MB/s one byte is
-    /// 4.5 ns, and whole nanoseconds would make that 5.
+    /// The moment at which this write is due, counted from 0. It is not summed up of intervals: at 220 MB/s
+    /// one byte is 4.5 ns, and whole nanoseconds would make that 5.
     pub fn due(&self, number: u64) -> Instant {
         let bytes = (u128::from(number) + 1) * u128::from(self.write_bytes);
         let nanos = bytes * NANOS / u128::from(self.rate);
         self.began + Duration::from_nanos(nanos as u64)
     }
 
-    /// How many writes are due by then.
+    /// The number of writes that are due by then.
     pub fn due_by(&self, now: Instant) -> u64 {
         let nanos = now.saturating_duration_since(self.began).as_nanos();
         (nanos * u128::from(self.rate) / (u128::from(self.write_bytes) * NANOS)) as u64

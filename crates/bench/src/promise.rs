@@ -1,4 +1,4 @@
-//! What was acknowledged, and whether it can be read back.
+//! The acknowledged bytes, and whether they can be read back.
 
 use std::io::Read;
 
@@ -13,7 +13,7 @@ pub struct Promise {
     pub acknowledged: u64,
 }
 
-/// How many of the promised bytes are not there, or are others.
+/// The number of promised bytes that are not there, or are others.
 pub fn lost_bytes(client: &Client, promise: &Promise) -> Result<u64> {
     let options = ReadOptions {
         stream: Some(promise.stream),

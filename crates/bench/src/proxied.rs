@@ -13,7 +13,7 @@ use testbed::proxy::{Proxy, Traffic};
 
 /// Ended with SIGKILL when dropped.
 pub struct ProxiedCluster {
-    /// Of node 1, then node 2 …
+    /// The proxies of node 1, then node 2 …
     proxies: Vec<Proxy>,
     children: Vec<Child>,
 }

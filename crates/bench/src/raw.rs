@@ -17,11 +17,11 @@ use client::{AppendOptions, Appender, Client, Closed, OnAcknowledged};
 /// A leader that says nothing for so long, or takes nothing, is an error.
 const PATIENCE: Duration = Duration::from_secs(30);
 const LINE_BYTES_MAX: u64 = 4096;
-/// How often a log without a leader is asked for it.
+/// The number of times that a log without a leader is asked for it.
 const ATTEMPTS: u32 = 100;
 const BETWEEN_ATTEMPTS: Duration = Duration::from_millis(50);
 
-/// How a writer's bytes get to the leader.
+/// The way of a writer's bytes to the leader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Way {
     /// By the client library, which gathers them.
@@ -209,7 +209,7 @@ fn dial(server: &str) -> Result<(TcpStream, BufReader<TcpStream>)> {
     Ok((socket, reader))
 }
 
-/// None at the end of the connection.
+/// Returns `None` at the end of the connection.
 fn answer(reader: &mut BufReader<TcpStream>) -> Result<Option<Answer>> {
     let mut line = Vec::new();
     match reader.take(LINE_BYTES_MAX).read_until(b'\n', &mut line) {

@@ -1,4 +1,4 @@
-//! What each role costs: CPU, disk and memory of the leader, the followers and the client apart.
+//! The cost of each role: CPU, disk and memory of the leader, the followers and the client apart.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -34,7 +34,7 @@ impl Role {
 pub struct Watched {
     processes: Vec<(Role, u32)>,
     disk: Option<Disk>,
-    /// Of bytes, for example, that readers were given.
+    /// Counters of bytes, for example of those that readers were given.
     counters: Vec<Arc<AtomicU64>>,
 }
 
@@ -63,7 +63,7 @@ pub struct RoleSpent {
     pub user: Duration,
     pub system: Duration,
     pub written_bytes: u64,
-    /// Of the one that had most, since it was started.
+    /// The peak of the process that had most, since it was started.
     pub peak_rss_bytes: u64,
 }
 
@@ -96,7 +96,7 @@ impl Watched {
         })
     }
 
-    /// What all processes but the client have in memory now.
+    /// The present memory of all processes but the client.
     pub fn nodes_rss_bytes(&self) -> Result<u64> {
         let nodes = self
             .processes
@@ -148,7 +148,7 @@ impl Spent {
         self.roles.iter().find(|spent| spent.role == role)
     }
 
-    /// Of all processes but the client.
+    /// The CPU time of all processes but the client.
     pub fn nodes_cpu(&self) -> Duration {
         let nodes = self.roles.iter().filter(|spent| spent.role != Role::Client);
         nodes.map(|spent| spent.user + spent.system).sum()

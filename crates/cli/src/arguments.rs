@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn every_command_shows_an_example() {
         fn visit(command: &clap::Command) {
-            // What is in the lab now has no help here.
+            // Commands that are in the lab now have no help here.
             let here = |sub: &&clap::Command| !sub.is_disable_help_flag_set();
             for sub in command.get_subcommands().filter(here) {
                 let help = sub

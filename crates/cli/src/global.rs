@@ -1,4 +1,4 @@
-//! What every command understands.
+//! The arguments that every command understands.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! The program that is shipped, `logberg`: what operators use.
+//! The program that is shipped, `logberg`: the one that operators use.
 //!
 //! A command is a module under `commands/` with its arguments, its help and a `run` that returns
-//! `anyhow::Result<()>`; one line in [`commands`] makes it known. What an error means for the exit
-//! code is decided in one place, [`terminal::exit`].
+//! `anyhow::Result<()>`; one line in [`commands`] makes it known. One place decides what an error means for
+//! the exit code: [`terminal::exit`].
 
 mod arguments;
 mod commands;

@@ -1,5 +1,5 @@
-//! Three real nodes that have a guest, a bank on a log of its own, while whoever leads it is killed, or stopped for a
-//! while, again and again.
+//! Three real nodes that have a guest, a bank on a log of its own, while the bank's leader is killed, or
+//! stopped for a while, again and again.
 //! This program is the nodes, too: it starts itself.
 //!
 //! ```text
@@ -36,7 +36,7 @@ const LOG: &str = "bank";
 const PACE: Duration = Duration::from_millis(2);
 const ROUNDS: usize = 4;
 
-/// Where this node leads the bank, it deposits coins, each into an account of its own.
+/// A guest that deposits coins, each into an account of its own, where this node leads the bank.
 struct Teller {
     small: Small<Bank>,
     directory: PathBuf,

@@ -1,4 +1,4 @@
-//! How fast an appender is when the cluster is not what limits it: against a thread that reads,
+//! Measures the speed of an appender that the cluster does not limit: against a thread that reads,
 //! acknowledges and forgets.
 //!
 //! ```text

@@ -21,7 +21,7 @@ pub use wire::told::{
     Trimmed, Warning, Weight,
 };
 
-/// Which part of a list is wanted; the default is all of it.
+/// The part of a list that is wanted; the default is all of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part<T> {
     /// It begins behind this one.
@@ -65,7 +65,7 @@ impl Cluster {
 }
 
 impl Client {
-    /// How the first server that answers sees the cluster.
+    /// The cluster as the first server that answers sees it.
     ///
     /// Errors: [`AdminError::Unreachable`] when none does within `timeouts.total`.
     pub fn status(&self) -> Result<Status, AdminError> {
@@ -89,7 +89,7 @@ impl Client {
         only.ask(&Request::Metrics, self.deadline())?.json()
     }
 
-    /// How one server sees the cluster; no other is asked.
+    /// The cluster as one server sees it; no other is asked.
     pub fn status_of(&self, server: &str) -> Result<Status, AdminError> {
         let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
         let client = Client {
@@ -144,10 +144,10 @@ impl Client {
         self.cluster.ask(&request, self.deadline())?.json()
     }
 
-    /// Sets what is kept of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims
-    /// what exceeds that, now and then.
+    /// Sets the retention of a log: `10GiB`, `7d`, both as `10GiB,7d`, or `forever`. Its leader trims the
+    /// excess, now and then.
     ///
-    /// Errors: [`AdminError::Refused`] if `retention` is none of these.
+    /// Errors: [`AdminError::Refused`] if `retention` is no such text.
     pub fn retain(&self, log: &str, retention: &str) -> Result<Retained, AdminError> {
         let log = log.to_owned();
         let request = Request::Retain {
@@ -161,15 +161,15 @@ impl Client {
         }
     }
 
-    /// Forgets everything before a place, on every node. Returns once that is chosen; each node then
-    /// frees its files by itself. What is forgotten already may be asked for again.
+    /// Forgets everything before a place, on every node. Returns once that is chosen; each node then frees
+    /// its files by itself. A trim of forgotten bytes may be asked for again.
     ///
     /// Errors: [`AdminError::Refused`] if there is no such stream, or it is shorter.
     pub fn trim(&self, log: &str, before: Before) -> Result<Trimmed, AdminError> {
         self.ask_to_trim(log, before, false)
     }
 
-    /// What [`Client::trim`] would come to now. Nothing is changed.
+    /// The outcome that [`Client::trim`] would have now. Nothing is changed.
     pub fn plan_trim(&self, log: &str, before: Before) -> Result<Trimmed, AdminError> {
         self.ask_to_trim(log, before, true)
     }

@@ -1,3 +1,3 @@
-//! What a node answers (docs/wire.md), declared in the crate `wire`.
+//! A node's answers (docs/wire.md), declared in the crate `wire`.
 
 pub use wire::{Answer, Code, ReadEnd, Refusal};

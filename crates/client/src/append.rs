@@ -26,13 +26,12 @@ pub use talk::{AppendError, Closed, Statistics};
 pub struct AppendOptions {
     /// A name for people; need not be unique. Given to every stream of the chain.
     pub label: Option<String>,
-    /// What to do when the log has an active writer.
+    /// The way to go on when the log has an active writer.
     pub mode: Mode,
     /// Written bytes kept until acknowledged: the bound of the appender's memory, in bytes,
     /// rounded up to chunks of 256 KiB, and 16 KiB for small writes.
     pub buffer_bytes_max: usize,
-    /// Continue this stream, which must be exactly that long and not be continued yet. None: begin
-    /// a new chain.
+    /// Continue this stream, which must be exactly that long and not be continued yet. `None`: begin a new chain.
     pub continues: Option<StreamPlace>,
     pub on_acknowledged: Option<OnAcknowledged>,
 }
@@ -180,19 +179,18 @@ impl Appender {
         self.shared.lock().machine.statistics()
     }
 
-    /// Whether the appender still works: for who has nothing to write and would not notice
-    /// otherwise.
+    /// Whether the appender still works: for a writer that has nothing to write and would not notice otherwise.
     ///
-    /// Errors: what every write from now on will say.
+    /// Errors: the error of every write from now on.
     pub fn check(&self) -> Result<(), AppendError> {
         self.shared.lock().error().map_or(Ok(()), Err)
     }
 
-    /// Sends what waits for company and returns when everything below `position` is chosen.
+    /// Sends the bytes that wait for company and returns when everything below `position` is chosen.
     ///
     /// Units: `position` is a chain position, at most [`Appender::position`]; more is cut to that.
     ///
-    /// Errors: as [`Appender::append`]. What was not acknowledged then may be chosen or not.
+    /// Errors: as [`Appender::append`]. Bytes that were not acknowledged then may be chosen or not.
     pub fn wait_acknowledged(&self, position: u64) -> Result<(), AppendError> {
         let position = position.min(self.position());
         acknowledgements::wait(&self.shared, position)
@@ -260,7 +258,7 @@ impl Appender {
                 return Err(state.error().unwrap_or(AppendError::Closed));
             }
             let mut taken = 0;
-            // What was pushed before has to stand before.
+            // Bytes that were pushed before have to stand before.
             if state.machine.position() == self.pusher.pushed() {
                 if bytes.len() >= CHUNK_BYTES && state.machine.ring().at_chunk_end() {
                     // Whole chunks are copied without the lock; the driver sends meanwhile.

@@ -1,4 +1,4 @@
-//! What came of one question.
+//! The answer to one question, or why there is none.
 
 use serde::de::DeserializeOwned;
 
@@ -43,7 +43,7 @@ impl AdminError {
     }
 }
 
-/// What an answer says.
+/// The value of an answer's JSON.
 pub(crate) trait Json {
     fn json<T: DeserializeOwned>(self) -> Result<T, AdminError>;
 }

@@ -15,7 +15,7 @@ use crate::sockets::Sockets;
 
 pub use talk::{Said, Timeouts, Unreachable};
 
-/// What is known of a cluster's addresses. Shared by all that one client opens.
+/// The known addresses of a cluster. Shared by all that one client opens.
 #[derive(Debug)]
 pub(crate) struct Cluster {
     known: Mutex<Known>,
@@ -54,7 +54,7 @@ impl Cluster {
         Self::over(known.alone(), self.timeouts)
     }
 
-    /// Which one it is, once that is known.
+    /// The cluster's id, once it is known.
     pub fn id(&self) -> Option<String> {
         self.known().cluster().map(str::to_owned)
     }
@@ -64,7 +64,7 @@ impl Cluster {
     }
 
     pub fn known(&self) -> MutexGuard<'_, Known> {
-        // Whoever panicked with the lock left a list of addresses, which is still one.
+        // A holder that panicked left a list of addresses, which is still one.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -103,7 +103,7 @@ impl Cluster {
         }
     }
 
-    /// How this server sees the cluster. What it says is learned.
+    /// The cluster as this server sees it. Its words are learned.
     pub fn ask_for_status(self: &Arc<Self>, server: &str, deadline: Instant) -> Option<Status> {
         let deadline = self.at(deadline);
         let within = deadline.saturating_sub(self.now());

@@ -1,4 +1,4 @@
-//! Who leads which log, and moving it.
+//! Finding the leader of each log, and moving it.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -18,7 +18,7 @@ pub use wire::told::Moved;
 pub struct Leader {
     pub log: String,
     pub id: u64,
-    /// None while nobody says that it leads.
+    /// `None` while nobody says that it leads.
     pub leader: Option<u64>,
     /// era.number.owner
     pub term: String,
@@ -68,7 +68,7 @@ impl Client {
         }
     }
 
-    /// Who leads each log. Every node that is alive is asked, since each knows best what it leads.
+    /// The leader of each log. Every node that is alive is asked, since each knows best what it leads.
     pub fn leaders(&self) -> Result<Vec<Leader>, AdminError> {
         let first = self.status()?;
         let mut all = vec![];
@@ -85,7 +85,7 @@ impl Client {
     }
 }
 
-/// Of several that say they lead a log, one is right: that of the latest term.
+/// The leaders by all answers. If several nodes say they lead a log, the one of the latest term is right.
 fn leaders_by(all: &[Status]) -> Vec<Leader> {
     let mut latest: BTreeMap<u64, (bool, Vec<u64>, Leader)> = BTreeMap::new();
     for status in all {

@@ -9,8 +9,8 @@
 //!   Client    ◄── status, streams, logs ◄════════════ whoever can answer
 //! ```
 //!
-//! Blocking, on threads of the standard library; no runtime. What is said to whom is decided by the machines of
-//! the crate `talk`; here are the sockets, the threads and the clock. The protocol is docs/wire.md.
+//! Blocking, on threads of the standard library; no runtime. The machines of the crate `talk` decide what is
+//! said to whom; here are the sockets, the threads and the clock. The protocol is docs/wire.md.
 //!
 //! ```no_run
 //! use std::io::{Read, Write};
@@ -78,8 +78,8 @@ pub use line::{StreamName, StreamPlace};
 pub use read::{ReadError, ReadOptions, Reader};
 pub use request::Mode;
 
-/// Where a cluster is and how long to wait for it. Holds no connection; each operation makes its
-/// own. Cloning is cheap, and clones share what they learn of the cluster's addresses.
+/// The place of a cluster and the time to wait for it. Holds no connection; each operation makes its own.
+/// Cloning is cheap, and clones share what they learn of the cluster's addresses.
 #[derive(Clone, Debug)]
 pub struct Client {
     cluster: Arc<cluster::Cluster>,

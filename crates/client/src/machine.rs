@@ -15,7 +15,7 @@ pub(crate) trait Machine {
         true
     }
 
-    /// Where bytes of this connection are wanted, if they go to one place as they are.
+    /// The place where bytes of this connection are wanted, if they go to one place as they are.
     fn room(&mut self, _: Link) -> Option<&mut [u8]> {
         None
     }
@@ -23,7 +23,8 @@ pub(crate) trait Machine {
     fn filled(&mut self, _: Duration, _: &mut Known, _: usize) {}
 }
 
-/// Where machines of one cluster are told what happens: they know its servers together, and count one time.
+/// The host of the machines of one cluster, which tells them what happens: they know its servers together, and
+/// count one time.
 pub(crate) trait Host {
     fn now(&self) -> Duration;
     fn handle(&self, machine: &mut impl Machine, input: &Input);

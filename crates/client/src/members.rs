@@ -1,4 +1,4 @@
-//! Who is a member of which log, and changes of that.
+//! Membership of logs, and its changes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ pub use wire::change::{Action, Change};
 pub use wire::told::{Log, Member, Members, Node, Planned, PlannedLog};
 
 impl Client {
-    /// Nodes, weights, and what is under way. Of each log its leader is asked, if it can be found.
+    /// Nodes, weights, and what is under way. Each log's leader is asked, if it can be found.
     pub fn members(&self) -> Result<Members, AdminError> {
         self.members_part(Part::default())
     }
@@ -29,7 +29,7 @@ impl Client {
         let mut asked: BTreeMap<u64, Option<Members>> = BTreeMap::new();
         let Members { nodes, logs, .. } = &mut members;
         for log in logs.iter_mut().filter(|log| !log.leads) {
-            // Who does not host a log does not know who leads it.
+            // A node that does not host a log does not know its leader.
             let able = |node: &&Node| node.alive && log.leader.is_none_or(|id| id == node.id);
             let mut said = nodes.iter().filter(able).filter_map(|node| {
                 let said = asked.entry(node.id);
@@ -55,8 +55,8 @@ impl Client {
         Arc::new(only).ask(&request, self.deadline())?.json()
     }
 
-    /// Makes a change wanted, after which the cluster goes there by itself, step by step; or plans it.
-    /// What is asked for again is no second change.
+    /// Makes a change wanted, after which the cluster goes there by itself, step by step; or plans it. A
+    /// repeated request is no second change.
     ///
     /// Errors: [`AdminError::Refused`] with the reason.
     pub fn change_members(&self, change: &Change) -> Result<Planned, AdminError> {

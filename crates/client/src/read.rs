@@ -16,7 +16,7 @@ pub use talk::ReadError;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// The first stream of the chain to read. None: all outputs of the log, one after the other.
+    /// The first stream of the chain to read. `None`: all outputs of the log, one after the other.
     pub stream: Option<StreamName>,
     /// The first position, in bytes of that chain.
     pub from: u64,
@@ -92,19 +92,19 @@ impl Reader {
         self.machine.position()
     }
 
-    /// How many bytes of the chain were known chosen when the present server was asked.
+    /// The number of bytes of the chain that were known chosen when the present server was asked.
     pub fn length(&self) -> u64 {
         self.machine.length()
     }
 
-    /// How the chain ended, once it did: after a `read` that returned 0.
+    /// The end of the chain, once it came: after a `read` that returned 0.
     pub fn end(&self) -> Option<ReadEnd> {
         self.machine
             .end()
             .filter(|_| self.machine.chunk().is_empty())
     }
 
-    /// How often another server, or the same one again, had to be asked.
+    /// The number of times that another server, or the same one again, had to be asked.
     pub fn reconnects(&self) -> u64 {
         self.machine.reconnects()
     }

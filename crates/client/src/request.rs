@@ -1,3 +1,3 @@
-//! What a client asks (docs/wire.md), declared in the crate `wire`.
+//! A client's requests (docs/wire.md), declared in the crate `wire`.
 
 pub use wire::{Ask as Request, Before, ConnectionEnd, Format, Mode, NoPlace, NodeIds};

@@ -18,7 +18,7 @@ use talk::{Input, Link, Output, Said};
 
 use crate::machine::{Host, Machine};
 
-/// What one read asks of the kernel while lines are read.
+/// The bytes that one read asks of the kernel while lines are read.
 pub(crate) const READ_BYTES: usize = 16 << 10;
 
 #[derive(Debug)]
@@ -27,7 +27,7 @@ pub(crate) struct Sockets {
     /// Those that threads dial.
     dialling: BTreeSet<Link>,
     dialled: Arc<Mutex<Vec<Dialled>>>,
-    /// An eventfd, for the threads that dial and for whoever shares it.
+    /// An eventfd, for the threads that dial and for all that share it.
     wake: Arc<OwnedFd>,
     told: VecDeque<Told>,
     buffer: Vec<u8>,
@@ -40,7 +40,7 @@ type Dialled = (Link, io::Result<TcpStream>);
 #[derive(Debug)]
 struct Socket {
     stream: TcpStream,
-    /// What the kernel did not take yet.
+    /// The bytes that the kernel did not take yet.
     unsent: Vec<u8>,
 }
 
@@ -65,7 +65,7 @@ impl Sockets {
         })
     }
 
-    /// Whoever writes to it ends a wait.
+    /// A descriptor; writing to it ends a wait.
     pub fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
@@ -93,7 +93,7 @@ impl Sockets {
         }
     }
 
-    /// What is known without waiting. False: nothing is.
+    /// Tells the news that are known without waiting. False: there are none.
     fn tell(&mut self, machine: &mut impl Machine, host: &impl Host) -> bool {
         match self.told() {
             Some(told) => host.handle(machine, &told),
@@ -106,7 +106,7 @@ impl Sockets {
         !self.told.is_empty()
     }
 
-    /// What is known without waiting, and no bytes.
+    /// The news that are known without waiting, and no bytes.
     pub fn told(&mut self) -> Option<Input<'static>> {
         Some(match self.told.pop_front()? {
             Told::Connected(link) => Input::Connected(link),
@@ -295,7 +295,7 @@ impl Sockets {
     }
 }
 
-/// What a wait found.
+/// The findings of a wait.
 #[derive(Debug, Default)]
 pub(crate) struct Ready {
     pub readable: Vec<Link>,

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use talk::Ring;
 
-/// What is pushed before the writer takes the lock to make room.
+/// The bytes that are pushed before the writer takes the lock to make room.
 const STAGE_BYTES: usize = 16 << 10;
 
 /// Longer writes are cheaper with the lock: a byte is copied singly into the stage and out of it.
@@ -43,7 +43,7 @@ pub(crate) struct Stage {
     bytes: Box<[AtomicU8; STAGE_BYTES]>,
     /// The end of all that was written. Stored by the writer.
     pushed: Apart<AtomicU64>,
-    /// Where the ring ends. Stored under the lock.
+    /// The end of the ring. Stored under the lock.
     drained: Apart<AtomicU64>,
     /// The writer is to take the lock once `pushed` reaches this. Stored under the lock.
     attention: AtomicU64,
@@ -257,7 +257,7 @@ mod tests {
                     lock.lock().expect("no panic").1 = false;
                     woken.notify_one();
                 }
-                // Another byte would wake whoever this one did not.
+                // Another byte would wake a waiter that this one did not.
                 let stays = || stage.drained.0.load(Ordering::Acquire) <= position;
                 let mut spins = 0u32;
                 while stays() {

@@ -16,7 +16,7 @@ pub struct Bank {
     pub balances: BTreeMap<String, u64>,
 }
 
-/// Lines, and one that is not whole yet.
+/// Lines, and the beginning of one that is not whole yet.
 #[derive(Clone, Debug, Default)]
 pub struct Restoring {
     balances: BTreeMap<String, u64>,
@@ -28,7 +28,7 @@ impl StateMachine for Bank {
     type Place = Option<String>;
     type Restoring = Restoring;
 
-    /// `deposit NAME AMOUNT` or `transfer FROM TO AMOUNT`; the answer is what is left, or why not.
+    /// `deposit NAME AMOUNT` or `transfer FROM TO AMOUNT`; the answer is the balance, or the reason why not.
     fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown> {
         let text = String::from_utf8_lossy(command);
         let unknown = || Unknown(format!("{text:?} is no command of a bank"));

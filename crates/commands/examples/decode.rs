@@ -1,4 +1,4 @@
-//! How long it takes to cut a batch of small frames: 256 KiB that came at once, of 72 bytes a frame.
+//! Measures how long it takes to cut a batch of small frames: 256 KiB that came at once, of 72 bytes a frame.
 //!
 //! ```text
 //! cargo run --release -p commands --example decode

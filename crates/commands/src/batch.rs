@@ -9,7 +9,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// A command that is too large is not in the batch; the others are.
+    /// Adds a frame. A command that is too large is not added; the others stay.
     pub fn push(&mut self, frame: &Frame<'_>) -> Result<(), TooLarge> {
         frame.append_to(&mut self.bytes)
     }
@@ -22,7 +22,7 @@ impl Batch {
         self.bytes.is_empty()
     }
 
-    /// What to append; nothing is left.
+    /// Takes the bytes to append; nothing is left.
     pub fn take(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.bytes)
     }

@@ -5,15 +5,15 @@
 //!                  read                 end              position: of the stream, at `read`
 //! ```
 //!
-//! What was given out is dropped once it is half of the buffer: each byte is moved at most once. The
-//! buffer holds bytes that came, and never room for bytes that a length claims.
+//! Bytes that were given out are dropped once they are half of the buffer: each byte is moved at most once.
+//! The buffer holds bytes that came, and never room for bytes that a length claims.
 
 use thiserror::Error;
 
 use crate::Frame;
 use crate::frame::NoFrame;
 
-/// Room that is kept for what comes next.
+/// The room that is kept for the next bytes.
 const ROOM_BYTES_KEPT: usize = 1 << 20;
 
 #[derive(Clone, Debug, Default)]
@@ -24,23 +24,23 @@ pub struct Decoder {
     broken: Option<Broken>,
 }
 
-/// A stream goes on with bytes that are no frame. Whoever wrote them, or kept them, was wrong: nothing
-/// that follows them can be trusted.
+/// A stream goes on with bytes that are no frame. Their writer, or the disk that kept them, was wrong:
+/// nothing that follows them can be trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the stream is broken at byte {position}: {why}")]
 pub struct Broken {
-    /// Of the frame's first byte, counted from the first byte of the stream that was pushed.
+    /// The position of the frame's first byte, counted from the first byte of the stream that was pushed.
     pub position: u64,
     pub why: NoFrame,
 }
 
-/// A stream ended within a frame. So it is when a leader was lost while it wrote: the frame was never
+/// A stream ended within a frame. This happens when a leader was lost while it wrote: the frame was never
 /// chosen whole, and nobody was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Torn {
-    /// Of the frame's first byte, as in [`Broken`].
+    /// The position of the frame's first byte, as in [`Broken`].
     pub position: u64,
-    /// So many of it came.
+    /// The bytes of it that came.
     pub bytes: usize,
 }
 
@@ -61,8 +61,8 @@ impl Decoder {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next whole frame, if it is there. An error stays: a decoder that met a broken stream gives
-    /// nothing any more, also of the streams that follow.
+    /// The next whole frame, if it is there. An error stays: a decoder that met a broken stream gives nothing
+    /// any more, not even from the streams that follow.
     pub fn next_frame(&mut self) -> Result<Option<Frame<'_>>, Broken> {
         if let Some(broken) = self.broken {
             return Err(broken);
@@ -83,7 +83,7 @@ impl Decoder {
         }
     }
 
-    /// The next bytes are another stream's. What is left of a frame is dropped, and told.
+    /// Says that the next bytes are another stream's. The rest of an unfinished frame is dropped, and told.
     #[must_use = "a torn frame was dropped"]
     pub fn end_of_stream(&mut self) -> Option<Torn> {
         let bytes = self.buffer.len() - self.read;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     proptest! {
-        /// However the bytes come, and whenever the frames are asked for.
+        /// The frames are the same however the bytes come, and whenever the frames are asked for.
         #[test]
         fn frames_do_not_depend_on_how_bytes_are_cut(
             frames in frames(0),
@@ -286,7 +286,7 @@ mod tests {
             prop_assert_eq!(decoder.end_of_stream(), None);
         }
 
-        /// The frames before it come as they are, and then either the stream is broken or, where the
+        /// The frames before the flipped bit come as they are. Then either the stream is broken or, where the
         /// frame now claims bytes that never come, it is torn.
         #[test]
         fn a_flipped_bit_is_told_at_its_frame_and_nothing_comes_after_it(

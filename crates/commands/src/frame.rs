@@ -1,4 +1,4 @@
-//! Frames: what stands in a leader's stream.
+//! Frames: the units of a leader's stream.
 //!
 //! ```text
 //! frame = kind u4 | length u28 LE, of the body | crc32c u32 LE, of the kind and the body | body
@@ -9,13 +9,13 @@
 //! kind 3  part of a snapshot  part u32 | of so many u32 | its bytes
 //! ```
 //!
-//! All numbers are little-endian. Times are microseconds of the clock of whoever led.
+//! All numbers are little-endian. Times are microseconds of the leader's clock.
 
 use thiserror::Error;
 
 pub(crate) const HEADER_BYTES: usize = 8;
 const KIND_SHIFT: u32 = 28;
-/// Of kind 2: what stands before the command.
+/// The bytes before the command in a frame of kind 2.
 const SESSION_BYTES: usize = 24;
 /// No command is larger: a frame of a larger one is refused before it is proposed.
 pub const COMMAND_BYTES_MAX: usize = 16 << 20;
@@ -42,7 +42,7 @@ pub enum Frame<'a> {
         parts: u32,
         bytes: &'a [u8],
     },
-    /// Of a later version.
+    /// A frame of a later version.
     Unknown { kind: u8 },
 }
 

@@ -12,7 +12,7 @@
 //! [halt](Halted) every replica at the same place: nothing is applied after damage, and a replica's
 //! owner is told why.
 //!
-//! Nothing here reads a clock, a file or a socket. The contract of whoever does:
+//! Nothing here reads a clock, a file or a socket. The contract of the caller that does:
 //!
 //! * *Bytes.* [`Replica::push`] is given the outputs of all streams, in the log's order, and
 //!   [`Replica::end_of_stream`] between two of them.
@@ -22,7 +22,7 @@
 //!   is made, with [`TooLarge`], and never proposed.
 //! * *Forgetting.* There, before any other frame, it may append [`Replica::snapshot`], part by part: it
 //!   applies nothing between two of them, since nothing else is in that stream yet. Once that is
-//!   chosen everything before the stream may be trimmed. Who finds the beginning trimmed says
+//!   chosen everything before the stream may be trimmed. A replica that finds the beginning trimmed calls
 //!   [`Replica::skip`], and goes on with the first stream that is left.
 //! * *Reading.* A read is linearizable if it is answered after the log's read barrier, asked for when
 //!   the read came, was passed, and the replica has applied all that was chosen by then.
@@ -49,19 +49,19 @@ pub use replica::{Applied, Halted, Replica};
 pub use sessions::{Once, SessionBounds};
 pub use snapshot::{Layout, Mark, Misplaced, PIECE_BYTES, Snapshot};
 
-/// What a log's commands act on.
+/// The state machine that a log's commands act on.
 ///
 /// The same commands lead to the same state and the same answers, on whichever machine, and before
 /// as after a snapshot is taken over: no clock, no randomness, no order of a hash map.
 ///
 /// A snapshot is the state's bytes. They are asked for in pieces, and given back cut in other ways.
 pub trait StateMachine: Sized {
-    /// How far a snapshot of the state is made. Its default is the beginning.
+    /// The place up to which a snapshot of the state is made. Its default is the beginning.
     type Place: Clone + Debug + Default;
     /// A state that is being made from a snapshot's bytes. Its default is that of no bytes.
     type Restoring: Clone + Debug + Default;
 
-    /// How its snapshots are written.
+    /// The layout in which its snapshots are written.
     const LAYOUT: Layout = Layout::Checked;
 
     /// The answer, as bytes for the client.
@@ -70,8 +70,8 @@ pub trait StateMachine: Sized {
     /// another one than the others.
     fn apply(&mut self, command: &[u8]) -> Result<Vec<u8>, Unknown>;
 
-    /// Appends the state's next piece, of about [`PIECE_BYTES`], and moves the place behind it. Whether
-    /// more is to come.
+    /// Appends the state's next piece, of about [`PIECE_BYTES`], and moves the place behind it. Returns
+    /// whether more is to come.
     fn snapshot(&self, at: &mut Self::Place, into: &mut Vec<u8>) -> bool;
 
     /// Takes a snapshot's next bytes.

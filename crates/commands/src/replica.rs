@@ -9,7 +9,7 @@ use crate::sessions::{Once, SessionBounds, Sessions};
 use crate::snapshot::{Mark, Misplaced, Parts, Snapshot, Source, Took};
 use crate::{Decoder, Frame, StateMachine, Unknown};
 
-/// One replica of a state machine. What it is in is read through it, as through a reference.
+/// One replica of a state machine. The machine is read through it, as through a reference.
 #[derive(Clone, Debug)]
 pub struct Replica<M: StateMachine> {
     decoder: Decoder,
@@ -17,21 +17,21 @@ pub struct Replica<M: StateMachine> {
     halted: Option<Halted>,
 }
 
-/// All but what is on its way there.
+/// The whole replica but for bytes that are on their way into it.
 #[derive(Clone, Debug)]
 struct Core<M: StateMachine> {
     machine: M,
     sessions: Sessions,
     parts: Parts<M>,
-    /// This replica's own place in the snapshot that is read, as long as they are the same.
+    /// This replica's own place in the snapshot that is read, as long as the two are the same.
     same: Option<Mark<M::Place>>,
     /// Frames so far, snapshots not among them.
     applied: u64,
-    /// What was before was trimmed: nothing can be applied before a snapshot.
+    /// The bytes before were trimmed: nothing can be applied before a snapshot.
     skipped: bool,
 }
 
-/// What a frame came to.
+/// The result of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Applied {
     Command {
@@ -45,7 +45,7 @@ pub enum Applied {
         sequence: u64,
         outcome: Once,
     },
-    /// The state is now the snapshot's. It was before, unless everything before it was skipped.
+    /// The state is now the snapshot's. It was so before, unless everything before the snapshot was skipped.
     Snapshot {
         was_equal: bool,
         bytes: u64,
@@ -94,8 +94,8 @@ impl<M: StateMachine> Replica<M> {
         }
     }
 
-    /// The next bytes are another stream's: what is left of a frame, or of a snapshot, is dropped. All
-    /// that was whole is to be applied before.
+    /// Says that the next bytes are another stream's: the rest of a frame, or of a snapshot, is dropped. All
+    /// whole frames are to be applied before.
     #[must_use = "a torn frame was dropped"]
     pub fn end_of_stream(&mut self) -> Option<Torn> {
         self.core.parts.clear();
@@ -103,15 +103,15 @@ impl<M: StateMachine> Replica<M> {
         self.decoder.end_of_stream()
     }
 
-    /// The next bytes are those of the first stream that is left; what came before was trimmed.
+    /// Says that the next bytes are those of the first stream that is left; everything before it was trimmed.
     pub fn skip(&mut self) {
-        // Whether that ended within a frame matters to nobody any more.
+        // Nobody needs to know any more whether that stream ended within a frame.
         let _ = self.end_of_stream();
         self.core.skipped = true;
     }
 
     /// Applies the next frame that is whole. `None` when there is none. An error stays: nothing is ever
-    /// applied after it, and whoever runs this replica has to say so.
+    /// applied after it, and the replica's owner has to say so.
     pub fn apply_next(&mut self) -> Result<Option<Applied>, Halted> {
         if let Some(halted) = &self.halted {
             return Err(halted.clone());
@@ -139,8 +139,8 @@ impl<M: StateMachine> Replica<M> {
         self.halted.as_ref()
     }
 
-    /// Frames that stand for all that was applied, to be the first in a new stream. `None` while this
-    /// replica cannot speak for the others.
+    /// Frames that stand for all that was applied, to be the first in a new stream. `None` while this replica
+    /// cannot speak for the others.
     pub fn snapshot(&self) -> Option<Snapshot<'_, M>> {
         let speaks = self.halted.is_none() && !self.core.skipped;
         speaks.then(|| Snapshot::begin(self.core.source()))
@@ -204,8 +204,8 @@ impl<M: StateMachine> Core<M> {
         }))
     }
 
-    /// Every replica takes the snapshot's state, also one that has it: so they are alike from here on,
-    /// whatever version wrote it.
+    /// Takes the snapshot's state, also in a replica that has it already: so all replicas are alike from here
+    /// on, whichever version wrote it.
     fn take_part(
         &mut self,
         part: u32,

@@ -1,4 +1,4 @@
-//! Who asked for what last, and what they were answered.
+//! Sessions: each client's last command, and its answer.
 //!
 //! A session is opened by a frame of its own, and its client's number is drawn from the log's order:
 //! no late copy of an old client's command can find a session of that number again.
@@ -6,12 +6,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-/// Equal on all replicas of a log, or their states part.
+/// The bounds of sessions. They are equal on all replicas of a log, or the replicas' states part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SessionBounds {
-    /// With more, the one unused for longest is forgotten.
+    /// The most sessions. With more, the one unused for longest is forgotten.
     pub sessions_max: usize,
-    /// A session unused for so long, in microseconds of the log's time, is forgotten.
+    /// The time, in microseconds of the log's time, after which an unused session is forgotten.
     pub idle_max: u64,
 }
 
@@ -24,7 +24,7 @@ impl Default for SessionBounds {
     }
 }
 
-/// What became of a command of a session.
+/// The result of a command of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Once {
     /// Applied now, or before: the same answer.
@@ -66,7 +66,7 @@ impl Sessions {
         self.table.len()
     }
 
-    /// The first one after this client's.
+    /// The first session after this client's.
     pub fn after(&self, client: Option<u64>) -> Option<(u64, &Session)> {
         let from = client.map_or(Bound::Unbounded, Bound::Excluded);
         let next = self.table.range((from, Bound::Unbounded)).next();
@@ -93,7 +93,7 @@ impl Sessions {
         }
     }
 
-    /// What is known of the command without applying it.
+    /// The known result of the command, without applying it.
     pub fn find(&mut self, client: u64, sequence: u64, time: u64) -> Option<Once> {
         self.pass(time);
         let now = self.time;

@@ -12,7 +12,7 @@
 //!   reading   part 0, 1, 2 … ─▶ sessions, one by one ─▶ the state's bytes, as they come
 //! ```
 //!
-//! Neither side ever holds more of it than one part and one piece; what a length claims takes no memory.
+//! Neither side ever holds more of it than one part and one piece; a length that claims more takes no memory.
 
 mod reading;
 mod writing;
@@ -28,7 +28,7 @@ pub(crate) const PART_BYTES: usize = 1 << 20;
 /// A state machine gives its state in pieces of about this size.
 pub const PIECE_BYTES: usize = 64 << 10;
 
-/// How a snapshot is written. Both are read.
+/// The layout of a snapshot that is written. Both layouts are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// Version 1. Each part has a checksum, and the whole has none.

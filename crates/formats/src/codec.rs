@@ -1,8 +1,8 @@
 //! The engine's values as bytes.
 //!
-//! Fixed-width little-endian integers, lists with a count in front, sums with a tag in front. Every
-//! value has exactly one encoding, so that equal values have equal digests; anything else is
-//! refused. What is stored or sent on its own begins with the version that it is written in.
+//! Fixed-width little-endian integers, lists with a count in front, sums with a tag in front. Every value has
+//! exactly one encoding, so that equal values have equal digests; anything else is refused. A value that is
+//! stored or sent on its own begins with the version that it is written in.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -413,7 +413,7 @@ impl Encode for Configuration {
             return Err(DecodeError::Invalid("the order of members"));
         }
         match members.is_empty() {
-            // Of a log that this node knows nothing about yet.
+            // No member at all: the configuration of a log that this node knows nothing about yet.
             true => Ok(Configuration::default()),
             false => {
                 Configuration::new(members).map_err(|_| DecodeError::Invalid("a configuration"))

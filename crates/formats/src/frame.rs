@@ -1,4 +1,4 @@
-//! What peers send each other: small control frames, and data frames that lead bytes in.
+//! The frames of peers: small control frames, and data frames that lead bytes in.
 //!
 //! ```text
 //! control  magic u32 ─ version u8 ─ kind u8 ─ 0 u16 ─ log u32 ─ body length u32 ─ body crc32c u32

@@ -14,7 +14,7 @@ pub struct ClusterId(pub [u8; 16]);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct DiskId(pub [u8; 16]);
 
-/// Whose directory this is; in every segment.
+/// The owner of a directory; in every segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Identity {
     pub cluster: ClusterId,

@@ -1,4 +1,4 @@
-//! What stands on disk and travels between peers, byte by byte.
+//! The bytes on disk and between peers, one by one.
 //!
 //! ```text
 //! codec    the engine's values                      inside records and frames

@@ -1,4 +1,4 @@
-//! What a node tells its peers of its disk: its starts, and where its logs end
+//! A node's word to its peers about its disk: its starts, and where its logs end
 //! (docs/decisions/0029-a-disks-past-is-remembered-by-others.md).
 
 use std::collections::BTreeMap;
@@ -9,18 +9,18 @@ use crate::proof::{Seal, SealedEnd, Signature};
 
 pub use crate::standing::{End, Start};
 
-/// What a node tells its peers of its disk.
+/// A node's word to its peers about its disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// The last of them, this one included, in order. Empty in all but a connection's first.
     pub starts: Vec<Start>,
-    /// What is durable; of all logs in a connection's first, then of those in which it grew.
+    /// The durable ends; of all logs in a connection's first frame, then of those in which they grew.
     pub ends: Vec<(LogId, End)>,
     /// One for each end, by which its node knows its own word; or none at all.
     pub seals: Vec<Seal>,
     /// First and last of each range of logs that were deleted; in a connection's first.
     pub deleted: Vec<(u32, u32)>,
-    /// To the challenge of whoever is told, where the disk has a key; in a connection's first.
+    /// The answer to the receiver's challenge, where the disk has a key; in a connection's first frame.
     pub answer: Option<Signature>,
     /// The findings of this start and of those before; in a connection's first frame.
     pub found: Findings,
@@ -28,14 +28,15 @@ pub struct Told {
     pub kept: Vec<SealedEnd>,
 }
 
-/// So many starts are kept, and told.
+/// The number of starts that are kept, and told.
 pub const STARTS_KEPT: usize = 64;
 
-/// Where one start found that the logs ended.
+/// The ends of the logs that one start found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     pub incarnation: u32,
-    /// In the order of the logs. Of the first that is kept all, of each later one those that are not as before.
+    /// The ends in the order of the logs: all of them for the first start that is kept, and for each later
+    /// one those that changed.
     pub ends: Vec<(LogId, End)>,
 }
 

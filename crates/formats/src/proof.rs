@@ -1,4 +1,4 @@
-//! Keys, signatures and seals: they prove whose word something is.
+//! Keys, signatures and seals: they prove the author of a word.
 //!
 //! ```text
 //!  key ── names ──▶ disk id ── listed in the directory with ──▶ node id
@@ -9,8 +9,8 @@
 //!                                 its own seal, and need not believe whoever shows it
 //! ```
 //!
-//! An old copy of a directory holds the same key. So what its node said after the copy was made is evidence that
-//! it accepts from anybody.
+//! An old copy of a directory holds the same key. So the words that its node said after the copy was made are
+//! evidence that it accepts from anybody.
 
 use std::fmt;
 use std::str::FromStr;
@@ -35,7 +35,7 @@ pub struct DiskKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PublicKey(pub [u8; 32]);
 
-/// Anybody can check it who has the public key.
+/// A signature. Anybody who has the public key can check it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature(pub [u8; 64]);
 
@@ -56,7 +56,7 @@ pub enum Evidence {
     End(SealedEnd),
 }
 
-/// How much of a log a start of a disk's node held, as that start told it.
+/// The end of a log on a disk, as the start that held it told it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SealedEnd {
     pub start: Start,
@@ -69,7 +69,7 @@ pub struct SealedEnd {
 const KEYED: [u8; 2] = *b"LB";
 
 impl DiskId {
-    /// Whether a key names it: whoever claims it has to prove it.
+    /// Whether a key names it: then a node that claims it has to prove it.
     pub fn is_keyed(self) -> bool {
         self.0.starts_with(&KEYED)
     }

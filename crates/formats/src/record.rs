@@ -69,7 +69,7 @@ pub enum ValueKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RecordHeader {
     pub kind: RecordKind,
-    /// Of acceptances; `NoOp` for all others.
+    /// The value of an acceptance; `NoOp` for every other record.
     pub value: ValueKind,
     pub log: LogId,
     /// Counts a log's records from 1, through all its segments.

@@ -28,7 +28,7 @@ const MAGIC: [u8; 8] = *b"LOGBERGS";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Of everything in the segment.
+    /// The version of everything in the segment.
     pub version: u8,
     pub identity: Identity,
     pub log: LogId,
@@ -42,7 +42,7 @@ pub struct SegmentHeader {
 /// When the segment was made, and in what kind of file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Birth {
-    /// What stands behind the segment's records may be those of an earlier use.
+    /// Whether records behind the segment's own may be those of an earlier use.
     pub in_used_file: bool,
     /// Since the beginning of 1970, by the node's clock; 0 if it had none.
     pub second: u64,
@@ -50,7 +50,7 @@ pub struct Birth {
     pub first_unchosen: Slot,
 }
 
-/// Where the preceding segment ends; all zero for the first one.
+/// The end of the preceding segment; all zero for the first one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Predecessor {
     pub last_record: u64,

@@ -1,4 +1,4 @@
-//! Which start of a node speaks, and how far a log of its disk goes.
+//! The start of a node that speaks, and how far a log of its disk goes.
 
 use paxos::{PromisedTerm, Slot};
 
@@ -12,7 +12,8 @@ pub struct Start {
     pub nonce: u64,
 }
 
-/// How far one log's records go: what was promised, and below which slot everything accepted stands. Both only grow.
+/// The end of one log's records: what was promised, and below which slot everything accepted stands. Both
+/// only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct End {
     pub promised: PromisedTerm,

@@ -1,4 +1,4 @@
-//! Which versions of the formats a program speaks: one number for all that it writes to disks and
+//! The versions of the formats that a program speaks: one number for all that it writes to disks and
 //! sends to peers (docs/decisions/0018-versions-side-by-side.md).
 //!
 //! ```text
@@ -12,7 +12,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What every node of every program begins with.
+/// The version that every node of every program begins with.
 pub const FIRST: u8 = 1;
 /// From this one on logs choose what the directory wants of them ([`paxos::Wish`]).
 pub const WISHES: u8 = 2;
@@ -86,7 +86,7 @@ impl Speaks {
         })
     }
 
-    /// What two ends talk in.
+    /// The version in which two ends talk.
     pub fn common(self, other: Speaks) -> Option<u8> {
         let newest = self.newest.min(other.newest);
         (newest >= self.oldest.max(other.oldest)).then_some(newest)

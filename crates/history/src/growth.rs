@@ -7,9 +7,9 @@
 //!   byte 0 ≤ byte 1 ≤ … ≤ byte ℓ−1 ≤ a read of length ℓ ≤ byte ℓ ≤ …     each within its own interval
 //! ```
 //!
-//! Such moments exist if and only if nothing in this line was completed before something that
-//! stands before it was invoked (give each the latest invocation so far). That is asked pair by pair
-//! of kinds, so that whoever is to blame can be named:
+//! Such moments exist if and only if nothing in this line was completed before something that stands before
+//! it was invoked (give each the latest invocation so far). That is asked pair by pair of kinds, so that the
+//! culprit can be named:
 //!
 //! | before | behind | broken, it is called |
 //! |---|---|---|
@@ -25,7 +25,7 @@ use std::fmt;
 
 use crate::{Action, Extent, Malformed, Operation, check_form};
 
-/// What cannot have been. Numbers are those of operations in the history, from 0.
+/// A fact that cannot have been. Numbers are those of operations in the history, from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Violation {
     /// The read left out what was acknowledged, or shown to somebody, before it was invoked.
@@ -105,7 +105,7 @@ impl fmt::Display for Violation {
 
 /// Everything that cannot have been; nothing if and only if the history is linearizable.
 ///
-/// What was seen of the output has to leave no hole: [`Malformed::Unseen`].
+/// The observations of the output have to leave no hole: [`Malformed::Unseen`].
 pub fn check(history: &[Operation]) -> Result<Vec<Violation>, Malformed> {
     check_form(history)?;
     let mut violations = Vec::new();
@@ -118,7 +118,7 @@ pub fn check(history: &[Operation]) -> Result<Vec<Violation>, Malformed> {
 
 /// All that was seen of the output, from its beginning on.
 struct Output {
-    /// Where each stands in the output, and who saw it first.
+    /// The place of each extent in the output, and the operation that saw it first.
     extents: Vec<(u64, Extent, usize)>,
 }
 
@@ -137,7 +137,7 @@ impl Output {
                 at += extent.count();
             }
         }
-        // Of two that begin together the longer first: the other shows nothing new.
+        // The longer of two that begin together comes first: the other shows nothing new.
         seen.sort_by_key(|(at, extent, index)| (*at, u64::MAX - extent.count(), *index));
         let mut output = Self {
             extents: Vec::new(),

@@ -20,17 +20,16 @@
 //! | read, from a position | S is exactly `length` bytes long | `seen`: S from that position on |
 //! | peek, from a position | S is at least so long | `seen`: part of S from there on |
 //!
-//! A read is what a linearizable reader gets; a peek what stale readers and followers get, of whom
-//! it is asked only that they show an initial part. A history is *linearizable* if every operation
-//! can be given a moment between its invocation and its completion so that, in the order of these
+//! A read is what a linearizable reader gets. A peek is what stale readers and followers get: they need only
+//! be shown an initial part. A history is *linearizable* if every operation
 //! moments, each did what the table says. An operation that never completed may have taken effect at
 //! any time after its invocation, or never.
 //!
 //! Units: times are of one monotonic clock, in whatever unit; operations that touch (one completes
 //! when the other is invoked) are concurrent. Positions are bytes.
 //!
-//! Absent here: clocks, files, and bytes. Whoever records a history has to compare the bytes
-//! themselves with what was appended.
+//! Absent here: clocks, files, and bytes. The recorder of a history has to compare the bytes themselves with
+//! what was appended.
 
 #![forbid(unsafe_code)]
 
@@ -44,7 +43,7 @@ use serde::{Deserialize, Serialize};
 pub use growth::{Violation, check};
 pub use search::{UNITS_MAX, is_linearizable};
 
-/// What one client asked for and what came of it. As JSON, one line of a history's file.
+/// One client's request and its outcome. As JSON, one line of a history's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Operation {
     pub client: u32,
@@ -52,7 +51,7 @@ pub struct Operation {
     pub action: Action,
     /// Taken before it began.
     pub invoked: u64,
-    /// Taken when its outcome was known. None: it never was.
+    /// The time when its outcome was known. `None`: it never was.
     pub completed: Option<u64>,
 }
 
@@ -61,8 +60,7 @@ pub struct Operation {
 pub enum Action {
     /// The bytes `from..to` of a chain.
     Append { chain: u32, from: u64, to: u64 },
-    /// What the output held from `from` on when it was exactly `length` bytes long: nothing if
-    /// `from` lies beyond.
+    /// A read of the output from `from` on when it was exactly `length` bytes long: nothing if `from` lies beyond.
     Read {
         from: u64,
         length: u64,
@@ -100,13 +98,13 @@ impl Extent {
 }
 
 impl Operation {
-    /// What was seen, where in the output it stands, and how long the output was at least: of reads
-    /// and peeks that came to an end.
+    /// The observed bytes, their place in the output, and the least length of the output then: of reads and
+    /// peeks that came to an end.
     pub(crate) fn observation(&self) -> Option<Observation<'_>> {
         let completed = self.completed?;
         let (from, seen) = match &self.action {
             Action::Append { .. } => return None,
-            // Who saw nothing was shown nothing wrong, wherever it looked.
+            // An observer that saw nothing was shown nothing wrong, wherever it looked.
             Action::Peek { seen, .. } if seen.is_empty() => return None,
             Action::Read { from, seen, .. } | Action::Peek { from, seen } => (*from, seen),
         };
@@ -149,7 +147,7 @@ pub enum Malformed {
     Line { line: usize, reason: String },
 }
 
-/// What both checkers ask for before they begin: the histories of one recorder have it.
+/// Checks the form that both checkers ask for before they begin: the histories of one recorder have it.
 pub(crate) fn check_form(history: &[Operation]) -> Result<(), Malformed> {
     let mut chains: BTreeMap<u32, Vec<(u64, u64)>> = BTreeMap::new();
     for (index, operation) in history.iter().enumerate() {
@@ -210,7 +208,7 @@ pub fn parse(text: &str) -> Result<Vec<Operation>, Malformed> {
         .collect()
 }
 
-/// What [`parse`] reads.
+/// The line that [`parse`] reads.
 pub fn to_line(operation: &Operation) -> String {
     serde_json::to_string(operation).expect("numbers and lists of numbers are JSON")
 }

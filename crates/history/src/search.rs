@@ -65,7 +65,7 @@ fn units_of(history: &[Operation]) -> Vec<Unit<'_>> {
                     add(Effect::Byte(*chain, position));
                 }
             }
-            // Of a read without an outcome nothing is to be explained.
+            // A read without an outcome needs no explanation.
             _ if operation.completed.is_none() => {}
             Action::Read { from, length, seen } => add(Effect::Read {
                 from: *from,
@@ -91,7 +91,7 @@ impl Search<'_> {
             .filter(left)
             .map(|index| self.units[index].completed)
             .min();
-        // What is left never completed, and need not take effect.
+        // The remaining operations never completed, and need not take effect.
         if deadline.is_none_or(|deadline| deadline == u64::MAX) {
             return true;
         }

@@ -1,4 +1,4 @@
-//! What every command understands.
+//! The arguments that every command understands.
 
 use clap::Args;
 use terminal::program::LogFormat;

@@ -1,5 +1,5 @@
-//! The second program, `logberg-lab`: what searches for our mistakes, and what repeats papers or compares with
-//! others. Nothing of it is needed to run a cluster, and none of it is shipped.
+//! The second program, `logberg-lab`: the searches for our mistakes, and the benches that repeat papers or
+//! compare with others. Nothing of it is needed to run a cluster, and none of it is shipped.
 //!
 //! ```text
 //!   sim       simulated worlds, one per seed; rules broken on purpose; scripts shrunk

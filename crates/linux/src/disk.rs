@@ -22,7 +22,7 @@ pub struct LinuxDisk {
     mover: Option<String>,
     /// Finds out, for people, how files of a directory are written.
     write_path: fn(&Path) -> String,
-    /// Of files that sockets fill.
+    /// The files that sockets fill.
     landing: Option<Arc<dyn Landing>>,
 }
 

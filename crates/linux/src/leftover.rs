@@ -27,12 +27,12 @@ pub(crate) struct Leftover {
 #[derive(Default)]
 pub(crate) struct Pace {
     waiting: AtomicUsize,
-    /// What is left is freed by the process's end.
+    /// The process ends, which frees the rest.
     ending: AtomicBool,
 }
 
 impl Leftover {
-    /// Of a file that is to be removed; `None` if it is small, or if others may see it shrink.
+    /// The leftover of a file that is to be removed; `None` if it is small, or if others may see it shrink.
     pub fn of(path: &Path) -> Option<Leftover> {
         let about = path.symlink_metadata().ok()?;
         if !about.is_file() || about.len() <= 2 * PIECE_BYTES || about.nlink() > 1 {

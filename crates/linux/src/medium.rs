@@ -1,4 +1,4 @@
-//! What holds the files of a kernel, and what it hands out of them.
+//! The medium that holds the files of a kernel, and the files that it opens.
 
 use std::io;
 use std::path::Path;
@@ -12,14 +12,14 @@ use crate::ink_file::InkFile;
 use crate::leftover::{Leftover, Pace};
 use crate::paged_file::PagedFile;
 
-/// What returns without an error, here and below, is as durable as the ink makes anything.
+/// A change that returns without an error, here and below, is as durable as the ink makes anything.
 pub(crate) trait Medium: Names + Send + Sync {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened>;
     /// The same files, for a node that starts. `mover` is for its status.
     fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk>;
 }
 
-/// Where files have their names.
+/// The names of files.
 pub(crate) trait Names {
     fn create_directory(&self, path: &Path) -> io::Result<()>;
     fn write_file(&self, path: &Path, contents: &[u8]) -> io::Result<()>;
@@ -32,9 +32,9 @@ pub(crate) trait Names {
 
 #[derive(Clone)]
 pub(crate) enum Opened {
-    /// What a ring can write by itself.
+    /// A ring can write it by itself.
     Disk(Arc<DiskFile>),
-    /// What sockets can fill.
+    /// Sockets can fill it.
     Paged(Arc<PagedFile>),
     Other(Arc<dyn InkFile>),
 }

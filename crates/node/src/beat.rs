@@ -1,4 +1,5 @@
-//! When this node says its heartbeats: all nodes together, so that none is woken more often than it has to.
+//! The times of this node's heartbeats: all nodes say them together, so that none is woken more often than it
+//! has to be.
 //!
 //! ```text
 //!             each at its own time           together
@@ -7,10 +8,10 @@
 //!  node 3   ──○────────○──●──────○──       ──○○●────────────○○●──
 //! ```
 //!
-//! What an idle node costs is not what it does but that it wakes, with nothing of it in any cache. So
-//! whoever hears the heartbeat of the node with the smallest id says its own in the same moment, instead of
-//! at a time of its own. As each follows one node only, and a smaller one, none hurries another: all go at
-//! the pace of the smallest that is heard, and of the next one when that falls silent.
+//! The cost of an idle node is that it wakes, with nothing of it in any cache. So a node that hears the
+//! heartbeat of the node with the smallest id says its own in the same moment, instead of at a time of its
+//! own. As each follows one node only, and a smaller one, none hurries another: all go at the pace of the
+//! smallest that is heard, and of the next one when that falls silent.
 
 use std::time::Duration;
 
@@ -21,12 +22,12 @@ pub struct Beat {
     interval: Duration,
     next: Time,
     said_at: Time,
-    /// Who is followed, and when it was heard last.
+    /// The node that is followed, and when it was heard last.
     led: Option<(NodeId, Time)>,
 }
 
 impl Beat {
-    /// At once, and then so often.
+    /// Beats at once, and then so often.
     pub fn every(interval: Duration) -> Beat {
         Beat {
             interval,
@@ -51,7 +52,7 @@ impl Beat {
         };
     }
 
-    /// A heartbeat of another node.
+    /// Notes a heartbeat of another node.
     pub fn on_heard(&mut self, now: Time, own: NodeId, peer: NodeId) {
         let leads = |(leader, at): (NodeId, Time)| peer <= leader || self.is_silent_since(at, now);
         if peer > own || !self.led.is_none_or(leads) {
@@ -60,7 +61,7 @@ impl Beat {
         self.led = Some((peer, now));
         self.next = match now >= self.said_at + self.interval * 3 / 5 {
             true => now,
-            // It was just said: the next one with the other's next.
+            // This node's own was just said: its next one comes with the other's next.
             false => self.next.max(self.unless_led(now)),
         };
     }
@@ -69,7 +70,7 @@ impl Beat {
         now > at + self.interval * 2
     }
 
-    /// A little later than the other's next is to be heard.
+    /// The time a little later than the other's next heartbeat is to be heard.
     fn unless_led(&self, now: Time) -> Time {
         now + self.interval + self.interval / 5
     }
@@ -85,7 +86,7 @@ mod tests {
         NodeId(index as u32 + 1)
     }
 
-    /// Nodes that start at some time each and hear each other after `delay`; when each said something.
+    /// Runs nodes that start at some time each and hear each other after `delay`. Returns when each said something.
     fn run(starts: &[u64], delay: u64, until: u64, silent_from: Option<u64>) -> Vec<Vec<u64>> {
         let mut beats: Vec<Beat> = starts
             .iter()

@@ -1,5 +1,5 @@
-//! The cluster as its directory has it, and what this node does by it: applies log 0, and where it leads that, makes its
-//! commands; where it leads other logs, brings them to what is wanted of them.
+//! The cluster as its directory has it, and this node's acts by it. The node applies log 0, and where it
+//! leads that, makes its commands; where it leads other logs, it brings them to what is wanted of them.
 //!
 //! ```text
 //!   log 0 ─ applying ─▶ Directory ─┬─ confirming: is that all there is?
@@ -41,7 +41,7 @@ pub struct Cluster {
     wishing: Wishing,
     versioning: Versioning,
     parted: Parted,
-    /// Where this node leads and the configuration is not what is wanted.
+    /// The logs that this node leads and whose configuration is not the wanted one.
     moves: BTreeMap<LogId, Move>,
 }
 

@@ -1,4 +1,4 @@
-//! What an operator sets.
+//! The settings of an operator.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -14,23 +14,23 @@ use crate::hosted::Hosts;
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     pub directory: PathBuf,
-    /// HOST:PORT to bind.
+    /// The HOST:PORT to bind.
     pub listen: String,
-    /// HOST:PORT that peers and clients are told.
+    /// The HOST:PORT that peers and clients are told.
     pub advertise: String,
     pub start: Start,
-    /// Where other nodes may be found, besides where they were.
+    /// The places where other nodes may be found, besides where they were.
     pub places: Vec<Place>,
     pub standing: Standing,
     pub limits: Limits,
-    /// Of the program, for status.
+    /// The version of the program, for status.
     pub version: &'static str,
     pub speaks: Speaks,
     /// Guests, by the names of logs.
     pub hosts: Hosts,
 }
 
-/// Where a node may be found, and which, if that is known.
+/// A place where a node may be found, and which node, if that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     pub node: Option<NodeId>,
@@ -78,6 +78,6 @@ pub enum Start {
     Again,
     /// Make a new cluster of one; it grows by itself to so many voters as nodes join.
     Bootstrap { voters: u32 },
-    /// Ask these for an id, in turn.
+    /// Ask these servers for an id, in turn.
     Join { servers: Vec<String> },
 }

@@ -1,19 +1,19 @@
-//! How often what is rare happened to a node around its logs, since it started. Every count only grows.
-//! Nothing here decides anything.
+//! Counts of rare events of a node around its logs, since it started. Every count only grows. Nothing here
+//! decides anything.
 
 use std::time::Duration;
 
 use formats::FrameError;
 use serde::Serialize;
 
-/// Of the node around its logs.
+/// The counts of the node around its logs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NodeCounts {
     /// Times at which appends began to be refused for want of space, here or at a peer.
     pub disk_full: u64,
     /// Times at which the process did not run for longer than peers wait.
     pub gaps: u64,
-    /// The last of them, in microseconds.
+    /// The last gap, in microseconds.
     pub gap_us: u64,
     /// Peers that claimed an identity which was not theirs.
     pub peers_refused: u64,
@@ -24,14 +24,14 @@ pub struct NodeCounts {
 }
 
 impl NodeCounts {
-    /// Why its connection is closed.
+    /// The reason why a connection is closed over its frame.
     pub(crate) fn refuse_frame(&mut self, why: &FrameError) -> String {
         self.frames_unspoken += u64::from(why.is_of_version());
         why.to_string()
     }
 }
 
-/// As figures and lines have it.
+/// The microseconds, as figures and lines have them.
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

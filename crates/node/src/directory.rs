@@ -24,11 +24,11 @@ pub use entries::LogEntries;
 pub const DIRECTORY: LogId = LogId(0);
 pub const DIRECTORY_NAME: &str = "directory";
 
-/// Applying one twice is the same as once: whoever asked may ask again.
+/// A command of the directory. Applying one twice is the same as once: its asker may ask again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "command")]
 pub enum Command {
-    /// How many nodes are given weight, as they join.
+    /// The number of nodes that are given weight, as they join.
     SetVoters {
         voters: u32,
     },
@@ -37,30 +37,30 @@ pub enum Command {
         id: u32,
         address: String,
         disk: String,
-        /// The newest version that it speaks.
+        /// The newest version that the node speaks.
         #[serde(default = "first_version")]
         newest: u8,
-        /// An operator says where it is, and not the node itself.
+        /// An operator says where the node is, and not the node itself.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         by_hand: bool,
     },
-    /// By its own word. It may have been another program before.
+    /// The newest version of a node, by its own word. It may have been another program before.
     SetNewest {
         node: u32,
         newest: u8,
     },
-    /// Every disk is to be written in it.
+    /// Every disk is to be written in this version.
     PrepareVersion {
         version: u8,
     },
-    /// Every disk is: it may stand in the logs.
+    /// Every disk is written in this version: it may stand in the logs.
     AgreeOnVersion {
         version: u8,
     },
     CreateLog {
         name: String,
         members: Vec<(u32, u32)>,
-        /// Of the members.
+        /// The auxiliaries among the members.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         auxiliary: Vec<u32>,
         /// The nodes that host it; empty for all.
@@ -69,11 +69,11 @@ pub enum Command {
         #[serde(default)]
         retention: Retention,
     },
-    /// It is to end: requests by its name find no log, and once it has chosen to be sealed it is deleted.
+    /// The log is to end: requests by its name find no log, and once it has chosen to be sealed it is deleted.
     SealLog {
         id: u32,
     },
-    /// For ever: no other log gets its id.
+    /// The log is deleted for ever: no other log gets its id.
     DeleteLog {
         id: u32,
     },
@@ -82,12 +82,12 @@ pub enum Command {
         retention: Retention,
     },
     ChangeMembers(members::Change),
-    /// An empty one is none.
+    /// The zone; an empty name means no zone.
     SetZone {
         node: u32,
         zone: String,
     },
-    /// What a node says of itself when it starts.
+    /// A node's word of itself when it starts.
     DescribeNode {
         node: u32,
         #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -95,12 +95,12 @@ pub enum Command {
         #[serde(default)]
         kind: NodeKind,
     },
-    /// Of a node that is to leave, once it has weight nowhere.
+    /// The removal of a node that is to leave, once it has weight nowhere.
     RemoveNode {
         node: u32,
     },
-    /// A majority was lost for good (`rescue`): this node goes on alone, on a new disk, with these
-    /// logs. All others are forgotten.
+    /// A majority was lost for good (`rescue`). This node goes on alone, on a new disk, with these logs; all
+    /// others are forgotten.
     GoOnAlone {
         id: u32,
         address: String,
@@ -114,11 +114,11 @@ pub struct Directory {
     pub voters: u32,
     pub nodes: BTreeMap<NodeId, NodeEntry>,
     pub logs: LogEntries,
-    /// The highest id that a log ever had. What is not above it and not in `logs` was deleted.
+    /// The highest id that a log ever had. An id that is not above it and not in `logs` was deleted.
     pub last_log: LogId,
     pub members: Members,
     pub versions: Versions,
-    /// How often one node went on alone.
+    /// The number of times that one node went on alone.
     pub rescues: u32,
     /// Counts what was wanted of logs.
     pub wishes: u64,
@@ -130,24 +130,24 @@ pub struct Directory {
 #[serde(default)]
 pub struct NodeEntry {
     pub address: String,
-    /// In hexadecimal.
+    /// The disk id, in hexadecimal.
     pub disk: String,
     pub kind: NodeKind,
-    /// The last one that it said itself; an operator may have said another since.
+    /// The last zone that the node said itself; an operator may have said another since.
     pub said_zone: String,
-    /// The same of its address; empty if nobody has kept it.
+    /// The last address that the node said itself; empty if nobody has kept it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub said_address: String,
     /// The newest version that it speaks.
     pub newest: u8,
 }
 
-/// agreed <= prepared
+/// The versions of the cluster: agreed <= prepared
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Versions {
-    /// What logs and the directory itself are written in.
+    /// The version of logs and of the directory itself.
     pub agreed: u8,
-    /// What every node's disk is to be written in. Who joins speaks it.
+    /// The version in which every node's disk is to be written. A node that joins speaks it.
     pub prepared: u8,
 }
 
@@ -164,11 +164,11 @@ impl Default for Versions {
     }
 }
 
-/// What a log's bytes are.
+/// The kind of a log's bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LogKind {
-    /// Its writers' own.
+    /// The bytes are the log's writers' own.
     #[default]
     Bytes,
 }
@@ -180,23 +180,23 @@ pub struct LogEntry {
     pub kind: LogKind,
     /// The configuration it began with.
     pub members: Vec<(u32, u32)>,
-    /// Those of them that are to hold bytes only while others cannot.
+    /// The members that are to hold bytes only while others cannot.
     pub auxiliary: Vec<u32>,
     /// The nodes that host it; empty for all.
     pub hosts: Vec<u32>,
     pub retention: Retention,
-    /// The count in the number of what is wanted of it now; 0 while the cluster speaks no wishes.
+    /// The count in the number of the present wish; 0 while the cluster speaks no wishes.
     #[serde(skip_serializing_if = "is_none")]
     pub wish: u64,
-    /// What it began with, if that is all that was wanted of it then.
+    /// The wish that the log began with, if that is all that was wanted of it then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_wish: Option<FirstWish>,
-    /// It is to end, and keeps its name until it has.
+    /// The log is to end, and keeps its name until it has.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sealing: bool,
 }
 
-/// What was wanted of a log when it was created, besides its first configuration.
+/// The wish for a log when it was created, besides its first configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FirstWish {
     /// The count in its number.
@@ -210,8 +210,8 @@ fn is_none(count: &u64) -> bool {
 }
 
 impl NodeEntry {
-    /// Whether it is news that the node says this of its address. What it said before is none, though an
-    /// operator has said another since.
+    /// Whether it is news that the node says this of its address. A repetition of its last word is no news,
+    /// though an operator has said another address since.
     pub fn is_elsewhere(&self, address: &str) -> bool {
         let said = match self.said_address.as_str() {
             "" => self.address.as_str(),
@@ -222,7 +222,7 @@ impl NodeEntry {
 }
 
 impl Command {
-    /// As it stands in the log.
+    /// The command as it stands in the log.
     pub fn encode(&self, version: u8) -> Vec<u8> {
         let mut command = self.clone();
         if let Command::AddNode { by_hand, .. } = &mut command {
@@ -274,7 +274,7 @@ impl Directory {
                 newest,
                 by_hand,
             } => {
-                // An older program does not keep it.
+                // An older program does not keep the address.
                 let keeps = self.versions.agreed >= version::SAID_ADDRESSES && !by_hand;
                 let said = if keeps { address.as_str() } else { "" };
                 let entry = NodeEntry {
@@ -294,9 +294,9 @@ impl Directory {
                             known.said_address = entry.said_address;
                         }
                     }
-                    // It asked twice, and has its id already.
+                    // The node asked twice, and has its id already.
                     None if has_id || self.members.removed.contains(id) => {}
-                    // Its disk would not be as the others' are.
+                    // The node's disk would not be as the others' are.
                     None if *newest < self.versions.prepared => {}
                     None => {
                         self.nodes.insert(NodeId(*id), entry);
@@ -326,7 +326,7 @@ impl Directory {
                 retention,
             } => {
                 let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
-                // One that leaves since the leader looked would leave the log without its vote.
+                // A member that leaves since the leader looked would leave the log without its vote.
                 let all_there = chosen.all(|node| !self.members.leaves(*node));
                 if !self.is_taken(name) && all_there {
                     self.last_log.0 += 1;
@@ -415,13 +415,13 @@ impl Directory {
         }
     }
 
-    /// By what they said last.
+    /// Whether all nodes speak this version, by their last word.
     pub fn all_speak(&self, version: u8) -> bool {
         let all = self.nodes.values().all(|entry| entry.newest >= version);
         all || mutation::is(Mutation::VersionRaisedTooEarly)
     }
 
-    /// Whoever is to have weight has to be there.
+    /// Lets every node that is to have weight host the log.
     fn host_members(&mut self) {
         for (id, entry) in self.logs.iter_mut().filter(|(_, e)| !e.hosts.is_empty()) {
             let wanted = self.members.wanted.get(&id.0).into_iter();
@@ -436,13 +436,13 @@ impl Directory {
         self.members.grow(nodes, self.voters);
     }
 
-    /// Whether this node is to host that log. Of a log that is not listed nobody knows better.
+    /// Whether this node is to host that log. If a log is not listed nobody knows better.
     pub fn hosts(&self, log: LogId, node: NodeId) -> bool {
         let entry = self.logs.get(&log);
         entry.is_none_or(|entry| entry.hosts.is_empty() || entry.hosts.contains(&node.0))
     }
 
-    /// It was created, and is no more.
+    /// Whether the log was created, and is no more.
     pub fn is_deleted(&self, log: LogId) -> bool {
         log != DIRECTORY && log <= self.last_log && !self.logs.contains_key(&log)
     }
@@ -472,7 +472,7 @@ impl Directory {
     }
 }
 
-/// What a log of these members begins with.
+/// The configuration with which a log of these members begins.
 pub fn configuration(
     members: &[(u32, u32)],
     auxiliary: &[u32],
@@ -488,7 +488,7 @@ pub fn configuration(
     }))
 }
 
-/// What a log may be called: it stands in lines, tables and file names.
+/// Checks the name of a log: it stands in lines, tables and file names.
 pub fn check_log_name(name: &str) -> Result<(), String> {
     let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() || name.len() > 64 || !name.chars().all(ok) || name.starts_with('.') {

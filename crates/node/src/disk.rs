@@ -1,5 +1,5 @@
-//! This node's own disk: its small files and in what order they become durable, how much room is left, and which log is
-//! scrubbed.
+//! This node's own disk: its small files and the order in which they become durable, the room that is left,
+//! and the log that is scrubbed.
 
 pub mod scrubbing;
 pub mod space;
@@ -20,7 +20,7 @@ use space::Space;
 
 pub struct OwnDisk {
     pub directory: PathBuf,
-    /// How it is written, for people.
+    /// The way in which the disk is written, for people.
     pub write_path: String,
     pub manifest: Manifest,
     manifest_file: SmallFile,
@@ -38,7 +38,7 @@ struct SmallFile {
 }
 
 impl SmallFile {
-    /// Whether it is to be written now; if not, once the write under way has ended.
+    /// Begins a write. Returns whether the file is to be written now; if not, once the write under way has ended.
     fn begin(&mut self) -> bool {
         self.stale = self.writing;
         !std::mem::replace(&mut self.writing, true)
@@ -69,11 +69,11 @@ impl OwnDisk {
         }
     }
 
-    /// True if what stands there now is the manifest as it is.
+    /// Ends the write of the manifest. True if the manifest on disk is the present one.
     pub fn on_manifest_written(&mut self, env: &mut Env, result: io::Result<()>) -> bool {
         self.manifest_file.writing = false;
         if let Err(error) = result {
-            // The old one or the new one is there, whole. The next tick writes it again.
+            // The old manifest or the new one is there, whole. The next tick writes it again.
             tracing::error!(%error, "the manifest could not be written; free space");
             self.manifest_file.stale = true;
             return false;
@@ -85,7 +85,8 @@ impl OwnDisk {
         true
     }
 
-    /// Those that are needed to find a leader come first, in case there is no room for all.
+    /// Saves the peers' addresses. Those that are needed to find a leader come first, in case there is no
+    /// room for all.
     pub fn save_peers(&mut self, env: &mut Env, is_needed: impl Fn(NodeId) -> bool) {
         if !self.peers_file.begin() {
             return;
@@ -102,7 +103,7 @@ impl OwnDisk {
         });
     }
 
-    /// True if there are newer ones, which are to be written at once.
+    /// Ends the write of the peers' addresses. True if there are newer ones, which are to be written at once.
     pub fn on_peers_written(&mut self, result: io::Result<()>) -> bool {
         self.peers_file.writing = false;
         if let Err(error) = result {
@@ -117,7 +118,7 @@ impl OwnDisk {
         self.peers_file.writing
     }
 
-    /// A file could not be written before, or what was written was not the newest: perhaps it can now.
+    /// Whether the manifest waits: it could not be written before, or not the newest, and perhaps can now.
     pub fn manifest_waits(&self) -> bool {
         self.manifest_file.waits()
     }

@@ -1,4 +1,4 @@
-//! How this process ends: asked to, or since it cannot go on.
+//! The end of this process: because it was asked to end, or since it cannot go on.
 
 use paxos::Time;
 use std::time::Duration;
@@ -6,14 +6,14 @@ use std::time::Duration;
 #[derive(Default)]
 pub struct Ending {
     stopping_since: Option<Time>,
-    /// Everything is handed over and flushed; the files are being closed.
+    /// The time when everything was handed over and flushed, and the files began to be closed.
     closing_since: Option<Time>,
     finished: bool,
-    /// Why it cannot go on.
+    /// The reason why the process cannot go on.
     failure: Option<String>,
 }
 
-/// A leader that stops waits so long for somebody to succeed it, and so long for its disk.
+/// The time for which a stopping leader waits for a successor, and that for its disk.
 const HANDS_OVER_WITHIN: Duration = Duration::from_secs(1);
 const FLUSHES_WITHIN: Duration = Duration::from_secs(5);
 const CLOSES_WITHIN: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Ending {
         (!is_leading || waited > HANDS_OVER_WITHIN) && (!is_writing || waited > FLUSHES_WITHIN)
     }
 
-    /// True when it begins.
+    /// Begins to close. True when it begins.
     pub fn close(&mut self, now: Time) -> bool {
         let begins = self.closing_since.is_none();
         self.closing_since.get_or_insert(now);

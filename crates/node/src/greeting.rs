@@ -24,7 +24,7 @@ struct Greeting {
     from: String,
 }
 
-/// Somebody who has said the first line: what is asked for, and what came behind it.
+/// A caller that has said the first line: its request, and the bytes behind it.
 pub struct Caller {
     pub conn: ConnId,
     pub verb: Verb,
@@ -33,7 +33,7 @@ pub struct Caller {
     pub rest: Vec<u8>,
     /// The last byte was sent.
     pub ended: bool,
-    /// From where the connection comes.
+    /// The address from which the connection comes.
     pub from: String,
 }
 
@@ -44,7 +44,7 @@ impl Greetings {
         let is_full = env.conns.count() >= env.limits.connections_max;
         env.conns.turn_to(conn, Purpose::Greeting);
         if is_full {
-            // Who has said nothing for longest makes room: a peer speaks at once.
+            // The connection that has said nothing for longest makes room: a peer speaks at once.
             let silent = self.0.iter().min_by_key(|(_, g)| g.since);
             let refused = silent.map_or(conn, |(silent, _)| *silent);
             self.0.remove(&refused);
@@ -77,7 +77,7 @@ impl Greetings {
         }
     }
 
-    /// Somebody, once the whole line is there and makes sense. Who does not is refused here.
+    /// Returns a caller, once the whole line is there and makes sense. One whose line makes none is refused here.
     pub fn on_received(
         &mut self,
         env: &mut Env,
@@ -139,7 +139,7 @@ impl Greetings {
 fn read_line(env: &Env, line: &[u8]) -> Result<(Verb, Request), Refusal> {
     let mut request = Request::parse(line)?;
     let verb = request.verb()?;
-    // Those have a key of that name themselves.
+    // Verbs of nodes have a key of that name themselves.
     if !verb.is_of_nodes() {
         check_cluster(env, &mut request)?;
     }

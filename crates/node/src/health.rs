@@ -1,4 +1,4 @@
-//! What is wrong, or nearly: warnings, and the state that they come to.
+//! Health: what is wrong, or nearly; the warnings, and the state that they come to.
 //!
 //! ```text
 //!  causes ── what is so now ──▶ board ── held 10 s ──▶ heartbeats ──▶ the others' boards
@@ -11,7 +11,7 @@
 //! does; it is for people, and for machines that wake people. Every code has a section in
 //! docs/operations.md.
 //!
-//! A warning travels as numbers: who reads it makes the sentence, with the names that it knows.
+//! A warning travels as numbers: its reader makes the sentence, with the names that it knows.
 
 mod board;
 mod causes;
@@ -25,7 +25,7 @@ pub(crate) use board::Board;
 pub(crate) use causes::Judged;
 pub(crate) use shown::{Health, View};
 
-/// What a warning is about. The numbers are on the wire: none is ever used for something else.
+/// The kind of a warning. The numbers are on the wire: none is ever used for something else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Code {
@@ -33,7 +33,7 @@ pub enum Code {
     Election = 1,
     NoLeader = 2,
     LeaderFlapping = 3,
-    /// The node that says so does not hear it. What is shown of this follows from what all say.
+    /// The node that says so does not hear it. The warning that is shown follows from the words of all.
     NodeUnreachable = 4,
     PairCannotTalk = 5,
     NodeRefused = 6,
@@ -53,13 +53,13 @@ pub enum Code {
     NotJoined = 20,
     Removed = 21,
     ConnectionsCrowded = 22,
-    /// Of pieces that are sound on all replicas, and not the same.
+    /// Pieces are sound on all replicas, and not the same.
     ReplicasDiffer = 23,
-    /// Chosen and not trimmed, and no member holds them.
+    /// Bytes are chosen and not trimmed, and no member holds them.
     BytesLost = 24,
-    /// The directory has agreed on it, and the log has not chosen it.
+    /// The directory has agreed on a wish, and the log has not chosen it.
     NotInForce = 25,
-    /// A replica of a state machine found in its log what it cannot apply.
+    /// A replica of a state machine found bytes in its log that it cannot apply.
     CommandsHalted = 26,
 }
 
@@ -93,12 +93,12 @@ impl Code {
         Code::CommandsHalted,
     ];
 
-    /// Of a newer node there may be one that is not known here: it is passed over.
+    /// The code of a number. A newer node may have one that is not known here: it is passed over.
     pub fn from_number(number: u8) -> Option<Code> {
         Code::ALL.into_iter().find(|code| *code as u8 == number)
     }
 
-    /// Never changed: people's alarms name it.
+    /// The name of the code. It is never changed: people's alarms name it.
     pub fn name(self) -> &'static str {
         match self {
             Code::Election => "election",
@@ -137,13 +137,13 @@ impl Code {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Warning {
     pub code: Code,
-    /// Which node it is about; 0 for none in particular.
+    /// The node that it is about; 0 for none in particular.
     pub about: NodeId,
     /// The other one of a pair; 0 for none.
     pub with: NodeId,
     /// The first log that it concerns, if any.
     pub log: LogId,
-    /// How many logs it concerns.
+    /// The number of logs that it concerns.
     pub logs: u32,
     pub amount: u64,
 }
@@ -168,7 +168,7 @@ impl Warning {
         Warning { with, ..self }
     }
 
-    /// Concerns this log too. Logs are given in their order.
+    /// The warning, concerning this log too. Logs are given in their order.
     pub fn of(self, log: LogId) -> Warning {
         Warning {
             log: if self.logs == 0 { log } else { self.log },
@@ -185,12 +185,12 @@ impl Warning {
         (self.code, self.about, self.with)
     }
 
-    /// What it makes of the cluster's state, if it is so now. `own`: this node says it itself.
+    /// The state of the cluster by this warning, if it is so now. `own`: this node says it itself.
     fn state(&self, own: bool) -> State {
         match self.code {
             Code::NoLeader | Code::NotJoined | Code::Removed if own => State::Unavailable,
             Code::HostsDown => State::Unavailable,
-            // Appends are refused.
+            // Appends are refused while logs are affected.
             Code::DiskFull if self.logs > 0 => State::Unavailable,
             _ => State::AtRisk,
         }
@@ -200,7 +200,7 @@ impl Warning {
 /// There is one warning for each at a time, from each node.
 type Key = (Code, NodeId, NodeId);
 
-/// What all warnings together come to.
+/// The sum of all warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {

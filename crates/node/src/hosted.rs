@@ -24,23 +24,24 @@ pub use small::{CallId, Outcome, Small};
 
 /// A guest of one log. It reads no clock and draws no randomness, so that it lives in a simulated node, too.
 pub trait Hosted {
-    /// Where in the log's output it goes on: what it keeps itself may stand for all before.
+    /// The position in the log's output at which it goes on: its own state may stand for all before.
     fn from(&self) -> u64 {
         0
     }
 
-    /// Whether it takes more now. What it does not take waits in the log.
+    /// Whether it takes more now. Events that it does not take wait in the log.
     fn takes_more(&self) -> bool {
         true
     }
 
-    /// The next event of its log.
+    /// Takes the next event of its log.
     fn on_event(&mut self, event: Event, port: &mut Port<'_>);
 
-    /// Something happened to its log, or its deadline came, and it has taken what it takes.
+    /// Called when something happened to its log, or its deadline came, and it has taken what it takes.
     fn on_settled(&mut self, now: Time, port: &mut Port<'_>);
 
-    /// When it wants to be looked at in any case. Asked when it is attached, and after each time it was settled.
+    /// The time when it wants to be looked at in any case. Asked when it is attached, and after each time it
+    /// was settled.
     fn deadline(&self) -> Option<Time> {
         None
     }
@@ -48,7 +49,7 @@ pub trait Hosted {
 
 type Make = dyn Fn(&str) -> Option<Box<dyn Hosted>> + Send + Sync;
 
-/// Which guests this node has: asked with the name of each log that appears here.
+/// The guests of this node: asked with the name of each log that appears here.
 #[derive(Clone)]
 pub struct Hosts(Arc<Make>);
 
@@ -78,7 +79,7 @@ pub(crate) struct HostedLogs {
 }
 
 impl HostedLogs {
-    /// The guest that somebody made for this log, if anybody did, is attached.
+    /// Attaches the guest that somebody made for this log, if anybody did.
     pub fn attach(&mut self, hosts: &Hosts, log: &mut Log) {
         if let Some(hosted) = (hosts.0)(log.name()) {
             log.attach(hosted.from(), false);
@@ -130,7 +131,7 @@ impl HostedLogs {
         self.agenda.first()
     }
 
-    /// Those that are to be looked at in any case.
+    /// The logs whose guests are to be looked at in any case.
     pub fn due(&self, now: Time) -> impl Iterator<Item = LogId> {
         self.agenda.due(now)
     }

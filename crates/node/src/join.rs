@@ -7,8 +7,8 @@
 //!                A is gone, or was removed: B and C are asked in turn with it
 //! ```
 //!
-//! Addresses that servers tell are kept while this process runs, and not on disk: a node without an id belongs to no
-//! cluster yet, and whoever starts it again with another `--join` means what he says.
+//! Addresses that servers tell are kept while this process runs, and not on disk: a node without an id
+//! belongs to no cluster yet, and an operator who starts it again with another `--join` means what he says.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -27,10 +27,10 @@ use crate::peers::said_key;
 
 pub(crate) struct Join {
     servers: Vec<String>,
-    /// Other nodes of the cluster, as those that were asked said.
+    /// The other nodes of the cluster, as the servers that were asked named them.
     told: VecDeque<String>,
     turn: usize,
-    /// Where the last answer sent us, and how many did so one after the other.
+    /// The server to which the last answer sent us, and the number of such answers one after the other.
     hint: Option<String>,
     hints: u32,
     conn: Option<ConnId>,
@@ -40,7 +40,7 @@ pub(crate) struct Join {
     deadline: Time,
 }
 
-/// A node's id, and what it begins with.
+/// A node's id, and the state that it begins with.
 #[derive(Clone, Debug)]
 pub(crate) struct Given {
     pub cluster: ClusterId,
@@ -48,11 +48,11 @@ pub(crate) struct Given {
     pub nodes: Vec<(NodeId, String)>,
     /// The directory's first configuration.
     pub members: Vec<(u32, u32)>,
-    /// What every disk is written in.
+    /// The version in which every disk is written.
     pub version: u8,
 }
 
-/// What a joining node is told.
+/// The answer for a joining node.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Answer {
     cluster: String,
@@ -60,7 +60,7 @@ struct Answer {
     nodes: Vec<Known>,
     /// The directory's first configuration.
     members: Vec<(u32, u32)>,
-    /// What every disk is written in.
+    /// The version in which every disk is written.
     #[serde(default = "first_version")]
     version: u8,
 }
@@ -77,11 +77,11 @@ struct Known {
 
 const RETRY: Duration = Duration::from_millis(300);
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(6);
-/// Hints that are followed at once: two nodes that point at each other are asked again after a pause.
+/// The most hints that are followed at once: two nodes that point at each other are asked again after a pause.
 const HINTS_MAX: u32 = 3;
-/// Nodes that a refusal names.
+/// The most nodes that a refusal names.
 const TOLD_AT_ONCE: usize = 8;
-/// Addresses that a joining node keeps in mind.
+/// The most addresses that a joining node keeps in mind.
 const TOLD_MAX: usize = 32;
 
 pub(crate) fn answer(
@@ -133,12 +133,13 @@ impl Join {
             }
     }
 
-    /// The id was given, and is not yet on disk.
+    /// The given id, while it is not yet on disk.
     pub(crate) fn given(&self) -> Option<&Given> {
         self.given.as_ref()
     }
 
-    /// Where the last answer sent us, or else those that the operator named and those that were told of, in turn.
+    /// The next server: the one to which the last answer sent us, or else those that the operator or a server
+    /// named, in turn.
     fn next_server(&mut self) -> String {
         if let Some(hint) = self.hint.take() {
             return hint;
@@ -161,7 +162,7 @@ impl Join {
         }
     }
 
-    /// The refusal names others who could be asked.
+    /// Remembers the others that the refusal names.
     fn heed(&mut self, refusal: &str) {
         let nodes = said_key(refusal, "nodes=").unwrap_or_default();
         let hint = said_key(refusal, "leader=");
@@ -197,7 +198,7 @@ impl Join {
         env.receive(conn, Buffer::new(16 * BLOCK), 0..16 * BLOCK, false);
     }
 
-    /// True once the id is given.
+    /// Takes an answer. True once the id is given.
     pub fn on_received(&mut self, env: &mut Env, conn: ConnId, bytes: &[u8]) -> bool {
         if self.conn != Some(conn) {
             return false;
@@ -266,8 +267,8 @@ impl Given {
     }
 }
 
-/// A refusal for a node that wants to join: with where else to ask. ‡ Nodes that it was told to ask may be gone for good,
-/// and know those that came after.
+/// A refusal for a node that wants to join, with others to ask. ‡ Nodes that it was told to ask may be gone
+/// for good, and know those that came after.
 pub(crate) fn naming_others(
     refusal: Refusal,
     env: &Env,

@@ -15,7 +15,7 @@ pub struct Lent<'a> {
     pub peers: &'a mut Peers,
 }
 
-/// The same, only to look at.
+/// The same loan, only to look at.
 #[derive(Clone, Copy)]
 pub struct Sight<'a> {
     pub env: &'a Env,

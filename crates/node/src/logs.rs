@@ -22,11 +22,11 @@ use going::Going;
 #[derive(Default)]
 pub struct Logs {
     by_id: BTreeMap<LogId, Log>,
-    /// A deleted log's replica may still be here when another log has its name.
+    /// The logs by name: a deleted log's replica may still be here when another log has its name.
     by_name: BTreeMap<String, BTreeSet<LogId>>,
-    /// Their first segment, and then the manifest, are on their way to disk.
+    /// The logs whose first segment, and then the manifest, are on their way to disk.
     pub coming: Coming,
-    /// Deleted, and their files are still there.
+    /// The deleted logs whose files are still there.
     pub going: Going,
 }
 
@@ -60,7 +60,7 @@ impl Logs {
         self.by_id.contains_key(id)
     }
 
-    /// All that have this name, the oldest first.
+    /// All logs that have this name, the oldest first.
     pub fn named(&self, name: &str) -> impl Iterator<Item = &Log> {
         let ids = self.by_name.get(name).into_iter().flatten();
         ids.filter_map(|id| self.by_id.get(id))
@@ -76,18 +76,18 @@ impl Logs {
         self.directory().is_some_and(Log::can_propose)
     }
 
-    /// Leads the directory, as far as this node knows.
+    /// The leader of the directory, as far as this node knows.
     pub fn director(&self) -> Option<NodeId> {
         Some(self.directory()?.engine().leader()?.0)
     }
 
-    /// Whether it is in any log's configuration that this node knows.
+    /// Whether the node is in any log's configuration that this node knows.
     pub fn have_member(&self, node: NodeId) -> bool {
         let mut logs = self.by_id.values();
         logs.any(|log| log.engine().state().configuration.contains(node))
     }
 
-    /// The next one by its id, and after the last the first.
+    /// The next log by its id, and after the last the first.
     pub fn after(&self, last: Option<LogId>) -> Option<LogId> {
         let above = last.map_or(Bound::Unbounded, Bound::Excluded);
         let mut above = self.by_id.range((above, Bound::Unbounded));
@@ -123,8 +123,8 @@ impl Logs {
         self.by_id.iter_mut()
     }
 
-    /// Divides the memory ([`replica::Share`]) among those that hold much. A log that holds less than the least share is
-    /// not counted: what it holds is not worth it. Every log that holds any is awake.
+    /// Divides the memory ([`replica::Share`]) among the logs that hold much. A log that holds less than the
+    /// least share is not counted: the count is not worth it. Every log that holds any is awake.
     pub fn share_memory(&self, env: &mut Env, logs: &[LogId]) {
         let least = Share::of(&env.limits, u64::MAX);
         let holds = |log: &&Log| {
@@ -135,7 +135,7 @@ impl Logs {
         env.room.share = Share::of(&env.limits, logs as u64);
     }
 
-    /// The next piece of a long answer, once the last is with the kernel.
+    /// Sends the next piece of a long answer, once the last is with the kernel.
     pub fn on_answer_sent(&self, env: &mut Env, conn: ConnId, ok: bool) {
         let Some(rest) = env.memory.answers.leave(conn) else {
             return;
@@ -148,14 +148,14 @@ impl Logs {
             Rest::Line { bytes, at } => env.send_line(conn, bytes, at),
             Rest::Streams(id, list) => match self.get(&id) {
                 Some(log) => log.send_streams(env, conn, list),
-                // It was deleted meanwhile.
+                // The log was deleted meanwhile.
                 None => env.reset(conn),
             },
         }
     }
 
-    /// Outside of a heartbeat a leader's status is a question: it has just been elected, or wants to
-    /// hand over, and waits.
+    /// Answers a leader's status, which outside of a heartbeat is a question: the leader has just been
+    /// elected, or wants to hand over, and waits.
     pub fn answer_status(&self, env: &mut Env, peer: NodeId, id: LogId) {
         let Some(log) = self.get(&id).filter(|log| !log.is_stopped()) else {
             return;

@@ -3,8 +3,8 @@
 //! [`Node`] is a [`Machine`]: completions go to the part of it they belong to, and after each round
 //! every log that was touched is settled once.
 //!
-//! Everything in this folder takes several parts: who calls whom, and when. A part decides by itself, with what it is
-//! lent, and knows no node.
+//! Every module in this folder takes several parts: who calls whom, and when. A part decides by itself, with
+//! what it is lent, and knows no node.
 
 use std::collections::VecDeque;
 
@@ -55,7 +55,7 @@ use verbs::{Awaiting, Held};
 
 pub struct Node {
     config: NodeConfig,
-    /// Lent to every log.
+    /// The environment that is lent to every log.
     env: Env,
     logs: Logs,
     due: Due,
@@ -66,7 +66,7 @@ pub struct Node {
     cluster: Cluster,
     hosted: HostedLogs,
     callers: Callers,
-    /// Until this node has an id.
+    /// The join, until this node has an id.
     join: Option<Join>,
     board: Board,
     rounds: Rounds,
@@ -74,7 +74,7 @@ pub struct Node {
     counts: NodeCounts,
 }
 
-/// Connections of which nobody knows yet whose business they are.
+/// Connections whose owner is not known yet.
 #[derive(Default)]
 struct Callers {
     greetings: Greetings,
@@ -126,7 +126,7 @@ impl Node {
     }
 
     fn begin(&mut self) {
-        // A node that comes back does not know yet whether somebody appends.
+        // A node that comes back does not know yet whether a client appends.
         self.env.moments.appended_at = self.env.now;
         self.env.out.ops.push_back(Op::Listen {
             address: self.config.listen.clone(),
@@ -136,7 +136,7 @@ impl Node {
                 self.join = Some(Join::new(servers.clone()));
             }
         } else if !self.logs.contains_key(&DIRECTORY) {
-            // A new cluster, or the process ended between the node's id and its first replica. The
+            // This is a new cluster, or the process ended between the node's id and its first replica. The
             // others know its address by now, and come.
             self.create_log(DIRECTORY, DIRECTORY_NAME, &directory_members(), &[], None);
         }
@@ -147,7 +147,7 @@ impl Node {
         self.advance_going();
     }
 
-    /// The cluster's part, and what it is lent.
+    /// The cluster's part, and its loan.
     fn lend(&mut self) -> (&mut Cluster, Lent<'_>) {
         let lent = Lent {
             env: &mut self.env,
@@ -197,7 +197,7 @@ impl Node {
         }
     }
 
-    /// Why it ended, if nobody asked it to.
+    /// The reason why it ended, if nobody asked it to.
     pub fn failure(&self) -> Option<&str> {
         self.ending.failure()
     }

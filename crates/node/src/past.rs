@@ -1,4 +1,4 @@
-//! What this node remembers of the others' disks, and tells of its own (`store::past`).
+//! This node's memory of the others' disks, and its word of its own (`store::past`).
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::logs::Logs;
 use crate::peers::NotAdmitted;
 use crate::tokens;
 
-/// So often peers are told where logs end by now, and so often that is written.
+/// The interval at which peers are told where logs end by now, and that at which it is written.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 const WRITE_EVERY: Duration = Duration::from_secs(10);
 #[derive(Default)]
@@ -33,22 +33,22 @@ pub(crate) struct Remembering {
     version: u64,
     writing: Option<u64>,
     written: u64,
-    /// A write failed: the next tick tries again.
+    /// Whether a write failed: the next tick tries again.
     again: bool,
-    /// More was told of the ends than stands in the last version, and when that was.
+    /// Whether more was told of the ends than stands in the last version, and when that was.
     grew: bool,
     grown_at: Time,
-    /// This node's own.
+    /// The starts of this node's own disk.
     starts: Vec<Start>,
-    /// Where this start, and those before, found that each log ended.
+    /// The ends of the logs that this start, and those before, found.
     found: Findings,
     told: BTreeMap<LogId, End>,
     told_at: Time,
-    /// How many challenges peers were sent.
+    /// The number of challenges that peers were sent.
     challenges: u64,
-    /// Why this directory is refused, as an old copy.
+    /// The reason why this directory is refused, as an old copy.
     refused: Option<String>,
-    /// The note of a stop: on its way, or there.
+    /// The note of a stop: on its way (false), or there.
     noted: Option<bool>,
 }
 
@@ -75,7 +75,7 @@ impl Remembering {
         }
     }
 
-    /// What each node that was met is shown when it is greeted.
+    /// The evidence that each met node is shown when it is greeted.
     pub fn evidence(&self) -> BTreeMap<NodeId, Evidence> {
         let of = |(node, met): (&NodeId, &Met)| Some((*node, met.evidence(None)?));
         self.met.iter().filter_map(of).collect()
@@ -85,14 +85,14 @@ impl Remembering {
         self.met.get(&node).map(|met| met.seen)
     }
 
-    /// Drawn for each greeting that is to be proven.
+    /// Draws a challenge for each greeting that is to be proven.
     pub fn challenge(&mut self, own: &Own) -> Option<Challenge> {
         self.challenges += 1;
         let key = own.key.as_ref()?;
         Some(key.challenge(own.start(), self.challenges))
     }
 
-    /// What shows the node that is refused so that it is an old copy.
+    /// The evidence that shows a refused node that it is an old copy.
     pub fn evidence_against(
         &self,
         peer: NodeId,
@@ -118,7 +118,8 @@ impl Remembering {
         }
     }
 
-    /// It is who it says, as far as its start's number tells. What it is shown from now on when it is greeted.
+    /// Meets a node that is the one it says, as far as its start's number tells. Returns the evidence that it
+    /// is shown from now on when it is greeted.
     pub fn meet(
         &mut self,
         peer: NodeId,
@@ -139,19 +140,19 @@ impl Remembering {
         met.evidence(None)
     }
 
-    /// The version that is to be on disk before what was met last is heard.
+    /// The version that is to be on disk before the node that was met last is heard.
     pub fn version(&self) -> u64 {
         self.version
     }
 
-    /// Whether what a peer tells goes on from what is known of its disk.
+    /// Whether a peer's word goes on from what is known of its disk.
     pub fn check(&self, peer: NodeId, disk: DiskId, told: &Told) -> Result<(), Lacks> {
         let known = self.met.get(&peer);
         let known = known.filter(|met| met.seen.disk == disk);
         known.map_or(Ok(()), |met| met.check(told))
     }
 
-    /// It goes on, and more is durable.
+    /// Notes that a peer's past goes on, and more is durable.
     pub fn on_grown(&mut self, now: Time, peer: NodeId, told: &Told, room: usize) {
         if let Some(met) = self.met.get_mut(&peer)
             && met.grow(told, room)
@@ -190,7 +191,7 @@ impl Remembering {
         Some(version)
     }
 
-    /// Now and then: what was told since is written, and what could not be written before.
+    /// Writes, now and then, what was told since, and what could not be written before.
     pub fn keep(&mut self, env: &mut Env) {
         let is_due = env.now >= self.grown_at + WRITE_EVERY;
         if self.grew && is_due && self.writing.is_none() {
@@ -202,8 +203,7 @@ impl Remembering {
         }
     }
 
-    /// The first frame to a peer: all of this disk's past. `is_heard`: that peer's own connection is
-    /// there.
+    /// The first frame to a peer: all of this disk's past. `is_heard`: that peer's own connection is there.
     pub fn told_to(
         &self,
         peer: NodeId,
@@ -228,14 +228,14 @@ impl Remembering {
         }
     }
 
-    /// ‡ A peer that is not heard may be an old copy, and knows by that at this node's first word. One that is heard has
-    /// told what it has, and was not found to lack anything.
+    /// ‡ The ends kept of a peer. A peer that is not heard may be an old copy, and knows by them at this
+    /// node's first word. One that is heard has told what it has, and was not found to lack anything.
     fn kept_of(&self, peer: NodeId, is_heard: bool) -> Vec<SealedEnd> {
         let met = self.met.get(&peer).filter(|_| !is_heard);
         met.map_or_else(Vec::new, |met| met.kept().collect())
     }
 
-    /// Where logs end by now, for all peers: what is more than was told.
+    /// The ends of logs by now, for all peers, if they are more than was told.
     pub fn news_of_ends(&mut self, now: Time, logs: &Logs, own: &Own) -> Option<Told> {
         if now < self.told_at + TELL_EVERY {
             return None;
@@ -268,7 +268,8 @@ impl Remembering {
                 let first = self.starts.first().map_or(0, |first| first.incarnation);
                 start.incarnation < first || self.starts.contains(start)
             }
-            // ‡ What a start told the next one found, or it was forgotten. What was written since is something else.
+            // ‡ The next start found the ends that a start told, or they were forgotten. Bytes written since
+            // are something else.
             Evidence::End(SealedEnd {
                 start, log, end, ..
             }) => {
@@ -281,12 +282,12 @@ impl Remembering {
         }
     }
 
-    /// Why this directory is refused, as an old copy.
+    /// The reason why this directory is refused, as an old copy.
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// It is an old copy, and says so from now on.
+    /// Refuses this directory: it is an old copy, and says so from now on.
     pub fn refuse(&mut self, env: &mut Env, why: String) {
         env.out.ops.push_back(Op::WriteFile {
             token: tokens::REFUSED,
@@ -296,8 +297,8 @@ impl Remembering {
         self.refused = Some(why);
     }
 
-    /// Once all logs are closed: where each ended, and what was told of the others' since that was last written. True
-    /// when it stands there, or cannot.
+    /// Notes, once all logs are closed, where each ended, and what was told of the others' since that was
+    /// last written. True when the note stands there, or cannot.
     pub fn note_ends(&mut self, env: &mut Env, logs: &Logs) -> bool {
         if let Some(is_there) = self.noted {
             return is_there && self.writing.is_none();

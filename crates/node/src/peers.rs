@@ -1,4 +1,4 @@
-//! The other nodes: one control connection to each, heartbeats, and who is alive.
+//! The other nodes: one control connection to each, heartbeats, and their liveness.
 //!
 //! One heartbeat per pair of nodes serves all their logs. It lists a log only while its follower is
 //! not level with its leader, or its promise changed, so that idle logs cost nothing.
@@ -32,12 +32,12 @@ pub use self::peer::Peer;
 pub use self::places::Places;
 use crate::beat::Beat;
 
-/// Somebody says that this node's directory is an old copy.
+/// A peer's word that this node's directory is an old copy.
 pub struct CalledOld {
     pub by: NodeId,
-    /// The disk that whoever says so claims to have: who he is.
+    /// The disk that the speaker claims to have, which says who it is.
     pub disk: Option<DiskId>,
-    /// What this node said itself, and should know.
+    /// The words that this node said itself, and should know.
     pub evidence: Option<Evidence>,
     pub why: String,
 }
@@ -46,19 +46,19 @@ pub struct CalledOld {
 pub struct Peers {
     by_id: BTreeMap<NodeId, Peer>,
     pub beat: Beat,
-    /// Where they may be, besides where they are thought to be.
+    /// The places where they may be, besides where they are thought to be.
     pub places: Places,
-    /// One of them was found elsewhere.
+    /// Whether one of them was found elsewhere.
     found: bool,
-    /// What answers at the address of one of them said that this node's directory is an old copy.
+    /// The word, from the address of one of them, that this node's directory is an old copy.
     call_us_old: Option<CalledOld>,
-    /// Incoming control connections: what arrived and is no whole frame yet.
+    /// Incoming control connections: the bytes that arrived and are no whole frame yet.
     pub controls: BTreeMap<ConnId, Inbound>,
-    /// Greeted under ids that this node does not know.
+    /// Nodes that greeted under ids that this node does not know.
     pub guests: Guests,
-    /// Since when peers are silent.
+    /// The time since which peers are silent.
     away_since: BTreeMap<NodeId, Time>,
-    /// By the directory, when it was last known to be current.
+    /// The addresses by the directory, when it was last known to be current.
     listed_addresses: BTreeMap<NodeId, String>,
     round: u64,
 }
@@ -72,24 +72,24 @@ impl Peers {
         }
     }
 
-    /// Those that are alive.
+    /// The peers that are alive.
     pub fn live(&self) -> impl Iterator<Item = (&NodeId, &Peer)> {
         self.by_id.iter().filter(|(_, peer)| peer.is_alive())
     }
 
-    /// How long it has been silent. One that was never heard is silent since this was asked first.
+    /// The time for which a peer has been silent. One that was never heard is silent since this was asked first.
     pub fn silent_for(&mut self, now: Time, id: NodeId) -> Duration {
         let since = self.away_since.entry(id).or_insert(now);
         now - *since
     }
 
-    /// The address that the directory lists. True if it is another than before, and was listed before.
+    /// Notes the address that the directory lists. True if it is another than before, and was listed before.
     pub fn on_listed(&mut self, id: NodeId, address: &str) -> bool {
         let seen = self.listed_addresses.insert(id, address.to_owned());
         seen.is_some_and(|seen| seen != address)
     }
 
-    /// No address of the directory was looked at yet.
+    /// Whether no address of the directory was looked at yet.
     pub fn none_is_listed(&self) -> bool {
         self.listed_addresses.is_empty()
     }
@@ -98,7 +98,8 @@ impl Peers {
         self.by_id.get(&id).is_some_and(Peer::is_alive)
     }
 
-    /// This version of what is known of all stands on disk: who waited for it is heard, on its connection.
+    /// Opens the entries that waited for this version of what is known of all, which stands on disk: their
+    /// nodes are heard, on their connections.
     pub fn open_entries(&mut self, version: u64) -> Vec<(NodeId, ConnId)> {
         let open = |(id, peer): (&NodeId, &mut Peer)| Some((*id, peer.admission.open(version)?));
         self.by_id.iter_mut().filter_map(open).collect()
@@ -124,7 +125,7 @@ impl Peers {
         self.by_id.entry(id).or_insert_with(Peer::new)
     }
 
-    /// It is never to be heard again. What is left open to it and from it.
+    /// Forgets a node, which is never to be heard again. Returns the connections left open to it and from it.
     pub fn forget(&mut self, id: NodeId) -> Vec<ConnId> {
         self.places.forget(id);
         self.away_since.remove(&id);
@@ -144,7 +145,7 @@ impl Peers {
         self.call_us_old.take()
     }
 
-    /// The last one that was said.
+    /// The last round that was said.
     pub fn round(&self) -> u64 {
         self.round
     }
@@ -154,7 +155,7 @@ impl Peers {
         self.round
     }
 
-    /// Peers whose liveness changed.
+    /// Judges the peers. Returns those whose liveness changed.
     pub fn judge(&mut self, env: &Env) -> Vec<(NodeId, bool)> {
         let since = env.now - env.limits.peer_timeout;
         let mut changed = Vec::new();
@@ -171,14 +172,14 @@ impl Peers {
         changed
     }
 
-    /// The way to a silent peer is tried anew: the old one may lead nowhere.
+    /// Tries the way to a silent peer anew: the old one may lead nowhere.
     pub fn on_silent(&mut self, env: &mut Env, id: NodeId) {
         if let Some(conn) = self.get_or_add(id).way.link.conn() {
             self.on_broken(env, id, conn);
         }
     }
 
-    /// This process did not run for a while: silence meanwhile says nothing about the others.
+    /// Forgives silence: this process did not run for a while, so silence meanwhile says nothing about the others.
     pub fn forgive(&mut self, by: Duration) {
         for peer in self.by_id.values_mut() {
             peer.pulse.forgive(by);
@@ -210,7 +211,7 @@ impl Peers {
         }
     }
 
-    /// Dials everybody that is not connected, but for those.
+    /// Dials every node that is not connected, but for those.
     pub fn dial(&mut self, env: &mut Env, but: &[NodeId]) {
         self.break_late(env);
         let dialled = env
@@ -234,7 +235,7 @@ impl Peers {
     }
 
     pub fn send(&mut self, env: &mut Env, to: NodeId, frame: &Frame) {
-        // Messages may be lost, and to nobody who is not dialled is anything said.
+        // Messages may be lost, and a node that is not dialled is told nothing.
         if let Some(peer) = self.by_id.get_mut(&to) {
             peer.way.send(env, frame);
         }
@@ -254,7 +255,7 @@ impl Peers {
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
-    /// The answer to our first line. True when the way to the peer is open (again).
+    /// Takes the answer to our first line. True when the way to the peer is open (again).
     pub fn on_received(
         &mut self,
         env: &mut Env,
@@ -288,7 +289,7 @@ impl Peers {
                 env.close(conn);
             }
             Welcome::Refused(said) if said_node(&said).is_some_and(|node| node != id) => {
-                // That is another one's address.
+                // The address is another node's.
                 let found = said_node(&said).unwrap_or(id);
                 let dialled = peer.way.dialled.clone();
                 tracing::warn!(
@@ -364,7 +365,7 @@ impl Peers {
         }
     }
 
-    /// It answers there. True if it was thought to be elsewhere.
+    /// Notes that the node answers there. True if it was thought to be elsewhere.
     fn is_at(&mut self, env: &mut Env, id: NodeId, address: String) -> bool {
         match env.peers.addresses.insert(id, address.clone()) {
             Some(before) if before != address => {
@@ -375,12 +376,12 @@ impl Peers {
         }
     }
 
-    /// A connection with the peer broke: give it a short time to come back instead of the long one.
+    /// Gives a peer whose connection broke a short time to come back instead of the long one.
     pub fn shorten(&mut self, env: &Env, id: NodeId) {
         self.get_or_add(id).pulse.shorten(env.now, &env.limits);
     }
 
-    /// Sentences about what answers in the places of peers and takes no connection of ours.
+    /// Sentences about the servers that answer in the places of peers and take no connection of ours.
     pub fn refusals(&self, addresses: &BTreeMap<NodeId, String>) -> Vec<String> {
         let peers = self.by_id.iter();
         let refusals = peers.filter_map(|(id, peer)| {
@@ -405,18 +406,18 @@ impl Peers {
 /// The code of a refusal.
 pub const OLD_COPY: &str = "old-copy";
 
-/// What is for people in `CODE key=value: SENTENCE`, and no more of it than fits into a line of `status`.
+/// The part for people in `CODE key=value: SENTENCE`, and no more of it than fits into a line of `status`.
 fn refusal_sentence(said: &str) -> String {
     let sentence = said.split_once(": ").map_or(said, |(_, sentence)| sentence);
     let printable = sentence.chars().filter(|c| !c.is_control());
     printable.take(REFUSAL_CHARS_MAX).collect()
 }
 
-/// A node that refuses this one is asked again after so long.
+/// The time after which a node that refuses this one is asked again.
 const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 const REFUSAL_CHARS_MAX: usize = 300;
 
-/// Which node answers there, if the refusal says that.
+/// The node that answers there, if the refusal names it.
 fn said_node(said: &str) -> Option<NodeId> {
     let id = said_key(said, "node=")?;
     Some(NodeId(id.parse::<u32>().ok().filter(|id| *id > 0)?))

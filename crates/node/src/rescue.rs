@@ -1,4 +1,4 @@
-//! When a majority is lost for good: what one survivor holds becomes a new cluster of one.
+//! The rescue when a majority is lost for good: the holdings of one survivor become a new cluster of one.
 //!
 //! ```text
 //! old directory ─ survey ─▶ what it holds, what is missing ─ copy ─▶ segments under a new identity
@@ -7,8 +7,8 @@
 //!                                                    the manifest comes last: without it nothing starts
 //! ```
 //!
-//! Of each log the longest part without a hole is carried over. What was accepted and is not known
-//! chosen counts as chosen, as far as no slot is missing: nobody is left who could say otherwise.
+//! The longest part of each log without a hole is carried over. Slots that were accepted and are not known
+//! chosen count as chosen, as far as no slot is missing: nobody is left who could say otherwise.
 //!
 //! Units:  bytes of output; every one is read, and its checksum compared, before it counts as held.
 //! Errors: the old directory is in use or no node's, the new one not empty, or the cluster's directory
@@ -33,13 +33,13 @@ mod survey;
 pub use copy::Copied;
 pub use seal::Seal;
 
-/// What an old directory holds.
+/// The contents of an old directory.
 #[derive(Debug, Serialize)]
 pub struct Rescue {
     pub cluster: String,
     pub node: u32,
     pub logs: Vec<RescuedLog>,
-    /// Logs of the cluster of which nothing is here.
+    /// Logs of the cluster that are not here at all.
     pub absent: Vec<String>,
     /// Nodes that the new cluster does not know any more.
     pub gone: Vec<u32>,
@@ -51,7 +51,7 @@ pub struct Rescue {
 struct Old {
     directory: PathBuf,
     manifest: Manifest,
-    /// No node's id is given again that any log has seen.
+    /// The next id to give: no id that any log has seen is given again.
     next_node_id: NodeId,
 }
 
@@ -61,19 +61,20 @@ pub struct RescuedLog {
     pub name: String,
     /// All slots below are known chosen.
     pub known_chosen: u64,
-    /// Carried over, of the output.
+    /// The bytes of the output that are carried over.
     pub carried_bytes: u64,
-    /// Of these, accepted and not known to be chosen.
+    /// The carried bytes that are accepted and not known to be chosen.
     pub unsure_bytes: u64,
-    /// Accepted from this slot on, behind slots that this node knows nothing of: not carried over.
+    /// The slot from which on slots are accepted behind ones that this node knows nothing of: they are not
+    /// carried over.
     pub unknown_before: Option<u64>,
     /// Positions that are part of the output and cannot be read here.
     pub holes: Vec<Hole>,
-    /// Held on the other side of a hole, and not carried over.
+    /// The bytes on the other side of a hole, which are not carried over.
     pub left_bytes: u64,
-    /// Damaged records hide whether more was chosen than is known.
+    /// The damage that hides whether more was chosen than is known.
     pub hidden: Option<String>,
-    /// What is carried over begins and ends there, if there are holes.
+    /// The beginning and the end of the part that is carried over, if there are holes.
     pub kept: Option<Kept>,
     #[serde(skip)]
     state: paxos::LogState,
@@ -192,5 +193,5 @@ impl Rescue {
     }
 }
 
-/// By stream, in the order of the output.
+/// The holes by stream, in the order of the output.
 type HolesOf = BTreeMap<paxos::StreamName, Vec<(std::ops::Range<u64>, String)>>;

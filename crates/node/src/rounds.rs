@@ -1,4 +1,4 @@
-//! The rounds of this process: when it started, when the last one was, when the next tick is.
+//! The rounds of this process: its start, its last round and its next tick.
 
 pub mod settling;
 
@@ -15,13 +15,13 @@ pub struct Rounds {
     pub settling: Settling,
 }
 
-/// Rounds further apart than this mean that the process was kept from running.
+/// The distance of two rounds beyond which the process was kept from running.
 const GAP: Duration = Duration::from_millis(150);
 const TICK: Duration = Duration::from_millis(100);
-/// So much earlier or later if it then comes with a heartbeat, for which we wake anyway.
+/// The time by which a tick may come earlier or later if it then comes with a heartbeat, for which we wake anyway.
 const TICK_SLACK: Duration = Duration::from_millis(35);
 const STOPPING_TICK: Duration = Duration::from_millis(5);
-/// So often a log tells what it waits for.
+/// The interval at which a log tells what it waits for.
 const WAITING_TOLD_EVERY: Duration = Duration::from_secs(2);
 
 impl Rounds {
@@ -35,9 +35,9 @@ impl Rounds {
         }
     }
 
-    /// How long this process was kept from running, and by how much that is more than usual.
+    /// The time for which this process was kept from running, and by how much that is more than usual.
     pub fn notice_gap(&mut self, now: Time) -> Option<(Duration, Duration)> {
-        // Most rounds have none, and are to cost nothing.
+        // Most rounds have no gap, and are to cost nothing.
         if now <= self.last_at + GAP {
             return None;
         }

@@ -1,4 +1,4 @@
-//! Which members of a log are auxiliary, when one that is not stays away.
+//! The auxiliaries among the members of a log, when an active one stays away.
 //!
 //! ```text
 //!   A active   B active   C auxiliary          two copies of every byte; C holds none
@@ -13,35 +13,35 @@
 //! leads meanwhile. A node that comes back is an auxiliary, and is released from what it still holds.
 //!
 //! Units:  bytes.
-//! Errors: none; where no step is possible there is none yet.
+//! Errors: none; where no step is possible yet, none is returned.
 
 use std::cmp::Reverse;
 use std::time::Duration;
 
 use paxos::{Change, Configuration, NodeId};
 
-/// What a leader knows of a member of its log.
+/// A leader's knowledge of a member of its log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     pub node: NodeId,
-    /// How long it has been silent; `None` while it is alive, and of the leader itself.
+    /// The time for which it has been silent; `None` while it is alive, and for the leader itself.
     pub silent_for: Option<Duration>,
     /// ‡ Active members that form a quorum without it durably hold all bytes.
     pub is_spared: bool,
     pub free_bytes: u64,
-    /// Its machine is there to be auxiliary.
+    /// Whether its machine is there to be auxiliary.
     pub stands_in: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// So many members are to be auxiliary.
+    /// The number of members that are to be auxiliary.
     pub auxiliaries: usize,
-    /// An active member that was silent for so long is given up.
+    /// The silence after which an active member is given up.
     pub away_after: Duration,
-    /// An auxiliary with less free space takes no bytes.
+    /// The free space below which an auxiliary takes no bytes.
     pub reserve_bytes: u64,
-    /// An active member holds so many.
+    /// The bytes that an active member holds.
     pub log_bytes: u64,
 }
 
@@ -62,7 +62,7 @@ pub fn next_step(
     let is_auxiliary = |part: &&Part| configuration.is_auxiliary(part.node);
     let auxiliaries: Vec<&Part> = parts.iter().filter(is_auxiliary).collect();
     let active: Vec<&Part> = parts.iter().filter(|part| !is_auxiliary(part)).collect();
-    // One that fills while it stands in for somebody cannot do so for long.
+    // An auxiliary that fills while it stands in for somebody cannot do so for long.
     let fills = auxiliaries
         .iter()
         .any(|part| part.is_alive() && part.free_bytes < 2 * rules.reserve_bytes);
@@ -79,7 +79,7 @@ pub fn next_step(
     // others hold everything without it. A log may be made so.
     let is_short = !has_active_quorum(configuration);
     if is_short || away.len() > missing {
-        // One more of those that can be reached has to hold everything.
+        // One more of the members that can be reached has to hold everything.
         let mut able: Vec<&&Part> = auxiliaries.iter().filter(is_able).collect();
         able.sort_by_key(|part| (part.stands_in, Reverse(part.free_bytes), part.node));
         return able
@@ -89,7 +89,7 @@ pub fn next_step(
     }
     let stands_in = |part: &&Part| part.stands_in && part.is_alive();
     if missing == 0 {
-        // Back from standing in: one that is there for more becomes active, and this one auxiliary.
+        // The node is back from standing in: one that is there for more becomes active, and this one auxiliary.
         let others = auxiliaries.iter().filter(|part| !part.stands_in);
         let back = others.filter(is_able).min_by_key(|part| part.node);
         let back = back.filter(|_| active.iter().any(stands_in));
@@ -98,8 +98,9 @@ pub fn next_step(
             .map(|part| Change::UnmarkAuxiliary(part.node))
             .filter(|change| configuration.apply(*change).is_ok());
     }
-    // Too few: those that are away first, then those that it was meant to be. While one that stands in
-    // is not spared yet, no other is marked in its place: it would only be unmarked again.
+    // There are too few auxiliaries: members that are away are marked first, then those that were meant to
+    // be. While one that stands in is not spared yet, no other is marked in its place: it would only be
+    // unmarked again.
     let waits = active.iter().any(stands_in);
     let may = |part: &&&Part| part.is_spared && (!waits || part.stands_in || is_away(part));
     let mut spared: Vec<&&Part> = active.iter().filter(may).collect();
@@ -294,7 +295,7 @@ mod tests {
     fn one_that_stands_in_is_auxiliary_again_once_the_others_are_back() {
         let mut parts = parts(3);
         parts[2].stands_in = true;
-        // It took the place of node 2, which is back now.
+        // Node 3 took the place of node 2, which is back now.
         let marked = configuration(3, &[2]);
         parts[1].silent_for = Some(SECOND);
         assert_eq!(next(&marked, &parts), None);

@@ -1,4 +1,4 @@
-//! How a node comes to be: from nothing, or from what its directory holds.
+//! The beginning of a node: from nothing, or from what its directory holds.
 //!
 //! Everything here runs before the node takes part in anything, so it may read the disk directly.
 
@@ -33,7 +33,7 @@ use crate::peers::file;
 /// A manifest that was being written for the first time when the process ended (`Op::WriteFile`).
 const MANIFEST_ASIDE: &str = ".manifest.new";
 
-/// Why a node does not start. Each text says what to do about it.
+/// The reason why a node does not start. Each text says what to do about it.
 #[derive(Debug, Error)]
 pub enum StartError {
     #[error("{0} holds no node yet: start it with --bootstrap (a new cluster) or --join HOST:PORT")]
@@ -73,7 +73,7 @@ pub enum StartError {
 }
 
 impl StartError {
-    /// That there is no room is no fault of the directory's, and has a remedy of its own.
+    /// Tells a full disk from other errors: it is no fault of the directory's, and has a remedy of its own.
     fn or_full(self, directory: &Path) -> StartError {
         let error = match &self {
             StartError::Io { error, .. } => error,
@@ -122,7 +122,7 @@ impl Opened {
         let own = Own::load(disk, &directory, &manifest)?;
         let key = match own.key.clone() {
             Some(key) => key,
-            // A directory of before disks had keys: others need no proof of it, but it knows its own word.
+            // The directory is older than the keys of disks: others need no proof of it, but it knows its own word.
             None => new_key(disk, &directory).map_err(io)?,
         };
         manifest.incarnation += u32::from(!mutation::is(Mutation::IncarnationNotBumped));
@@ -158,7 +158,7 @@ impl Opened {
             })?;
             logs.insert(log);
         }
-        // Not before: what is refused once is refused again.
+        // The manifest is not saved before: a start that is refused once is refused again.
         manifest.save(disk, &directory)?;
         let start = past::Start {
             incarnation: manifest.incarnation,
@@ -212,7 +212,8 @@ fn new_manifest(config: &NodeConfig, disk: &mut dyn Disk) -> Result<Manifest, St
     if others.iter().any(|e| !ours.contains(&e.name.as_str())) {
         return Err(StartError::Foreign(directory.clone()));
     }
-    // First, as it names the disk: of a node that ends here only the key is left, and the next one draws another.
+    // The key comes first, as it names the disk: if a node ends here only the key is left, and the next one
+    // draws another.
     let disk_id = new_key(disk, directory).map_err(io)?.disk();
     let (cluster, node) = match config.start {
         Start::Bootstrap { .. } => (
@@ -250,7 +251,7 @@ pub(crate) fn new_key(disk: &mut dyn Disk, directory: &Path) -> io::Result<DiskK
     Ok(key)
 }
 
-/// Version 4, variant 1: a random UUID as others expect to see it.
+/// A random UUID of version 4, variant 1, as others expect to see it.
 pub(crate) fn random_uuid(mut bytes: [u8; 16]) -> [u8; 16] {
     bytes[6] = bytes[6] & 0x0f | 0x40;
     bytes[8] = bytes[8] & 0x3f | 0x80;
@@ -347,8 +348,8 @@ fn tell(id: LogId, report: &RecoveryReport) {
     }
 }
 
-/// A log's directory that the manifest does not list was being made when the process ended: it never
-/// took part in anything, so it may be made again. Its remains are put aside. Those of deleted logs
+/// Puts aside the remains of a log's directory that the manifest does not list. It was being made when the
+/// process ended: it never took part in anything, so it may be made again. The directories of deleted logs
 /// are returned, to be removed.
 fn quarantine_unlisted(
     disk: &mut dyn Disk,

@@ -23,9 +23,9 @@ pub struct Buffer {
 }
 
 enum Memory {
-    /// Longer than `length` by one block, so that an aligned start exists.
+    /// A heap block longer than `length` by one block, so that an aligned start exists.
     Heap(Vec<u8>),
-    /// From its start to its end.
+    /// A part of a file, from its start to its end.
     File(Box<dyn Landed>),
 }
 
@@ -105,7 +105,7 @@ impl Buffer {
         matches!(self.memory, Memory::File(_))
     }
 
-    /// Where what it receives stands in a file.
+    /// The place in a file where the received bytes stand.
     #[inline]
     pub fn place(&self) -> Option<Place> {
         match &self.memory {
@@ -114,7 +114,7 @@ impl Buffer {
         }
     }
 
-    /// For the kernel that made it.
+    /// The buffer's memory, for the kernel that made it.
     pub fn kernels_mut(&mut self) -> Option<&mut dyn Any> {
         match &mut self.memory {
             Memory::Heap(_) => None,
@@ -122,8 +122,8 @@ impl Buffer {
         }
     }
 
-    /// A part of it, to be changed. Of a part of a file less is written again than if all of it was
-    /// open to change.
+    /// A part of the buffer, to be changed. In a buffer that is part of a file, opening a part leaves less to
+    /// write again than opening all.
     #[inline]
     pub fn part_mut(&mut self, range: Range<usize>) -> &mut [u8] {
         match &mut self.memory {
@@ -207,7 +207,7 @@ impl Slice {
         buffer.freeze().slice(0..bytes.len())
     }
 
-    /// How much memory this slice keeps from being reused. Of a file's the page cache has the rest.
+    /// The memory that this slice keeps from being reused. The rest of a file's buffer is in the page cache.
     #[inline]
     pub fn pinned_bytes(&self) -> usize {
         match &self.buffer.0.memory {
@@ -216,7 +216,7 @@ impl Slice {
         }
     }
 
-    /// For the kernel that made its buffer, and where in the buffer it begins.
+    /// The memory, for the kernel that made the buffer, and where in the buffer this slice begins.
     pub fn kernels(&self) -> Option<(&dyn Any, usize)> {
         match &self.buffer.0.memory {
             Memory::Heap(_) => None,
@@ -224,7 +224,7 @@ impl Slice {
         }
     }
 
-    /// That part of it.
+    /// The part of the slice within the range.
     #[inline]
     pub fn within(&self, range: Range<usize>) -> Slice {
         assert!(range.start <= range.end && range.end <= self.len());
@@ -235,7 +235,7 @@ impl Slice {
         }
     }
 
-    /// The part of it from `from` on.
+    /// The part of the slice from `from` on.
     #[inline]
     pub fn after(&self, from: usize) -> Slice {
         assert!(from <= self.len());

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! A [`Machine`] hands out [`Op`]s and is handed [`Completion`]s; a kernel, real or simulated, performs
-//! the ops. Bytes cross in [`Buffer`]s and [`Slice`]s. Nothing here decides and nothing performs: those
-//! who decide and those who perform depend on this crate, and not on each other.
+//! the ops. Bytes cross in [`Buffer`]s and [`Slice`]s. Nothing here decides and nothing performs: the crates
+//! that decide and those that perform depend on this crate, and not on each other.
 
 #![forbid(unsafe_code)]
 
@@ -21,9 +21,9 @@ pub use paxos::Time;
 pub use buffer::{Buffer, Pool, Shared, Slice};
 /// Memory that is a part of a file, which a kernel may offer.
 pub use landing::{Landed, Landing, Place, Reservation};
-/// What a kernel drives.
+/// The machine that a kernel drives.
 pub use op::Machine;
-/// What is asked for, what comes of it, and the numbers that name things.
+/// The operations, their completions, and the numbers that name things.
 pub use op::{BLOCK, Completion, ConnId, FileId, Op, OpenMode, Received, Token};
 /// The disk at a start and in offline checks, without a machine.
 pub use op::{COPY_BYTES, DirectoryEntry, Disk};

@@ -1,4 +1,4 @@
-//! The kernel boundary: what the node asks for, and what comes back.
+//! The kernel boundary: the node's operations, and their completions.
 //!
 //! The node never makes a system call. It hands out [`Op`]s and is handed [`Completion`]s; a
 //! kernel (the real one in `linux`, the simulated one in `sim`) performs them. Every op but
@@ -19,11 +19,12 @@ use std::sync::Arc;
 
 use crate::{Buffer, Landing, Slice, Time};
 
-/// Chosen by the node for connections it opens (even) and by the kernel for those it accepts (odd).
+/// A connection's number: chosen by the node for those it opens (even) and by the kernel for those it accepts
+/// (odd).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnId(pub u64);
 
-/// Chosen by the node, never reused.
+/// A file's number: chosen by the node, never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub u64);
 
@@ -58,8 +59,8 @@ pub enum Op {
     /// bytes reset the connection, as TCP has it. Outstanding ops complete with an error. No
     /// completion of its own.
     Close { conn: ConnId, flush: bool },
-    /// As `Close` at once; and the other side hears by a reset that this is not the end of what it was
-    /// sent, of which it may lose a part. No completion of its own.
+    /// As `Close` at once; and a reset tells the other side that this is not the end of what it was sent. It
+    /// may lose a part of that. No completion of its own.
     Reset { conn: ConnId },
 
     /// Open a file for the ops below. Completes with `Done`.
@@ -106,14 +107,14 @@ pub enum Op {
         from: PathBuf,
         to: PathBuf,
     },
-    /// A file. Completes with `Done`. Its blocks may be let go bit by bit, so that others get to the disk
-    /// meanwhile; `urgent`: many wait behind it, and space is needed.
+    /// Remove a file. Completes with `Done`. Its blocks may be let go bit by bit, so that others get to the
+    /// disk meanwhile; `urgent`: many wait behind it, and space is needed.
     Remove {
         token: Token,
         path: PathBuf,
         urgent: bool,
     },
-    /// A directory and all that is in it, durably. One that is not there is removed already.
+    /// Remove a directory and all that is in it, durably. One that is not there counts as removed.
     RemoveDirectory { token: Token, path: PathBuf },
     /// Bytes free to us in the file system of `path`. Completes with `Space`.
     FreeSpace { token: Token, path: PathBuf },
@@ -185,7 +186,7 @@ pub struct Received {
 /// know, and the page.
 pub const BLOCK: usize = 4096;
 
-/// Of a file that is copied, in memory at once on a real disk.
+/// The bytes of a copied file that are in memory at once on a real disk.
 pub const COPY_BYTES: usize = 1 << 20;
 
 /// Synchronous access to the disk, for start-up and offline checks only.
@@ -194,15 +195,16 @@ pub trait Disk {
     fn list(&mut self, directory: &Path) -> io::Result<Vec<DirectoryEntry>>;
     /// Reads up to `into.len()` bytes; fewer mean end of file.
     fn read_at(&mut self, path: &Path, offset: u64, into: &mut [u8]) -> io::Result<usize>;
-    /// What can be read of this file, or of this directory's names, is durable afterwards. A process
-    /// that was killed in a write leaves what only the page cache may hold.
+    /// Makes this file's bytes, or this directory's names, durable as they can be read now. A process that
+    /// was killed in a write leaves bytes that only the page cache may hold.
     fn settle(&mut self, path: &Path) -> io::Result<()>;
-    /// No write to this file can still come: nobody has it open to write, and of a process that has ended the
-    /// kernel has no write under way. What is read afterwards stays as it is. False where nobody can tell.
+    /// Whether no write to this file can still come: nobody has it open to write, and the kernel has no write
+    /// under way of a process that has ended. Bytes read afterwards stay as they are. False where nobody can
+    /// tell.
     fn is_still(&mut self, path: &Path) -> bool;
     /// As `Op::WriteFile`.
     fn write_file(&mut self, path: &Path, contents: &[u8]) -> io::Result<()>;
-    /// A file with the contents of another, as durable as by `write_file`. `change` sees it from its
+    /// Makes a file with the contents of another, as durable as by `write_file`. `change` sees it from its
     /// beginning to its end, in pieces of at least a block where there are so many bytes.
     fn copy_file(
         &mut self,
@@ -223,10 +225,10 @@ pub trait Disk {
         change(0, &mut contents);
         self.write_file(to, &contents)
     }
-    /// With mode 0700, its parents too; durable.
+    /// Makes a directory with mode 0700, and its parents; durable.
     fn create_directory(&mut self, path: &Path) -> io::Result<()>;
     fn rename(&mut self, from: &Path, to: &Path) -> io::Result<()>;
-    /// An exclusive lock held as long as the process (or simulated node) lives; `WouldBlock` if taken.
+    /// Takes an exclusive lock for as long as the process (or simulated node) lives; `WouldBlock` if it is taken.
     fn lock(&mut self, path: &Path) -> io::Result<()>;
     fn free_space(&mut self, path: &Path) -> io::Result<u64>;
     /// Seconds since the beginning of 1970; `None` if nobody knows. Only ages are reckoned by it, and
@@ -236,9 +238,9 @@ pub trait Disk {
     }
     /// 16 bytes that nobody can predict.
     fn random(&mut self) -> io::Result<[u8; 16]>;
-    /// How writes get to the disk ("O_DIRECT", "buffered: <why>", ...), or by which mover or ink; for status.
+    /// The way of writes to the disk ("O_DIRECT", "buffered: <why>", ...), or the mover or ink; for status.
     fn write_path(&mut self, directory: &Path) -> String;
-    /// Of the kernel that will run the node, if bytes may be received into files.
+    /// The landing of the kernel that will run the node, if bytes may be received into files.
     fn landing(&self) -> Option<Arc<dyn Landing>> {
         None
     }
@@ -251,7 +253,7 @@ pub struct DirectoryEntry {
     pub length: u64,
 }
 
-/// What a kernel drives: a node, or anything else that speaks ops.
+/// A machine that a kernel drives: a node, or anything else that speaks ops.
 ///
 /// The loop, for every kernel:
 ///

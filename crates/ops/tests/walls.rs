@@ -1,13 +1,13 @@
-//! Which crate may know which (docs/decisions/0031-crates-by-permission.md). An arrow that is not drawn
-//! here does not exist: who needs another one argues for it in the decision, and draws it.
+//! The arrows between crates (docs/decisions/0031-crates-by-permission.md). An arrow that is not drawn here
+//! does not exist: a change that needs another one argues for it in the decision, and draws it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// From each crate to those that it depends on. Tests may depend on more.
+/// The crates that each crate depends on. Tests may depend on more.
 const ARROWS: [(&str, &[&str]); 23] = [
-    // What decides.
+    // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
     ("formats", &["ops", "paxos"]),
@@ -21,16 +21,16 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "commands", "formats", "ops", "paxos", "replica", "store", "wire",
         ],
     ),
-    // What performs.
+    // Crates that perform.
     ("splice", &[]),
     ("pmem", &[]),
     ("uring", &["ops"]),
     ("linux", &["ops", "pmem", "splice", "uring"]),
-    // What asks.
+    // Crates that ask.
     ("talk", &["paxos", "wire"]),
     ("client", &["talk", "wire"]),
     ("terminal", &["client", "linux"]),
-    // What is shipped.
+    // Crates that are shipped.
     (
         "serve",
         &[
@@ -56,7 +56,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
             "terminal", "testbed", "wire",
         ],
     ),
-    // What searches for mistakes, and is not.
+    // Crates that search for mistakes, and are not shipped.
     ("history", &[]),
     (
         "sim",
@@ -103,7 +103,7 @@ fn every_arrow_between_crates_is_drawn_and_every_drawn_one_is_there() {
     }
 }
 
-/// All that a crate is made of, itself included.
+/// All crates that a crate is made of, itself included.
 fn reached(from: &str) -> BTreeSet<&'static str> {
     let mut reached = BTreeSet::new();
     let mut open = vec![from];
@@ -125,7 +125,7 @@ fn what_is_shipped_is_made_of_nothing_that_searches_for_mistakes() {
     }
 }
 
-/// `linux` has the switch. Of what is shipped nobody else touches it.
+/// `linux` has the switch. No other crate that is shipped touches it.
 #[test]
 fn only_the_lab_makes_a_disk_fail() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");

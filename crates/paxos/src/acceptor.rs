@@ -1,4 +1,4 @@
-//! What this node has promised and accepted, and how much of it is durable.
+//! This node's promises and acceptances, and how much of them is durable.
 //!
 //! ```text
 //!   records   1 … durable … last          they become durable in this order
@@ -7,8 +7,8 @@
 //!
 //! One promise leaves something open: the owner's own one at a casting vote (see `casting`).
 //!
-//! A message that depends on a record is sent `after` it. What is told without naming a record
-//! (a follower's status) is built from the durable part alone.
+//! A message that depends on a record is sent `after` it. A message that names no record (a follower's
+//! status) is built from the durable part alone.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -59,7 +59,7 @@ struct Issued {
 #[derive(Clone, Debug)]
 pub(crate) struct Acceptor {
     promised: PromisedTerm,
-    /// What the promise leaves open.
+    /// The part that the promise leaves open.
     finishing: Option<Finishing>,
     /// The record that raised the promise.
     promise_record: RecordNumber,
@@ -150,7 +150,7 @@ impl Acceptor {
         issued.map(|i| i.slots.start).fold(end, Slot::min)
     }
 
-    /// So many slots behind the last accepted one: only a mutation reckons in this way.
+    /// The slots behind the last accepted one, so many of them: only a mutation reckons in this way.
     pub(crate) fn count_on(&self, from: Slot, count: u64) -> SlotRange {
         let start = from.max(self.accepted.end());
         SlotRange::new(start, Slot(start.0 + count))
@@ -176,7 +176,8 @@ impl Acceptor {
         record
     }
 
-    /// ‡ As `promise`, from `finishing.below` on: below it the owner goes on in the term before.
+    /// ‡ As `promise`, but the promise counts from `finishing.below` on: below it the owner goes on in the
+    /// term before.
     pub(crate) fn promise_and_finish(&mut self, term: Term, finishing: Finishing) -> RecordNumber {
         crate::invariant!(
             term.owner == finishing.term.owner && self.promised.0 == finishing.term,
@@ -193,12 +194,12 @@ impl Acceptor {
         self.finishing
     }
 
-    /// Nothing more will be accepted below the promise: it counts from where that ended.
+    /// Ends what the promise left open: nothing more is accepted below the promise, which counts from there.
     pub(crate) fn stop_finishing(&mut self) {
         self.finishing = None;
     }
 
-    /// Nothing is accepted below the promise, but for what it left open.
+    /// Whether the acceptance is allowed: nothing below the promise is, but for what the promise left open.
     fn may_accept(&self, term: Term, slots: SlotRange) -> bool {
         let finishes = |f: Finishing| f.term == term && slots.end <= f.below;
         term >= self.promised.0 || self.finishing.is_some_and(finishes)

@@ -1,4 +1,4 @@
-//! Linearizable reads of a follower: it asks its leader for a barrier.
+//! Linearizable reads of a follower, which asks its leader for a barrier.
 //!
 //! ```text
 //!   arrived ──► asked ──── AskBarrier ───► the leader: a round of confirmations
@@ -6,13 +6,13 @@
 //!   ReadReady, once every slot below `slot` is applied here
 //! ```
 //!
-//! All that wait here share one question, and one is under way at a time: whoever comes later waits
-//! for the next. A question costs one message to the leader and its answer, and no slot. The answer
-//! says, as a status does, what is chosen, so mostly nothing more has to arrive.
+//! All reads that wait here share one question, and one question is under way at a time: a read that comes
+//! later waits for the next. A question costs one message to the leader and its answer, and no slot. The
+//! answer says, as a status does, what is chosen, so mostly nothing more has to arrive.
 //!
-//! ‡ Only the answer to the question under way counts: by the leader that is followed, in its term,
-//! with the number of the question. An answer to an earlier question was perhaps reckoned before the
-//! reads arrived that wait now.
+//! ‡ Only the answer to the question under way counts: by the leader that is followed, in its term, with the
+//! number of the question. An answer to an earlier question was perhaps reckoned before the reads arrived
+//! that wait now.
 
 use crate::engine::Engine;
 use crate::leadership::{Following, Stage};
@@ -22,10 +22,10 @@ use crate::{AskNumber, Ignored, Message, NodeId, Output, ReadId, RecordNumber, S
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Asking {
-    /// The last one that no question covers yet.
+    /// The last read that no question covers yet.
     arrived: Option<ReadId>,
     asked: Option<Asked>,
-    /// The last one covered by the last answer, and the slot of that.
+    /// The last read covered by the last answer, and the slot of that answer.
     answered: Option<(ReadId, Slot)>,
 }
 
@@ -41,7 +41,7 @@ impl Asking {
         self.arrived = self.arrived.max(Some(id));
     }
 
-    /// Whether there were any to fail.
+    /// Fails all reads. Returns whether there were any.
     pub(crate) fn fail(&mut self) -> bool {
         let before = core::mem::take(self);
         before.arrived.is_some() || before.asked.is_some() || before.answered.is_some()
@@ -60,7 +60,7 @@ impl Engine {
         }
     }
 
-    /// Serves who has been answered, and asks for whoever came since.
+    /// Serves the reads that have been answered, and asks for those that came since.
     pub(crate) fn settle_asking(&mut self) {
         let next = self.state.next;
         let anyhow = mutation::is(Mutation::BarrierNotReached);
@@ -74,8 +74,8 @@ impl Engine {
         self.ask_for_arrived();
     }
 
-    /// Not while one is answered and not reached: reads that come all the time would put off for ever
-    /// the slot to be reached.
+    /// Asks for the reads that came, unless a slot is answered and not reached: reads that come all the time
+    /// would put it off for ever.
     fn ask_for_arrived(&mut self) {
         let number = AskNumber {
             incarnation: self.config.incarnation,
@@ -101,7 +101,7 @@ impl Engine {
         self.on_asking_timer();
     }
 
-    /// The leader answers in its own term only.
+    /// Asks again in a new term, since the leader answers in its own term only.
     pub(crate) fn ask_in_new_term(&mut self) {
         let now = self.now;
         let following = self.following();
@@ -130,7 +130,7 @@ impl Engine {
         }
     }
 
-    /// The leader's answer. What it says is chosen is so, whatever else this replica heard.
+    /// Takes the leader's answer. The slots that it says are chosen are so, whatever else this replica heard.
     pub(crate) fn on_barrier(&mut self, from: NodeId, term: Term, number: AskNumber, slot: Slot) {
         if slot.0 > SLOT_MAX {
             self.ignore(from, Ignored::Malformed);
@@ -151,7 +151,7 @@ impl Engine {
         self.heard_first_unchosen(from, slot);
         self.catch_up.on_told(term, slot);
         self.learn();
-        // An auxiliary at rest is sent no proposals, and of an era that is not known none are taken.
+        // An auxiliary at rest is sent no proposals, and proposals of an era that is not known are not taken.
         if self.state.next < slot && (self.is_auxiliary() || term.era > self.state.era) {
             self.catch_up_from(from);
         }

@@ -9,8 +9,8 @@
 //!            the active ones are alive and have accepted all that is chosen, for `disengage_after`
 //! ```
 //!
-//! An engaged auxiliary is an acceptor like any other: it accepts bytes, durably, or nothing. Whoever
-//! chose a byte held it, so there are always as many copies as a quorum has members. An auxiliary
+//! An engaged auxiliary is an acceptor like any other: it accepts bytes, durably, or nothing. The acceptors
+//! that chose a byte held it, so there are always as many copies as a quorum has members. An auxiliary
 //! forgets bytes only when it is released, and when its own disk says that all below is chosen:
 //!
 //! ```text
@@ -18,8 +18,8 @@
 //!   leader ── Release ⟨e, h = least s⟩ ──► auxiliary of era e: drops below min(h, its first unchosen)
 //! ```
 //!
-//! ‡ What a member said of itself counts only if it knew the present era by then: in an earlier one
-//! it may have been auxiliary, and have dropped since what it held. An auxiliary says that it holds
+//! ‡ A member's statement about itself counts only if the member knew the present era by then: in an earlier
+//! era it may have been auxiliary, and have dropped since what it held. An auxiliary says that it holds
 //! nothing, and one that becomes active says so until its node has counted.
 
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ use crate::{
     Time, Value,
 };
 
-/// What a leader knows of its configuration's auxiliaries.
+/// A leader's knowledge of its configuration's auxiliaries.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Auxiliaries {
     /// This replica leads.
@@ -41,17 +41,17 @@ pub(crate) struct Auxiliaries {
     engaged: bool,
     /// The first unchosen slot, proposed and not chosen, and since when.
     stalled: Option<(Slot, Time)>,
-    /// Since when the active members keep up, while engaged.
+    /// The time since which the active members keep up, while engaged.
     kept_up: Option<Time>,
-    /// Not before then the next release.
+    /// The earliest time of the next release.
     release_at: Time,
-    /// What each auxiliary said it has dropped below.
+    /// The slot below which each auxiliary said that it dropped its bytes.
     released: Vec<(NodeId, Era, Slot)>,
     /// Members that are silent, and the end of what this leader ever sent them.
     silent: Vec<(NodeId, Slot)>,
 }
 
-/// An auxiliary's: it may drop what is below once the record is durable.
+/// An auxiliary's release: it may drop the bytes below once the record is durable.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Released {
     by: NodeId,
@@ -69,7 +69,7 @@ impl Engine {
         self.state.configuration.is_auxiliary(self.config.node)
     }
 
-    /// Whether this leader's proposals are for that node: not while it is an auxiliary at rest.
+    /// Whether this leader's proposals are for that node: not while the node is an auxiliary at rest.
     pub fn wants_proposals(&self, node: NodeId) -> bool {
         self.auxiliaries.engaged || !self.state.configuration.is_auxiliary(node)
     }
@@ -79,7 +79,7 @@ impl Engine {
         self.auxiliaries.engaged
     }
 
-    /// An auxiliary at rest is level once it knows all that is chosen.
+    /// Whether an auxiliary at rest is level: it is once it knows all that is chosen.
     pub(crate) fn is_level_at_rest(&self, node: NodeId) -> bool {
         let Stage::Leading(leading) = &self.stage else {
             return false;
@@ -91,7 +91,7 @@ impl Engine {
             })
     }
 
-    /// The own part in the configuration changed.
+    /// Notes that this node's own part in the configuration changed.
     pub(crate) fn settle_own_part(&mut self) {
         if self.part_told == Some(self.state.era) {
             return;
@@ -104,7 +104,7 @@ impl Engine {
         self.was_auxiliary = auxiliary;
     }
 
-    /// What this node does not hold, as its node counted. An auxiliary's count says nothing.
+    /// Takes the node's count of the bytes that it does not hold. An auxiliary's count says nothing.
     pub(crate) fn on_missing_bytes(&mut self, count: u64) {
         self.missing_is_stale = false;
         self.missing_bytes = match self.is_auxiliary() {
@@ -121,7 +121,7 @@ impl Engine {
         }
     }
 
-    /// After every input.
+    /// Engages, rests and releases auxiliaries, after every input.
     pub(crate) fn settle_auxiliaries(&mut self) {
         if !matches!(self.stage, Stage::Leading(_)) {
             if self.auxiliaries.in_use {
@@ -204,10 +204,10 @@ impl Engine {
             .all(|node| self.peer_accepted_up_to(node) >= Some(next))
     }
 
-    // Who holds what.
+    // Holdings of the members.
 
-    /// All below is chosen, and this member durably holds its untrimmed bytes. ‡ Said in the
-    /// present era, or it says nothing.
+    /// The slot below which all is chosen and this member durably holds all untrimmed bytes. ‡ A member that
+    /// did not say so in the present era has said nothing.
     pub fn holds_below(&self, node: NodeId) -> Option<Slot> {
         if self.state.configuration.is_auxiliary(node) {
             return None;
@@ -227,7 +227,7 @@ impl Engine {
     /// members that form a quorum without it: then it may become auxiliary, or lose its weight.
     pub fn bytes_stand_without(&self, node: NodeId) -> bool {
         let configuration = &self.state.configuration;
-        // What a node that is silent never got was chosen without it.
+        // The slots that a silent node never got were chosen without it.
         let mut silent = self.auxiliaries.silent.iter();
         let given = silent
             .find(|(who, _)| *who == node)
@@ -238,13 +238,12 @@ impl Engine {
         })
     }
 
-    /// ‡ Whether what was chosen before this leader's term will be held by a quorum after this step, as
-    /// far as members said. (Each era begins a term.) What is chosen in this era is held by a quorum of
-    /// it, and every quorum of the next era meets that one; two steps on none need do so any more
-    /// (docs/decisions/0012).
+    /// ‡ Whether the slots chosen before this leader's term will be held by a quorum after this step, as far
+    /// as members said. (Each era begins a term.) A slot chosen in this era is held by a quorum of it, and
+    /// every quorum of the next era meets that one; a quorum two steps on need not (docs/decisions/0012).
     ///
-    /// A step that gives weight to a holder, scales all weights, or makes a member active that was not,
-    /// takes nothing from those who hold.
+    /// A step that gives weight to a holder, scales all weights, or makes a member active that was not, takes
+    /// nothing from those who hold.
     pub(crate) fn is_held_after(&self, change: Change) -> bool {
         if mutation::is(Mutation::HoldsBelowNotAsked)
             || mutation::is(Mutation::WeightBeforeBytes)
@@ -272,7 +271,7 @@ impl Engine {
 
     // Release.
 
-    /// Below it every active member holds all, and they are a quorum.
+    /// The slot below which every active member holds all, if these members are a quorum.
     fn releasable(&self) -> Option<Slot> {
         let configuration = &self.state.configuration;
         if mutation::is(Mutation::ReleasedTooEarly) {
@@ -296,7 +295,7 @@ impl Engine {
         known.next().map_or(Slot(0), |(_, _, below)| *below)
     }
 
-    /// Auxiliaries that can be told, and did not drop all below.
+    /// Auxiliaries that can be told, and have not dropped all below.
     fn unreleased(&self, below: Slot) -> impl Iterator<Item = NodeId> {
         let members = self.state.configuration.members().iter();
         members
@@ -305,7 +304,7 @@ impl Engine {
             .filter(move |node| self.released(*node) < below)
     }
 
-    /// What there is to say, and to somebody.
+    /// The release that is due, if there is an auxiliary to be told.
     fn due_release(&self) -> Option<Slot> {
         self.unreleased(self.state.next).next()?;
         let below = self.releasable()?;
@@ -334,8 +333,8 @@ impl Engine {
             return;
         }
         let below = below.min(self.state.next);
-        // After a restart it must know again that all below is chosen, else it would have accepted
-        // there what it does not hold.
+        // After a restart this auxiliary must know again that all below is chosen, else it would have
+        // accepted there what it does not hold.
         if self.state_recorded.1 < below {
             self.persist_state();
         }
@@ -348,7 +347,7 @@ impl Engine {
         self.settle_released();
     }
 
-    /// ‡ Only while its era is that era, and it is auxiliary there.
+    /// ‡ Releases only while the era is still that of the release, and this node is auxiliary in it.
     pub(crate) fn settle_released(&mut self) {
         let Some(released) = self.released else {
             return;
@@ -375,8 +374,8 @@ impl Engine {
         released.push((from, era, below.max(before)));
     }
 
-    /// Of each stream the position below which its bytes certainly lie in slots below `below`, and
-    /// in no accepted slot that is not known chosen. As in a trim, a few are kept in excess.
+    /// For each stream the position below which its bytes certainly lie in slots below `below`, and in no
+    /// accepted slot that is not known chosen. As in a trim, a few bytes are kept in excess.
     pub fn bytes_below(&self, below: Slot) -> Vec<(StreamName, StreamPosition)> {
         let state = &self.state;
         let mut bytes = Vec::new();
@@ -399,7 +398,7 @@ impl Engine {
         bytes
     }
 
-    /// When the passage of time alone changes something here.
+    /// The time when the passage of time alone changes something here.
     pub(crate) fn auxiliary_deadline(&self) -> Option<Time> {
         if !matches!(self.stage, Stage::Leading(_)) || !self.state.configuration.has_auxiliaries() {
             return None;

@@ -13,12 +13,12 @@
 //!           first unchosen┘                           └ p: where t' took over,  p <= s
 //! ```
 //!
-//! The leader's own promise of t' comes first, and is the only one that leaves something open: it
-//! counts from slot s, the end of its permit at that moment, and its record says so ([`Finishing`]).
-//! Below s the leader goes on in t. Once q' has promised and the own promise is durable, t' takes
-//! over in slot p, the first that nothing was proposed in: from there on nothing is accepted in t any
-//! more, by anybody, because only this leader proposes in t. What lies below p and is not chosen is
-//! finished in t; its acceptances go on counting.
+//! The leader's own promise of t' comes first, and is the only one that leaves something open: it counts from
+//! slot s, the end of its permit at that moment, and its record says so ([`Finishing`]). Below s the leader
+//! goes on in t. Once q' has promised and the own promise is durable, t' takes over in slot p, the first slot
+//! in which nothing was proposed: from there on nothing is accepted in t any more, by anybody, because only
+//! this leader proposes in t. The slots below p that are not chosen are finished in t; their acceptances go
+//! on counting.
 //!
 //! Where the votes cannot be split so, the leader does phase 1 as any other would, and stalls.
 
@@ -32,8 +32,8 @@ use crate::safety::{self, Voter};
 use crate::{Finishing, Message, NodeId, Note, RecordNumber, Slot, Term};
 
 impl Engine {
-    /// A new era began under a leader that may stand: prepares its next term at q' alone. False if
-    /// there is no such split, or something else is going on.
+    /// Prepares the next term at q' alone, when a new era began under a leader that may stand. False if there
+    /// is no such split, or something else is going on.
     pub(crate) fn cast_vote(&mut self) -> bool {
         let Stage::Leading(leading) = &self.stage else {
             return false;
@@ -70,8 +70,8 @@ impl Engine {
         true
     }
 
-    /// q' without this leader. Who is silent is in neither quorum; who gets no proposals cannot be
-    /// in q; and it is better there the more of this term it accepted.
+    /// q' without this leader. A silent member is in neither quorum; a member that gets no proposals cannot
+    /// be in q; and a member is better in q the more of this term it accepted.
     fn split_votes(&self) -> Option<Vec<NodeId>> {
         let Stage::Leading(_) = &self.stage else {
             return None;
@@ -92,7 +92,7 @@ impl Engine {
         safety::casting_vote(&self.state.configuration, node, &voters)
     }
 
-    /// q' has promised that from `p` on nothing of another term is in the way: t' takes over there.
+    /// Takes over in slot `p`: q' has promised that from there on nothing of another term is in the way.
     pub(crate) fn take_over(&mut self, term: Term) {
         let first = self.state.next;
         let finish_by = self.now + self.config.timing.leader_timeout;
@@ -129,8 +129,8 @@ impl Engine {
         });
     }
 
-    /// The split does not hold: the same term is asked of everybody, and nothing more is proposed in
-    /// the one before.
+    /// Gives up a split that does not hold: the same term is asked of everybody, and nothing more is proposed
+    /// in the one before.
     pub(crate) fn give_up_casting(&mut self) {
         let Some(phase) = self.phase1() else {
             return;
@@ -151,7 +151,7 @@ impl Engine {
         self.evaluate_phase1();
     }
 
-    /// Who is asked to promise, besides this leader itself, while its casting vote runs.
+    /// The members asked to promise, besides this leader itself, while its casting vote runs.
     pub fn asked_at_a_casting_vote(&self) -> Option<&[NodeId]> {
         match &self.stage {
             Stage::Leading(leading) => leading.again.as_ref().and_then(Phase1::asked),
@@ -159,7 +159,7 @@ impl Engine {
         }
     }
 
-    /// Someone fell silent, or came back: does the split still hold?
+    /// Checks whether the split still holds when a member fell silent, or came back.
     pub(crate) fn check_casting(&mut self) {
         let node = self.config.node;
         let Stage::Leading(leading) = &self.stage else {
@@ -180,7 +180,7 @@ impl Engine {
         }
     }
 
-    /// What was left to finish in the term before cannot be finished: everything is proposed again.
+    /// Proposes everything again if the slots left to the term before cannot be finished.
     pub(crate) fn check_finished(&mut self) {
         let (now, first) = (self.now, self.state.next);
         let later = self.now + self.config.timing.leader_timeout;
@@ -200,7 +200,7 @@ impl Engine {
         }
     }
 
-    /// Slots from here on are outside of the window of unchosen bytes.
+    /// The slot from which on slots are outside of the window of unchosen bytes.
     pub(crate) fn window_end(&self) -> Slot {
         let window = match mutation::is(Mutation::WindowUnbounded) {
             true => 1 << 40,

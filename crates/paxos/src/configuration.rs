@@ -1,4 +1,4 @@
-//! Weights, and what a quorum is.
+//! Weights and quorums.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,7 @@ pub struct Member {
     pub auxiliary: bool,
 }
 
-/// Why a step is not legal in this configuration. It is then a no-op and starts no era.
+/// The reason why a step is not legal in this configuration. The step is then a no-op and starts no era.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeRefused {
     Overflow,
@@ -31,7 +31,7 @@ pub enum ChangeRefused {
     /// The auxiliaries together would be a quorum, or the mark is already so.
     Auxiliary,
     WrongEra,
-    /// A later wish than the one that it names is chosen.
+    /// A wish is chosen that is later than the one that the step names.
     StaleWish,
 }
 
@@ -76,7 +76,7 @@ impl Configuration {
         self.member(node).is_some()
     }
 
-    /// 0 for a node that is no member: it may learn, and its voice does not count.
+    /// The node's weight; 0 for a node that is no member: it may learn, and its voice does not count.
     pub fn weight(&self, node: NodeId) -> u32 {
         self.member(node).map_or(0, |member| member.weight)
     }
@@ -258,8 +258,8 @@ mod tests {
         assert!(checked > 10_000);
     }
 
-    /// The original computed the overflow check in int: three weights of 1 times 100 wrapped to a
-    /// total of 44, and one node alone was a quorum.
+    /// A rule broken elsewhere: the original computed the overflow check in int. Three weights of 1 times 100
+    /// wrapped to a total of 44, and one node alone was a quorum.
     #[test]
     fn multiplying_beyond_the_limit_is_refused() {
         let three = weights(&[1, 1, 1]).unwrap();

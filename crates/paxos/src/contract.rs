@@ -1,4 +1,4 @@
-//! The contract with the node around an engine: what goes in, what comes out.
+//! The contract between an engine and the node around it: inputs and outputs.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -19,8 +19,8 @@ pub struct ReadId(pub u64);
 #[derive(Clone, Debug)]
 pub struct EngineConfig {
     pub node: NodeId,
-    /// Which start of this node it is: above that of every earlier one. No answer to a question of
-    /// an earlier start counts.
+    /// The number of this start of the node: above that of every earlier one. No answer to a question of an
+    /// earlier start counts.
     pub incarnation: u32,
     /// For the random part of backoffs.
     pub seed: u64,
@@ -46,9 +46,9 @@ pub struct Timing {
     pub abdication: Duration,
     /// Auxiliaries get a leader's proposals when nothing was chosen for so long.
     pub engage_after: Duration,
-    /// They get none any more when the active members have kept up for so long.
+    /// Auxiliaries get no proposals any more when the active members have kept up for so long.
     pub disengage_after: Duration,
-    /// An auxiliary at rest learns what is chosen, and is released, so often.
+    /// The pace at which an auxiliary at rest learns what is chosen, and is released.
     pub auxiliary_pace: Duration,
 }
 
@@ -85,7 +85,7 @@ pub enum Input {
     /// The node's failure detector: heartbeats arrive (again), or have stopped.
     PeerAlive(NodeId),
     PeerSilent(NodeId),
-    /// How many bytes of the chosen output this node does not hold.
+    /// The number of bytes of the chosen output that this node does not hold.
     MissingBytes(u64),
     /// The bytes of the bound permit now open could not be fetched from any of their holders in
     /// time: redo phase 1 without counting `holders`.
@@ -95,9 +95,9 @@ pub enum Input {
     },
     /// `deadline()` has passed.
     Timer,
-    /// A linearizable read arrived. A leader asks a quorum whether it still leads. A follower asks
-    /// its leader ([`Engine::leader`]), which must understand [`Message::AskBarrier`]: else fail
-    /// the read instead. Every other replica answers at once with [`Output::ReadsFailed`].
+    /// A linearizable read arrived. A leader asks a quorum whether it still leads. A follower asks its leader
+    /// ([`Engine::leader`]), which must understand [`Message::AskBarrier`]: otherwise the node fails the read
+    /// instead. Every other replica answers at once with [`Output::ReadsFailed`].
     ///
     /// [`Engine::leader`]: crate::Engine::leader
     Read(ReadId),
@@ -156,8 +156,9 @@ pub enum Output {
     },
     /// The state was replaced by a peer's; nothing in between was applied here.
     StateInstalled,
-    /// A peer's state contradicts what is known to be chosen here, or lacks it, though it knows of later slots. One of
-    /// the two forgot. This replica's state stays as it is, and the node must give it nothing more.
+    /// A peer's state contradicts what is known to be chosen here, or lacks some of it, though the peer knows
+    /// of later slots. One of the two forgot. This replica's state stays as it is, and the node must give it
+    /// nothing more.
     Contradicted {
         by: NodeId,
         what: Contradicted,
@@ -165,8 +166,8 @@ pub enum Output {
     Role(Role),
     /// Every read up to and including this one may be served from the state as it is now.
     ReadReady(ReadId),
-    /// None of the reads that still wait will be ready: this node no longer leads, or no longer
-    /// follows the leader that it asked.
+    /// The reads that still wait will not be ready: this node no longer leads, or no longer follows the
+    /// leader that it asked.
     ReadsFailed,
     /// For the node's log of things off the normal path.
     Note(Note),
@@ -174,10 +175,10 @@ pub enum Output {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Persist {
-    /// With the state at the first unchosen slot and all acceptances above: else a power loss
+    /// The promise, with the state at the first unchosen slot and all acceptances above: else a power loss
     /// could leave all nodes unable to promise either era.
     Promise { term: PromisedTerm },
-    /// Over bytes that are with the node (content) or in the value (everything else).
+    /// An acceptance over bytes that are with the node (content) or in the value (everything else).
     Accept {
         term: Term,
         slots: SlotRange,
@@ -263,7 +264,7 @@ pub enum StepDownReason {
     Asked,
 }
 
-/// Why a message changed nothing.
+/// The reason why a message changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ignored {
     OlderTerm,
@@ -272,8 +273,8 @@ pub enum Ignored {
     NotOwner,
     /// The term's owner is no member in the term's era.
     NotMember,
-    /// The term's number is far above all that this replica heard of: it is believed when it was heard
-    /// some more times.
+    /// The term's number is far above all that this replica heard of: it is believed once it was heard some
+    /// more times.
     TooFarAhead,
     HasLeader,
     /// This replica may have forgotten what it accepted.
@@ -282,19 +283,19 @@ pub enum Ignored {
     Malformed,
 }
 
-/// What recovery found on disk, fed record by record in file order.
+/// The findings of recovery on disk, fed record by record in file order.
 #[derive(Clone, Debug)]
 pub struct Checkpoint {
     pub promised: PromisedTerm,
-    /// What the promise leaves open: it counts from `below` on, and below that its owner, who is
-    /// this node, may still accept in the term that it takes over from.
+    /// The part that the promise leaves open: the promise counts from `below` on. Below that its owner, which
+    /// is this node, may still accept in the term that it takes over from.
     pub finishing: Option<Finishing>,
     pub state: LogState,
     /// Every acceptance at or above `state.next`.
     pub accepted: Vec<AcceptedRun>,
 }
 
-/// Why an action was not proposed.
+/// The reason why an action was not proposed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotProposed {
     /// Only a leader proposes, whose permit is free; ask this one, or again in a moment.

@@ -1,4 +1,4 @@
-//! One log's replica on one node: dispatch, and what every part of it shares.
+//! One log's replica on one node: the dispatch, and everything that its parts share.
 
 use alloc::collections::VecDeque;
 use alloc::sync::Arc;
@@ -45,23 +45,23 @@ pub struct Engine {
     pub(crate) attempts: u32,
     /// Until then another node's phase 1 is given its chance.
     pub(crate) patience: Time,
-    /// The last promise was asked for then, and is not durable yet.
+    /// The time when the last promise was asked for, while it is not durable yet.
     pub(crate) promised_since: Option<Time>,
-    /// Was leader, and has not found another yet: its followers must hear of it.
+    /// This replica was leader, and has not found another yet: its followers must hear of it.
     pub(crate) deposed: bool,
     pub(crate) last_phase1: Option<Time>,
     pub(crate) missing_bytes: u64,
-    /// The state jumped since they were counted: what it speaks of need not be here.
+    /// The state jumped since missing bytes were counted: the bytes that it speaks of need not be here.
     pub(crate) missing_is_stale: bool,
     pub(crate) auxiliaries: Auxiliaries,
-    /// In the era before the one it was last looked at in.
+    /// Whether this replica was auxiliary in the era that was last looked at (`part_told`).
     pub(crate) was_auxiliary: bool,
     pub(crate) part_told: Option<Era>,
     /// The last record of a state, and that state's first unchosen slot.
     pub(crate) state_recorded: (RecordNumber, Slot),
     pub(crate) released: Option<Released>,
-    /// Below it acceptances may have been forgotten (a disk lost records): until all of it is known
-    /// chosen this replica promises nothing, for a promise would say that it accepted nothing else.
+    /// The slot below which acceptances may have been forgotten (a disk lost records). Until all of it is
+    /// known chosen this replica promises nothing, for a promise would say that it accepted nothing else.
     pub(crate) forgot_below: Slot,
     pub(crate) catch_up: CatchUp,
     chosen_told: Slot,
@@ -77,13 +77,13 @@ pub struct Engine {
     /// Checkpoints as they were before an acceptance that follows a promise's or state's record
     /// while that is not put out: a checkpoint must not claim bytes whose record comes later.
     before: VecDeque<(RecordNumber, Checkpoint)>,
-    /// Where the permit's bound run ends, if it is bound.
+    /// The end of the permit's bound run, if the permit is bound.
     pub(crate) permit_bound_end: Option<Slot>,
     /// Acceptances announced to the leader.
     pub(crate) recent: Recent,
-    /// A prepare of an era that is not known here yet, and who sent it.
+    /// A prepare of an era that is not known here yet, and its sender.
     pub(crate) early_prepare: Option<(Term, NodeId)>,
-    // Kept for their memory alone.
+    // These are kept for their memory alone.
     pub(crate) scratch: Vec<(Slot, u64)>,
     pub(crate) outcomes: Vec<(Slot, Outcome)>,
 }
@@ -111,8 +111,8 @@ impl Engine {
         engine
     }
 
-    /// As `with_gaps`, but one that needs no other vote does not stand before the first [`Input::Timer`]: the node
-    /// asks others first whether they remember more of this disk.
+    /// As `with_gaps`, but a replica that needs no other vote does not stand before the first
+    /// [`Input::Timer`]: the node asks others first whether they remember more of this disk.
     pub fn resting(
         config: EngineConfig,
         checkpoint: Checkpoint,
@@ -127,7 +127,8 @@ impl Engine {
         } = checkpoint;
         // A promise of an era proves that all slots before that era were known chosen here, and when the
         // records that said so are lost, that more was than is known now.
-        let forgot_below = match promised.0.era > state.era {
+        let hides_eras = promised.0.era > state.era;
+        let forgot_below = match hides_eras && !mutation::is(Mutation::HiddenErasForgotten) {
             true => forgot_below.max(Slot(state.next.0.saturating_add(1))),
             false => forgot_below,
         };
@@ -176,7 +177,7 @@ impl Engine {
         engine
     }
 
-    /// One input. Then drain [`Engine::poll_output`] before the next one.
+    /// Takes one input. Then drain [`Engine::poll_output`] before the next one.
     pub fn handle(&mut self, now: Time, input: Input) {
         self.now = self.now.max(now);
         match input {
@@ -241,7 +242,7 @@ impl Engine {
             } => {
                 let peer = self.peers.entry(from);
                 peer.missing_bytes = Some(missing_bytes);
-                // Who lacks something now may have lost what it held before.
+                // A peer that lacks something now may have lost what it held before.
                 peer.held_below = match missing_bytes {
                     0 => peer.held_below.max(first_unchosen),
                     _ => Slot(0),
@@ -273,7 +274,7 @@ impl Engine {
         }
     }
 
-    /// The next thing to do; perform them in order.
+    /// The next output. Perform the outputs in order.
     pub fn poll_output(&mut self) -> Option<Output> {
         if let Some(Output::Persist { record, .. }) = self.outputs.front() {
             self.polled = *record;
@@ -286,13 +287,13 @@ impl Engine {
         self.outputs.pop_front()
     }
 
-    /// When `Input::Timer` is wanted. Replicas with nothing under way want none.
+    /// The time when `Input::Timer` is wanted. Replicas with nothing under way want none.
     pub fn deadline(&self) -> Option<Time> {
         let own = earliest(self.stage_deadline(), self.catch_up_deadline());
         earliest(own, self.auxiliary_deadline())
     }
 
-    /// What a record put out last must be able to restore: the promise, the state, and all
+    /// The checkpoint that the last record put out must be able to restore: the promise, the state, and all
     /// acceptances asked for up to that record.
     pub fn checkpoint(&self) -> Checkpoint {
         match self.before.front() {
@@ -310,7 +311,7 @@ impl Engine {
         }
     }
 
-    /// What is accepted here and not known chosen.
+    /// The acceptances of this replica that are not known chosen.
     pub fn accepted(&self) -> Vec<AcceptedRun> {
         self.acceptor.runs()
     }
@@ -320,8 +321,8 @@ impl Engine {
         self.config.node
     }
 
-    /// Whether every record asked for was put out: only then what this replica knows now may be
-    /// written into the next record, since it may rest on acceptances whose records come later.
+    /// Whether every record asked for was put out. Only then may this replica's present knowledge be written
+    /// into the next record, since it may rest on acceptances whose records come later.
     pub fn all_records_are_out(&self) -> bool {
         self.polled == self.acceptor.last_record()
     }
@@ -347,7 +348,7 @@ impl Engine {
         self.acceptor.promised()
     }
 
-    /// What the promise leaves open to this leader, while it casts its vote.
+    /// The part that the promise leaves open to this leader, while it casts its vote.
     pub fn finishing(&self) -> Option<Finishing> {
         self.acceptor.finishing()
     }
@@ -371,12 +372,12 @@ impl Engine {
         }
     }
 
-    /// All slots below are chosen and applied.
+    /// The first slot not known to be chosen: all slots below are chosen and applied.
     pub fn first_unchosen(&self) -> Slot {
         self.state.next
     }
 
-    /// What this leader's term took over from without a stall: the proposals made in that go on.
+    /// The term from which this leader's term took over without a stall: the proposals made in it go on.
     pub fn took_over_from(&self) -> Option<Finishing> {
         match &self.stage {
             Stage::Leading(leading) => leading.finishing,
@@ -384,8 +385,7 @@ impl Engine {
         }
     }
 
-    /// The end of what this leader proposed; of a replica that does not lead, the first unchosen
-    /// slot.
+    /// The end of this leader's proposals; on a replica that does not lead, the first unchosen slot.
     pub fn proposed_up_to(&self) -> Slot {
         match &self.stage {
             Stage::Leading(leading) => leading.proposed_up_to.max(self.state.next),
@@ -408,8 +408,8 @@ impl Engine {
         }
     }
 
-    /// The answer to a leader's status: only what is durable. Of what is chosen and on its way to this
-    /// disk nothing is said, so that under load too a replica says how far it durably holds all.
+    /// The answer to a leader's status: only what is durable. It says nothing of chosen slots on their way to
+    /// this disk, so that under load too a replica says how far it durably holds all.
     pub fn follower_status(&self) -> Message {
         let term = match &self.stage {
             Stage::Following(following) => following.term,
@@ -429,9 +429,9 @@ impl Engine {
         }
     }
 
-    /// How far that replica accepted without a hole in this leader's term, as the leader knows.
-    /// Of slots not chosen yet only those count whose acceptance itself arrived: whatever lies
-    /// above must be proposed to it again.
+    /// The end of that replica's acceptances without a hole in this leader's term, as the leader knows. Among
+    /// slots not chosen yet only those count whose acceptance itself arrived: all slots above must be
+    /// proposed to it again.
     pub fn peer_accepted_up_to(&self, node: NodeId) -> Option<Slot> {
         let Stage::Leading(_) = &self.stage else {
             return None;
@@ -445,8 +445,8 @@ impl Engine {
         })
     }
 
-    /// How many bytes of the chosen output that replica does not hold, by its last status. An
-    /// auxiliary does not say.
+    /// The number of bytes of the chosen output that replica does not hold, by its last status. An auxiliary
+    /// does not say.
     pub fn peer_missing_bytes(&self, node: NodeId) -> Option<u64> {
         let missing = self.peers.get(node)?.missing_bytes;
         missing.filter(|count| *count != NOT_COUNTED)
@@ -469,7 +469,7 @@ impl Engine {
         }
     }
 
-    // What the parts share.
+    // Shared by the parts.
 
     pub(crate) fn put(&mut self, output: Output) {
         self.outputs.push_back(output);
@@ -491,7 +491,7 @@ impl Engine {
         self.put(Output::Send { to, message, after });
     }
 
-    /// To every other member of the current configuration.
+    /// Sends to every other member of the current configuration.
     pub(crate) fn send_to_members(&mut self, message: &Message) {
         let state = Arc::clone(&self.state);
         for member in state.configuration.members() {
@@ -501,7 +501,7 @@ impl Engine {
         }
     }
 
-    /// Raising the promise closes every permit.
+    /// Raises the promise, which closes every permit.
     pub(crate) fn raise_promise(&mut self, term: Term) -> RecordNumber {
         crate::invariant!(
             term.era <= self.state.era,
@@ -514,8 +514,8 @@ impl Engine {
         self.persist_promise(record, term)
     }
 
-    /// ‡ But for the leader's own one at a casting vote: what was given out under its permit, up to
-    /// the permit's end, is finished in the term before.
+    /// ‡ Promises as a leader at its own casting vote: the slots given out under its permit, up to the
+    /// permit's end, are finished in the term before.
     pub(crate) fn promise_and_finish(&mut self, term: Term, finishing: Finishing) -> RecordNumber {
         let record = self.acceptor.promise_and_finish(term, finishing);
         self.persist_promise(record, term)
@@ -572,14 +572,16 @@ impl Engine {
         self.put(Output::Persist { record, what });
     }
 
-    /// No acceptance that matters can be forgotten.
+    /// Whether no acceptance that matters can be forgotten.
     pub(crate) fn may_promise(&self) -> bool {
-        self.forgot_below <= self.state.next && self.acceptor.promised().0.era <= self.state.era
+        let knows_its_era = self.acceptor.promised().0.era <= self.state.era;
+        let any = mutation::is(Mutation::HiddenErasForgotten);
+        self.forgot_below <= self.state.next && (knows_its_era || any)
     }
 
-    /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say
-    /// nothing here: this replica cannot prepare in their neighbourhood before it catches up. A number
-    /// far ahead is approached, by one step each time that it is heard.
+    /// Remembers the latest term heard of, to prepare above it. Terms of eras not known yet say nothing here:
+    /// this replica cannot prepare in their neighbourhood before it catches up. It approaches a number far
+    /// ahead by one step each time that it hears it.
     pub(crate) fn see(&mut self, term: Term) {
         if term <= self.seen || term.era > self.state.era {
             return;
@@ -593,7 +595,7 @@ impl Engine {
         self.seen = self.seen.max(Term { number, ..term });
     }
 
-    /// As `see`, of what somebody says of itself. Only members' promises bind a quorum.
+    /// As `see`, of a sender's statement about itself. Only members' promises bind a quorum.
     pub(crate) fn see_promise_of(&mut self, from: NodeId, promised: Term) {
         if promised > self.seen && self.state.configuration.contains(from) {
             self.see(promised);
@@ -609,11 +611,11 @@ impl Engine {
     }
 
     /// ‡ Whether this term can be one that its owner prepared, so that it may raise the promise or be
-    /// followed. In an era only its members prepare. Who they were in an era before is not known here any
-    /// more: a later term than the promised one, by which others lead that this replica may follow, would
-    /// depose them for a while, so it is believed of a present member alone, and of the leader that is followed,
-    /// which may have left and is to hand over. What of an era to come is not known here is asked for, and
-    /// looked at again.
+    /// followed. In an era only its members prepare. The members of an era before are not known here any
+    /// more. A later term than the promised one, by which others lead that this replica may follow, would
+    /// depose them for a while, so it is believed of a present member alone, and of the leader that is
+    /// followed, which may have left and is to hand over. A term of an era to come is asked about, and looked
+    /// at again.
     pub(crate) fn believes(&mut self, term: Term) -> Result<(), Ignored> {
         if term <= self.acceptor.promised().0 {
             return Ok(());
@@ -641,7 +643,7 @@ impl Engine {
         Ok(())
     }
 
-    /// What follows from the input besides the answer to it, in the order the node needs it.
+    /// Does what follows from the input besides the answer to it, in the order the node needs it.
     pub(crate) fn settle(&mut self) {
         self.answer_early_prepare();
         if self.forgot_below > Slot(0) && self.may_promise() {

@@ -22,7 +22,7 @@ pub(crate) struct Announced {
     at: Time,
 }
 
-/// More are not kept: the leader repeats the proposals of what it does not know accepted.
+/// The most announcements kept: the leader repeats the proposals that it does not know accepted.
 const ANNOUNCED_MAX: usize = 4096;
 
 #[derive(Clone, Debug, Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Recent {
 }
 
 impl Engine {
-    /// To a prepare, a proposal, a confirmation or a status below the promise.
+    /// Refuses a prepare, a proposal, a confirmation or a status below the promise.
     pub(crate) fn refuse(&mut self, to: NodeId, refused: Term) {
         let message = Message::Refuse {
             refused,
@@ -46,7 +46,9 @@ impl Engine {
             self.ignore(from, Ignored::Malformed);
             return;
         }
-        if term.era > self.state.era && !mutation::is(Mutation::UnknownEraPromised) {
+        let any_era = mutation::is(Mutation::UnknownEraPromised)
+            || mutation::is(Mutation::HiddenErasForgotten);
+        if term.era > self.state.era && !any_era {
             // Answered as soon as all slots before that era are known here.
             self.ignore(from, Ignored::EraNotKnown);
             self.early_prepare = self.early_prepare.max(Some((term, from)));
@@ -117,7 +119,7 @@ impl Engine {
         self.send(term.owner, Message::Promise(promise), after);
     }
 
-    /// A leader that abdicates prepared a term of ours.
+    /// Takes a term of this node's that a leader which abdicates prepared.
     fn on_succession(&mut self, from: NodeId, term: Term) {
         let current = term.era == self.state.era && term > self.acceptor.promised().0;
         if current && self.may_stand() && !matches!(self.stage, Stage::Leading(_)) {
@@ -148,7 +150,7 @@ impl Engine {
             false => slots,
         };
         if slots.end <= first_unchosen {
-            // Chosen long ago. If the proposer does not know that, it must catch up.
+            // These slots were chosen long ago. A proposer that does not know that must catch up.
             if chosen_up_to < slots.end {
                 self.offer_catch_up(from);
             }
@@ -174,7 +176,7 @@ impl Engine {
         }
         let record = if known {
             match self.announced_record(term, slots) {
-                // Said, and waits for its record: while a disk hangs, that is not to grow.
+                // The acceptance is said, and waits for its record: while a disk hangs, that is not to grow.
                 Some(record) if !self.acceptor.is_durable(record) => {
                     self.learn();
                     return;
@@ -221,7 +223,7 @@ impl Engine {
             return false;
         }
         if self.followed_term().is_some_and(|followed| term < followed) {
-            // The word that a term took over may overtake what is to be finished in the one before.
+            // The status in which a term took over may overtake proposals to be finished in the term before.
             if term.era <= self.state.era && self.catch_up.finishes(term) {
                 return true;
             }
@@ -290,8 +292,8 @@ impl Engine {
             .map(|announced| announced.record)
     }
 
-    /// The leader does not know these to be chosen: perhaps the announcement was lost. (If their records
-    /// are not durable yet, it still waits here.)
+    /// Announces again the acceptances that the leader does not know to be chosen: perhaps the announcement
+    /// was lost. (If their records are not durable yet, it still waits here.)
     fn announce_again(&mut self, term: Term, chosen_up_to: Slot) {
         let retry = self.config.timing.retry;
         for at in 0..self.recent.announced.len() {

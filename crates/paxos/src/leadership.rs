@@ -1,4 +1,4 @@
-//! Who leads: pre-votes, patience, stepping down, handing over.
+//! Leadership: pre-votes, patience, stepping down, handing over.
 //!
 //! ```text
 //!                 offers of a quorum              promises of a quorum
@@ -30,7 +30,7 @@ pub(crate) enum Stage {
     Preparing(Phase1),
     Following(Following),
     Leading(Box<Leading>),
-    /// Prepared a term for a successor, and waits for a sign of it.
+    /// The leader prepared a term for a successor, and waits for a sign of it.
     HandedOver {
         until: Time,
     },
@@ -38,7 +38,7 @@ pub(crate) enum Stage {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Candidacy {
-    /// When to seek votes (again).
+    /// The time to seek votes (again).
     wake: Option<Time>,
     /// Votes were sought and no reason not to stand was found since.
     seeking: bool,
@@ -53,7 +53,7 @@ pub(crate) struct Following {
     pub term: Term,
     /// The failure detector must have heard the leader by then.
     pub alive_by: Option<Time>,
-    /// Reads, for which it asks that leader.
+    /// Reads, for which this follower asks that leader.
     pub asking: Asking,
 }
 
@@ -68,7 +68,7 @@ impl Default for Stage {
 const YIELDS_MAX: u32 = 4;
 
 impl Engine {
-    /// Members that are not auxiliary, and forgot nothing, may lead.
+    /// Whether this replica may lead: a member that is not auxiliary, and forgot nothing.
     pub(crate) fn may_stand(&self) -> bool {
         let member = self.state.configuration.member(self.config.node);
         self.may_promise() && member.is_some_and(|member| !member.auxiliary)
@@ -105,7 +105,7 @@ impl Engine {
     /// Leaves whatever this replica was. It stands after a random while and `delay`.
     pub(crate) fn become_candidate(&mut self, delay: Duration) {
         self.leave_stage();
-        // One that may not stand asks as well, seldom: a leader that hears it answers.
+        // A replica that may not stand asks as well, seldom: a leader that hears it answers.
         let delay = if self.may_stand() || self.deposed {
             delay
         } else {
@@ -176,7 +176,7 @@ impl Engine {
         }
     }
 
-    /// Another node's phase 1 has this replica's promise: it gets the time to finish.
+    /// Gives another node time to finish its phase 1, for which it has this replica's promise.
     pub(crate) fn yield_to(&mut self, owner: NodeId) {
         let patience = self.config.timing.retry.saturating_mul(2);
         self.patience = self.now + patience;
@@ -196,7 +196,7 @@ impl Engine {
         self.acceptor.durable_promised() == self.acceptor.promised()
     }
 
-    /// The promise to another node is durable. Where that took long, the other's own may take as long.
+    /// Notes that the promise to another node is durable. If that took long, the other's own may take as long.
     pub(crate) fn on_promise_durable(&mut self) {
         if !self.is_promise_durable() {
             return;
@@ -384,7 +384,7 @@ impl Engine {
         }
     }
 
-    /// News: a candidate need not wait for the end of a long backoff.
+    /// Shortens a candidate's wait: after news it need not wait for the end of a long backoff.
     pub(crate) fn wake_within(&mut self, delay: Duration) {
         let backoff = self.backoff();
         let earlier = (self.now + backoff.saturating_add(delay)).max(self.patience);
@@ -451,8 +451,8 @@ impl Engine {
             Stage::Leading(_) => self.on_leader_timer(),
             Stage::HandedOver { until } => {
                 if *until <= now {
-                    // No sign of the successor. The promise above the own last term stands, so
-                    // only a new phase 1 leads on.
+                    // No sign of the successor came. The promise above the own last term stands, so only a
+                    // new phase 1 leads on.
                     self.start_phase1(Vec::new());
                 }
             }
@@ -477,7 +477,7 @@ impl Engine {
         let wake = self.now + pause.saturating_add(backoff);
         self.stage = Stage::Candidate(Candidacy {
             wake: Some(wake),
-            // With a promise on its way to disk no further one is begun.
+            // While a promise is on its way to disk, no further one is begun.
             seeking: self.may_stand() && self.is_promise_durable(),
             ..Candidacy::default()
         });
@@ -485,7 +485,7 @@ impl Engine {
         self.count_offers();
     }
 
-    /// The configuration changed below a candidate: perhaps it may stand now, or no more.
+    /// Makes a candidate begin anew when the configuration changed below it: perhaps it may stand now, or no more.
     pub(crate) fn on_new_era(&mut self) {
         if let Stage::Candidate(_) = &self.stage {
             self.become_candidate(Duration::ZERO);

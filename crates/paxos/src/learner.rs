@@ -1,8 +1,8 @@
-//! What is chosen, and how a replica that missed something hears of it.
+//! The chosen slots, and the way in which a replica that missed some hears of them.
 //!
-//! The leader counts acceptances. A follower needs no message for what it accepted itself: the
-//! leader's first unchosen slot, carried by every proposal and status of a term, says that all
-//! below is chosen, and what this replica accepted *in that term* below it is what was chosen. What
+//! The leader counts acceptances. A follower needs no message for the slots that it accepted itself: the
+//! leader's first unchosen slot, carried by every proposal and status of a term, says that all below is
+//! chosen, and the values that this replica accepted *in that term* below it are the chosen ones. Slots that
 //! it did not accept so, it takes from a peer's state: values, not bytes.
 
 use alloc::sync::Arc;
@@ -19,11 +19,11 @@ use crate::{
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CatchUp {
-    /// What the leader of this term said is chosen.
+    /// The end of the chosen slots, as the leader of this term told.
     told: (Term, Slot),
-    /// What that term took over from.
+    /// The term from which that term took over.
     finishing: Option<Finishing>,
-    /// The first unchosen slot is known to be chosen, and since when nothing has filled it.
+    /// The first unchosen slot, while it is known to be chosen, and the time since which nothing has filled it.
     gap: Option<(Slot, Time)>,
     last_request: Option<Time>,
     last_asked: NodeId,
@@ -74,8 +74,8 @@ impl CatchUp {
 }
 
 impl Engine {
-    /// The leader: extends what is chosen while a quorum accepted in its term. Every slot is judged
-    /// by its own era, which is known because all slots before it are chosen.
+    /// Extends the chosen slots on the leader while a quorum accepted in its term. Every slot is judged by
+    /// its own era, which is known because all slots before it are chosen.
     pub(crate) fn choose(&mut self) {
         loop {
             let Stage::Leading(leading) = &self.stage else {
@@ -106,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Up to where, from `first` on, a quorum of the current era accepted without a hole.
+    /// The end of the slots that, from `first` on, a quorum of the current era accepted without a hole.
     fn quorum_end(&mut self, term: Term, first: Slot) -> Slot {
         self.scratch.clear();
         let mut weight = 0;
@@ -175,7 +175,7 @@ impl Engine {
         self.acceptor.forget_below(next);
     }
 
-    /// The follower: learns from what its leader told.
+    /// Learns on a follower from what its leader told.
     pub(crate) fn learn(&mut self) {
         let Some(term) = self.followed_term() else {
             return;
@@ -190,7 +190,7 @@ impl Engine {
         self.check_gap(term, chosen);
     }
 
-    /// What was accepted in one term. True if that was all to its end.
+    /// Learns the slots that were accepted in one term. True if that was all to its end.
     fn learn_part(&mut self) -> bool {
         let first = self.state.next;
         let (term, part_end) = self.catch_up.next_part(first);
@@ -206,8 +206,8 @@ impl Engine {
         end > first && end == part_end
     }
 
-    /// A slot that is chosen and that nothing fills must be asked for: its leader proposes it no
-    /// more. While proposals are merely under way the gap moves, and nothing is asked.
+    /// Asks for a slot that is chosen and that nothing fills: its leader proposes it no more. While proposals
+    /// are merely under way the gap moves, and nothing is asked.
     fn check_gap(&mut self, term: Term, chosen: Slot) {
         let first = self.state.next;
         if chosen <= first {
@@ -220,8 +220,8 @@ impl Engine {
         }
         let accepted = self.acceptor.accepted();
         let accepted_above = accepted.iter().last();
-        // Accepted in an earlier term of the same leader: if that is where this one took over, its
-        // status is on the way here, and will say so.
+        // The slot was accepted in an earlier term of the same leader: if this term took over from that one,
+        // its status is on the way here, and will say so.
         let at_first = accepted
             .over(SlotRange::new(first, Slot(first.0 + 1)))
             .next();
@@ -237,7 +237,7 @@ impl Engine {
     pub(crate) fn catch_up_deadline(&self) -> Option<Time> {
         let (_, since) = self.catch_up.gap?;
         let timing = &self.config.timing;
-        // An auxiliary at rest is sent no proposals, so all it learns is asked for.
+        // An auxiliary at rest is sent no proposals, so it must ask for everything it learns.
         let wait = match self.is_auxiliary() {
             true => timing.retry.max(timing.auxiliary_pace),
             false => timing.retry,
@@ -301,10 +301,11 @@ impl Engine {
         }
     }
 
-    /// A state is a statement of what is chosen. A leader past phase 1 takes none: what it tells
-    /// its followers to be chosen must be what they accepted in its term.
+    /// Takes a peer's state, which states what is chosen. A leader past phase 1 takes none: the slots that it
+    /// tells its followers to be chosen must be those that they accepted in its term.
     ///
-    /// ‡ It replaces nothing that is known to be chosen here by less: somebody forgot, and both must not go on.
+    /// ‡ A state that says less never replaces what is known to be chosen here: somebody forgot, and both
+    /// must not go on.
     pub(crate) fn on_state(&mut self, from: NodeId, state: Arc<LogState>) {
         self.heard_first_unchosen(from, state.next);
         if !state.is_sound() {
@@ -339,8 +340,8 @@ impl Engine {
         self.put(Output::StateInstalled);
         self.attempts = 0;
         if new_era {
-            // Before a term of its own is prepared: one input raises the promise once, so that the
-            // record of a promise holds that promise.
+            // The early prepare is answered before a term of our own is prepared: one input raises the
+            // promise once, so that the record of a promise holds that promise.
             self.answer_early_prepare();
             self.on_new_era();
         }

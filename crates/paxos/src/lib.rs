@@ -82,8 +82,7 @@
 //! | `rescue` | what a lone survivor goes on with, outside of any agreement |
 //! | `safety` | the rules that may never be wrong, as pure functions |
 //!
-//! What is absent: bytes, clocks, sockets, files, hashing in random order, and any way to take
-//! back a promise.
+//! Bytes, clocks, sockets, files, hashing in random order are absent, and so is any way to take back a promise.
 
 #![no_std]
 #![forbid(unsafe_code)]

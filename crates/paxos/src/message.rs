@@ -1,4 +1,4 @@
-//! What one engine tells another about one log.
+//! The messages of one engine to another about one log.
 //!
 //! Messages may be lost, repeated and reordered. None carries a byte of client data: a content
 //! proposal's bytes travel beside it (the node's business).
@@ -34,12 +34,12 @@ pub enum Message {
         term: Term,
     },
     Promise(Promise),
-    /// To a prepare or a proposal below the promise.
+    /// The answer to a prepare or a proposal below the promise.
     Refuse {
         refused: Term,
         promised: PromisedTerm,
     },
-    /// The proposal of one batch. `chosen_up_to` is what the leader knows.
+    /// The proposal of one batch. `chosen_up_to` is as far as the leader knows.
     Propose(Proposal),
     /// The acceptance of one batch, durable, with the bytes' checksum as computed by the acceptor.
     Accepted {
@@ -52,11 +52,11 @@ pub enum Message {
         term: Term,
         proposed_up_to: Slot,
         chosen_up_to: Slot,
-        /// What the term took over from: there that is the term whose acceptances choose.
+        /// The earlier term that the term took over from: its acceptances choose the slots it finishes.
         finishing: Option<Finishing>,
     },
-    /// The answer, carried likewise. `accepted_up_to`: all from `first_unchosen` to there is
-    /// durably accepted in `accepted_term`.
+    /// The answer, carried likewise. All slots from `first_unchosen` to `accepted_up_to` are durably accepted
+    /// in `accepted_term`.
     FollowerStatus {
         promised: PromisedTerm,
         accepted_term: AcceptedTerm,
@@ -73,7 +73,7 @@ pub enum Message {
         term: Term,
         round: u64,
     },
-    /// A follower that has readers asks its leader up to where all was chosen when this question
+    /// A follower that has readers asks its leader for the end of the slots chosen when this question
     /// arrived. `term` is the one it follows.
     AskBarrier {
         term: Term,
@@ -91,7 +91,7 @@ pub enum Message {
         era: Era,
         below: Slot,
     },
-    /// The answer: what it held below is dropped, as far as it knew the slots chosen.
+    /// The answer: the bytes held below are dropped, as far as the auxiliary knew the slots chosen.
     Released {
         era: Era,
         below: Slot,
@@ -102,7 +102,7 @@ pub enum Message {
 /// so that no answer is taken for one to a later question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskNumber {
-    /// Which start of the node it was.
+    /// The number of the node's start.
     pub incarnation: u32,
     pub count: u64,
 }
@@ -115,7 +115,7 @@ pub struct Finishing {
     pub below: Slot,
 }
 
-/// ⟨term, from, runs⟩. It frees what is not listed at or above `from` and says nothing below.
+/// ⟨term, from, runs⟩. A promise frees every slot at or above `from` that it does not list, and says nothing below.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Promise {
     pub term: Term,

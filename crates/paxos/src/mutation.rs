@@ -9,11 +9,11 @@
 //! answer be yes; without it `is` is the constant `false`, and nothing of this is left in the
 //! program. The list is one for the engine and the node around it, so that a run can name any.
 //!
-//! [`invariant!`](crate::invariant) is how the engine and the node assert. A mutation run can turn
-//! these asserts off, so that only those who look from outside are left to notice.
+//! [`invariant!`](crate::invariant) is how the engine and the node assert. A mutation run can turn these
+//! asserts off, so that only observers from outside are left to notice.
 
-/// Each with the sentence it breaks (of the rules in docs/invariants.md and docs/data-files.md) and
-/// where the rule stands.
+/// Each mutation with the sentence it breaks (of the rules in docs/invariants.md and docs/data-files.md) and
+/// the place of the rule.
 macro_rules! mutations {
     ($($variant:ident $name:literal $place:literal $sentence:literal)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,7 +43,7 @@ macro_rules! mutations {
 }
 
 mutations! {
-    // What is applied.
+    // Applying.
     RunsAppliedWhole "runs-applied-whole" "paxos::state::grow"
         "Applying is defined slot by slot: the result does not depend on how runs are cut."
     ContinuesAtAnyLength "continues-at-any-length" "paxos::state::open"
@@ -55,7 +55,7 @@ mutations! {
     ReconfigureInAnyEra "reconfigure-in-any-era" "paxos::state::act"
         "A reconfiguration names its era; in another it is a no-op."
 
-    // What the directory wants of a log.
+    // The directory's wishes for a log.
     OlderWishTakesEffect "older-wish-takes-effect" "paxos::wish::wish_for"
         "A wish takes effect only if its number is above the number of the last one that the log has chosen."
     StaleWishTrims "stale-wish-trims" "paxos::state::act"
@@ -83,7 +83,7 @@ mutations! {
     GuestDeniedAtOnce "guest-denied-at-once" "node::hosted::small::on_event"
         "A command of a guest that was deposed is said never to be done once its stream has ended below it, and not before."
 
-    // What disks have been through.
+    // The past of disks.
     IncarnationNotDurable "incarnation-not-durable" "node::past::{is_written, save}"
         "A node keeps on its disk which start of each other node it met, before anything of it is heard."
     OlderStartAdmitted "older-start-admitted" "store::past::met::check, node::peers::admission::goes_on_as"
@@ -121,6 +121,8 @@ mutations! {
         "A prepare for a term in which this acceptor has already accepted is not answered."
     UnknownEraPromised "unknown-era-promised" "paxos::follower::on_prepare, paxos::engine::raise_promise"
         "An acceptor promises a term of an era only once it knows all slots before that era."
+    HiddenErasForgotten "hidden-eras-forgotten" "paxos::engine::{resting, may_promise}, paxos::follower::on_prepare"
+        "A promise of an era that lost records hide is taken for what it proves: nothing is promised before that era is known."
     TermsOfStrangers "terms-of-strangers" "paxos::engine::believes, paxos::follower::on_prepare"
         "A term raises a promise only if its owner is a member in the term's era."
     NumbersBelievedFarAhead "numbers-believed-far-ahead" "paxos::engine::{see, believes}"
@@ -224,7 +226,7 @@ mutations! {
     ResumeByOneNodesView "resume-by-one-nodes-view" "replica::ingest::open_next"
         "How long a stream is to be continued at is known from the outcome of an open-stream, never from one node's view."
 
-    // Who a node is.
+    // The identity of a node.
     DeletedLogResurrected "deleted-log-resurrected" "node::logs::going::begin"
         "A log that was deleted is never made again, on no node and over no restart."
     IncarnationNotBumped "incarnation-not-bumped" "node::start::open"
@@ -238,7 +240,7 @@ mutations! {
     LogListedTooEarly "log-listed-too-early" "node::logs::coming::advance"
         "The manifest lists a log only after its directory and first records are durable."
 
-    // What is on disk.
+    // The contents of disks.
     FailedWriteIgnored "failed-write-ignored" "store::write::issue::on_written"
         "A write that failed is never retried, and nothing is acknowledged past it."
     CheckpointWithoutAcceptances "checkpoint-without-acceptances" "store::roll"
@@ -300,7 +302,7 @@ mod switch {
     use super::Mutation;
     use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-    /// One for the process: a run breaks the same rule in all of its nodes.
+    /// The broken rule of the process: a run breaks the same rule in all of its nodes.
     static BROKEN: AtomicU8 = AtomicU8::new(NONE);
     static SILENT: AtomicBool = AtomicBool::new(false);
     const NONE: u8 = u8::MAX;

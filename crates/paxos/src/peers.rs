@@ -1,4 +1,4 @@
-//! What this replica knows of each other one.
+//! This replica's knowledge of each other one.
 
 use alloc::vec::Vec;
 
@@ -12,14 +12,14 @@ pub(crate) struct Peer {
     pub alive: bool,
     /// The greatest first unchosen slot it told of.
     pub first_unchosen: Slot,
-    /// Accepted in this leader's term, digest checked; at or above the first unchosen slot.
+    /// The slots accepted in this leader's term, digest checked; at or above the first unchosen slot.
     pub accepted: Runs<()>,
-    /// Without a hole, in this leader's term.
+    /// The end of the slots accepted without a hole, in this leader's term.
     pub accepted_up_to: Option<Slot>,
     /// Its last status, if that told of this leader's term.
     pub status: Option<PeerStatus>,
     pub missing_bytes: Option<u64>,
-    /// It said that all below is chosen and that it durably holds all bytes of that.
+    /// The slot below which it said that all is chosen and that it durably holds all bytes.
     pub held_below: Slot,
 }
 
@@ -29,8 +29,8 @@ pub(crate) struct PeerStatus {
     pub first_unchosen: Slot,
 }
 
-/// Ordered by node. Whoever speaks gets an entry, member or not: an acceptance is kept until the
-/// era of its slots is known.
+/// The peers, ordered by node. Every sender gets an entry, member or not: an acceptance is kept until the era
+/// of its slots is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peers {
     peers: Vec<Peer>,
@@ -79,8 +79,8 @@ impl Peers {
         self.peers.iter().any(|peer| peer.alive)
     }
 
-    /// A new term of this leader begins: what was accepted before is another term's, and what was held
-    /// may since have been lost, which was told to whoever led then.
+    /// Forgets acceptances when a new term of this leader begins: earlier ones are another term's, and bytes
+    /// held before may since have been lost, which was told to the leader of that time.
     pub(crate) fn forget_acceptances(&mut self) {
         for peer in &mut self.peers {
             peer.accepted.clear();
@@ -90,7 +90,8 @@ impl Peers {
         }
     }
 
-    /// A new term goes on where the one before stood: all are level again once they say so in it.
+    /// Forgets statuses when a new term goes on where the one before stood: all are level again once they say
+    /// so in it.
     pub(crate) fn forget_statuses(&mut self) {
         for peer in &mut self.peers {
             peer.status = None;
@@ -99,7 +100,7 @@ impl Peers {
 }
 
 impl Peer {
-    /// It may have restarted, and know and hold less than it told.
+    /// Forgets what the peer told: it may have restarted, and know and hold less.
     pub(crate) fn on_alive_again(&mut self) {
         self.status = None;
         self.held_below = Slot(0);
@@ -111,7 +112,7 @@ impl Peer {
         self.extend(slots);
     }
 
-    /// `accepted_up_to` grows by a batch that begins at or below it.
+    /// Extends `accepted_up_to` by a batch that begins at or below it.
     pub(crate) fn extend(&mut self, slots: SlotRange) {
         if let Some(up_to) = &mut self.accepted_up_to
             && slots.start <= *up_to

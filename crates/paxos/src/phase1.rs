@@ -1,4 +1,4 @@
-//! Phase 1: promises are asked for, and what they bind a leader to is read out of them.
+//! Phase 1: asking for promises, and reading out of them what they bind a leader to.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -20,9 +20,9 @@ pub(crate) struct Phase1 {
     /// The own promise. Nothing is proposed in the term before it is durable.
     record: RecordNumber,
     promises: Vec<(NodeId, Promise)>,
-    /// They hold bytes that cannot be had: a quorum is sought without them.
+    /// Nodes that hold bytes that cannot be had: a quorum is sought without them.
     excluded: Vec<NodeId>,
-    /// A casting vote: only these are asked, and the term before goes on without them.
+    /// The only nodes asked, at a casting vote; the term before goes on without them.
     casting: Option<Vec<NodeId>>,
     retry_at: Time,
     give_up_at: Time,
@@ -30,8 +30,8 @@ pub(crate) struct Phase1 {
     is_own_durable: bool,
 }
 
-/// A candidate that hears a quorum waits longer for its promises with each attempt, up to so many doublings:
-/// they may be on their way to slow disks.
+/// The most doublings of the time that a candidate which hears a quorum waits for its promises, one with each
+/// attempt: the promises may be on their way to slow disks.
 const PATIENCE_DOUBLED_MAX: u32 = 3;
 
 impl Phase1 {
@@ -66,12 +66,12 @@ impl Phase1 {
         }
     }
 
-    /// Who alone is asked, at a casting vote.
+    /// The nodes that alone are asked, at a casting vote.
     pub(crate) fn asked(&self) -> Option<&[NodeId]> {
         self.casting.as_deref()
     }
 
-    /// From now on everybody is asked. Returns who was.
+    /// Asks everybody from now on. Returns the nodes that were asked before.
     pub(crate) fn stop_casting(&mut self) -> Option<Vec<NodeId>> {
         self.casting.take()
     }
@@ -132,7 +132,7 @@ impl Engine {
         self.evaluate_phase1();
     }
 
-    /// Whether phase 1 is done, and what follows.
+    /// Does what follows if phase 1 is done.
     pub(crate) fn evaluate_phase1(&mut self) {
         let node = self.config.node;
         let era = self.state.era;
@@ -167,7 +167,7 @@ impl Engine {
         let Some(phase) = self.phase1() else {
             return;
         };
-        // First catch up to the largest `from`: a promise says nothing on the slots below it.
+        // The candidate first catches up to the largest `from`: a promise says nothing on the slots below it.
         let any = mutation::is(Mutation::PromiseFromIgnored);
         let ahead = phase.promises.iter();
         let ahead = ahead.filter(|(_, p)| p.from > first && !any);
@@ -247,7 +247,7 @@ impl Engine {
                 phase.give_up_at = now + retry.saturating_mul(4);
                 self.give_up_casting();
             } else if !phase.excluded.is_empty() {
-                // No quorum without them; perhaps their bytes can be had by now.
+                // There is no quorum without the excluded nodes; perhaps their bytes can be had by now.
                 self.start_phase1(Vec::new());
             } else if matches!(self.stage, Stage::Leading(_)) {
                 self.step_down(StepDownReason::NoQuorum, Duration::ZERO);
@@ -277,7 +277,8 @@ impl Engine {
         members.iter().map(|member| member.node).collect()
     }
 
-    /// Peers chose more than this leader knows: it is none any more, but its phase 1 goes on.
+    /// Falls back to preparing: peers chose more than this leader knows. It no longer leads, but its phase 1
+    /// goes on.
     pub(crate) fn fall_back_to_preparing(&mut self) {
         if let Stage::Leading(leading) = &mut self.stage
             && let Some(mut phase) = leading.again.take()
@@ -324,10 +325,10 @@ impl Engine {
         self.advance_plan();
     }
 
-    /// A later term was heard of: this leader prepares above it, not too often. But if it is a third
-    /// node's, that one may lead by it where this one is not heard: prepared above, it would do the same,
-    /// and both go on for as long as they cannot talk. So this one stands aside, and those that have a
-    /// leader, or none, decide by their offers.
+    /// Prepares above a later term that was heard of, not too often. But a third node's term may be one by
+    /// which that node leads where this one is not heard. If this leader prepared above it, the other would
+    /// do the same, and both would go on for as long as they cannot talk. So this leader stands aside, and
+    /// the nodes that have a leader, or none, decide by their offers.
     pub(crate) fn redo_above(&mut self, from: NodeId, promised: Term) {
         if promised <= self.acceptor.promised().0
             || !matches!(self.stage, Stage::Leading(_))
@@ -335,7 +336,7 @@ impl Engine {
         {
             return;
         }
-        // What somebody promised who is no member binds no quorum of this era.
+        // A promise of a node that is no member binds no quorum of this era.
         let binds = self.state.configuration.contains(from);
         if !binds && promised.era <= self.state.era && !mutation::is(Mutation::TermsOfStrangers) {
             return;
@@ -365,9 +366,8 @@ impl Engine {
         }
     }
 
-    /// The bytes of a bound run cannot be had: its holders are not counted, as soon as a quorum
-    /// without them answers. Any acceptor of the run has its bytes, so that quorum has them too,
-    /// or frees the slots.
+    /// Stops counting the holders of a bound run whose bytes cannot be had, as soon as a quorum without them
+    /// answers. Any acceptor of the run has its bytes, so that quorum has them too, or frees the slots.
     pub(crate) fn on_bytes_unavailable(&mut self, term: Term, holders: Vec<NodeId>) {
         if let Stage::Leading(leading) = &mut self.stage
             && leading.term == term

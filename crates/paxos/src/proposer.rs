@@ -1,4 +1,4 @@
-//! What a leader proposes: first what earlier terms left, then actions and bytes.
+//! A leader's proposals: first the values that earlier terms left, then actions and bytes.
 //!
 //! ```text
 //!   first unchosen        proposed_up_to                 first unchosen + W
@@ -27,19 +27,20 @@ use crate::{
 #[derive(Clone, Debug)]
 pub(crate) struct Leading {
     pub(crate) term: Term,
-    /// Its first proposal's slot.
+    /// The slot of its first proposal.
     pub(crate) started_at: Slot,
     pub(crate) proposed_up_to: Slot,
-    /// Below it, phase 1 reported slots of earlier terms.
+    /// The slot below which phase 1 reported slots of earlier terms.
     pub(crate) reported_end: Slot,
-    /// What is still to be re-proposed.
+    /// The values still to be re-proposed.
     pub(crate) plan: VecDeque<Piece>,
     /// Every proposal of the term that is not chosen, and some that are.
     pub(crate) batches: VecDeque<Batch>,
-    /// By a casting vote `term` took over from this one: below its end that is the term in which
-    /// slots are proposed and chosen.
+    /// The earlier term from which `term` took over by a casting vote: below its end, slots are proposed and
+    /// chosen in that term.
     pub(crate) finishing: Option<Finishing>,
-    /// If none of them from this slot on is chosen by then, everything is proposed again.
+    /// The deadline of the slots being finished: if none from this slot on is chosen by then, everything is
+    /// proposed again.
     pub(crate) finish_by: Option<(Slot, Time)>,
     /// Phase 1 for a later term. Until it is done acceptances in `term` still count, and nothing
     /// more is proposed, unless it is done by a casting vote.
@@ -61,16 +62,16 @@ pub(crate) struct Batch {
     digest: Digest,
 }
 
-/// The permit is closed; the successor has until then to become level.
+/// An abdication. The permit is closed; the successor has until then to become level.
 #[derive(Clone, Debug)]
 pub(crate) struct Abdication {
     pub(crate) to: Option<NodeId>,
     pub(crate) until: Time,
-    /// Who accepted everything and was asked to say that it is level.
+    /// Followers that accepted everything and were asked to say that they are level.
     pub(crate) asked: Vec<NodeId>,
 }
 
-/// So many chosen batches are kept to check the acceptances of slower replicas.
+/// The number of chosen batches that are kept to check the acceptances of slower replicas.
 const CHOSEN_BATCHES_KEPT: usize = 1024;
 
 impl Leading {
@@ -118,7 +119,7 @@ impl Leading {
         }
     }
 
-    /// The end of what is finished in the term before.
+    /// The end of the slots that are finished in the term before.
     pub(crate) fn finishing_below(&self) -> Slot {
         self.finishing.map_or(Slot(0), |finishing| finishing.below)
     }
@@ -142,7 +143,7 @@ impl Leading {
     }
 }
 impl Engine {
-    /// Re-proposes what needs no bytes from elsewhere.
+    /// Re-proposes the values that need no bytes from elsewhere.
     pub(crate) fn advance_plan(&mut self) {
         loop {
             let Stage::Leading(leading) = &mut self.stage else {
@@ -202,10 +203,10 @@ impl Engine {
         self.accept(term, slots, value, digest);
     }
 
-    /// Proposes an action in the next slot. Only while the permit is free: what earlier terms left
-    /// comes first. An action needs no room in the window of unchosen bytes. A reconfiguration is
-    /// refused while an era begins: ask again; and as long as it would leave bytes without a quorum that
-    /// is known to hold them.
+    /// Proposes an action in the next slot, only while the permit is free: values that earlier terms left
+    /// come first. An action needs no room in the window of unchosen bytes. A reconfiguration is refused
+    /// while an era begins (ask again), and as long as it would leave bytes without a quorum that is known to
+    /// hold them.
     pub fn propose(&mut self, now: Time, action: Action) -> Result<Slot, NotProposed> {
         self.now = self.now.max(now);
         assert!(
@@ -263,7 +264,7 @@ impl Engine {
         own.chain(left).any(changes)
     }
 
-    /// As if bytes that are with disk and network could be given up: only a mutation does that.
+    /// Takes back a batch as if bytes that are with disk and network could be given up: only a mutation does that.
     fn take_back_last_batch(&mut self) {
         if let Stage::Leading(leading) = &mut self.stage
             && let Some(last) = leading.batches.back()
@@ -273,7 +274,7 @@ impl Engine {
         }
     }
 
-    /// These bytes are with disk and network: they are proposed, and cannot be taken back.
+    /// Proposes bytes that are with disk and network: they cannot be taken back.
     pub(crate) fn on_bytes_written(&mut self, written: &BytesWritten) {
         let end = written.first_slot.0.checked_add(written.count).map(Slot);
         let fits = match (&self.permit, end) {
@@ -347,8 +348,8 @@ impl Engine {
         }
     }
 
-    /// The proposals of this term from the one that holds `from` on, as first made: what a replica
-    /// that lost some of them needs again. Slots that are chosen may be left out.
+    /// The proposals of this term from the one that holds `from` on, as first made, for a replica that lost
+    /// some of them. Slots that are chosen may be left out.
     pub fn proposals(&self, from: Slot) -> impl Iterator<Item = Proposal> {
         let leading = match &self.stage {
             Stage::Leading(leading) if leading.goes_on() => Some(leading),
@@ -396,9 +397,9 @@ impl Engine {
         self.redo_above(from, promised.0);
     }
 
-    /// Whether that replica has accepted all this leader proposed, knows all chosen that is, and
-    /// misses no bytes, by its last status; and nothing it announced was lost on the way here. Of an
-    /// auxiliary bytes are not asked, and at rest neither are acceptances.
+    /// Whether that replica has accepted everything this leader proposed, knows all that is chosen, and
+    /// misses no bytes, by its last status; and nothing it announced was lost on the way here. An auxiliary
+    /// need not hold bytes, and at rest it need not accept.
     pub fn is_level(&self, node: NodeId) -> bool {
         let Stage::Leading(leading) = &self.stage else {
             return false;
@@ -431,11 +432,11 @@ impl Engine {
         }
     }
 
-    /// Brings the permit up to date, and tells the node only of what it could not reckon itself.
+    /// Brings the permit up to date, and tells the node only of a change that it could not reckon itself.
     pub(crate) fn update_permit(&mut self) {
         let window_end = self.window_end();
         let window = window_end.0 - self.state.next.0;
-        // What the own promise left open ends where that begins to count.
+        // The part that the own promise left open ends where that promise begins to count.
         let window_end = match self.acceptor.finishing() {
             Some(open) if !mutation::is(Mutation::FinishesBeyondItsEnd) => {
                 window_end.min(open.below)

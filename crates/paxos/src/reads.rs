@@ -4,7 +4,7 @@
 //!
 //! 1. every slot reported in this term's phase 1 is chosen and applied, and
 //! 2. a round of confirmations, begun after the read arrived, was answered by a quorum of the first
-//!    unchosen slot's era: none of them had promised a later term, so nobody chose anything that
+//!    unchosen slot's era: no member of it had promised a later term, so nobody chose anything that
 //!    this leader does not know.
 //!
 //! No clock counts. Reads that arrive while a round is under way wait for the next one. A follower
@@ -28,7 +28,7 @@ pub(crate) struct Reads {
     rounds: u64,
 }
 
-/// Everybody who waits for the same.
+/// All questions that wait for the same.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     /// The last of this node's reads.
@@ -53,7 +53,7 @@ impl Waiting {
         self.asks.contains(&(from, number))
     }
 
-    /// In the place of an earlier question of that follower, for which it no longer waits.
+    /// Puts a question in the place of an earlier one of that follower, for which the follower no longer waits.
     fn ask(&mut self, from: NodeId, number: AskNumber) {
         match self.asks.iter_mut().find(|(node, _)| *node == from) {
             Some((_, known)) => *known = number.max(*known),
@@ -70,7 +70,7 @@ impl Waiting {
 }
 
 impl Reads {
-    /// Whether there were any of this node's to fail. Followers notice by themselves.
+    /// Fails all questions. Returns whether there were any of this node's. Followers notice by themselves.
     pub(crate) fn fail(&mut self) -> bool {
         let before = core::mem::take(self);
         let covered = before.round.map(|round| round.covers);
@@ -82,7 +82,7 @@ impl Reads {
         self.round.as_ref().map(|round| round.retry_at)
     }
 
-    /// Confirmations in an earlier term say nothing on this one: all reads wait anew.
+    /// Lets all reads wait anew: confirmations in an earlier term say nothing on this one.
     pub(crate) fn on_new_term(&mut self) {
         if let Some(round) = self.round.take() {
             self.arrived.join(round.covers);
@@ -90,7 +90,7 @@ impl Reads {
         self.arrived.join(core::mem::take(&mut self.confirmed));
     }
 
-    /// A repeated question keeps its place.
+    /// Adds a question. A repeated one keeps its place.
     fn ask(&mut self, from: NodeId, number: AskNumber) {
         let round = self.round.as_ref().map(|round| &round.covers);
         let mut before = [Some(&self.confirmed), round].into_iter().flatten();
@@ -111,7 +111,7 @@ impl Engine {
         }
     }
 
-    /// A follower has readers.
+    /// Takes the question of a follower that has readers.
     pub(crate) fn on_ask_barrier(&mut self, from: NodeId, term: Term, number: AskNumber) {
         let Stage::Leading(leading) = &mut self.stage else {
             self.ignore(from, Ignored::Stale); // it hears of another leader, or asks again
@@ -202,7 +202,7 @@ impl Engine {
         }
     }
 
-    /// Whether a round was begun.
+    /// Begins a round. Returns whether one was begun.
     fn start_round(&mut self) -> bool {
         let retry = self.config.timing.retry;
         let Stage::Leading(leading) = &mut self.stage else {

@@ -19,11 +19,11 @@ pub enum RecoveryError {
     Malformed { slots: SlotRange },
 }
 
-/// Fed record by record. Conflicting acceptances resolve by the highest term.
+/// Recovery, fed record by record. Conflicting acceptances resolve by the highest term.
 #[derive(Clone, Debug)]
 pub struct Recovery {
     promised: PromisedTerm,
-    /// What the last promise left open.
+    /// The part that the last promise left open.
     finishing: Option<Finishing>,
     state: LogState,
     accepted: Runs<Acceptance>,
@@ -94,7 +94,7 @@ impl Recovery {
         Ok(())
     }
 
-    /// Only slots at or above the first unchosen one, and not over a later term's.
+    /// Adds an acceptance, only in slots at or above the first unchosen one, and not over a later term's.
     fn add(&mut self, term: AcceptedTerm, slots: SlotRange, value: Value) {
         let mut start = slots.start.max(self.state.next);
         while start < slots.end {
@@ -112,8 +112,8 @@ impl Recovery {
         }
     }
 
-    /// All slots below were known chosen when the record was written. What was accepted there is
-    /// what was chosen; slots that were never accepted here came with a state record before.
+    /// Notes that all slots below were known chosen when the record was written. The values accepted there
+    /// are the chosen ones; slots that were never accepted here came with a state record before.
     pub fn on_chosen(&mut self, first_unchosen: Slot) -> Result<(), RecoveryError> {
         let slots = SlotRange::new(self.state.next, first_unchosen);
         if slots.is_empty() {
@@ -136,8 +136,8 @@ impl Recovery {
         Ok(())
     }
 
-    /// What a promise left open ended with the life of the node that promised it: whoever starts
-    /// again proposes in no term of before, and nobody else proposes in its terms.
+    /// Ends recovery. The part that a promise left open ended with the life of the node that promised it: a
+    /// node that starts again proposes in no earlier term, and nobody else proposes in its terms.
     pub fn finish(self) -> Checkpoint {
         let run = |(slots, held): (SlotRange, &Acceptance)| AcceptedRun {
             slots,

@@ -1,4 +1,4 @@
-//! What is left of a log when a majority of its replicas is lost for good.
+//! The rest of a log when a majority of its replicas is lost for good.
 //!
 //! Nothing here is consensus: somebody decided, outside of it, that one replica's knowledge is the truth
 //! from now on, in a cluster that has nothing to do with the one before.
@@ -17,8 +17,8 @@ pub struct OutputPlace {
 }
 
 impl LogState {
-    /// Takes what this replica accepted next, without a hole, for chosen: it may have been, and nobody
-    /// is left to ask. Returns the first slot of what it accepted behind a hole, if there is any.
+    /// Takes for chosen what this replica accepted next, without a hole: it may have been chosen, and nobody
+    /// is left to ask. Returns the first slot that it accepted behind a hole, if there is any.
     pub fn take_for_chosen(&mut self, accepted: &[AcceptedRun]) -> Option<Slot> {
         for run in accepted {
             if run.slots.end <= self.next {
@@ -64,7 +64,7 @@ impl LogState {
         }
     }
 
-    /// This node decides alone from slot `next` on, in a new era; slots up to there hold nothing more.
+    /// Lets this node decide alone from slot `next` on, in a new era; slots up to there hold nothing more.
     pub fn decided_by(&mut self, node: NodeId, next: Slot) -> Result<(), ChangeRefused> {
         let configuration = Configuration::equal([node])?;
         let era = self.era.0.checked_add(1).ok_or(ChangeRefused::Overflow)?;
@@ -74,7 +74,7 @@ impl LogState {
         self.configuration = configuration;
         self.era = Era(era);
         self.era_start = self.next;
-        // ‡ The lost cluster's directory may have known later ones, and sealed what is carried over.
+        // ‡ The lost cluster's directory may have known later wishes, and sealed logs that are carried over.
         if !mutation::is(Mutation::RescueKeepsTheWish) {
             self.wish = None;
         }

@@ -13,7 +13,7 @@ use alloc::collections::VecDeque;
 
 use crate::{Slot, SlotRange};
 
-/// What a run may hold: `extends` says whether two adjacent runs are one.
+/// The value of a run: `extends` says whether two adjacent runs are one.
 pub(crate) trait RunValue: Clone {
     fn extends(&self, before: &Self) -> bool;
 }

@@ -17,9 +17,9 @@ use crate::{
 /// Slots beyond this are nobody's: it leaves room to add to any position without overflow.
 pub(crate) const SLOT_MAX: u64 = 1 << 62;
 
-/// How far above the highest number known in an era another one is believed at once: by a 4096th of
-/// what is left, and always by one. So however often numbers jump there is room for thousands more, and
-/// a number that was believed can be prepared above (docs/decisions/0030).
+/// The highest number believed at once in an era in which `highest` is known: above it by a 4096th of what is
+/// left, and always by one. So however often numbers jump there is room for thousands more, and a number that
+/// was believed can be prepared above (docs/decisions/0030).
 pub(crate) fn number_within_reach(highest: u32) -> u32 {
     highest.saturating_add(((u32::MAX - highest) >> 12).max(1))
 }
@@ -30,7 +30,7 @@ pub(crate) fn number_within_reach(highest: u32) -> u32 {
 pub(crate) struct Piece {
     pub slots: SlotRange,
     pub value: Value,
-    /// Who reported the value accepted; each holds its bytes.
+    /// The nodes that reported the value accepted; each holds its bytes.
     pub holders: Vec<NodeId>,
 }
 
@@ -39,11 +39,11 @@ pub(crate) struct Piece {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction(pub NodeId);
 
-/// What these promises bind the proposer to, from `first_unchosen` on.
+/// The pieces to which these promises bind the proposer, from `first_unchosen` on.
 ///
-/// I2: in each slot the value of the highest accepted term reported, or nothing: then the slot is
-/// free and holds a no-op. The caller has counted the promises: they come from a quorum, none of
-/// them begins after `first_unchosen`, and more reports than a quorum's do no harm.
+/// I2: in each slot the value of the highest accepted term reported, or nothing: then the slot is free and
+/// holds a no-op. The caller has counted the promises: they come from a quorum, no promise begins after
+/// `first_unchosen`, and more reports than a quorum's do no harm.
 pub(crate) fn plan(
     first_unchosen: Slot,
     promises: &[(NodeId, &[AcceptedRun])],
@@ -120,20 +120,20 @@ fn is_one(before: &Piece, after: &Piece) -> bool {
 pub(crate) struct Voter {
     pub node: NodeId,
     pub weight: u64,
-    /// It gets the leader's proposals: only then it is of use where they are accepted.
+    /// It gets the leader's proposals: only then is it of use among the nodes that accept.
     pub accepts: bool,
     /// It has accepted all that is chosen.
     pub level: bool,
 }
 
-/// More sums of weights than this are not looked at: then weights are too uneven to be split.
+/// The most sums of weights that are looked at: with more, weights are too uneven to be split.
 const SUMS_MAX: usize = 4096;
 
 /// The casting vote: splits the voters in two so that each part is a quorum together with the
 /// leader, and neither is without. Returns the part that is asked to promise; the others go on
 /// accepting.
 ///
-/// Of all splits it takes the one that leaves most of those who accept, and are level, to accept.
+/// It takes the split that leaves most of the accepting, level voters to accept.
 pub(crate) fn casting_vote(
     configuration: &Configuration,
     leader: NodeId,
@@ -142,7 +142,7 @@ pub(crate) fn casting_vote(
     let own = u64::from(configuration.weight(leader));
     let accepting = voters.iter().filter(|voter| voter.accepts);
     let accepting: u64 = accepting.map(|voter| voter.weight).sum();
-    // By the weight asked and the weight so taken from those who accept: the cheapest choice.
+    // The key is the weight asked, and the part of it taken from nodes that accept: the cheapest choice.
     let mut sums: BTreeMap<(u64, u64), (u64, Vec<NodeId>)> = BTreeMap::new();
     sums.insert((own, 0), (0, Vec::new()));
     for voter in voters {
@@ -235,7 +235,7 @@ mod tests {
         }
     }
 
-    /// In a term, one value per slot: what a slot of a term can hold follows from both.
+    /// A value by its term and slot: in a term, each slot holds one value.
     fn value(term: u32, slot: u64) -> Value {
         match (term + (slot / 5) as u32) % 3 {
             0 => Value::NoOp,
@@ -313,7 +313,7 @@ mod tests {
         }
     }
 
-    /// Node 1 leads. Weights, of which 0 are no members, and whether each of the others gets proposals.
+    /// Node 1 leads. Takes weights, of which 0 are no members, and whether each of the others gets proposals.
     fn voters(weights: &[u32], accepts: &[bool]) -> Option<(Configuration, Vec<Voter>)> {
         let members = weights.iter().zip(1..).filter(|(weight, _)| **weight > 0);
         let members = members.map(|(weight, node)| crate::Member {
@@ -349,7 +349,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against every way there is to split them.
+        /// The split is held against every way there is to split the voters.
         #[test]
         fn a_split_is_found_where_there_is_one(
             weights in proptest::collection::vec(0u32..5, 7),

@@ -1,4 +1,4 @@
-//! What the chosen slots add up to: the log's own state machine.
+//! The sum of the chosen slots: the log's own state machine.
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -35,12 +35,12 @@ pub struct LogState {
     pub current: Option<StreamName>,
     /// Slots below are forgotten.
     pub trimmed: Slot,
-    /// The last that the directory wanted of this log and this log has chosen.
+    /// The last wish of the directory for this log that this log has chosen.
     pub wish: Option<Arc<Wish>>,
 }
 
-/// What is left of the streams that left the table: so that positions in the log's output, and in
-/// chains of streams, mean the same for ever.
+/// The counts of the streams that left the table: so that positions in the log's output, and in chains of
+/// streams, mean the same for ever.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamsTrimmed {
     pub count: u64,
@@ -54,8 +54,8 @@ pub struct StreamState {
     pub label: String,
     pub metadata: Vec<u8>,
     pub continues: Option<(StreamName, StreamPosition)>,
-    /// Once the stream that it continues has left the table: the first stream of their chain, and
-    /// the chain's position at which this one begins.
+    /// The first stream of the chain, and the chain's position at which this stream begins, once the stream
+    /// that it continues has left the table.
     pub chain: Option<(StreamName, StreamPosition)>,
     pub continued_by: Option<StreamName>,
     /// The slot of its open-stream.
@@ -76,7 +76,7 @@ pub enum StreamEnd {
     Cut,
 }
 
-/// What applying an action came to.
+/// The outcome of an applied action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
     NodeId(NodeId),
@@ -89,7 +89,7 @@ pub enum Outcome {
         stream: StreamName,
         at: StreamPosition,
     },
-    /// Not current, or not that long.
+    /// The stream is not current, or not that long.
     NotClosed {
         stream: StreamName,
     },
@@ -126,7 +126,7 @@ pub enum NotOpened {
 }
 
 impl LogState {
-    /// Of a log in which nothing was chosen yet.
+    /// The state of a log in which nothing was chosen yet.
     pub fn new(configuration: Configuration) -> LogState {
         let greatest = configuration.members().last().map_or(0, |m| m.node.0);
         LogState {
@@ -154,13 +154,13 @@ impl LogState {
         self.current.and(self.streams.last())
     }
 
-    /// Newest first: it is nearly always the last that is asked for.
+    /// Looks from the newest on: it is nearly always the last that is asked for.
     fn index_of(&self, name: StreamName) -> Option<usize> {
         self.streams.iter().rposition(|stream| stream.name == name)
     }
 
-    /// Of a stream that is trimmed it may still be known who continued it, and so how long it was:
-    /// for a writer that did so itself and did not hear of it.
+    /// The continuation of a trimmed stream, if it is still known, and so the stream's length: for a writer
+    /// that continued it itself and did not hear of it.
     pub fn continuation_of_forgotten(&self, name: StreamName) -> Option<NotOpened> {
         if self.index_of(name).is_some() {
             return None;
@@ -339,11 +339,11 @@ impl LogState {
         Outcome::Opened(name)
     }
 
-    /// Forgets the slots below. The state does not hold which slot each byte took; it knows that a
-    /// stream's bytes lie before the next stream's opening (the last one's before this very slot),
-    /// so of the bytes at or above `before` there are at most so many as slots from there on. What
-    /// remains is certainly below and is forgotten; the bytes kept in excess are as many as there
-    /// are actions in between. The last stream stays in the table, so that it can be continued.
+    /// Forgets the slots below. The state does not hold which slot each byte took; it knows that a stream's
+    /// bytes lie before the next stream's opening (the last one's before this very slot). So at most as many
+    /// of its bytes are at or above `before` as there are slots from there on. The rest is certainly below
+    /// and is forgotten; the bytes kept in excess are as many as there are actions in between. The last
+    /// stream stays in the table, so that it can be continued.
     fn trim(&mut self, slot: Slot, before: Slot) -> Outcome {
         let before = before.min(slot).max(self.trimmed);
         self.trimmed = before;
@@ -367,7 +367,7 @@ impl LogState {
         Outcome::Trimmed { before }
     }
 
-    /// The oldest streams leave the table. Whoever continues them remembers where it stands.
+    /// Takes the oldest streams out of the table. A stream that continues one remembers where it stands.
     pub(crate) fn forget_first(&mut self, count: usize) {
         let mut chains = BTreeMap::new();
         for gone in self.streams.drain(..count) {
@@ -407,8 +407,8 @@ impl LogState {
         }
     }
 
-    /// What is left of the chain that begins with `first`: its oldest stream in the table, and the
-    /// chain's position at which that begins.
+    /// The rest of the chain that begins with `first`: its oldest stream in the table, and the chain's
+    /// position at which that begins.
     pub fn chain_from(&self, first: StreamName) -> Option<(&StreamState, StreamPosition)> {
         if let Some(stream) = self.stream(first) {
             return Some((stream, StreamPosition(0)));
@@ -419,8 +419,8 @@ impl LogState {
         })
     }
 
-    /// Whether a stream of this name can have been opened and trimmed since. No other of this name
-    /// will ever be opened.
+    /// Whether a stream of this name can have been opened and trimmed since. No other of this name will ever
+    /// be opened.
     pub fn is_forgotten(&self, name: StreamName) -> bool {
         self.streams_trimmed.count > 0 && !self.is_new(name) && self.stream(name).is_none()
     }
@@ -431,9 +431,9 @@ impl LogState {
         last.is_none_or(|last| name.sequence > *last)
     }
 
-    /// The slot before which all is to be trimmed so that the bytes of the stream from the position
-    /// on stay, and those below it, with everything older, are forgotten. None if there is no such
-    /// stream, or it is not that long.
+    /// The slot before which all is to be trimmed so that the bytes of the stream from the position on stay,
+    /// and those below it, with everything older, are forgotten. `None` if there is no such stream, or it is
+    /// not that long.
     pub fn trim_point(&self, stream: StreamName, position: StreamPosition) -> Option<Slot> {
         let at = self.index_of(stream)?;
         let found = &self.streams[at];
@@ -445,8 +445,8 @@ impl LogState {
         Some(Slot(bytes_end.0.saturating_sub(kept)))
     }
 
-    /// Whether a trim before this slot would forget anything: of what is there, only the oldest
-    /// stream can have lost bytes already.
+    /// Whether a trim before this slot would forget anything: only the oldest stream that is there can have
+    /// lost bytes already.
     pub fn would_forget(&self, before: Slot) -> bool {
         let Some(oldest) = self.streams.first() else {
             return false;
@@ -456,7 +456,7 @@ impl LogState {
         leaves || oldest.length.0.saturating_sub(kept_max) > oldest.trimmed.0
     }
 
-    /// No byte of this stream stands at or above this slot, if `next` is the first slot not applied.
+    /// The end of this stream's bytes: none stands at or above this slot, if `next` is the first slot not applied.
     fn bytes_end(&self, at: usize, next: Slot) -> Slot {
         self.streams.get(at + 1).map_or(next, |next| next.opened)
     }

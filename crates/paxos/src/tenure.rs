@@ -24,7 +24,7 @@ impl Engine {
         }
     }
 
-    /// After every input: a new era wants a new term, a waiting abdication its successor.
+    /// Gives a new era its new term and a waiting abdication its successor, after every input.
     pub(crate) fn settle_leader(&mut self) {
         let Stage::Leading(leading) = &self.stage else {
             return;
@@ -55,12 +55,12 @@ impl Engine {
         }
     }
 
-    /// The permit is closed for an abdication; its successor is not level yet.
+    /// Whether the permit is closed for an abdication, and its successor is not level yet.
     pub fn is_abdicating(&self) -> bool {
         matches!(&self.stage, Stage::Leading(leading) if leading.abdication.is_some())
     }
 
-    /// Led, prepared a term for its successor, and has not heard of it since.
+    /// Whether it led, prepared a term for its successor, and has not heard of it since.
     pub fn has_handed_over(&self) -> bool {
         matches!(&self.stage, Stage::HandedOver { .. })
     }
@@ -102,7 +102,8 @@ impl Engine {
         }
     }
 
-    /// With the permit closed the followers become level soon. ‡ Only a level, live one succeeds.
+    /// Hands over once the successor is level: with the permit closed the followers become level soon. ‡ Only
+    /// a level, live one succeeds.
     fn check_abdication(&mut self) {
         let Stage::Leading(leading) = &self.stage else {
             return;
@@ -129,8 +130,9 @@ impl Engine {
         }
     }
 
-    /// The last acceptances made everything chosen, which their sender does not know, nor we that it
-    /// does: the next heartbeats would tell, and writers would wait for them.
+    /// Asks a follower whose last acceptances made everything chosen. The follower does not know that they
+    /// did, nor does this leader know its level: the next heartbeats would tell, and writers would wait for
+    /// them.
     fn ask_whether_level(&mut self, node: NodeId) {
         if let Some(status) = self.leader_status() {
             self.send(node, status, RecordNumber(0));

@@ -1,4 +1,4 @@
-//! Who may propose, and since when.
+//! Terms: the right to propose, and its order.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(pub u32);
 
-/// How many reconfigurations were chosen before.
+/// An era: the number of reconfigurations that were chosen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Era(pub u32);
 
@@ -18,12 +18,12 @@ pub struct Term {
     pub owner: NodeId,
 }
 
-/// We will accept nothing older. (Not an [`AcceptedTerm`]: mixing up the two un-committed data in
-/// another system, so they are different types.)
+/// A promise: this node will accept nothing older. (Not an [`AcceptedTerm`]: mixing up the two un-committed
+/// data in another system, so they are different types.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PromisedTerm(pub Term);
 
-/// We did accept under this.
+/// An acceptance: this node did accept under this term.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AcceptedTerm(pub Term);
 

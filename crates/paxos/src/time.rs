@@ -5,9 +5,8 @@ use core::time::Duration;
 
 /// A moment of a monotonic clock, in whole microseconds. The clock's zero means nothing.
 ///
-/// No arithmetic overflows: what would lie before the zero is the zero, and what would lie after
-/// the last moment is the last moment. A duration counts in whole microseconds, and the rest of it
-/// is dropped.
+/// No arithmetic overflows: a moment before the zero is the zero, and a moment after the last is the last. A
+/// duration counts in whole microseconds, and the rest of it is dropped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(u64);
 
@@ -20,7 +19,7 @@ impl Time {
         Time(micros)
     }
 
-    /// For what has to be a number: a metric, a line of a report, a draw.
+    /// The moment as a number: for a metric, a line of a report, a draw.
     #[inline]
     pub const fn as_micros(self) -> u64 {
         self.0

@@ -1,4 +1,4 @@
-//! What is agreed in a slot.
+//! The values that are agreed in slots.
 
 use alloc::string::String;
 use alloc::sync::Arc;
@@ -7,7 +7,7 @@ use core::fmt;
 
 use crate::{By, Era, NodeId, Offset, Slot, SlotRange, StreamPosition, Term, Wish};
 
-/// The bytes of one writer. Never reused.
+/// The name of a stream, which is the bytes of one writer. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamName {
     pub owner: NodeId,
@@ -32,8 +32,8 @@ impl fmt::Display for StreamName {
     }
 }
 
-/// What one slot holds. A content value is equal for consecutive bytes in consecutive slots, so a
-/// run of any length is one value; actions fill exactly one slot each.
+/// The value of one slot. A content value is equal for consecutive bytes in consecutive slots, so a run of
+/// any length is one value; actions fill exactly one slot each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     NoOp,
@@ -44,7 +44,7 @@ pub enum Value {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     GenerateNodeId,
-    /// Takes effect only in era `from`, and only if who wants it still does.
+    /// Takes effect only in era `from`, and only if its author still wants it.
     Reconfigure {
         from: Era,
         change: Change,
@@ -56,13 +56,12 @@ pub enum Action {
         stream: StreamName,
         at: StreamPosition,
     },
-    /// Forgets all slots below the lesser of `before` and this action's own slot, if who wants it still
-    /// does.
+    /// Forgets all slots below the lesser of `before` and this action's own slot, if its author still wants it.
     Trim {
         before: Slot,
         by: By,
     },
-    /// What the directory wants of this log. Takes effect only if its number is above the last one's.
+    /// The directory's wish for this log. Takes effect only if its number is above the last one's.
     Wish(Arc<Wish>),
 }
 
@@ -83,8 +82,7 @@ pub struct OpenStream {
     pub label: String,
     /// At most [`METADATA_BYTES_MAX`].
     pub metadata: Vec<u8>,
-    /// Takes effect only if that stream's output is then exactly so long and nothing else
-    /// continued it.
+    /// The continued stream. Takes effect only if its output is then exactly so long and nothing else continued it.
     pub continues: Option<(StreamName, StreamPosition)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the cluster's directory wants of a log, as that log itself has chosen it.
+//! The directory's wishes for a log, as that log itself has chosen them.
 //!
 //! ```text
 //!   log 0:   … retain main 1MB (wish 7) … retain main forever (wish 9) …     each node reads a prefix
@@ -17,7 +17,7 @@ use crate::{LogState, NodeId, Outcome};
 /// Orders the wishes for one log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct WishNumber {
-    /// How often the directory went on from one survivor, who may not have known all of it.
+    /// The number of times that the directory went on from one survivor, which may not have known all of it.
     pub rescues: u32,
     /// Counts the wishes of the directory, from 1.
     pub count: u64,
@@ -27,22 +27,22 @@ pub struct WishNumber {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wish {
     pub number: WishNumber,
-    /// How many chosen bytes are kept; all if none is said.
+    /// The number of chosen bytes that are kept; all if none is said.
     pub max_bytes: Option<u64>,
-    /// In seconds.
+    /// The age up to which bytes are kept, in seconds.
     pub max_age_s: Option<u64>,
     /// The configuration that the log is to have, in the order of the nodes; every weight is positive.
     pub weights: Vec<(NodeId, u32)>,
-    /// Those that are to hold bytes only while others cannot, in order.
+    /// The nodes that are to hold bytes only while others cannot, in order.
     pub auxiliaries: Vec<NodeId>,
     /// ‡ The log has ended: no stream is opened any more, and none grows.
     pub sealed: bool,
 }
 
-/// Whose will an act is that cannot be undone.
+/// The author of an act that cannot be undone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// Nobody said it: by a program that knows no wishes, or in a log that the directory has no wish for.
+    /// Nobody: a program that knows no wishes, or a log that the directory has no wish for.
     Unsaid,
     /// An operator, of this log, or the state machine that owns it.
     Hand,
@@ -80,7 +80,7 @@ impl LogState {
         }
     }
 
-    /// The caller ends the current stream if the log is sealed by it.
+    /// Takes a wish. The caller ends the current stream if the wish seals the log.
     pub(crate) fn wish_for(&mut self, wish: &Wish) -> Outcome {
         let number = wish.number;
         let newer = self.wish_number() < Some(number);

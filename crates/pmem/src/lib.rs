@@ -33,7 +33,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Of the first `length` bytes, which the file has, and which are to stay.
+    /// Maps the first `length` bytes, which the file has, and which are to stay.
     pub fn new(file: BorrowedFd<'_>, length: usize) -> io::Result<Mapping> {
         if let Some(lines) = Lines::of_this_processor() {
             let flags = libc::MAP_SHARED_VALIDATE | libc::MAP_SYNC;
@@ -74,7 +74,8 @@ impl Mapping {
         unsafe { ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) }
     }
 
-    /// What was written there is in persistent memory on return; false if the file has to be synced.
+    /// Persists the bytes written there. They are in persistent memory on return; false if the file has to be
+    /// synced.
     pub fn persist(&self, offset: usize, length: usize) -> bool {
         let Some(lines) = self.lines else {
             return false;

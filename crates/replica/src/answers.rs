@@ -23,7 +23,7 @@ use paxos::Time;
 
 use crate::streams::list::StreamList;
 
-/// What an answer still has to say once its last piece is with the kernel.
+/// The rest of an answer, to be said once its last piece is with the kernel.
 #[derive(Debug)]
 pub enum Rest {
     Nothing,
@@ -39,7 +39,7 @@ pub enum Rest {
 struct Answer {
     rest: Rest,
     held: u64,
-    /// Counts pieces of all answers: who has the lowest has not moved for longest.
+    /// Counts pieces of all answers: the answer with the lowest count has not moved for longest.
     moved: u64,
     since: Time,
 }
@@ -50,7 +50,7 @@ pub struct Answers {
     by_age: BTreeMap<u64, ConnId>,
     moves: u64,
     held_bytes: u64,
-    /// For want of room, since the node started.
+    /// Answers broken off for want of room, since the node started.
     broken: u64,
 }
 
@@ -77,7 +77,7 @@ impl Answers {
         self.under_way.insert(conn, answer);
     }
 
-    /// It was broken off for want of room.
+    /// Counts an answer that was broken off for want of room.
     pub fn count_broken(&mut self) {
         self.broken += 1;
     }
@@ -89,14 +89,14 @@ impl Answers {
         Some(answer.rest)
     }
 
-    /// Nothing of it has moved for so long.
+    /// The answer that has not moved for so long, if there is one.
     pub fn late(&self, now: Time, within: Duration) -> Option<ConnId> {
         let (_, conn) = self.by_age.first_key_value()?;
         let answer = self.under_way.get(conn)?;
         (now > answer.since + within).then_some(*conn)
     }
 
-    /// Who goes so that the others fit. Who moved last stays, however much it holds.
+    /// The answer that goes so that the others fit. The one that moved last stays, however much it holds.
     pub fn excess(&self, bytes_max: u64) -> Option<ConnId> {
         if self.held_bytes <= bytes_max || self.by_age.len() < 2 {
             return None;

@@ -1,5 +1,5 @@
-//! What a replica does differently while it is auxiliary: it drops the bytes that it is released
-//! from, and takes no more when its disk is almost full.
+//! The special conduct of a replica while it is auxiliary: it drops the bytes that it is released from, and
+//! takes no more when its disk is almost full.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use crate::trim::trim_store;
 
 #[derive(Default)]
 pub(crate) struct Auxiliary {
-    /// The bytes of the slots below are the active members' to keep, in this era.
+    /// The slot below which the bytes are the active members' to keep, in this era.
     released: Option<(Era, Slot)>,
     /// A segment may be removed only once the next one stands: then there may be more to drop.
     retry_at: Option<Time>,
     warned_at: Time,
-    /// The open segment holds only what is released: the next one may begin, and then this one go.
+    /// The open segment holds only released bytes: the next one may begin, and then this one go.
     wants_roll: bool,
 }
 
@@ -55,8 +55,8 @@ impl Auxiliary {
         }
     }
 
-    /// Of each stream, below which position its bytes are the active members' to keep. ‡ Only while
-    /// its era is the release's, and it is auxiliary there.
+    /// For each stream, the position below which its bytes are the active members' to keep. ‡ Only while its
+    /// era is the release's, and it is auxiliary there.
     pub fn released(&self, core: &Core) -> BTreeMap<StreamName, StreamPosition> {
         let holds = |era: Era| era == core.engine.state().era && core.engine.is_auxiliary();
         match self.released {
@@ -71,7 +71,7 @@ impl Auxiliary {
         std::mem::take(&mut self.wants_roll)
     }
 
-    /// An auxiliary keeps its reserve: promises, states and other logs need it.
+    /// Declines a proposal to keep the auxiliary's reserve: promises, states and other logs need it.
     pub fn declines(&mut self, core: &mut Core, env: &Env, proposal: &Proposal) -> bool {
         let content = matches!(proposal.value, Value::Content { .. });
         if !content || !core.engine.is_auxiliary() || !env.is_full() {

@@ -1,8 +1,8 @@
 //! Fetches the bytes this replica missed, from whichever peer has them, at a bounded rate.
 //!
-//! Paxos lets a node that was away accept new slots at once; what it missed comes behind, as bytes
-//! by ⟨stream, position⟩ that carry no term and are no acceptance. What is missing is worked out
-//! only when it can have grown: at start, when the state jumped, when a record turned out corrupt.
+//! Paxos lets a node that was away accept new slots at once. The bytes that it missed come behind: they are
+//! named by ⟨stream, position⟩, carry no term and are no acceptance. The missing bytes are worked out only
+//! when they can have grown: at start, when the state jumped, when a record turned out corrupt.
 //!
 //! Shape:  peer's segments -> data connection -> own segment.
 //! Units:  bytes; a few requests under way, their sizes and times by [`Pace`].
@@ -34,26 +34,28 @@ pub(crate) struct CatchUp {
     missing: VecDeque<(StreamName, Range<u64>)>,
     /// Bytes that phase 1 needs and we lack; they go first.
     wanted: Option<Wanted>,
-    /// In the order they were made.
+    /// The requests, in the order they were made.
     requests: VecDeque<Request>,
-    /// What they brought and is not yet on disk.
+    /// The ranges that requests brought and that are not yet on disk.
     arrived: Vec<(StreamName, Range<u64>)>,
     last_request: u64,
     pace: Pace,
-    /// The peer asked last did not have the bytes: they may be on their way to it.
+    /// The time before which no peer is asked: the one asked last did not have the bytes, which may be on
+    /// their way to it.
     not_before: Time,
     /// Turns through the peers.
     turn: usize,
-    /// Each doubles the patience with a peer: a chunk that comes too late is asked for for ever.
+    /// The lapses so far. Each doubles the patience with a peer: a chunk that comes too late would be asked
+    /// for for ever.
     lapses: u32,
     received: u64,
     told_at: Time,
     /// Everything was asked for: count again once it is on disk.
     recheck: bool,
-    /// Lost before it was known to be chosen: up to here of each stream.
+    /// The end in each stream of bytes that were lost before they were known to be chosen.
     lost_ahead: BTreeMap<StreamName, StreamPosition>,
     state_jumped: bool,
-    /// Where bytes are missing that peers said they do not hold either, and who said so.
+    /// The places of bytes that peers said they do not hold either, and those peers.
     nowhere: BTreeMap<(StreamName, u64), BTreeSet<NodeId>>,
 }
 
@@ -71,23 +73,23 @@ struct Request {
     to: u64,
     progress_at: Time,
     wanted: bool,
-    /// Whose turn it was.
+    /// The turn in which the request was made.
     turn: usize,
 }
 
 /// Requests under way: enough that a peer need not wait for the next one.
 const REQUESTS_MAX: usize = 4;
 
-/// No peer is waited for longer than this often doubled.
+/// The most doublings of the wait for a peer.
 const LAPSES_MAX: u32 = 5;
 
-/// Places that nobody was seen to hold. There are more only where a disk is lost.
+/// The most places that nobody was seen to hold. There are more only where a disk is lost.
 const NOWHERE_MAX: usize = 1024;
 
-/// How often a log that catches up says how far it is.
+/// The interval at which a log that catches up says how far it is.
 const TELL_EVERY: Duration = Duration::from_secs(1);
 
-/// Before another peer is asked for what one did not have.
+/// The wait before another peer is asked for bytes that one did not have.
 const NOT_HERE_WAIT: Duration = Duration::from_millis(10);
 
 impl CatchUp {
@@ -98,7 +100,7 @@ impl CatchUp {
             || self.recheck
     }
 
-    /// When the next request may be made, if only the rate holds it back.
+    /// The time of the next request, if only the rate holds it back.
     pub(crate) fn due(&self, limits: &Limits) -> Option<Time> {
         let (_, range) = self.missing.front()?;
         let due = self.pace.due(limits, range.end - range.start);
@@ -106,10 +108,10 @@ impl CatchUp {
         free.then_some(due.max(self.not_before))
     }
 
-    /// A request that will not be answered: what it has not brought is missing again.
+    /// Gives up a request that will not be answered: the bytes it has not brought are missing again.
     fn give_up(&mut self, index: usize) {
         if let Some(request) = self.requests.remove(index) {
-            // Once for all that were asked of the same peer.
+            // The turn passes once for all requests to the same peer.
             if request.turn == self.turn {
                 self.turn += 1;
             }
@@ -120,7 +122,7 @@ impl CatchUp {
         }
     }
 
-    /// Of what is missing, the bytes at whose beginning all of these replicas lack it too: all, if there are no others.
+    /// The missing bytes at whose beginning all of these replicas lack them too: all, if there are no others.
     fn lost(&self, others: &BTreeSet<NodeId>) -> Vec<(StreamName, Range<u64>)> {
         let asked = self.requests.iter().filter(|r| !r.wanted);
         let asked = asked.map(|r| (r.stream, r.next..r.to));
@@ -132,7 +134,7 @@ impl CatchUp {
         lost.collect()
     }
 
-    /// Bytes that were accepted are gone. Those that are not known to be chosen are missing once they are.
+    /// Notes that accepted bytes are gone. Those that are not known to be chosen are missing once they are.
     pub(crate) fn on_lost(&mut self, stream: StreamName, end: StreamPosition, state: &LogState) {
         if is_ahead(state, stream, end) {
             let known = self.lost_ahead.entry(stream).or_insert(end);
@@ -140,7 +142,7 @@ impl CatchUp {
         }
     }
 
-    /// What a start found accepted, and whose bytes it did not find.
+    /// Notes the acceptances of a start whose bytes it did not find.
     pub(crate) fn on_found(&mut self, engine: &Engine, store: &Store) {
         for run in engine.accepted() {
             let Value::Content { stream, offset } = run.value else {
@@ -154,7 +156,7 @@ impl CatchUp {
         }
     }
 
-    /// More is chosen.
+    /// Notes that more is chosen.
     pub(crate) fn on_chosen(&mut self, state: &LogState) {
         if !self.lost_ahead.is_empty() {
             self.recount_soon();
@@ -163,7 +165,7 @@ impl CatchUp {
         }
     }
 
-    /// The state jumped: what is missing is counted once the engine's outputs are performed.
+    /// Notes that the state jumped: missing bytes are counted once the engine's outputs are performed.
     pub(crate) fn recount_soon(&mut self) {
         self.state_jumped = true;
     }
@@ -188,7 +190,7 @@ impl CatchUp {
         };
         self.nowhere.retain(|place, _| is_missing(place));
         if engine.is_auxiliary() {
-            // It holds what it accepted, until it is released, and fetches nothing.
+            // An auxiliary holds what it accepted, until it is released, and fetches nothing.
             self.requests.clear();
             self.recheck = false;
             return;
@@ -209,8 +211,8 @@ impl CatchUp {
         self.recheck = !self.arrived.is_empty() || !self.requests.is_empty();
     }
 
-    /// What was trimmed since it was asked for will not come, and if it came it will not be kept. The
-    /// rest of such a request is missing again.
+    /// Forgets requests for bytes trimmed since: these will not come, and if they came they would not be
+    /// kept. The rest of such a request is missing again.
     fn forget_trimmed(&mut self, state: &LogState) {
         let below = |stream| trimmed_below(state, stream).0;
         self.requests
@@ -221,8 +223,9 @@ impl CatchUp {
         self.arrived.retain(|(_, range)| !range.is_empty());
     }
 
-    /// What was asked for because it was missing, and what came and is being written. (What phase 1
-    /// wants is not counted as missing, so if it became chosen meanwhile it has to be counted here.)
+    /// The bytes asked for because they were missing, and those that came and are being written. (The bytes
+    /// that phase 1 wants are not counted as missing, so if they became chosen meanwhile they have to be
+    /// counted here.)
     fn on_its_way(&self, stream: StreamName) -> impl Iterator<Item = Range<u64>> {
         let asked = self.requests.iter();
         let asked = asked.filter(move |r| r.stream == stream && !r.wanted);
@@ -232,7 +235,7 @@ impl CatchUp {
             .chain(arrived.map(|(_, range)| range.clone()))
     }
 
-    /// Asked for, for whatever reason, or being written.
+    /// Whether the byte is asked for, for whatever reason, or being written.
     fn is_coming(&self, stream: StreamName, at: u64) -> bool {
         let asked = self.requests.iter().filter(|r| r.stream == stream);
         let arrived = self.arrived.iter().filter(|(s, _)| *s == stream);
@@ -262,22 +265,22 @@ impl CatchUp {
         }
     }
 
-    /// No term of ours needs such bytes (any more). Nobody else may have them ever again, and what is
-    /// missing must not wait for them.
+    /// Drops the wish of a term of ours that needs no such bytes any more. Nobody else may have them ever
+    /// again, and missing bytes must not wait for them.
     pub(crate) fn want_nothing(&mut self) {
         self.wanted = None;
     }
 }
 
 impl CatchUp {
-    /// As `recount`; and the engine hears of it.
+    /// As `recount`; and tells the engine.
     pub fn recount_and_tell(&mut self, core: &mut Core, env: &Env) {
         self.recount(&core.engine, &core.store);
         let missing = Input::MissingBytes(self.missing_bytes());
         core.engine.handle(env.now, missing);
     }
 
-    /// Others may be needed to fill it. (An auxiliary is not to be filled.)
+    /// Whether others may be needed to fill this replica. (An auxiliary is not to be filled.)
     pub fn lacks_bytes(&self, core: &Core) -> bool {
         self.missing_bytes() > 0 && !core.engine.is_auxiliary()
     }
@@ -299,7 +302,8 @@ impl CatchUp {
         let late = |r: &Request| env.now > r.progress_at + patience;
         if catch_up.requests.iter().any(late) {
             catch_up.lapses += 1;
-            // From behind, so that what was asked for first is asked for first again.
+            // The requests are given up from behind, so that bytes that were asked for first are asked for
+            // first again.
             while let Some(index) = catch_up.requests.iter().rposition(late) {
                 catch_up.give_up(index);
             }
@@ -307,7 +311,7 @@ impl CatchUp {
         while self.request_bytes(core, env) {}
     }
 
-    /// Whether there may be more to ask for.
+    /// Makes a request. Returns whether there may be more to ask for.
     fn request_bytes(&mut self, core: &Core, env: &mut Env) -> bool {
         let catch_up = &mut *self;
         if catch_up.requests.len() >= REQUESTS_MAX
@@ -321,12 +325,12 @@ impl CatchUp {
             (None, Some((stream, range))) => (*stream, range.clone(), Vec::new(), false),
             (None, None) => return false,
         };
-        // It is asked for once, and again if it did not get to the disk.
+        // Wanted bytes are asked for once, and again if they did not get to the disk.
         if wanted && catch_up.is_coming(stream, range.start) {
             return false;
         }
-        // What is missing waits for space: a replica that cannot write stops, and then not even a trim
-        // helps it. (What phase 1 wants is bounded, and everybody waits for it.)
+        // Missing bytes wait for space: a replica that cannot write stops, and then not even a trim helps it.
+        // (The bytes that phase 1 wants are bounded, and everybody waits for them.)
         if !wanted && env.is_full() {
             return false;
         }
@@ -399,7 +403,7 @@ impl CatchUp {
         true
     }
 
-    /// Drops what is held by now from the list of what is missing.
+    /// Drops the bytes held by now from the list of missing ones.
     fn forget_what_came(&mut self, core: &Core) {
         let holdings = core.store.holdings();
         self.arrived.retain(|(stream, range)| {
@@ -435,7 +439,7 @@ impl CatchUp {
         }
     }
 
-    /// Bytes we asked for, checked against their digest.
+    /// Takes bytes we asked for, checked against their digest.
     pub fn on_fetched(
         &mut self,
         core: &mut Core,
@@ -461,7 +465,7 @@ impl CatchUp {
         if env.now <= current.progress_at + env.limits.fetch_timeout {
             self.lapses = 0;
         }
-        // A peer answers in order: those behind have waited for this one.
+        // A peer answers in order: later requests have waited for this one.
         for waiting in &mut self.requests {
             if waiting.peer == peer {
                 waiting.progress_at = env.now;
@@ -484,7 +488,7 @@ impl CatchUp {
             context,
             tag,
         );
-        // On its way to disk. A recount at the end finds what was lost.
+        // The bytes are on their way to disk. A recount at the end finds those that were lost.
         let catch_up = &mut *self;
         catch_up.requests.retain(|r| r.next < r.to);
         catch_up.recheck |= catch_up.requests.is_empty() && catch_up.missing.is_empty();
@@ -508,14 +512,14 @@ impl CatchUp {
         }
         let said = catch_up.nowhere.entry(place).or_default();
         said.insert(peer);
-        // What nobody holds must not keep the rest waiting, and is asked for again behind it.
+        // Bytes that nobody holds must not keep the rest waiting, and are asked for again behind it.
         if core.alive.is_subset(&self.nowhere[&place]) {
             self.missing.rotate_left(1);
         }
     }
 
-    /// Bytes that are chosen and not trimmed, and that no member holds: each of them said so. While one of
-    /// them is silent, nothing is.
+    /// Chosen and untrimmed bytes that no member holds: each of them said so. While a member is silent, there
+    /// are none.
     pub fn lost_bytes(&self, core: &Core) -> Vec<(StreamName, Range<u64>)> {
         if !self.lacks_bytes(core) {
             return Vec::new();

@@ -1,4 +1,4 @@
-//! Where each connection belongs, and whether all that was sent there is with the kernel.
+//! The owner of each connection, and whether all that was sent there is with the kernel.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use formats::LogId;
 use ops::ConnId;
 use paxos::NodeId;
 
-/// What a connection is for.
+/// The purpose of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// It has not said its first line.
+    /// The connection has not said its first line.
     Greeting,
-    /// It is being sent the last, and then it is closed. Until then it counts as any other: a client
-    /// may be slow to take a long answer.
+    /// The connection is being sent the last, and then it is closed. Until then it counts as any other: a
+    /// client may be slow to take a long answer.
     Parting,
     ControlIn(NodeId),
     ControlOut(NodeId),
@@ -28,7 +28,7 @@ pub enum Purpose {
     Reader(LogId),
     /// A client that waits for the outcome of an action.
     Request(LogId),
-    /// It is being sent an answer in pieces.
+    /// A client that is being sent an answer in pieces.
     Answer,
     /// Our own request for an id.
     JoinOut,
@@ -83,7 +83,7 @@ impl Conns {
         conn
     }
 
-    /// From now on it is for this.
+    /// Gives the connection another purpose from now on.
     pub fn turn_to(&mut self, conn: ConnId, purpose: Purpose) {
         self.by_id.insert(conn, purpose);
     }
@@ -97,7 +97,7 @@ impl Conns {
         self.by_id.len()
     }
 
-    /// All that are this log's business.
+    /// All connections that are this log's business.
     pub(crate) fn of(&self, log: LogId) -> Vec<ConnId> {
         let all = self.by_id.iter();
         let of_it = all.filter(|(_, purpose)| purpose.log() == Some(log));
@@ -108,8 +108,8 @@ impl Conns {
         *self.unsent.entry(conn).or_default() += 1;
     }
 
-    /// Each send is over once, also those of a connection that failed or was closed. What the connection is
-    /// for, if somebody may still be told something there.
+    /// Counts a send that is over: each is so once, also those of a connection that failed or was closed.
+    /// Returns the connection's purpose, if somebody may still be told something there.
     pub fn on_sent(&mut self, conn: ConnId) -> Option<Purpose> {
         let purpose = self.purpose(conn);
         let purpose = purpose.filter(|purpose| *purpose != Purpose::Parting);
@@ -127,28 +127,28 @@ impl Conns {
         self.unsent.remove(&conn);
     }
 
-    /// Something that was sent there is not with the kernel yet.
+    /// Whether some of what was sent there is not with the kernel yet.
     #[inline]
     pub fn is_sending(&self, conn: ConnId) -> bool {
         self.unsent.get(&conn).is_some_and(|unsent| *unsent > 0)
     }
 
-    /// Somebody may still be told something there.
+    /// Whether somebody may still be told something there.
     pub fn is_open(&self, conn: ConnId) -> bool {
         let purpose = self.purpose(conn);
         purpose.is_some_and(|purpose| purpose != Purpose::Parting)
     }
 
-    /// It is closed at once.
+    /// Notes that the connection is closed at once.
     pub(crate) fn close(&mut self, conn: ConnId) {
         match self.is_sending(conn) {
-            // The last of what was sent is the last to be heard of it.
+            // The last completed send is the last to be heard of the connection.
             true => _ = self.by_id.remove(&conn),
             false => self.forget(conn),
         }
     }
 
-    /// It is closed once all that was sent is with the kernel.
+    /// Notes that the connection is closed once all that was sent is with the kernel.
     pub(crate) fn part(&mut self, conn: ConnId) {
         match self.is_sending(conn) {
             true => self.turn_to(conn, Purpose::Parting),

@@ -1,4 +1,4 @@
-//! How often what is rare happened to one log, since this node started. Every count only grows.
+//! Counts of rare events in one log since this node started. Every count only grows.
 //!
 //! Nothing here decides anything: it is for people who ask how a node has fared, and for tests that
 //! must know that they met what they are about.
@@ -6,7 +6,7 @@
 use paxos::{Note, StepDownReason};
 use serde::Serialize;
 
-/// Of one log's replica.
+/// The counts of one log's replica.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogCounts {
     /// Phase 1 begun without being leader.
@@ -17,7 +17,7 @@ pub struct LogCounts {
     pub phase_one_again: u64,
     /// New eras whose term this leader prepared beside the one that went on.
     pub casting_votes: u64,
-    /// How often a step towards the wanted members had to wait because another era was just beginning.
+    /// Steps towards the wanted members that had to wait because another era was just beginning.
     pub steps_put_off: u64,
     /// Wishes of the directory that were chosen here.
     pub wishes_chosen: u64,
@@ -37,9 +37,9 @@ pub struct LogCounts {
     /// Bound runs whose bytes none of their holders sent in time.
     pub bytes_unavailable: u64,
     pub states_installed: u64,
-    /// Backfilled.
+    /// Missing bytes that were fetched.
     pub bytes_fetched: u64,
-    /// Of those that this replica's clients asked for while it led.
+    /// Streams opened, of those that this replica's clients asked for while it led.
     pub streams_opened: u64,
     pub streams_continued: u64,
     pub streams_not_opened: u64,
@@ -48,7 +48,7 @@ pub struct LogCounts {
     /// Writers that had to go because another came.
     pub writers_superseded: u64,
     pub eras_begun: u64,
-    /// With proposals, headers and bytes, to all followers together.
+    /// Bytes sent with proposals, headers included, to all followers together.
     pub proposal_bytes_sent: u64,
     /// Times at which auxiliaries began to get this leader's proposals.
     pub engaged: u64,
@@ -56,7 +56,7 @@ pub struct LogCounts {
     pub releases: u64,
     /// Proposals that this auxiliary did not take because its disk was almost full.
     pub proposals_declined: u64,
-    /// Chosen, and applied here one by one.
+    /// Trims that were chosen, and applied here one by one.
     pub trims: u64,
     /// Segments that were written into the file of one that was trimmed.
     pub files_reused: u64,
@@ -65,7 +65,7 @@ pub struct LogCounts {
     pub places_given_up: u64,
     /// Ranges of streams that could not be read any more while running; at the start see below.
     pub ranges_lost: u64,
-    /// Passes of the scrubber that this replica led to their end, and what they looked at.
+    /// Passes of the scrubber that this replica led to their end, and the bytes that they looked at.
     pub scrub_passes: u64,
     pub scrub_bytes: u64,
     /// Records that a scrub found damaged on this node's disk, and those that are whole again.
@@ -81,7 +81,7 @@ pub struct LogCounts {
     pub held_by_followers: u64,
     /// … or too much waits for this node's disk.
     pub held_by_disk: u64,
-    /// Found at the start.
+    /// Torn tails found at the start.
     pub torn_tails: u64,
     pub corrupt_records: u64,
     pub segments_put_aside: u64,

@@ -1,5 +1,5 @@
-//! What the parts of a node share: the clock of this round, the ops they ask for, the peers'
-//! addresses, and where each connection belongs.
+//! The things that the parts of a node share: the clock of this round, the ops they ask for, the peers'
+//! addresses, and the purpose of each connection.
 
 mod answering;
 
@@ -22,7 +22,7 @@ use crate::limits::Limits;
 use crate::read::slots::ReadSlots;
 use crate::share::Share;
 
-/// What a log tells the node around it.
+/// The events that a log tells the node around it.
 #[derive(Debug)]
 pub enum LogEvent {
     /// An action that was not a client's was applied.
@@ -40,17 +40,17 @@ pub enum LogEvent {
     },
 }
 
-/// Who this node is, in this start of its process.
+/// This node's identity, in this start of its process.
 pub struct Own {
     pub identity: Identity,
     pub incarnation: u32,
     /// Drawn at this start of the process.
     pub nonce: u64,
-    /// What proves this node's disk, once a node runs on it.
+    /// The key that proves this node's disk, once a node runs on it.
     pub key: Option<DiskKey>,
-    /// What each peer is shown when it is greeted: what is remembered of its own disk.
+    /// The evidence that each peer is shown when it is greeted: what is remembered of its own disk.
     pub evidence: BTreeMap<NodeId, Evidence>,
-    /// It has come back, and its peers have not said yet what they remember: no engine acts.
+    /// This node has come back, and its peers have not said yet what they remember: no engine acts.
     pub settling: bool,
     pub advertise: String,
     pub standing: Standing,
@@ -64,25 +64,25 @@ pub struct Neighbours {
     pub addresses: BTreeMap<NodeId, String>,
     /// The peers that frames can be sent to now, and the version they are sent in.
     pub links: BTreeMap<NodeId, u8>,
-    /// Those that answer questions about digests.
+    /// The peers that answer questions about digests.
     pub compares: BTreeSet<NodeId>,
 }
 
-/// What there is room for, in memory and on disks.
+/// The room in memory and on disks.
 pub struct Room {
     /// Memory that each log may hold.
     pub share: Share,
     /// Some disk is almost full, our own or a live peer's: for status.
     pub disk_is_full: bool,
-    /// Our own is.
+    /// Our own disk is almost full.
     pub own_is_full: bool,
-    /// The live peers whose disks are.
+    /// The live peers whose disks are almost full.
     pub full_peers: BTreeSet<NodeId>,
-    /// Of our own disk: what was free when last asked, less what was written since.
+    /// The bytes of our own disk that were free when last asked, less those written since.
     pub free_bytes: u64,
 }
 
-/// What a round asks for and says, in order.
+/// The requests and statements of a round, in order.
 #[derive(Default)]
 pub struct Out {
     pub ops: VecDeque<Op>,
@@ -106,17 +106,17 @@ pub struct Memory {
 /// The versions that disks and logs are written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WrittenIn {
-    /// What this node's disk is written in: its manifest says so, durably.
+    /// The version in which this node's disk is written: its manifest says so, durably.
     pub disk: u8,
-    /// What logs are written in: the cluster agreed on it, as far as this node knows.
+    /// The version in which logs are written: the cluster agreed on it, as far as this node knows.
     pub logs: u8,
 }
 
-/// When something was last so.
+/// Moments of the last event of a kind.
 pub struct Moments {
-    /// When new bytes of any log last came in, from a client or a leader.
+    /// The moment when new bytes of any log last came in, from a client or a leader.
     pub appended_at: Time,
-    /// When this process last went on after it was kept from running.
+    /// The moment when this process last went on after it was kept from running.
     pub resumed_at: Time,
     pub calendar: Calendar,
 }
@@ -143,7 +143,7 @@ impl Own {
         }
     }
 
-    /// That this disk starts as this.
+    /// The proof that this disk starts as this start.
     fn proof(&self) -> Option<(PublicKey, Signature)> {
         let disk = self.identity.disk;
         let key = self.key.as_ref().filter(|_| disk.is_keyed())?;
@@ -204,14 +204,14 @@ impl Env {
         }
     }
 
-    /// A disk may fill in less time than passes between two looks at its free space.
+    /// Counts written bytes: a disk may fill in less time than passes between two looks at its free space.
     pub fn wrote(&mut self, bytes: usize) {
         if self.room.free_bytes != u64::MAX {
             self.room.free_bytes = self.room.free_bytes.saturating_sub(bytes as u64);
         }
     }
 
-    /// This node's own disk.
+    /// Whether this node's own disk is almost full.
     pub fn is_full(&self) -> bool {
         self.room.own_is_full || self.room.free_bytes < self.limits.disk_reserve_bytes
     }
@@ -246,12 +246,12 @@ impl Env {
         self.send(conn, vec![Slice::copied_from(bytes)]);
     }
 
-    /// At once, whatever is still to be sent.
+    /// Closes at once, whatever is still to be sent.
     pub fn close(&mut self, conn: ConnId) {
         self.leave(conn, Op::Close { conn, flush: false });
     }
 
-    /// As `close`, where what was sent would look whole.
+    /// Closes as `close` does, where what was sent would look whole.
     pub fn reset(&mut self, conn: ConnId) {
         self.leave(conn, Op::Reset { conn });
     }
@@ -263,7 +263,7 @@ impl Env {
         }
     }
 
-    /// At once, all that are this log's business.
+    /// Closes at once all connections that are this log's business.
     pub fn close_all_of(&mut self, id: LogId) {
         for conn in self.conns.of(id) {
             self.close(conn);
@@ -323,7 +323,8 @@ impl Env {
             .encode()
     }
 
-    /// What this node remembers of the disk of whom it greets. An old copy of it knows what it has forgotten by that.
+    /// Adds what this node remembers of the greeted node's disk. An old copy of that disk learns from it what
+    /// it has forgotten.
     pub fn with_evidence(&self, hello: Request, to: NodeId) -> Request {
         match self.own.evidence.get(&to) {
             Some(evidence) => hello.key("met", evidence),
@@ -348,5 +349,5 @@ impl Env {
     }
 }
 
-/// Fewer bytes get a buffer of their own length.
+/// The length below which bytes get a buffer of their own length.
 pub(crate) const SMALL_BATCH: usize = 64 << 10;

@@ -26,8 +26,8 @@ struct Feeder {
     rest: Option<Rest>,
 }
 
-/// What a record that was read holds beyond the request: records are read and checked as a whole, and
-/// the next request most likely begins here.
+/// The part of a record beyond the request: records are read and checked as a whole, and the next request
+/// most likely begins here.
 struct Rest {
     begins: Wanted,
     payload: Slice,
@@ -37,7 +37,7 @@ struct Rest {
 const REQUESTS_MAX: usize = 16;
 
 impl Feeder {
-    /// As much of `payload` as the first request asks for, which begins where the request does.
+    /// Sends as much of `payload` as the first request asks for, which begins where the request does.
     fn send(&mut self, env: &mut Env, log: LogId, conn: ConnId, version: u8, payload: Slice) {
         let Some(fetch) = self.requests.front_mut() else {
             return;
@@ -69,7 +69,7 @@ impl Feeder {
     }
 }
 
-/// What each peer asked for, and the connection that it goes by.
+/// The requests of each peer, and the connection that it is served by.
 #[derive(Default)]
 pub(crate) struct Feeders {
     by_node: BTreeMap<NodeId, Feeder>,
@@ -250,7 +250,7 @@ impl Feeders {
         }
     }
 
-    /// The peer asks again for what it still lacks.
+    /// Ends a broken connection. The peer asks again for what it still lacks.
     pub fn on_broken(&mut self, env: &mut Env, peer: NodeId, conn: ConnId) {
         env.close(conn);
         if self
@@ -267,7 +267,7 @@ impl Feeders {
         self.by_node.get(&peer)?.link.conn()
     }
 
-    /// Those whose peers take too long to answer.
+    /// The connections whose peers take too long to answer.
     pub fn late(&self, env: &Env) -> Vec<(NodeId, ConnId)> {
         let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
         let links = self.by_node.iter();

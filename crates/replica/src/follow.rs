@@ -29,7 +29,7 @@ enum State {
     Payload(DataHeader),
 }
 
-/// What came over a data connection, whole and as its checksum says.
+/// A message that came over a data connection, whole and as its checksum says.
 pub(crate) enum Arrived {
     Proposal(NodeId, Proposal, Option<Buffer>),
     Bytes(NodeId, BytesHeader, Buffer),
@@ -68,7 +68,7 @@ impl Sources {
         }
     }
 
-    /// A header or its bytes came. What is whole is for the log; then it pumps again.
+    /// Takes a header or its bytes. The log gets what is whole; then it pumps again.
     pub fn on_received(
         &mut self,
         core: &mut Core,
@@ -142,7 +142,7 @@ impl Sources {
     }
 }
 
-/// What a header and its bytes come to, or why the connection is closed.
+/// The meaning of a header and its bytes, or the reason why the connection is closed.
 fn arrive(
     core: &mut Core,
     env: &mut Env,

@@ -18,7 +18,7 @@ use wire::{Answer, ConnectionEnd, Refusal};
 use crate::env::{Env, SMALL_BATCH};
 use crate::log::Log;
 
-/// From here on a batch is worth receiving while the disk is busy with the last one.
+/// The length from which on a batch is worth receiving while the disk is busy with the last one.
 const LARGE_BATCH: usize = 128 << 10;
 
 mod closing;
@@ -33,7 +33,7 @@ pub(crate) struct Ingest {
     opening: BTreeMap<StreamName, Append>,
     /// Appends that wait for their turn, or for phase 1 to finish.
     queue: VecDeque<Append>,
-    /// Who waits for close-stream actions that are proposed and not chosen.
+    /// Clients that wait for close-stream actions that are proposed and not chosen.
     closing: BTreeMap<StreamName, Vec<Close>>,
     /// Closes that came before their last bytes were chosen.
     early_closes: Vec<Close>,
@@ -44,7 +44,7 @@ pub(crate) struct Ingest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Sink {
     Client(ConnId),
-    /// It submits its bytes (`port`).
+    /// A guest, which submits its bytes (`port`).
     Guest,
 }
 
@@ -74,8 +74,8 @@ struct Close {
     stream: StreamName,
     at: u64,
     since: Time,
-    /// A close was agreed on and came to nothing since it was asked for: what the state says now is
-    /// so. Before, this node may not have heard of a stream or its end, or of the leader after it.
+    /// A close was agreed on and came to nothing since this one was asked for: the state is right now.
+    /// Before, this node may not have heard of a stream or its end, or of the leader after it.
     agreed: bool,
 }
 
@@ -110,12 +110,12 @@ impl Ingest {
         Some(self.guest()?.stream)
     }
 
-    /// How much of the guest's stream was proposed.
+    /// The number of bytes of the guest's stream that were proposed.
     pub(crate) fn proposed(&self) -> u64 {
         self.guest().map_or(0, |writer| writer.proposed)
     }
 
-    /// The guest proposes this many bytes more. Returns where they begin in its stream.
+    /// Counts bytes that the guest proposes. Returns where they begin in its stream.
     pub(crate) fn on_guest_proposes(&mut self, count: usize) -> u64 {
         let Some(writer) = self.writer.as_mut() else {
             return 0;
@@ -132,7 +132,7 @@ impl Ingest {
 }
 
 impl Log {
-    /// Opens what can be opened, proposes what was received, receives what there is room for.
+    /// Opens and proposes whatever is ready, and receives as much as there is room for.
     pub(crate) fn ingest(&mut self, env: &mut Env) {
         if !self.core.is_leading() {
             return;
@@ -175,7 +175,7 @@ impl Log {
                 || !self.core.can_propose()
                 || room < writer.filled as u64
                 || self.core.ring.bytes() > env.room.share.ring_bytes
-                // Followers alone may choose: what waits for our own disk needs a bound of its own.
+                // Followers alone may choose, so the queue of our own disk needs a bound of its own.
                 || self.core.store.queued_bytes() > env.room.share.queue_bytes
             {
                 let (filled, receiving) = (writer.filled, writer.receiving);
@@ -222,7 +222,7 @@ impl Log {
         }
     }
 
-    /// Received bytes wait: for whom?
+    /// Counts the rounds in which received bytes wait, by what they wait for.
     fn count_held(&mut self, env: &Env, by_quorum: bool) {
         let queued = self.core.store.queued_bytes();
         let counts = &mut self.core.counts;
@@ -231,8 +231,8 @@ impl Log {
         counts.held_by_disk += u64::from(queued > env.room.share.queue_bytes);
     }
 
-    /// Its client has sent its last byte, and all are chosen. The stream stays open for a
-    /// continuation or a close; nobody writes to it now.
+    /// Parts with a writer whose client has sent its last byte, once all bytes are chosen. The stream stays
+    /// open for a continuation or a close; nobody writes to it now.
     fn part_with_cut_writer(&mut self, env: &mut Env) {
         let over = |w: &Writer| {
             let all = w.filled == 0 && w.acknowledged >= w.proposed;
@@ -258,15 +258,15 @@ impl Log {
         let Sink::Client(conn) = writer.sink else {
             return;
         };
-        // What was received waits to be proposed, and a buffer that is being received into cannot
-        // be: the client may be waiting for these very bytes' acknowledgement.
+        // Received bytes wait to be proposed, and a buffer that is being received into cannot be: the client
+        // may be waiting for these very bytes' acknowledgement.
         if writer.receiving || writer.ended || writer.filled > 0 {
             return;
         }
         if disk_busy && (1..LARGE_BATCH).contains(&writer.last_batch) {
             return;
         }
-        // Nothing is in it. A part of a file that was given up is of no use.
+        // The buffer is empty. A part of a file that was given up is of no use.
         let kept = writer
             .fill
             .take()
@@ -281,7 +281,7 @@ impl Log {
         };
         let buffer = landed.or(kept).unwrap_or_else(|| env.memory.batches.take());
         writer.receiving = true;
-        // A batch must fit into the window of what may be unchosen.
+        // A batch must fit into the window of unchosen bytes.
         let range = RECORD_HEADER..RECORD_HEADER + batch_bytes_max(env);
         env.receive(conn, buffer, range, false);
     }
@@ -309,7 +309,7 @@ impl Log {
                 writer.ended |= received.end;
             }
             Err(_) => {
-                // A reset: what was received before it is still the client's word.
+                // The connection was reset: bytes received before are still the client's word.
                 writer.ended = true;
                 writer.end = ConnectionEnd::Cut;
             }
@@ -341,7 +341,7 @@ impl Log {
         }
     }
 
-    /// The writer's stream was cut. All of it that is chosen stands before the cut, and its writer
+    /// Ends a writer whose stream was cut. All of the stream that is chosen stands before the cut. The writer
     /// hears how much that is before it hears why; it has lost nothing if that is all it sent.
     fn supersede_writer(&mut self, env: &mut Env, why: Refusal) {
         let Some(writer) = &mut self.ingest.writer else {
@@ -359,7 +359,7 @@ impl Log {
         self.drop_writer(env, Some(why));
     }
 
-    /// Chosen or not: only a mutation acknowledges in this way.
+    /// Acknowledges bytes, chosen or not: only a mutation does so.
     fn acknowledge_proposed(&mut self, env: &mut Env) {
         if let Some(writer) = &mut self.ingest.writer
             && writer.acknowledged < writer.proposed
@@ -387,7 +387,7 @@ impl Log {
             .as_mut()
             .filter(|w| w.sink == Sink::Client(conn))
         else {
-            // Who waits for its turn is told so, and may be gone.
+            // A client that waits for its turn is told so, and may be gone.
             if !ok {
                 let gone = Sink::Client(conn);
                 self.ingest.queue.retain(|append| append.from != gone);
@@ -404,23 +404,23 @@ impl Log {
         }
     }
 
-    /// The writer is no longer this log's writer; `why` is its last line.
+    /// Drops the writer, which is no longer this log's; `why` is its last line.
     fn drop_writer(&mut self, env: &mut Env, why: Option<Refusal>) {
         let Some(writer) = self.ingest.writer.take() else {
             return;
         };
         match (writer.sink, why) {
             (Sink::Client(conn), Some(refusal)) => env.refuse(conn, refusal),
-            // What it was told last may still be on its way.
+            // The last words to the writer may still be on their way.
             (Sink::Client(conn), None) => env.part(conn, b""),
-            // The rest of what began in this stream is nothing in the next.
+            // The rest of a frame that began in this stream is nothing in the next.
             (Sink::Guest, _) => self.port.writing.stop(),
         }
     }
 
-    /// All that this leader proposed is chosen or came to nothing: whatever still waits for an
-    /// outcome will never have one. (Phase 1 without the holders of bytes that cannot be had frees
-    /// slots, and a state of a peer's tells no outcomes.)
+    /// Settles requests that will never have an outcome: all proposals of this leader are chosen or came to
+    /// nothing. (Phase 1 without the holders of bytes that cannot be had frees slots, and a peer's state
+    /// tells no outcomes.)
     fn settle_outcomes(&mut self, env: &mut Env) {
         if !self.core.can_propose()
             || self.core.engine.first_unchosen() < self.core.engine.proposed_up_to()
@@ -459,7 +459,7 @@ impl Log {
                 env.refuse(conn, refusal.clone());
             }
         }
-        // Proposed: whoever leads next may find them accepted, and open them.
+        // The next leader may find these proposals accepted, and open the streams.
         for (stream, append) in std::mem::take(&mut self.ingest.opening) {
             if let Sink::Client(conn) = append.from {
                 env.refuse(conn, refusal.clone().key("stream", stream));
@@ -475,8 +475,9 @@ impl Log {
         self.port.writing.stop();
     }
 
-    /// ‡ The log has ended. Who has begun to write or to read here hears that this log was deleted. Who was about to
-    /// begin asks for its name again, which may be another log's by now.
+    /// ‡ Ends the clients of a log that has ended. A client that has begun to write or to read here hears
+    /// that this log was deleted. One that was about to begin asks for its name again, which may be another
+    /// log's by now.
     pub fn end_clients(&mut self, env: &mut Env) {
         let sentence = format!("the log {} was deleted", self.core.name);
         let ended = Refusal::new("unknown-log", &sentence);

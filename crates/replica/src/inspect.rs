@@ -1,4 +1,4 @@
-//! What a checker may look at. Nothing here changes anything.
+//! The view of a checker. Nothing here changes anything.
 
 use formats::LogId;
 use paxos::{
@@ -17,14 +17,14 @@ pub struct LogView<'a> {
     /// All slots below `state.next` are chosen.
     pub state: &'a LogState,
     pub counts: LogCounts,
-    /// Why it takes no part any more.
+    /// The reason why the replica takes no part any more.
     pub stopped: Option<&'a str>,
     log: &'a Log,
 }
 
 impl LogView<'_> {
-    /// Ranges of the chosen output whose bytes are not durable here. Of an auxiliary none are missing:
-    /// it need not hold them.
+    /// Ranges of the chosen output whose bytes are not durable here. An auxiliary misses none: it need not
+    /// hold them.
     pub fn missing(&self) -> Vec<(StreamName, std::ops::Range<StreamPosition>)> {
         let mut missing = Vec::new();
         if self.is_auxiliary() {
@@ -38,12 +38,12 @@ impl LogView<'_> {
         missing
     }
 
-    /// When the engine wants to be woken.
+    /// The time when the engine wants to be woken.
     pub fn deadline(&self) -> Option<Time> {
         self.log.core.engine.deadline()
     }
 
-    /// Who holds the bytes that this leader must propose again, while it lacks them itself.
+    /// The holders of the bytes that this leader must propose again, while it lacks them itself.
     pub fn lacks_bytes_of(&self) -> Vec<NodeId> {
         let Some(PermitContent::Bound {
             stream,
@@ -60,12 +60,12 @@ impl LogView<'_> {
         }
     }
 
-    /// Who is asked to promise, while this leader's casting vote runs.
+    /// The nodes asked to promise, while this leader's casting vote runs.
     pub fn asked_at_a_casting_vote(&self) -> Option<&[NodeId]> {
         self.log.core.engine.asked_at_a_casting_vote()
     }
 
-    /// Its casting vote runs, and all that the promise for it left open is proposed.
+    /// Whether its casting vote runs, and all that the promise for it left open is proposed.
     pub fn waits_for_its_casting_vote(&self) -> bool {
         let permit = self.log.core.engine.permit();
         permit.is_some_and(|permit| permit.next == permit.limit)
@@ -76,7 +76,7 @@ impl LogView<'_> {
         self.log.core.engine.is_auxiliary()
     }
 
-    /// Leading, with auxiliaries that get its proposals.
+    /// Whether it leads, with auxiliaries that get its proposals.
     pub fn is_engaged(&self) -> bool {
         self.log.core.engine.is_engaged()
     }
@@ -117,7 +117,7 @@ impl Log {
         }
     }
 
-    /// How often what is rare happened to it.
+    /// The counts of rare events.
     pub fn counts(&self) -> LogCounts {
         let (landed, places_given_up) = self.core.store.landed();
         LogCounts {

@@ -1,4 +1,4 @@
-//! Moving a log's leader: who asks for it, and what came of it.
+//! Moving a log's leader: the requests for it, and their outcomes.
 //!
 //! ```text
 //! lead LOG [to=ID] ─▶ may it lead? ─▶ permit closed ─ level ─▶ its term is prepared ─▶ it leads
@@ -6,12 +6,12 @@
 //!                      └──── refused ───┴── we lead on ──────────┴── we prepare above
 //! ```
 //!
-//! Writers are held where they are until it is known who leads next: nobody else could take them
-//! before, and that node they are told.
+//! Writers are held where they are until the next leader is known: nobody else could take them before, and
+//! then they are told that node.
 //!
 //! Units:  `pause_ms` is from the closing of the permit to the successor's first word.
-//! Errors: `unknown-node`, and `cannot-lead` for what is no member, votes without bytes, is silent or
-//!         behind, and for the leader itself. Nothing is changed by a refusal.
+//! Errors: `unknown-node`, and `cannot-lead` for a node that is no member, votes without bytes, is silent or
+//! behind, and for the leader itself. Nothing is changed by a refusal.
 
 use ops::ConnId;
 use paxos::{Input, NodeId, Role, Term, Time};
@@ -24,7 +24,7 @@ use crate::lent::{Core, no_quorum};
 #[derive(Default)]
 pub(crate) struct Moves {
     asked: Vec<Asked>,
-    /// Handed over, and writers wait until then to hear who leads.
+    /// The deadline of writers that, after a hand-over, wait to hear which node leads.
     writers_held_until: Option<Time>,
 }
 
@@ -36,7 +36,7 @@ struct Asked {
     began: Option<Began>,
 }
 
-/// The abdication began then, in that term of ours.
+/// The moment at which the abdication began, in that term of ours.
 #[derive(Clone, Copy)]
 struct Began {
     at: Time,
@@ -85,8 +85,8 @@ impl Moves {
         });
     }
 
-    /// Begins, or answers, what can be by now; one move at a time. ‡ The log is drained before this is called again:
-    /// until then its role is what it was before the engine was asked.
+    /// Begins or answers the moves that are ready, one at a time. ‡ The log is drained before this is called
+    /// again: until then its role is what it was before the engine was asked.
     pub fn pump(&mut self, core: &mut Core, env: &mut Env) {
         for asked in std::mem::take(&mut self.asked) {
             if env.conns.is_open(asked.conn) {
@@ -217,8 +217,8 @@ impl Moves {
         Ok(())
     }
 
-    /// How many bytes the successor, or the best there is, lacks yet; none if nobody has said so.
-    /// An abdication stops all appends until it is over, so one that would take long is not begun.
+    /// The number of bytes that the successor, or the best one, lacks yet; none if nobody has said so. An
+    /// abdication stops all appends until it is over, so one that would take long is not begun.
     fn lag_of_successor(&self, core: &Core, env: &Env, to: Option<NodeId>) -> Option<u64> {
         let may = |node: &&NodeId| to.is_none_or(|to| to == **node);
         let may = |node: &&NodeId| may(node) && self.may_lead(core, env, **node).is_ok();
@@ -238,8 +238,8 @@ impl Moves {
         Refusal::new("cannot-lead", sentence)
     }
 
-    /// We led, and lead no more. While a successor takes over, writers stay: they hear of it here. False if
-    /// they go at once.
+    /// Holds the writers of a leader that no longer leads while a successor takes over: they hear of it here.
+    /// False if they go at once.
     pub fn hold_writers_if_handed_over(&mut self, core: &Core, env: &Env) -> bool {
         let holds = core.engine.has_handed_over();
         if holds {
@@ -249,7 +249,8 @@ impl Moves {
         holds
     }
 
-    /// It is known who leads now, or has been unknown for too long. True if writers were held.
+    /// Releases the writers, once the next leader is known or has been unknown for too long. True if writers
+    /// were held.
     pub fn release_writers(&mut self) -> bool {
         self.writers_held_until.take().is_some()
     }
@@ -260,7 +261,7 @@ impl Moves {
         }
     }
 
-    /// Writers have waited long enough for a successor's first word.
+    /// Whether writers have waited long enough for a successor's first word.
     pub fn are_writers_due(&self, now: Time) -> bool {
         self.writers_held_until.is_some_and(|until| until <= now)
     }

@@ -1,6 +1,6 @@
-//! What the parts of a log are lent: its engine, its store, its ring, and who it is.
+//! The things that the parts of a log are lent: its engine, its store, its ring, and its identity.
 //!
-//! A part owns its own state. It is handed this and the node's [`Env`], and no other part.
+//! A part owns its own state. It is handed this `Core` and the node's [`Env`], and no other part.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ pub(crate) struct Core {
     pub name: String,
     pub own: NodeId,
     pub role: Role,
-    /// Why it takes no part any more.
+    /// The reason why the replica takes no part any more.
     pub stopped: Option<String>,
     pub engine: Engine,
     pub store: Store,
@@ -27,7 +27,7 @@ pub(crate) struct Core {
     /// The peers that are taken to be there.
     pub alive: BTreeSet<NodeId>,
     pub counts: LogCounts,
-    /// What was known when every record asked for had been appended.
+    /// The knowledge at the moment when every record asked for had been appended.
     pub borne_out: RecordContext,
     /// Reads that the store has not answered, by the number each was given.
     pub reads: BTreeMap<u64, (Ticket, Wanted)>,
@@ -37,7 +37,7 @@ pub(crate) struct Core {
     pub last_chosen_at: paxos::Time,
 }
 
-/// Who asked the store to read.
+/// The part that asked the store to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ticket {
     Rebind,
@@ -47,14 +47,14 @@ pub(crate) enum Ticket {
     Examine(Asker),
 }
 
-/// Whose question a piece's digest answers.
+/// The node whose question a piece's digest answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Asker {
     Own,
     Peer(NodeId),
 }
 
-/// What was asked for: whoever asked may want something else by the time it comes.
+/// The bytes that were asked for: by the time they come their asker may want others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     pub stream: StreamName,
@@ -68,7 +68,7 @@ impl Wanted {
 }
 
 impl Core {
-    /// Hands the engine one input. What follows is performed once the log drains it.
+    /// Hands the engine one input. Its outputs are performed once the log drains it.
     pub fn input(&mut self, env: &Env, input: Input) {
         if self.stopped.is_none() {
             self.engine.handle(env.now, input);
@@ -83,7 +83,7 @@ impl Core {
         self.role
     }
 
-    /// Leading, and free to propose something new.
+    /// Whether it leads, and is free to propose something new.
     pub fn can_propose(&self) -> bool {
         self.is_leading()
             && self
@@ -101,8 +101,8 @@ impl Core {
         self.is_leading() && others
     }
 
-    /// What the next record may say besides its own fact: what the records before it bear out. The
-    /// engine may know more while it still has records to put out.
+    /// The context that the next record may carry besides its own fact: what the records before it bear out.
+    /// The engine may know more while it still has records to put out.
     pub fn context(&mut self) -> RecordContext {
         if self.engine.all_records_are_out() {
             self.borne_out = RecordContext {
@@ -177,8 +177,8 @@ impl Core {
         }
     }
 
-    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost
-    /// full. An auxiliary's is none of them while enough active members are alive.
+    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost full. An
+    /// auxiliary's disk need not take them while enough active members are alive.
     pub fn is_full(&self, env: &Env) -> bool {
         let configuration = &self.engine.state().configuration;
         let own = env.own.identity.node;
@@ -191,7 +191,7 @@ impl Core {
         env.is_full() || env.room.full_peers.iter().any(|peer| !spared(*peer))
     }
 
-    /// What an appender is told then: whose disk it is, which need not be this node's.
+    /// The refusal for an appender while a disk is full: it names the disk's node, which need not be this one.
     pub fn disk_full(&self, env: &Env) -> Refusal {
         let own = env.is_full().then_some(env.own.identity.node);
         let full: Vec<NodeId> = own
@@ -225,7 +225,7 @@ pub(crate) fn no_quorum() -> Refusal {
     )
 }
 
-/// The log has ended: what who was told nothing yet hears.
+/// The refusal for clients that were told nothing yet of a log that has ended.
 pub(crate) fn ended() -> Refusal {
     Refusal::new(
         "not-leader",

@@ -6,8 +6,8 @@
 //!                                                                            └─ read, port
 //! ```
 //!
-//! A [`Log`] knows no other log, no directory and no member's place. The node around it hands over what
-//! arrives on the log's connections and from its disk, lends it an [`Env`], and settles it once a round.
+//! A [`Log`] knows no other log, no directory and no member's place. The node around it hands over everything
+//! that arrives on the log's connections and from its disk, lends it an [`Env`], and settles it once a round.
 
 #![forbid(unsafe_code)]
 
@@ -37,21 +37,21 @@ mod share;
 mod streams;
 mod trim;
 
-/// Answers in pieces, and what one still has to say.
+/// Answers in pieces, and the rest of one.
 pub use answers::Rest;
-/// What a log is lent, and what it says to the node around it.
+/// The environment that a log is lent, and its words to the node around it.
 pub use conns::{Conns, Purpose};
 pub use counts::LogCounts;
 pub use env::{Env, LogEvent, Memory, Moments, Neighbours, Out, Own, Room, WrittenIn};
-/// What a checker may look at.
+/// The view of a checker.
 pub use inspect::LogView;
 pub use limits::Limits;
 pub use log::Log;
 /// A log as a guest inside this process uses it.
 pub use port::{Event, NotNow, Port};
-/// How long proposals take.
+/// The duration of proposals.
 pub use pulse::Pulse;
-/// A connection of ours to a peer, and how far it has come.
+/// A connection of ours to a peer, and its progress.
 pub use replicate::Link;
 pub use scrub::Progress;
 /// Memory that each log may hold.

@@ -5,11 +5,11 @@ use std::time::Duration;
 use formats::PAYLOAD_BYTES_MAX;
 use paxos::Timing;
 
-/// docs/limits.md lists them.
+/// The bounds. docs/limits.md lists them.
 #[derive(Clone, Debug)]
 pub struct Limits {
     pub heartbeat_interval: Duration,
-    /// A peer unheard for so long is silent.
+    /// The time after which an unheard peer is silent.
     pub peer_timeout: Duration,
     /// After its connection broke, a peer has this long to come back before it is silent.
     pub peer_reconnect_grace: Duration,
@@ -17,18 +17,18 @@ pub struct Limits {
     pub reconnect_delay: Duration,
     /// W: unchosen bytes of one log.
     pub unchosen_bytes_max: u64,
-    /// What a leader keeps in memory of one log: the unchosen, and chosen for slower followers.
+    /// The bytes of one log that a leader keeps in memory: the unchosen, and chosen ones for slower followers.
     pub ring_bytes_max: u64,
-    /// Of all logs together: with more of them that want it, each has a share.
+    /// The same of all logs together: with more of them that want it, each has a share.
     pub all_rings_bytes_max: u64,
-    /// Chosen bytes kept at the tail of an idle log for this long.
+    /// The time for which chosen bytes are kept at the tail of an idle log.
     pub ring_idle: Duration,
     /// Bytes in one send to a follower.
     pub send_bytes_max: usize,
-    /// While so much waits for its disk a leader proposes no more bytes of clients, and a follower
-    /// receives no more proposals.
+    /// The queue of a disk above which a leader proposes no more bytes of clients, and a follower receives no
+    /// more proposals.
     pub store_queue_bytes_max: u64,
-    /// Where bytes can be received into files, shorter batches are received into memory all the same.
+    /// The length below which batches are received into memory even where bytes can be received into files.
     pub landing_bytes_min: usize,
     /// Chunks on their way from disk to readers, of all logs and of one.
     pub read_buffers_max: usize,
@@ -39,22 +39,22 @@ pub struct Limits {
     pub fetch_bytes_max: u64,
     pub fetch_bytes_busy: u64,
     pub fetch_timeout: Duration,
-    /// Read by a pass of the scrubber that runs by itself; 0 is never. And by one that somebody asked for.
+    /// The rates of a scrubber's pass: one that runs by itself, where 0 is never, and one that somebody asked for.
     pub scrub_bytes_per_second: u64,
     pub scrub_asked_bytes_per_second: u64,
-    /// Between a log's passes that run by themselves; a new leader's first comes after a 24th of it.
+    /// The time between a log's passes that run by themselves; a new leader's first comes after a 24th of it.
     pub scrub_interval: Duration,
     /// New bytes are refused below this much free space, and taken again above twice this.
     pub disk_reserve_bytes: u64,
-    /// An active member of a log with auxiliaries that was silent for so long changes places with one.
+    /// The time after which a silent active member of a log with auxiliaries changes places with one.
     pub away_after: Duration,
-    /// A disk write outstanding so long makes a leader hand over.
+    /// The time after which an outstanding disk write makes a leader hand over.
     pub disk_stall: Duration,
-    /// A connection that has not said its first line by then is closed.
+    /// The time by which a connection must have said its first line, or it is closed.
     pub greeting_timeout: Duration,
-    /// How long a request may wait for an election to settle before it is told `no-quorum`.
+    /// The longest that a request may wait for an election to settle before it is told `no-quorum`.
     pub leader_wait: Duration,
-    /// How long an answer that stands behind a barrier of the directory may take. Clients leave a node that is
+    /// The longest that an answer behind a barrier of the directory may take. Clients leave a node that is
     /// silent for three seconds, and would never hear why.
     pub directory_wait: Duration,
     pub connections_max: usize,
@@ -62,20 +62,20 @@ pub struct Limits {
     pub answers_bytes_max: u64,
     /// A longer answer is sent in pieces of about so many bytes, each made when the last is with the kernel.
     pub answer_piece_bytes: usize,
-    /// An answer of which nothing has moved for so long is broken off.
+    /// The time after which an answer that has not moved is broken off.
     pub answer_timeout: Duration,
-    /// The state of a log goes to a peer in parts of so many bytes, between which heartbeats pass.
+    /// The bytes of one part of a log's state on its way to a peer; heartbeats pass between two parts.
     pub part_bytes: usize,
-    /// Of frames of all peers that are not whole; one that is not whole by then ends its connection.
+    /// The bytes of unfinished frames of all peers; a frame that is not whole by the timeout ends its connection.
     pub unfinished_bytes_max: usize,
     pub unfinished_timeout: Duration,
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
-    /// Of log 0: with so much more than three times its last snapshot, the next one is taken.
+    /// The growth of log 0: with so much more than three times its last snapshot, the next one is taken.
     pub directory_growth_bytes: u64,
-    /// All nodes have spoken a newer version for so long, without a break, before it is prepared: until
-    /// then each can go back to its older program.
+    /// The time for which all nodes have spoken a newer version, without a break, before it is prepared:
+    /// until then each can go back to its older program.
     pub version_settle: Duration,
     pub segment_bytes_first: u64,
     pub segment_bytes_max: u64,
@@ -102,7 +102,7 @@ impl Default for Limits {
             read_buffers_max: 64,
             log_read_buffers_max: 16,
             catch_up_bytes_per_second: 32_000_000,
-            // Whole records, where they are full.
+            // These are whole records, where records are full.
             fetch_bytes_max: 8 * PAYLOAD_BYTES_MAX as u64,
             fetch_bytes_busy: PAYLOAD_BYTES_MAX as u64,
             fetch_timeout: Duration::from_secs(2),
@@ -145,7 +145,7 @@ mod tests {
 
     use super::*;
 
-    /// And whatever else the state holds.
+    /// The log's state fits into one frame, whatever else it holds.
     #[test]
     fn a_log_of_as_many_streams_as_it_may_have_fits_into_one_frame() {
         let name = |counter| StreamName {

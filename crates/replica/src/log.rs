@@ -9,9 +9,9 @@
 //! `durable` and `chosen` are not ordered: followers alone may be a quorum.
 //! ```
 //!
-//! Every entry point hands the engine one input and then calls [`Log::drain`], which performs all
-//! that the engine and the store ask for. What may be possible now but was asked for by nobody
-//! (sending, acknowledging, reading on) happens in [`Log::settle`], once per round.
+//! Every entry point hands the engine one input and then calls [`Log::drain`], which performs all that the
+//! engine and the store ask for. Steps that may be possible now but that nobody asked for (sending,
+//! acknowledging, reading on) happen in [`Log::settle`], once per round.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -71,9 +71,9 @@ pub struct Log {
     durable: RecordNumber,
     rebind: Rebind,
     auxiliary: Auxiliary,
-    /// It stopped since another replica contradicts what is chosen here.
+    /// The replica stopped since another one contradicts what is chosen here.
     is_contradicted: bool,
-    /// It led when it stopped.
+    /// The replica led when it stopped.
     stopped_leading: bool,
 }
 
@@ -140,7 +140,7 @@ impl Log {
             stopped_leading: false,
         };
         log.keeping.learn(&log.core);
-        // What was trimmed and was still there when the process ended.
+        // These bytes were trimmed and still there when the process ended.
         log.trim_store();
         log.catch_up.on_found(&log.core.engine, &log.core.store);
         log.catch_up.recount_and_tell(&mut log.core, env);
@@ -167,7 +167,8 @@ impl Log {
             }
             match self.core.store.poll_event() {
                 Some(event) => self.on_store_event(env, event),
-                // Before anybody hears of the new state, so that nobody takes us for whole.
+                // Missing bytes are counted before anybody hears of the new state, so that nobody takes us
+                // for whole.
                 None if self.catch_up.take_state_jumped() => {
                     self.catch_up.recount_and_tell(&mut self.core, env)
                 }
@@ -186,7 +187,7 @@ impl Log {
         }
     }
 
-    /// After a disk error this replica takes no part until an operator restarts it.
+    /// Stops this replica after a disk error: it takes no part until an operator restarts it.
     fn stop(&mut self, env: &mut Env, why: String) {
         if self.core.stopped.is_some() {
             return;
@@ -199,7 +200,7 @@ impl Log {
         );
     }
 
-    /// This replica takes no part from here on.
+    /// Stops this replica: it takes no part from here on.
     fn stop_over(&mut self, env: &mut Env, why: String, sentence: &str) {
         if self.core.stopped.is_some() {
             return;
@@ -211,7 +212,7 @@ impl Log {
         self.core.stopped = Some(why);
     }
 
-    /// What is written now would go with the file that it is in.
+    /// Stops since the directory is gone: bytes written now would go with their file.
     pub fn on_directory_gone(&mut self, env: &mut Env) {
         self.stop(
             env,
@@ -219,9 +220,9 @@ impl Log {
         );
     }
 
-    /// What a replica says that led when it stopped: that it does not lead any more, by seeking
-    /// votes. Its node's heartbeats go on, so its followers would wait for it for ever. It answers
-    /// no offer, and says that it lacks bytes, so that nobody lets it stand first.
+    /// The message of a replica that led when it stopped: by seeking votes it says that it no longer leads.
+    /// Its node's heartbeats go on, so its followers would wait for it for ever. It answers no offer, and
+    /// says that it lacks bytes, so that nobody lets it stand first.
     pub fn renounces(&self) -> Option<Message> {
         (self.core.stopped.is_some() && self.stopped_leading).then(|| Message::SeekVotes {
             first_unchosen: self.core.engine.first_unchosen(),
@@ -270,7 +271,7 @@ impl Log {
         );
     }
 
-    /// A proposal arrived with its bytes, checked against its digest.
+    /// Takes a proposal that arrived with its bytes, checked against its digest.
     pub(crate) fn on_proposal(
         &mut self,
         env: &mut Env,
@@ -327,7 +328,7 @@ impl Log {
         }
     }
 
-    /// Before the process ends: nothing is taken or said any more.
+    /// Closes the log before the process ends: nothing is taken or said any more.
     pub fn close(&mut self, env: &mut Env) {
         self.stop_clients(env, "shutting-down", "this node is stopping; ask another");
         self.end_replication(env);

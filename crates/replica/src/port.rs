@@ -1,4 +1,4 @@
-//! The port: what a guest inside this process, a state machine for one, has to do with one log.
+//! The port: the dealings of a guest inside this process, such as a state machine, with one log.
 //!
 //! ```text
 //!  chosen bytes ─▶ next ─▶ Bytes … Ended … Bytes …          the guest takes them, when it wants them
@@ -7,14 +7,17 @@
 //!  another one leads, or writes ─▶ Deposed … Ended: so much of the own stream is chosen, and no more ever
 //! ```
 //!
-//! *Credit* is that the guest takes: one chunk at most waits for it, and a guest that takes nothing costs nothing. What is young
-//! comes as a part of the very buffer that the followers were sent; whoever keeps it copies it.
+//! *Credit* is given by taking: at most one chunk waits for the guest, and a guest that takes nothing costs
+//! nothing. Young bytes come as a part of the very buffer that the followers were sent; a guest that keeps
+//! them copies them.
 //!
-//! *Tickets* are positions: what was submitted ends at a position of the guest's stream, is chosen once `Bytes` of that stream
-//! reach it, and never will be if the stream's length, as `Ended` tells it, does not.
+//! *Tickets* are positions: a submission ends at a position of the guest's stream. It is chosen once `Bytes`
+//! of that stream reach the position, and never will be if the stream's length, as `Ended` tells it, does
+//! not.
 //!
-//! ‡ Nothing but the stream's end tells that: what a deposed leader alone has accepted may be chosen under a third leader, however
-//! many barriers passed under the second. So a guest that begins to lead opens a stream of its own, which ends the one before.
+//! ‡ Nothing but the stream's end tells that: bytes that a deposed leader alone has accepted may be chosen
+//! under a third leader, however many barriers passed under the second. So a guest that begins to lead opens
+//! a stream of its own, which ends the one before.
 
 mod reading;
 mod writing;
@@ -33,7 +36,7 @@ pub(crate) use writing::Writing;
 
 #[derive(Default)]
 pub(crate) struct Ends {
-    /// None where there is no guest.
+    /// `None` where there is no guest.
     reading: Option<Reading>,
     pub(crate) writing: Writing,
 }
@@ -44,27 +47,28 @@ pub enum Event {
     /// The next chosen bytes.
     Bytes {
         stream: StreamName,
-        /// Where the first of them stands in the stream.
+        /// The position of the first of them in the stream.
         position: u64,
         bytes: Slice,
     },
-    /// The stream that was read is over, for good: the next bytes are another's. Its length is unknown if it was trimmed.
+    /// The stream that was read is over for good: the next bytes are another's. Its length is unknown if it
+    /// was trimmed.
     Ended {
         stream: StreamName,
         length: Option<u64>,
     },
-    /// The next bytes were trimmed: those that follow are the first that are left.
+    /// The next bytes were trimmed: the bytes that follow are the first that are left.
     Skipped,
-    /// From now on the guest may submit. All that was chosen before this stream is taken, and nobody adds to it.
+    /// From now on the guest may submit. All bytes chosen before this stream are taken, and nobody adds to them.
     Begins { stream: StreamName },
     /// The guest may submit no more: this node no longer leads, or somebody else writes.
     Deposed { stream: StreamName },
 }
 
-/// Why nothing can be submitted now.
+/// The reason why nothing can be submitted now.
 #[derive(Clone, Debug)]
 pub enum NotNow {
-    /// Not since `Begins`, or not any more.
+    /// `Begins` has not come, or the guest was deposed since.
     NotWriting,
     /// Too much waits for the disk or the followers: try again once the log was settled.
     Later,
@@ -76,7 +80,7 @@ pub enum NotNow {
 pub struct Port<'a> {
     log: &'a mut Log,
     env: &'a mut Env,
-    /// The guest did something that the log has to be settled for.
+    /// Whether the guest did something that the log has to be settled for.
     is_dirty: bool,
 }
 
@@ -86,15 +90,16 @@ impl Port<'_> {
         self.log.next_event(self.env)
     }
 
-    /// Asks for a stream of the guest's own, which ends the one that is written now. Nothing happens where this node does not
-    /// lead, the log has ended, or the guest has one or waits for it: then it is false. `Begins` follows.
+    /// Asks for a stream of the guest's own, which ends the one that is written now. `Begins` follows. False,
+    /// and nothing happens, where this node does not lead, the log has ended, or the guest has a stream or
+    /// waits for it.
     pub fn open(&mut self) -> bool {
         let opens = self.log.open_for_guest(self.env);
         self.is_dirty |= opens;
         opens
     }
 
-    /// Asks for another stream after the own one, once nothing is on its way. True if it is on its way now.
+    /// Asks for another stream after the own one, once nothing is on its way. True if the stream is on its way now.
     pub fn open_anew(&mut self) -> bool {
         let opens = self.log.open_anew_for_guest(self.env);
         self.is_dirty |= opens;
@@ -106,7 +111,7 @@ impl Port<'_> {
         self.log.guest_has_begun()
     }
 
-    /// All of these bytes or none. Returns where they end in the guest's stream.
+    /// Submits all of these bytes or none. Returns where they end in the guest's stream.
     ///
     /// Errors: see [`NotNow`].
     pub fn submit(&mut self, bytes: &[u8]) -> Result<u64, NotNow> {
@@ -115,7 +120,8 @@ impl Port<'_> {
         Ok(end)
     }
 
-    /// For a guest that must know all that is chosen by now: once it has passed, and [`Port::is_current`].
+    /// Asks for a barrier, for a guest that must know all that is chosen by now: it does once the barrier has
+    /// passed, and [`Port::is_current`].
     pub fn ask_barrier(&mut self) -> Result<ReadId, Refusal> {
         self.is_dirty = true;
         self.log.ask_barrier(self.env)
@@ -125,12 +131,12 @@ impl Port<'_> {
         self.log.has_passed(barrier)
     }
 
-    /// It will not pass: another is to be asked for.
+    /// Whether the barrier will not pass: another is to be asked for.
     pub fn has_failed(&self, barrier: ReadId) -> bool {
         self.log.has_failed(barrier)
     }
 
-    /// ‡ The guest has taken all that is chosen, as far as this replica knows.
+    /// ‡ Whether the guest has taken all that is chosen, as far as this replica knows.
     pub fn is_current(&self) -> bool {
         self.log.guest_is_current()
     }
@@ -139,7 +145,7 @@ impl Port<'_> {
         self.log.is_leading()
     }
 
-    /// Leading, and free to propose something.
+    /// Whether it leads, and is free to propose something.
     pub fn can_propose(&self) -> bool {
         self.log.can_propose()
     }
@@ -149,13 +155,13 @@ impl Port<'_> {
         crate::output_bytes(self.log.core.engine.state())
     }
 
-    /// All before that stream is forgotten, everywhere: the guest's state, as it stands at the stream's beginning, stands for it.
-    /// True if that is proposed now.
+    /// Proposes that all before that stream is forgotten, everywhere: the guest's state, as it stands at the
+    /// stream's beginning, stands for it. True if that is proposed now.
     pub fn trim_before(&mut self, stream: StreamName) -> bool {
         let Some(before) = self.trim_point(stream) else {
             return false;
         };
-        // The guest speaks for whoever made this log: it keeps what it needs, whatever the directory wants kept.
+        // The guest speaks for the maker of this log: it keeps what it needs, whatever the directory wants kept.
         let by = By::Hand;
         let proposed = self.log.propose(self.env, Action::Trim { before, by });
         self.is_dirty |= proposed.is_ok();
@@ -180,9 +186,9 @@ impl Port<'_> {
 }
 
 impl Log {
-    /// A guest takes this log's output from that position on.
+    /// Attaches a guest, which takes this log's output from that position on.
     ///
-    /// `uses_reserve`: its bytes are taken when a disk is full, too. That is for what frees disks.
+    /// `uses_reserve`: its bytes are taken when a disk is full, too. That is for a guest that frees disks.
     pub fn attach(&mut self, from: u64, uses_reserve: bool) {
         self.port.reading = Some(Reading::from(from));
         self.port.writing = Writing::new(uses_reserve);
@@ -202,7 +208,7 @@ impl Log {
         reading.is_some_and(|reading| reading.is_current(&self.core))
     }
 
-    /// Nothing that the guest submitted, or wants to, is on its way.
+    /// Whether nothing that the guest submitted, or wants to, is on its way.
     pub fn guest_is_idle(&self) -> bool {
         self.port.writing.is_idle() && self.ingest.is_all_acknowledged()
     }
@@ -223,7 +229,7 @@ impl Log {
         Some(Event::Begins { stream })
     }
 
-    /// All before this stream, and none of it, is taken.
+    /// Whether all before this stream, and none of it, is taken.
     fn guest_has_reached(&self, stream: StreamName) -> bool {
         let reading = self.port.reading.as_ref();
         reading.is_some_and(|reading| reading.has_reached(stream))
@@ -243,7 +249,7 @@ impl Log {
 }
 
 impl Ends {
-    /// Something is under way that nobody else would wake the log for.
+    /// Whether something is under way that nobody else would wake the log for.
     pub(crate) fn is_busy(&self) -> bool {
         self.reading.as_ref().is_some_and(Reading::is_retrying) || self.writing.is_busy()
     }

@@ -1,4 +1,4 @@
-//! How long a leader's proposals take: until they are chosen, and until each follower accepted them.
+//! The duration of a leader's proposals: until they are chosen, and until each follower accepted them.
 //!
 //! A quorum hides a slow minority from every client; here it is seen. Not every proposal is timed: at
 //! most one a millisecond, and so many at a time.
@@ -11,9 +11,9 @@ use store::Histogram;
 
 /// Timed proposals that some follower has not accepted.
 const MARKS_MAX: usize = 256;
-/// Between two that are timed.
+/// The least time between two that are timed.
 const APART: Duration = Duration::from_millis(1);
-/// Who has not accepted by then is counted with so much, once.
+/// The time after which a follower that has not accepted is counted with so much, once.
 const GIVEN_UP_AFTER: Duration = Duration::from_secs(10);
 /// A follower is slow when it needs more than this …
 const SLOW_AFTER: Duration = Duration::from_millis(250);
@@ -23,27 +23,27 @@ const SLOW_FACTOR: u32 = 4;
 #[derive(Debug, Default)]
 pub struct Pulse {
     marks: VecDeque<Mark>,
-    /// Of the first mark, counted from the first ever.
+    /// The number of the first mark, counted from the first ever.
     first: u64,
-    /// How many of the marks ever made each follower has passed.
+    /// The number of marks that each follower has passed.
     passed: BTreeMap<NodeId, u64>,
     pub chosen: Histogram,
     pub accepted: BTreeMap<NodeId, Histogram>,
-    /// When a follower was last seen to be slow, and how slow.
+    /// The time when a follower was last seen to be slow, and how slow.
     slow: BTreeMap<NodeId, (Time, Duration)>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Mark {
-    /// All slots below.
+    /// The slot below which all is meant.
     end: Slot,
     at: Time,
-    /// How long it took.
+    /// The time it took.
     chosen_in: Option<Duration>,
 }
 
 impl Pulse {
-    /// Everything below `end` was proposed.
+    /// Notes that everything below `end` was proposed.
     pub fn on_proposed(&mut self, now: Time, end: Slot) {
         let due = |last: &Mark| now >= last.at + APART;
         if self.marks.len() < MARKS_MAX && self.marks.back().is_none_or(due) {
@@ -105,7 +105,7 @@ impl Pulse {
         }
     }
 
-    /// We lead no more: what is under way is another's to time.
+    /// Stops timing: this node no longer leads, and proposals under way are another's to time.
     pub fn stop(&mut self) {
         self.first += self.marks.len() as u64;
         self.marks.clear();

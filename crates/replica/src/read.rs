@@ -1,12 +1,12 @@
-//! Readers: chosen bytes to whoever asks, from memory while they are young, from disk afterwards.
+//! Readers: chosen bytes to anybody who asks, from memory while they are young, from disk afterwards.
 //!
 //! Shape:  ring or segment -> socket.
 //! Units:  positions count the bytes of a chain of continued streams, or of all outputs in order.
 //! Errors: bytes this replica does not hold are waited for a while, then `not-here`; never `end`.
 //!
-//! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing
-//! else. At most `read_buffers_max` chunks are on their way from disk at once, and of one log at most
-//! `log_read_buffers_max`.
+//! A reader has at most one chunk in memory: one that does not read costs its chunk and nothing else. At most
+//! `read_buffers_max` chunks of all logs are on their way from disk at once, and at most
+//! `log_read_buffers_max` of one log.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -33,24 +33,24 @@ use presence::SIGN_OF_LIFE;
 #[derive(Default)]
 pub(crate) struct Readers {
     readers: BTreeMap<ConnId, Reader>,
-    /// Those that wait to read from disk, by their places. Who is being sent a sign of life keeps its
-    /// place, but not the others waiting: it may be slow to take it.
+    /// The readers that wait to read from disk, by their places. A reader that is being sent a sign of life
+    /// keeps its place, but not the others waiting: it may be slow to take it.
     waiting: BTreeMap<u64, ConnId>,
     last_place: u64,
     /// The last barrier that was asked for.
     last_read: u64,
-    /// Who asked for the table of streams, and waits for this barrier.
+    /// Clients that asked for the table of streams, and the barriers they wait for.
     tables: BTreeMap<ConnId, (ReadId, StreamList)>,
     passed: Option<ReadId>,
-    /// Up to there barriers that have not passed will not.
+    /// The last barrier that failed: up to there, barriers that have not passed will not.
     failed: Option<ReadId>,
-    /// This replica knows no leader. If that lasts until then, who follows goes on elsewhere.
+    /// The deadline of followers while this replica knows no leader: then they go on elsewhere.
     leaderless_until: Option<Time>,
 }
 
 struct Reader {
     cursor: Cursor,
-    /// Exclusive; for reads that do not follow at most what was chosen when they began.
+    /// The end, exclusive. For reads that do not follow it is at most the end of what was chosen when they began.
     to: Option<u64>,
     asked_to: Option<u64>,
     follow: bool,
@@ -60,16 +60,15 @@ struct Reader {
     began: bool,
     /// A chunk is being read or sent.
     busy: bool,
-    /// Among those that wait to read from disk, from when it first asked until it may.
+    /// The place among readers that wait to read from disk, from when this one first asked until it may.
     place: Option<u64>,
     missing_since: Option<Time>,
     retry_at: Time,
     /// A raw answer that has begun can end only by breaking off.
     sent_bytes: bool,
-    /// When something was last sent.
+    /// The time when something was last sent.
     sent_at: Time,
-    /// It has said its last, and hears nothing while there is nothing new: when to look whether it is
-    /// still there.
+    /// The time of the next look at a reader that has said its last, and hears nothing while there is nothing new.
     look_at: Option<Time>,
 }
 
@@ -80,7 +79,7 @@ enum Barrier {
 }
 
 const MISSING_WAIT: Duration = Duration::from_secs(10);
-/// Before bytes that this replica does not hold are looked for again.
+/// The wait before bytes that this replica does not hold are looked for again.
 pub(crate) const READ_AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 impl Readers {
@@ -92,7 +91,7 @@ impl Readers {
             || !self.waiting.is_empty()
     }
 
-    /// When a follower that waits for more is next due a sign of life, or to be looked at.
+    /// The time when a follower that waits for more is next due a sign of life, or to be looked at.
     pub(crate) fn deadline(&self) -> Option<Time> {
         if self.readers.is_empty() {
             return None;
@@ -121,7 +120,7 @@ impl Readers {
         }
     }
 
-    /// As [`Log::stop_readers`], but who was told nothing yet hears something else.
+    /// As [`Readers::stop`], but clients that were told nothing yet hear something else.
     pub fn end(&mut self, core: &Core, env: &mut Env, begun: &Refusal, others: &Refusal) {
         for (conn, _) in std::mem::take(&mut self.tables) {
             env.refuse(conn, others.clone());

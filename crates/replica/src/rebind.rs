@@ -1,5 +1,5 @@
-//! After a change of leader: proposing again, in our term, the bytes that earlier terms left accepted
-//! and not chosen. They come from our own disk, or from whoever reported them accepted.
+//! After a change of leader: proposing again, in our term, the bytes that earlier terms left accepted and not
+//! chosen. They come from our own disk, or from a node that reported them accepted.
 
 use formats::PAYLOAD_BYTES_MAX;
 use ops::Buffer;
@@ -95,7 +95,7 @@ impl Rebind {
         catch_up.want(stream, position..end, &holders);
     }
 
-    /// The bytes are here: what is to be proposed.
+    /// Takes the bytes that are to be proposed.
     pub fn on_read(
         &mut self,
         core: &mut Core,
@@ -131,7 +131,7 @@ impl Rebind {
         self.run.is_some()
     }
 
-    /// This replica leads no more.
+    /// Stops: this replica leads no more.
     pub fn stop(&mut self) {
         self.run = None;
     }

@@ -24,10 +24,10 @@ struct Follower {
     /// The next entry of the ring to send.
     cursor: u64,
     sending: bool,
-    /// When the cursor was last moved back or the peer's acceptance last grew.
+    /// The time when the cursor was last moved back or the peer's acceptance last grew.
     progress_at: Time,
     accepted_up_to: u64,
-    /// An auxiliary at rest: nothing is sent to it.
+    /// The follower is an auxiliary at rest: nothing is sent to it.
     rests: bool,
 }
 
@@ -35,11 +35,11 @@ pub enum Link {
     Down {
         retry_at: Time,
     },
-    /// Since then.
+    /// The connection is being made, since then.
     Connecting(ConnId, Time),
-    /// Our first line is out, the peer's answer is not in. Since then.
+    /// Our first line is out since then, and the peer's answer is not in.
     Greeting(ConnId, Time),
-    /// All frames are in this version.
+    /// The connection is up. All frames are in this version.
     Up(ConnId, u8),
 }
 
@@ -51,7 +51,7 @@ impl Link {
         }
     }
 
-    /// Whoever should answer does not: a connection may be lost without anybody being told.
+    /// Whether the peer should have answered by now: a connection may be lost without anybody being told.
     pub fn is_late(&self, env: &Env) -> bool {
         match self {
             Link::Connecting(_, since) | Link::Greeting(_, since) => {
@@ -61,13 +61,13 @@ impl Link {
         }
     }
 
-    /// What was received so far in answer to our first line. Later nothing is to be received.
+    /// The answer to our first line, as far as it was received. Later nothing is to be received.
     pub fn answer(&self, env: &Env, buffer: &Buffer, got: &Range<usize>) -> Welcome {
         if !matches!(self, Link::Greeting(..)) {
             return Welcome::Nonsense;
         }
         match welcome::read(env.own.speaks, &buffer[..got.end]) {
-            // The connection ended, or nobody says so much.
+            // The connection ended, or the answer is longer than any.
             Welcome::NotYet if got.is_empty() || got.end == BLOCK => Welcome::Nonsense,
             welcome => welcome,
         }
@@ -78,11 +78,11 @@ impl Link {
     }
 }
 
-/// A connection that has carried nothing for so long is given up where connections are scarce: the next
-/// batch waits for another one, some three round trips.
+/// The time after which an unused connection is given up where connections are scarce: the next batch waits
+/// for another one, some three round trips.
 const LINK_IDLE: Duration = Duration::from_secs(10);
 
-/// Without progress for so long, a follower is sent everything unchosen again.
+/// The time without progress after which a follower is sent everything unchosen again.
 const RESEND_AFTER: Duration = Duration::from_millis(500);
 
 impl Follower {
@@ -107,7 +107,7 @@ pub(crate) struct Followers {
 }
 
 impl Followers {
-    /// After becoming leader of a term, or again in a later one.
+    /// Begins after becoming leader of a term, or again in a later one.
     pub fn begin(&mut self, core: &mut Core, env: &mut Env, term: Term) {
         let before = core.ring.term();
         if core
@@ -115,7 +115,7 @@ impl Followers {
             .took_over_from()
             .is_some_and(|f| f.term == before)
         {
-            // By a casting vote: each follower goes on where it stands.
+            // The term took over by a casting vote: each follower goes on where it stands.
             return core.ring.go_on(term);
         }
         core.ring.begin(term);
@@ -136,14 +136,15 @@ impl Followers {
         }
     }
 
-    /// Sends each follower what is next for it, as far as its connection takes it.
+    /// Sends each follower its next proposals, as far as its connection takes them.
     pub fn replicate(&mut self, core: &mut Core, env: &mut Env) {
         if !core.is_leading() {
             return;
         }
         let first_unchosen = core.engine.first_unchosen();
         let first = core.ring.first_beyond(first_unchosen);
-        // Those that were here once, and those that are: the hosts of this log, and not all of the cluster.
+        // The peers are those that were here once, and those that are: the hosts of this log, and not all of
+        // the cluster.
         for peer in &core.alive {
             let follower = || Follower::new(first, env.now);
             self.by_node.entry(*peer).or_insert_with(follower);
@@ -213,8 +214,8 @@ impl Followers {
         }
     }
 
-    /// Before new proposals are refused for want of memory: a share may have become smaller while nothing
-    /// happened here, and then nothing else would come to make room.
+    /// Makes room before new proposals are refused for want of memory: a share may have become smaller while
+    /// nothing happened here, and then nothing else would come to make room.
     pub fn make_room(&mut self, core: &mut Core, env: &Env) {
         if !core.is_leading() {
             return;
@@ -234,7 +235,7 @@ impl Followers {
         );
     }
 
-    /// Everything unchosen goes to this peer again: it, or its way to us, came back.
+    /// Sends everything unchosen to this peer again: it, or its way to us, came back.
     pub fn resend_to(&mut self, core: &Core, peer: NodeId) {
         let first = core.ring.first_beyond(core.engine.first_unchosen());
         if let Some(follower) = self.by_node.get_mut(&peer) {
@@ -265,7 +266,7 @@ impl Followers {
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
-    /// The peer's answer to our first line; later, anything at all means the end.
+    /// Takes the peer's answer to our first line; later, anything at all means the end.
     pub fn on_received(
         &mut self,
         core: &Core,
@@ -323,7 +324,7 @@ impl Followers {
         }
     }
 
-    /// Of a log that rests: its next proposal makes new ones.
+    /// Closes the links of a log that rests: its next proposal makes new ones.
     pub fn close_idle(&mut self, core: &Core, env: &mut Env) {
         let rests = core.engine.first_unchosen() == core.engine.proposed_up_to();
         if !rests || env.now < core.last_chosen_at + LINK_IDLE {
@@ -359,7 +360,7 @@ impl Followers {
         }
     }
 
-    /// That node is no peer any more.
+    /// Forgets a node that is no peer any more.
     pub fn forget(&mut self, peer: NodeId) {
         self.by_node.remove(&peer);
     }
@@ -369,7 +370,7 @@ impl Followers {
         self.by_node.get(&peer)?.link.conn()
     }
 
-    /// Those whose peers take too long to answer.
+    /// The connections whose peers take too long to answer.
     pub fn late(&self, env: &Env) -> Vec<(NodeId, ConnId)> {
         let late = |link: &Link| link.conn().filter(|_| link.is_late(env));
         let links = self.by_node.iter();

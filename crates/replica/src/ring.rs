@@ -1,12 +1,12 @@
-//! A leader's recent proposals, in memory: what every follower is sent from.
+//! A leader's recent proposals, in memory, from which every follower is sent.
 //!
 //! ```text
 //! evicted | chosen, kept for slower followers and tail readers | unchosen | → new proposals
 //!         base                                          first_unchosen      end
 //! ```
 //!
-//! All unchosen proposals are here, so that any follower can be sent any of them at any time. What
-//! is chosen may go: who still lacks it catches up by state and bytes.
+//! All unchosen proposals are here, so that any follower can be sent any of them at any time. Chosen ones may
+//! go: a follower that still lacks them catches up by state and bytes.
 
 use std::collections::VecDeque;
 
@@ -20,10 +20,10 @@ pub struct Entry {
 
 #[derive(Default)]
 pub struct Ring {
-    /// All entries are proposals of this one, or of one that it took over from.
+    /// The term of all entries, or one that took over from theirs.
     term: Term,
     entries: VecDeque<Entry>,
-    /// How many entries were pushed before the first one here. It never goes back.
+    /// The number of entries that were pushed before the first one here. It never goes back.
     base: u64,
     /// Memory pinned by payloads, counted as whole buffers' content.
     bytes: u64,
@@ -43,7 +43,7 @@ impl Entry {
 }
 
 impl Ring {
-    /// The first entry of a term drops those of the term before: their slots are proposed again.
+    /// Adds an entry. The first one of a term drops those of the term before: their slots are proposed again.
     pub fn push(&mut self, entry: Entry) {
         self.begin(entry.proposal.term);
         if let Some(last) = self.entries.back() {
@@ -61,8 +61,8 @@ impl Ring {
         self.term = term;
     }
 
-    /// Only proposals of this term from here on. Those that came already stay: the engine proposes
-    /// what phase 1 reported before it says that it leads.
+    /// Keeps only proposals of this term from here on. Those that came already stay: the engine proposes what
+    /// phase 1 reported before it says that it leads.
     pub fn begin(&mut self, term: Term) {
         if self.term != term {
             self.clear();
@@ -92,7 +92,7 @@ impl Ring {
         self.base + self.entries.len() as u64
     }
 
-    /// From the first entry's first slot to the last one's end.
+    /// The slots from the first entry's first to the last one's end.
     pub fn covers(&self) -> SlotRange {
         match (self.entries.front(), self.entries.back()) {
             (Some(first), Some(last)) => {
@@ -135,7 +135,7 @@ impl Ring {
         }
     }
 
-    /// Bytes of `stream` from `position` on, as far as one entry has them.
+    /// The bytes of `stream` from `position` on, as far as one entry has them.
     pub fn find(&self, stream: StreamName, position: StreamPosition) -> Option<Slice> {
         // Consecutive bytes share an offset, so the newest entry of the stream tells the slot.
         let offset = self

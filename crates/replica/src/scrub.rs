@@ -1,20 +1,20 @@
-//! The scrubber: what lies on the disks is read before somebody needs it, and compared.
+//! The scrubber: bytes on the disks are read before somebody needs them, and compared.
 //!
 //! ```text
 //! leader    next piece ─▶ read here ─▶ ask every replica ─▶ compare ─▶ next, at a bounded rate
 //! replica                 read there ─▶ its digest, or that it is damaged
 //! ```
 //!
-//! A piece is at most one MiB of a stream's position. Reading checks every record against its checksum, so
-//! rot is found by whoever reads it: the record is given up and fetched from a peer, as for any other
-//! reader. What checksums cannot see is a replica that holds *other* bytes than the rest; that shows when
-//! digests of a piece are compared. ‡ Such a difference is read a second time, told, and nothing else is done:
-//! each side's checksums are right, so nothing here says which of them was acknowledged, and a majority of
-//! replicas that agree may as well all have been filled from the wrong one.
+//! A piece is at most one MiB of a stream. Reading checks every record against its checksum, so
+//! the reader finds rot: the record is given up and fetched from a peer, as for any other reader. A replica
+//! that holds *other* bytes than the rest escapes its checksums; that shows when digests of a piece are
+//! compared. ‡ Such a difference is read a second time, told, and nothing else is done: each side's checksums
+//! are right, so nothing here says which of them was acknowledged, and a majority of replicas that agree may
+//! as well all have been filled from the wrong one.
 //!
 //! Units:  bytes; a piece at a time per log, its reads one after the other.
 //! Errors: a peer that does not answer, or does not hold the piece, is asked once more at the end of the
-//!         pass; what could not be compared then is counted as unchecked.
+//!         pass; a piece that could not be compared then is counted as unchecked.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Range;
@@ -38,59 +38,58 @@ pub(crate) use report::{Difference, Report};
 
 #[derive(Default)]
 pub(crate) struct Scrub {
-    /// What is being read here, by who wants to know.
+    /// The pieces being read here, by the node that wants to know.
     examined: BTreeMap<Asker, Examination>,
     pass: Option<Pass>,
-    /// Of the last pass that came to its end while this replica led.
+    /// The report of the last pass that came to its end while this replica led.
     last: Option<Report>,
-    /// Begun, since this replica started.
+    /// The passes begun, since this replica started.
     passes: u64,
     last_request: u64,
-    /// When the next pass begins by itself, while this replica leads.
+    /// The time when the next pass begins by itself, while this replica leads.
     due: Option<Time>,
-    /// Found damaged here, and not held again yet.
+    /// The places found damaged here, and not held again yet.
     damaged: Vec<(StreamName, u64)>,
-    /// Of the newest pass that met them.
+    /// The differences of the newest pass that met them.
     differences: Vec<Difference>,
-    /// What was read for the last piece has to be paid for with so much time.
+    /// The time that is owed for the bytes read for the last piece.
     owed: Duration,
 }
 
-/// How a log's pass goes on.
+/// The next step of a log's pass.
 pub enum Progress {
-    /// It reads, or waits for answers.
+    /// The pass reads, or waits for answers.
     Busy,
-    /// Later, when what was found damaged may have been repaired.
+    /// The pass goes on later, when damaged pieces may have been repaired.
     Waits,
     Over,
 }
 
-/// Places that are remembered until they are held again; more of them are counted only.
+/// The most places that are remembered until they are held again; more of them are counted only.
 const DAMAGED_MAX: usize = 1024;
 
-/// Differences that are told one by one.
+/// The most differences that are told one by one.
 const DIFFERENCES_MAX: usize = 16;
 
-/// Pieces are looked at again until they are good, for so long; and so long after the last one that was
-/// not.
+/// The time for which pieces are looked at again until they are good, and the rest after the last one that was not.
 const REPAIR_WAIT: Duration = Duration::from_secs(30);
 const REST_AFTER_DAMAGE: Duration = Duration::from_millis(500);
 
-/// What is compared now.
+/// The piece that is compared now.
 struct Piece {
     stream: StreamName,
     bytes: Range<u64>,
     request: u64,
-    /// When the others were asked.
+    /// The time when the others were asked.
     asked_at: Option<Time>,
     answers: BTreeMap<NodeId, Option<Examined>>,
-    /// It was looked at before, and so many replicas were damaged then.
+    /// The number of replicas damaged when the piece was looked at before, if it was.
     again: Option<usize>,
 }
 
 impl Scrub {
-    /// A pass over all that is chosen by now begins, at so many bytes a second. One that somebody asked for
-    /// goes on; one that runs by itself makes way.
+    /// Begins a pass over all that is chosen by now, at so many bytes a second. A pass that somebody asked
+    /// for goes on; one that runs by itself makes way.
     pub fn begin(&mut self, core: &Core, env: &Env, rate: u64, asked: bool) {
         let goes_on = |pass: &Pass| pass.report.asked || !asked;
         if self.pass.as_ref().is_some_and(goes_on) {
@@ -102,7 +101,7 @@ impl Scrub {
         tracing::debug!(log = core.id.0, rate, asked, "a scrub begins");
     }
 
-    /// Whether a pass is to begin by itself. Who does not lead has none.
+    /// Whether a pass is to begin by itself. A replica that does not lead has none.
     pub fn is_due(&mut self, core: &Core, env: &Env) -> bool {
         if !core.is_leading() || env.stopping {
             self.pass = None;
@@ -114,7 +113,7 @@ impl Scrub {
         env.limits.scrub_bytes_per_second > 0 && self.pass.is_none() && due <= env.now
     }
 
-    /// Goes on with the pass. What was read since must be paid for first: see [`Scrub::take_debt`].
+    /// Goes on with the pass. Bytes read since must be paid for first: see [`Scrub::take_debt`].
     pub fn go_on(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) -> Progress {
         let Some(pass) = &mut self.pass else {
             return Progress::Over;
@@ -146,7 +145,7 @@ impl Scrub {
             );
             return Progress::Busy;
         }
-        // Those that were damaged get their time.
+        // The damaged pieces get their time.
         if pass.begin_second(env.now) {
             return Progress::Waits;
         }
@@ -154,7 +153,7 @@ impl Scrub {
         Progress::Over
     }
 
-    /// The pause that this log's scrub owes for what it read. Nobody scrubs on this node for so long.
+    /// The pause that this log's scrub owes for the bytes it read. Nobody scrubs on this node for so long.
     pub fn take_debt(&mut self) -> Duration {
         std::mem::take(&mut self.owed)
     }
@@ -180,7 +179,7 @@ impl Scrub {
         self.last = Some(report);
     }
 
-    /// Everybody is asked what was read here, now that it is known how much that was.
+    /// Asks every replica for the piece that was read here, now that its length is known.
     fn on_own_examined(
         &mut self,
         core: &mut Core,
@@ -224,7 +223,7 @@ impl Scrub {
         self.compare(core, catch_up, env);
     }
 
-    /// A leader's pass wants to know.
+    /// Takes the question of a leader's pass.
     pub fn on_ask_digest(
         &mut self,
         core: &mut Core,
@@ -263,7 +262,7 @@ impl Scrub {
         Some(piece.asked_at? + env.limits.fetch_timeout)
     }
 
-    /// Whose answers are late are not waited for; what was damaged may be whole again.
+    /// Stops waiting for late answers, and looks again at damaged pieces, which may be whole again.
     pub fn settle(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) {
         if self.deadline(env).is_some_and(|due| due <= env.now) {
             self.judge(core, catch_up, env);
@@ -292,7 +291,7 @@ impl Scrub {
         }
     }
 
-    /// What the answers come to.
+    /// Judges the answers.
     fn judge(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env) {
         let lost = catch_up.lost_bytes(core);
         let Some(pass) = &mut self.pass else {
@@ -368,7 +367,7 @@ impl Scrub {
         }
     }
 
-    /// ‡ Told, and nothing else.
+    /// ‡ Tells a difference, and does nothing else.
     fn tell_difference(&mut self, core: &Core, difference: Difference) {
         tracing::error!(
             log = core.id.0,
@@ -393,7 +392,7 @@ impl Scrub {
 struct Found {
     digests: BTreeMap<NodeId, Digest>,
     damaged: BTreeSet<NodeId>,
-    /// Somebody does not hold it, or did not answer.
+    /// Some replica does not hold the piece, or did not answer.
     incomplete: bool,
 }
 

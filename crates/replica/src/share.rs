@@ -2,22 +2,22 @@
 
 use crate::limits::Limits;
 
-/// What one log may hold now.
+/// The bytes that one log may hold now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Of a leader's proposals: the unchosen, and the chosen for slower followers.
+    /// The bytes of a leader's proposals: the unchosen, and the chosen for slower followers.
     pub ring_bytes: u64,
-    /// Of that, chosen bytes that every follower was sent: for readers at the tail.
+    /// The part of that for chosen bytes that every follower was sent: for readers at the tail.
     pub tail_bytes: u64,
-    /// Waiting for our own disk.
+    /// The bytes that wait for our own disk.
     pub queue_bytes: u64,
 }
 
-/// Of a log's bounds, at the least: some batches.
+/// The least share, as a part of a log's bounds: some batches.
 const PARTS: u64 = 16;
 
 impl Share {
-    /// Of one among so many logs.
+    /// The share of one among so many logs.
     pub fn of(limits: &Limits, logs: u64) -> Share {
         let part = |bound: u64, of_all: u64| (of_all / logs.max(1)).clamp(bound / PARTS, bound);
         let ring_bytes = part(limits.ring_bytes_max, limits.all_rings_bytes_max);

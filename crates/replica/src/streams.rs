@@ -1,5 +1,5 @@
-//! The streams of a log, a list that may be long. Who wants a part says after what, and how many
-//! (docs/wire.md).
+//! The streams of a log, a list that may be long. A client that wants a part says after which stream, and how
+//! many (docs/wire.md).
 
 pub mod list;
 
@@ -31,7 +31,7 @@ struct Continues {
 }
 
 impl StreamList {
-    /// What the list waited for has come: from here on it is answered.
+    /// Begins the answer, once the list's barrier has passed.
     pub(crate) fn begin(mut self, core: &Core, env: &mut Env, conn: ConnId) {
         let state = core.engine.state();
         if let Some(after) = self.after {
@@ -46,13 +46,13 @@ impl StreamList {
         }
         let mut piece = b"ok [".to_vec();
         match self.name(core, env, &mut piece) {
-            // Most are short.
+            // Most lists are short.
             true => env.part(conn, &piece),
             false => env.send_piece(conn, &piece, Rest::Streams(core.id, self)),
         }
     }
 
-    /// The next piece.
+    /// Sends the next piece.
     pub(crate) fn send(mut self, core: &Core, env: &mut Env, conn: ConnId) {
         let mut piece = Vec::new();
         let rest = match self.name(core, env, &mut piece) {
@@ -62,7 +62,7 @@ impl StreamList {
         env.send_piece(conn, &piece, rest);
     }
 
-    /// Adds as many entries as make a piece. True if it was all, and the line is at its end.
+    /// Adds as many entries as make a piece. True if it was the last, and the line is at its end.
     fn name(&mut self, core: &Core, env: &Env, piece: &mut Vec<u8>) -> bool {
         let state = core.engine.state();
         let gone = state.streams_trimmed.count;

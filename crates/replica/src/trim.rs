@@ -1,14 +1,14 @@
-//! Forgetting: who asks for it, and what leaves this node once it is agreed.
+//! Forgetting: the requests for it, and the bytes that leave this node once it is agreed.
 //!
 //! ```text
 //! trim LOG before=… ─▶ a slot ─▶ Action::Trim, proposed ─ chosen ─▶ applied on every node alike
 //!                                                                   └▶ store, catch-up, readers
 //! ```
 //!
-//! Units:  slots; what is forgotten and left is counted in bytes of output.
+//! Units:  slots; forgotten and remaining bytes are counted in bytes of output.
 //! Errors: asked of another node than the leader `not-leader`; a stream that never was
-//!         `unknown-stream`; a position beyond its end `past-end`. A trim of what is gone already is
-//!         none: it may be asked for again when its answer was lost.
+//!         `unknown-stream`; a position beyond its end `past-end`. A trim of bytes that are gone already is
+//!         no error: it may be asked for again when its answer was lost.
 
 use std::collections::BTreeMap;
 
@@ -34,14 +34,14 @@ pub(crate) struct Asked {
     before: Before,
     plan: bool,
     since: Time,
-    /// Passed, the state holds all that was chosen when this was asked.
+    /// The barrier. Once it passed, the state holds all that was chosen when this was asked.
     barrier: ReadId,
     proposed: Option<Proposed>,
 }
 
 struct Proposed {
     slot: Slot,
-    /// What was forgotten by then.
+    /// The sum of all trims by then.
     forgotten: Forgotten,
 }
 
@@ -58,16 +58,16 @@ struct Forgotten {
     streams: u64,
 }
 
-/// What a trim comes to, or would.
+/// The outcome of a trim, done or planned.
 #[derive(Serialize)]
 struct Trimmed {
     /// All slots below are forgotten.
     before: u64,
     bytes: u64,
-    /// That left the table.
+    /// The streams that left the table.
     streams: u64,
     left_bytes: u64,
-    /// The position in the log's output at which what is left begins.
+    /// The position in the log's output at which the rest begins.
     left_from: u64,
 }
 
@@ -98,20 +98,20 @@ impl Trimmed {
     }
 }
 
-/// Chosen and not trimmed.
+/// The bytes of output that are chosen and not trimmed.
 pub fn output_bytes(state: &LogState) -> u64 {
     state.streams.iter().map(|s| s.length.0 - s.trimmed.0).sum()
 }
 
-/// Chosen and trimmed since.
+/// The bytes of output that were chosen and trimmed since.
 pub fn forgotten_bytes(state: &LogState) -> u64 {
     let trimmed: u64 = state.streams.iter().map(|s| s.trimmed.0).sum();
     state.streams_trimmed.bytes + trimmed
 }
 
-/// What the state says is trimmed leaves the store, and what an auxiliary is released from.
-/// Acceptances that are not known chosen keep
-/// their bytes, whatever became of their stream: a later leader may have to propose them again.
+/// Takes out of the store what the state says is trimmed, and what an auxiliary is released from. Acceptances
+/// that are not known chosen keep their bytes, whatever became of their stream: a later leader may have to
+/// propose them again.
 pub(crate) fn trim_store(core: &mut Core, released: &BTreeMap<StreamName, StreamPosition>) {
     let state = core.engine.state();
     if state.trimmed == Slot(0) && released.is_empty() {
@@ -141,7 +141,7 @@ pub(crate) fn trim_store(core: &mut Core, released: &BTreeMap<StreamName, Stream
     });
 }
 
-/// Below which position of a stream everything is forgotten.
+/// The position of a stream below which everything is forgotten.
 pub(crate) fn trimmed_below(state: &LogState, stream: StreamName) -> StreamPosition {
     match state.stream(stream) {
         Some(stream) => stream.trimmed,
@@ -178,7 +178,7 @@ impl Before {
         Some(Before::Stream(name, StreamPosition(position)))
     }
 
-    /// None if there is no such place.
+    /// Returns `None` if there is no such place.
     fn slot(self, state: &LogState) -> Option<Slot> {
         match self {
             Before::Slot(slot) => Some(slot),
@@ -193,7 +193,7 @@ impl Trims {
         !self.asked.is_empty()
     }
 
-    /// What was proposed and not answered will have no outcome any more: it is proposed anew. (To
+    /// Proposes anew the trims that were proposed and not answered, which will have no outcome any more. (To
     /// trim twice is to trim once.)
     pub(crate) fn propose_again(&mut self) {
         for asked in &mut self.asked {
@@ -203,7 +203,7 @@ impl Trims {
 }
 
 impl Trims {
-    /// `trim LOG …`; it waits for this barrier.
+    /// Takes `trim LOG …`; it waits for this barrier.
     pub fn on_request(&mut self, asked: Asked) {
         self.asked.push(asked);
     }
@@ -218,8 +218,7 @@ impl Trims {
         Ok((before, plan))
     }
 
-    /// Proposes, or answers, what can be by now.
-    /// Barriers up to `passed` have passed.
+    /// Proposes or answers the trims that are ready. Barriers up to `passed` have passed.
     pub fn pump(&mut self, core: &mut Core, env: &mut Env, passed: Option<ReadId>) {
         for mut asked in std::mem::take(&mut self.asked) {
             if !env.conns.is_open(asked.conn) {
@@ -284,7 +283,7 @@ impl Trims {
         }
     }
 
-    /// A trim was chosen, by whoever asked for it.
+    /// Answers a trim that was chosen, whoever asked for it.
     pub fn on_trimmed(&mut self, core: &Core, env: &mut Env, slot: Slot) {
         let is_ours = |asked: &Asked| asked.proposed.as_ref().is_some_and(|p| p.slot == slot);
         let Some(at) = self.asked.iter().position(is_ours) else {
@@ -297,7 +296,7 @@ impl Trims {
         }
     }
 
-    /// Proposed before this log had a wish of the directory's: it is proposed anew, as an operator's.
+    /// Proposes anew, as an operator's, a trim proposed before this log had a wish of the directory's.
     pub fn on_not_trimmed(&mut self, slot: Slot) {
         let is_ours = |asked: &&mut Asked| asked.proposed.as_ref().is_some_and(|p| p.slot == slot);
         if let Some(asked) = self.asked.iter_mut().find(is_ours) {
@@ -305,7 +304,7 @@ impl Trims {
         }
     }
 
-    /// An operator asks for it. Programs that know no wishes do not say so.
+    /// The author of a trim that an operator asks for. Programs that know no wishes do not say so.
     fn by_hand(&self, core: &Core, env: &Env) -> By {
         match env.version.logs >= WISHES || core.engine.state().wish.is_some() {
             true => By::Hand,
@@ -313,7 +312,7 @@ impl Trims {
         }
     }
 
-    /// We lead no more: whether these were chosen is for the next leader to say.
+    /// Refuses the trims of a leader that no longer leads: the next leader knows whether they were chosen.
     pub fn refuse(&mut self, env: &mut Env, refusal: &Refusal) {
         for asked in std::mem::take(&mut self.asked) {
             env.refuse(asked.conn, refusal.clone());

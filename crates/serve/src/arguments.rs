@@ -1,4 +1,4 @@
-//! What a node is told when it is started.
+//! The arguments of a node when it is started.
 
 use std::path::{Path, PathBuf};
 

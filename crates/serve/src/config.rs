@@ -1,4 +1,4 @@
-//! What settings mean: a node's configuration, and its kernel's.
+//! The meaning of settings: a node's configuration, and its kernel's.
 
 use std::time::Duration;
 
@@ -66,7 +66,7 @@ impl Settings {
         })
     }
 
-    /// Where other nodes may be, in the order in which they are tried.
+    /// The places where other nodes may be, in the order in which they are tried.
     fn places(&self) -> Result<Vec<Place>> {
         let peers = self.peer.iter().map(|text| text.parse::<Place>());
         let peers: Result<Vec<Place>, String> = peers.collect();
@@ -79,7 +79,7 @@ impl Settings {
         Ok(places)
     }
 
-    /// What the settings say of the kernel, in the place of what `config` says of it.
+    /// The settings of the kernel, in the place of what `config` says of it.
     pub fn kernel_config(&self, mut config: KernelConfig) -> Result<KernelConfig> {
         if let Some(mover) = &self.mover {
             config.mover = mover.parse().map_err(Failure::usage)?;

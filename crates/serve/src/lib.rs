@@ -6,8 +6,8 @@
 //!   (environment, file)               └─ admin: /metrics and /healthz over HTTP
 //! ```
 //!
-//! Who runs a node hands in the kernel's configuration. The settings change its mover and its ink and
-//! nothing else: no argument, no file and no environment variable that is read here makes a disk fail.
+//! The caller hands in the kernel's configuration. The settings change its mover and its ink and nothing
+//! else: no argument, no file and no environment variable that is read here makes a disk fail.
 
 mod arguments;
 mod config;

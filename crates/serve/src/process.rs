@@ -83,9 +83,9 @@ pub fn serve(mut config: NodeConfig, kernel: KernelConfig, admin: Option<&str>) 
     Ok(())
 }
 
-/// Warns of servers named on the command line that are of another cluster than our directory. They may be starting too, so
-/// they are looked at while the node runs. What answers at an address is nobody's word against our own directory: the machine
-/// that was there may be gone, and another have its address.
+/// Warns of servers named on the command line that are of another cluster than our directory. They may be
+/// starting too, so they are looked at while the node runs. An answer at an address proves nothing against
+/// our own directory: the machine that was there may be gone, and another have its address.
 fn warn_of_other_clusters(own: ClusterId, servers: Vec<String>, data: PathBuf) {
     if own == ClusterId::default() {
         return; // It has not joined any.

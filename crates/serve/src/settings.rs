@@ -10,7 +10,7 @@ use wire::NodeKind;
 const DEFAULT_LISTEN: &str = "127.0.0.1:7117";
 pub const DEFAULT_VOTERS: u32 = 3;
 
-/// What is not said is not there.
+/// The settings. One that is not said is not there.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Settings {

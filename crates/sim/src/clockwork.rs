@@ -72,7 +72,7 @@ struct Scheduled {
     event: Event,
 }
 
-/// What a process has been told and not yet looked at.
+/// The completions that a process has been told and has not looked at yet.
 #[derive(Default)]
 struct Mailbox {
     /// There is a process that will look.
@@ -88,7 +88,7 @@ pub(crate) struct Clockwork {
     queue: BinaryHeap<Scheduled>,
     sequence: u64,
     mailboxes: Vec<Mailbox>,
-    /// How long after its first completion a process wakes, in µs: later ones join the round.
+    /// The time after its first completion at which a process wakes, in µs: later ones join the round.
     pub wake_us_max: u64,
 }
 
@@ -170,7 +170,7 @@ impl Clockwork {
         self.schedule(at, Event::Wake { host });
     }
 
-    /// What the process hears in this round: mostly everything, sometimes less.
+    /// The completions that the process hears in this round: mostly all, sometimes fewer.
     pub fn round(&mut self, host: HostId) -> VecDeque<Completion> {
         let mailbox = &mut self.mailboxes[host.index()];
         mailbox.wake = false;

@@ -1,6 +1,6 @@
 //! A disk that takes its time, forgets what it was not done with, and can be told to fail.
 //!
-//! An op changes the media at the moment it completes. What is in flight when the process dies is
+//! An op changes the media at the moment it completes. The fate of ops in flight when the process dies is
 //! decided then: a name is there or not, a write is torn block by block.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ use contract::{check_shape, refused, token_of};
 use queue::Queue;
 use writes::Writes;
 
-/// What kind of disk it is.
+/// The kind of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskModel {
@@ -40,7 +40,7 @@ pub struct DiskModel {
     pub preallocates: bool,
 }
 
-/// What is wrong with it now.
+/// The present faults of a disk.
 #[derive(Clone, Debug)]
 pub struct DiskFaults {
     /// Per op that changes something: it fails once.
@@ -77,7 +77,7 @@ pub struct SimDisk {
     /// Processes may receive into files.
     pub offers_landing: bool,
     pub(crate) landing: Option<Arc<SimLanding>>,
-    /// What blocks held before something was received into them that is not durable yet.
+    /// The contents of blocks before bytes that are not durable yet were received into them.
     undurable: BTreeMap<(FileId, u64), Before>,
 }
 
@@ -93,7 +93,7 @@ struct Before {
     block: Vec<u8>,
 }
 
-/// What went wrong on a disk, in all.
+/// The total counts of a disk's faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct DiskCounts {
     pub failed_changes: u64,
@@ -107,7 +107,7 @@ pub(crate) struct DiskCounts {
 
 struct OpenFile {
     path: PathBuf,
-    /// None until it was opened, and if that failed.
+    /// `None` until the file was opened, and if that failed.
     contents: Option<Contents>,
     writable: bool,
     /// The open failed: what waited for it fails likewise, and what comes later finds no file.
@@ -174,7 +174,7 @@ impl SimDisk {
         }
     }
 
-    /// What is durable at this path.
+    /// The durable contents at this path.
     pub fn contents(&self, path: impl AsRef<Path>) -> Option<Vec<u8>> {
         let contents = self.media.file(path.as_ref()).ok()?;
         let bytes = contents.borrow().clone();
@@ -327,7 +327,7 @@ impl SimDisk {
         (at, self.queue.push(op, wrong))
     }
 
-    /// What the op came to; None if it is held by a hanging disk or died with its process.
+    /// The completion of the op; `None` if it is held by a hanging disk or died with its process.
     pub(crate) fn complete(&mut self, number: u64, random: &mut Random) -> Option<Completion> {
         if !self.queue.has(number) {
             return None;
@@ -403,7 +403,7 @@ impl SimDisk {
         if result.is_err() && changes {
             self.failed_changes += 1;
             self.counts.failed_changes += 1;
-            // What cannot be done at all is refused before anything is.
+            // An op that cannot be done at all is refused before anything is done.
             let full = matches!(&result, Err(e) if e.kind() == io::ErrorKind::StorageFull);
             if is_struck || full {
                 self.fail(op, random);
@@ -484,7 +484,7 @@ impl SimDisk {
         self.writes.quiet_from(path)
     }
 
-    /// Where the zeros at its end begin.
+    /// The beginning of the zeros at the file's end.
     pub(crate) fn written_end(&self, path: &Path) -> u64 {
         let contents = self.contents(path).unwrap_or_default();
         let last = contents.iter().rposition(|byte| *byte != 0);

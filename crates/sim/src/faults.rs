@@ -1,4 +1,4 @@
-//! What can go wrong, one at a time. The nemesis does it by chance.
+//! The faults, one at a time. The nemesis does them by chance.
 
 use std::path::Path;
 use std::time::Duration;
@@ -98,7 +98,7 @@ impl World {
         self.disks[host.index()].lose_everything();
     }
 
-    /// What stands on its disk now: of a running process, a snapshot between two of its writes.
+    /// A copy of the disk's present contents: of a running process, a snapshot between two of its writes.
     pub fn copy_disk(&mut self, host: HostId) -> DiskCopy {
         if let Some(watch) = &mut self.watch {
             watch.on_copied(host);
@@ -107,8 +107,8 @@ impl World {
         self.disks[host.index()].copy()
     }
 
-    /// Its files are those of the copy, and no others; the copy can be put back again. The process must
-    /// not be running. Who watches the disks has to know that one of them forgot.
+    /// Gives the host the files of the copy, and no others; the copy can be put back again. The process must
+    /// not be running. An observer of the disks has to know that one of them forgot.
     pub fn put_disk_back(&mut self, host: HostId, copy: &DiskCopy) {
         assert!(!self.is_running(host), "crash it first");
         self.line(format_args!(

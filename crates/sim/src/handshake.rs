@@ -1,4 +1,4 @@
-//! How connections begin: a first segment, its answer, and the answer to that.
+//! The beginning of connections: a first segment, its answer, and the answer to that.
 
 use std::collections::VecDeque;
 use std::io;

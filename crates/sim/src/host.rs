@@ -26,7 +26,7 @@ pub enum Status {
     Running,
     /// It said that it is finished.
     Finished,
-    /// Killed, by whomever.
+    /// The process was killed, by anybody.
     Crashed,
     /// The start returned an error (a broken or full disk, mostly).
     FailedToStart,
@@ -49,7 +49,7 @@ pub(crate) struct Host {
     /// In a row: without a completion, without an op, right after the one before.
     pub idle_rounds: u32,
     pub last_round: Time,
-    /// What it handles are the run's steps.
+    /// Whether its completions count as the run's steps.
     pub is_counted: bool,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct Host {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostClock {
     offset_us: u64,
-    /// How many µs it gains in a million; negative if it is slow.
+    /// The µs that it gains in a million; negative if it is slow.
     pub gains_ppm: i64,
 }
 

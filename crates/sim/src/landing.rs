@@ -1,8 +1,8 @@
 //! Buffers that are a part of a simulated file (`ops`).
 //!
-//! What is received into one is in the file at once, as it would be in a page cache: a write at that
-//! place writes only what the node changed, and who forgot to give a place up finds his record among
-//! the bytes of others.
+//! Bytes received into one are in the file at once, as they would be in a page cache: a write at that place
+//! writes only what the node changed, and a node that forgot to give a place up finds its record among the
+//! bytes of others.
 
 use std::any::Any;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use ops::{BLOCK, Buffer, Landed, Landing, Place, Reservation, Slice};
 
-/// Of one process.
+/// The landing of one process.
 #[derive(Debug, Default)]
 pub(crate) struct SimLanding {
     desk: Arc<Mutex<Desk>>,
@@ -49,7 +49,7 @@ struct Region {
 }
 
 impl SimLanding {
-    /// What was received since the last call, in order.
+    /// Takes the bytes received since the last call, in order.
     pub fn take_arrived(&self) -> Vec<Arrival> {
         std::mem::take(&mut lock(&self.desk).arrived)
     }

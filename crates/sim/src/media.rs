@@ -1,4 +1,4 @@
-//! What survives a crash: files, directories, and what a broken write leaves behind.
+//! The part of a disk that survives a crash: files, directories, and the remains of a broken write.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,7 +26,7 @@ pub(crate) struct Media {
     directories: BTreeSet<PathBuf>,
 }
 
-/// What the device does to the blocks of a write that it did not finish.
+/// The fate of the blocks of a write that the device did not finish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TornBlocks {
@@ -146,8 +146,8 @@ impl Media {
         Ok(())
     }
 
-    /// A new inode under the name: who holds the old one open keeps it. What an attempt that did
-    /// not come so far left aside is gone: this one was written over it.
+    /// A new inode under the name: a process that holds the old one open keeps it. The remains of an attempt
+    /// that did not come so far are gone: this one was written over them.
     pub fn replace(&mut self, path: &Path, contents: &[u8]) -> io::Result<()> {
         self.way_to(path)?;
         if self.is_directory(path) {
@@ -220,7 +220,7 @@ impl Media {
     }
 }
 
-/// Where a file's new contents are written before they take its name.
+/// The path where a file's new contents are written before they take its name.
 pub(crate) fn aside_of(path: &Path) -> PathBuf {
     let mut aside = std::ffi::OsString::from(".");
     aside.push(path.file_name().unwrap_or_default());

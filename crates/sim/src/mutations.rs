@@ -19,13 +19,13 @@ use serde::Serialize;
 
 use crate::workload::{Checker, Options, Violation, run};
 
-/// Where to look for a mutation, and how often.
+/// The seeds to search for a mutation, and the number of repetitions.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The first range; every repetition takes the next one of the same length.
     pub seeds: Range<u64>,
     pub repeats: u64,
-    /// Of the engine and the node. Without, only those who look from outside can notice.
+    /// The asserts of the engine and the node. Without them, only checkers that look from outside can notice.
     pub asserts: bool,
     /// Threads.
     pub jobs: usize,
@@ -43,7 +43,7 @@ pub struct Sighting {
     pub location: String,
 }
 
-/// What came of looking for one mutation.
+/// The result of looking for one mutation.
 #[derive(Clone, Debug)]
 pub struct Row {
     pub mutation: Mutation,
@@ -84,7 +84,7 @@ impl Search {
         }
     }
 
-    /// What this search, made with asserts, would have seen without. A run is the same until the
+    /// The result that this search, made with asserts, would have had without. A run is the same until the
     /// first assert fails: only where one of ours did is there anything to look for.
     pub fn without_asserts(&self, row: &Row) -> Row {
         let _broken = Broken::new(Some(row.mutation), false);
@@ -174,7 +174,7 @@ impl Row {
         (median < u64::MAX).then_some(median)
     }
 
-    /// Who saw it, the most frequent first.
+    /// The checkers that saw it, the most frequent first.
     pub fn checkers(&self) -> Vec<Checker> {
         let mut counts: BTreeMap<Checker, usize> = BTreeMap::new();
         for sighting in self.sightings.iter().flatten() {

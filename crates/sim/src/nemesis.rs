@@ -24,14 +24,14 @@ pub struct Nemesis {
     swarm: Swarm,
     nodes: Vec<HostId>,
     until: Time,
-    /// How often it was its turn. Each has its own chance, from the seed and its number alone: what
-    /// it does in one turn depends neither on the nodes nor on what it did in the others.
+    /// The number of its turns. Each has its own chance, from the seed and its number alone: the act of one
+    /// turn depends neither on the nodes nor on the acts of the others.
     turns: u64,
     random: Random,
     /// Until when each node is somebody's victim.
     victims: Vec<Time>,
     acts: BTreeMap<Act, u64>,
-    /// Which start of the node with the bad disk it was when a bit was turned last.
+    /// The start of the node with the bad disk in which a bit was turned last.
     flipped_in_start: Option<u64>,
     watches_votes_until: Time,
     /// It does nothing.
@@ -41,14 +41,14 @@ pub struct Nemesis {
 
 const SALT: u64 = 0x006e_656d_6573_6973;
 
-/// How long all is quiet before all die: what disks say that is chosen may be said by then, or not.
+/// The time for which all is quiet before all die: disks may have been told by then what is chosen, or not.
 const REST_US: Range<u64> = 50_000..3_000_000;
 
 /// The little room that a filling disk has left.
 const ROOM_BYTES_MAX: u64 = 256 << 10;
 
 impl World {
-    /// Lets a nemesis loose. What kind of network and disks there are is the swarm's choice too.
+    /// Lets a nemesis loose. The swarm also chooses the kind of network and disks.
     pub fn unleash(&mut self, swarm: Swarm, nodes: &[HostId], until: Time) {
         self.net.model = swarm.network.clone();
         self.net.nodes = nodes.iter().copied().collect();
@@ -195,7 +195,7 @@ impl Nemesis {
         }
     }
 
-    /// Who is to stay dead for now.
+    /// The hosts that are to stay dead for now.
     fn stay_dead(&mut self, world: &mut World) -> Vec<HostId> {
         if !self.swarm.leaves_dead {
             return Vec::new();
@@ -214,7 +214,7 @@ impl Nemesis {
 
     fn perform(&mut self, world: &mut World, act: Act) {
         let lasts_us = self.random.within(&self.swarm.lasts_us);
-        // Whatever it does is undone before it leaves.
+        // Every fault is undone before the nemesis leaves.
         let over = (world.now() + Duration::from_micros(lasts_us))
             .min(self.until - Duration::from_micros(1));
         match act {
@@ -426,7 +426,8 @@ impl Nemesis {
     }
 }
 
-/// Once it has left, all is well and everybody is back; and who stops then was asked to.
+/// Acts while the nemesis is here. Once it has left, all is well and everybody is back; and a process that
+/// stops then was asked to.
 fn in_war(world: &mut World, at: Time, action: impl FnOnce(&mut World) + 'static) {
     world.at(at, move |world| {
         if !world.is_peace() {

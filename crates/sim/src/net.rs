@@ -19,20 +19,20 @@ use crate::stream::Stream;
 pub(crate) type ConnectionId = u32;
 pub(crate) type Side = u8;
 
-/// What kind of network it is.
+/// The kind of a network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct NetworkModel {
     /// One way.
     pub latency_us: Range<u64>,
-    /// Of each host's outgoing line.
+    /// The rate of each host's outgoing line.
     pub bytes_per_us: u64,
     pub send_buffer_bytes: u64,
     pub receive_buffer_bytes: u64,
     pub segment_bytes_max: u64,
-    /// How long the first lost segment is waited for, and then twice that.
+    /// The wait for the first lost segment, and then twice that.
     pub retransmit_us: Range<u64>,
-    /// How long an end waits for an acknowledgement before the connection fails.
+    /// The time for which an end waits for an acknowledgement before the connection fails.
     pub give_up_us: u64,
     pub connect_timeout_us: u64,
     /// Per segment.
@@ -47,9 +47,9 @@ pub struct NetworkModel {
 pub(crate) struct Connection {
     pub ends: [End; 2],
     pub streams: [Stream; 2],
-    /// Where the opener wants to go.
+    /// The port to which the opener wants to go.
     pub port: Option<u16>,
-    /// There is nobody of that name, or it is none.
+    /// There is no host of that name, or the name is malformed.
     pub unreachable: Option<io::ErrorKind>,
     pub connect_until: Time,
 }
@@ -72,8 +72,8 @@ pub(crate) enum State {
     Failed(io::ErrorKind),
     /// Closed by the process as soon as the sends are with the kernel.
     Flushing,
-    /// Closed so, and all is sent. What still comes is thrown away for a while: to refuse it would
-    /// be a reset, and a reset overtakes what was sent last.
+    /// The connection is closed so, and all is sent. Bytes that still come are thrown away for a while: to
+    /// refuse them would be a reset, and a reset overtakes the last bytes that were sent.
     Lingering,
     /// The process is done with it. The kernel may still deliver what it was given.
     Gone,
@@ -103,14 +103,14 @@ pub struct Network {
     pub(crate) losses: u64,
     pub(crate) resets: u64,
     pub(crate) flips: u64,
-    /// What passes between these may be damaged on its way.
+    /// The hosts between which bytes may be damaged on their way.
     pub(crate) nodes: BTreeSet<HostId>,
 }
 
 /// A connection that is being flushed is given up when nothing moved for so long.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a closed connection lingers for the other side's end.
+/// The time for which a closed connection lingers for the other side's end.
 const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Headers and lines are shorter.
@@ -445,7 +445,7 @@ impl Network {
         connection.streams[usize::from(1 - to)].die();
         let [from, to_host] = [1 - to, to].map(|side| connection.ends[usize::from(side)].host);
         if self.is_blocked(from, to_host) {
-            // Nobody repeats a reset: whoever it was for finds out when it next sends.
+            // Nobody repeats a reset: its receiver finds out when it next sends.
             return self.remove_if_over(id);
         }
         self.fail_end(clock, id, to, io::ErrorKind::ConnectionReset);
@@ -477,7 +477,7 @@ impl Network {
         let mut sends = connection.streams[s].take_sends();
         connection.streams[s].die();
         if clock.random.coin() {
-            // What had arrived is not always still read.
+            // Bytes that had arrived are not always still read.
             connection.streams[1 - s].discard_unread();
         }
         if before == State::Opening {

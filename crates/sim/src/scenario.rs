@@ -33,8 +33,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::client::{
-    Appender, AppenderConfig, ByHand, Chain, Churner, Ending, Ledger, Mover, MoverConfig, Operator,
-    OperatorConfig, Reader, ReaderConfig, Retainer, RetainerConfig, SharedChain, Trimmer,
+    Appender, AppenderConfig, ByHand, Chain, Churner, Ending, Habits, Ledger, Mover, MoverConfig,
+    Operator, OperatorConfig, Reader, ReaderConfig, Retainer, RetainerConfig, SharedChain, Trimmer,
     TrimmerConfig, Visitor, VisitorConfig,
 };
 use crate::host::{HostId, Start};
@@ -54,19 +54,22 @@ pub struct Scenario {
     pub logs: Vec<String>,
     pub readers_per_writer: usize,
     pub bytes_per_writer: u64,
-    /// Of reads: answered by any node.
+    /// The share of reads that any node answers.
     pub stale_ppm: u64,
-    /// Of reads: go on with what comes later.
+    /// The share of reads that go on with what comes later.
     pub follow_ppm: u64,
     /// Somebody trims what each writer has written, now and then. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trims: bool,
-    /// So many times somebody changes how much of each log is kept. Each writer has a log of its own.
+    /// The number of times that somebody changes how much of each log is kept. Each writer has a log of its own.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub retentions: u64,
     /// Somebody creates a log, uses it and deletes it, again and again, and others know it by its name.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub churns: u64,
+    /// Some of those deletions are of a log that may have lost its quorum: its name is free without its word.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub abandons: bool,
     /// The directory is as long as in production: what it said before is read again at each start.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub long_directory: bool,
@@ -84,19 +87,19 @@ pub struct Scenario {
     /// The third node is auxiliary in the log that clients create.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub auxiliary: bool,
-    /// So many times somebody changes weights and members; a few nodes have none in the beginning.
+    /// The number of times that somebody changes weights and members; a few nodes have none in the beginning.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub member_changes: u64,
     /// Many of them follow at once upon the one before.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub changes_hurry: bool,
-    /// So many bytes of a log may be under way; 0 is what small nodes have.
+    /// The bytes of a log that may be under way; 0 is what small nodes have.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub window_bytes: u64,
     /// Nodes of two program versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade: Option<Upgrade>,
-    /// How long the nemesis does harm.
+    /// The time for which the nemesis does harm.
     pub harm_us: u64,
     /// At the latest after so many steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,12 +110,12 @@ pub struct Scenario {
     /// Somebody asks one node after the other how much is there, without following any hint.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub probes: bool,
-    /// How long writers wait for an answer before they try another node.
+    /// The time for which writers wait for an answer before they try another node.
     #[serde(default = "patience_us")]
     pub patience_us: u64,
-    /// How long everything may take to become well afterwards.
+    /// The longest time in which everything has to become well afterwards.
     pub calm_us: u64,
-    /// Of any one wait: more means that something runs in circles.
+    /// The events of any one wait: more means that something runs in circles.
     pub events_max: u64,
     pub swarm: Swarm,
 }
@@ -127,12 +130,12 @@ pub struct Cluster {
     pub readers: Vec<HostId>,
     pub chains: Vec<SharedChain>,
     pub(crate) programs: Option<Programs>,
-    /// What all who ask for something asked and heard.
+    /// The questions and answers of all clients that ask for something.
     pub(crate) ledger: Ledger,
     scenario: Scenario,
 }
 
-/// What did not come to a good end.
+/// A part of a run that did not come to a good end.
 pub struct Failure {
     what: String,
     outcome: Outcome,
@@ -150,7 +153,7 @@ fn patience_us() -> u64 {
 /// Clients of a log that comes and goes.
 const VISITORS: u64 = 2;
 
-/// Of a writer that comes when all is well.
+/// The bytes of a writer that comes when all is well.
 const NEW_BYTES: u64 = 5_000;
 
 impl Scenario {
@@ -168,6 +171,7 @@ impl Scenario {
             trims: false,
             retentions: 0,
             churns: 0,
+            abandons: false,
             long_directory: false,
             moves: false,
             scrubs: false,
@@ -362,7 +366,11 @@ impl Cluster {
         let (seed, churns) = (self.scenario.seed, self.scenario.churns);
         // A log of one node ends with that node's disk, and its name with nobody.
         let swarm = &self.scenario.swarm;
-        let on_all = swarm.leaves_dead || swarm.acts.iter().any(|(act, _)| act.is_damage());
+        let habits = Habits {
+            rounds: churns as u32,
+            on_all: swarm.leaves_dead || swarm.acts.iter().any(|(act, _)| act.is_damage()),
+            abandons: self.scenario.abandons,
+        };
         let over = Rc::new(Cell::new(false));
         let config = |who: u64| VisitorConfig {
             log: log.to_owned(),
@@ -382,10 +390,7 @@ impl Cluster {
             let started = self.world.start(host, move |_disk, _now| {
                 let (config, over) = (config.clone(), over.clone());
                 Ok(match who {
-                    0 => {
-                        let rounds = churns as u32;
-                        Box::new(Churner::new(seed, config, rounds, on_all, &ledger, over))
-                    }
+                    0 => Box::new(Churner::new(seed, config, habits, &ledger, over)),
                     _ => Box::new(Visitor::new(seed + who, config, &ledger, over)),
                 })
             });

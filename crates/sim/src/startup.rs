@@ -16,7 +16,7 @@ pub(crate) struct StartUp<'a> {
     pub random: &'a mut Random,
     /// The process is to run on what it reads.
     pub runs: bool,
-    /// What a clock on the wall shows.
+    /// The second that a clock on the wall shows.
     pub second: u64,
 }
 
@@ -30,7 +30,7 @@ impl StartUp<'_> {
         }
     }
 
-    /// What is at rest stays as it is.
+    /// Flips a bit of what is read. Bytes at rest stay as they are.
     fn flip(&mut self, path: &Path, offset: u64, read: &mut [u8]) {
         if !self.random.chance(self.disk.faults.start_flips) {
             return;
@@ -79,7 +79,7 @@ impl Disk for StartUp<'_> {
         Ok(())
     }
 
-    /// What was in flight when a process died was decided then.
+    /// The fate of writes in flight was decided when their process died.
     fn is_still(&mut self, _: &Path) -> bool {
         true
     }

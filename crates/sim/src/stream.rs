@@ -13,9 +13,9 @@ use ops::{Slice, Time};
 
 #[derive(Default)]
 pub(crate) struct Stream {
-    /// The bytes from `taken` to `asked`, shared with whoever sent them.
+    /// The bytes from `taken` to `asked`, shared with their sender.
     chunks: VecDeque<Slice>,
-    /// Of the first chunk, what was taken already.
+    /// The bytes of the first chunk that were taken already.
     taken_of_first: usize,
 
     /// By the receiving process, into its buffers.
@@ -42,16 +42,16 @@ pub(crate) struct Stream {
     dead: bool,
 }
 
-/// What the sending process waits for.
+/// The send ops that the sending process waits for.
 #[derive(Default)]
 struct SendOps {
-    /// Where each unfinished send op ends.
+    /// The end of each unfinished send op.
     ends: VecDeque<u64>,
     /// Send ops behind the stream's end: they fail when those before them are done.
     refused: usize,
 }
 
-/// What is between the two kernels.
+/// The segments between the two kernels.
 #[derive(Default)]
 struct Transit {
     /// Oldest first.
@@ -72,7 +72,7 @@ struct Segment {
 }
 
 impl Stream {
-    /// Of a new connection, whose receiver has a buffer of so many bytes.
+    /// A stream of a new connection, whose receiver has a buffer of so many bytes.
     pub fn new(buffer_bytes: u64) -> Stream {
         Stream {
             window: buffer_bytes,
@@ -125,7 +125,7 @@ impl Stream {
         done.is_some()
     }
 
-    /// How many send ops fail now, as none before them is unfinished. `None`: some are.
+    /// Takes the number of send ops that fail now, as none before them is unfinished. `None`: some are.
     pub fn take_refused(&mut self) -> Option<usize> {
         let first = self.ops.ends.is_empty();
         first.then(|| std::mem::take(&mut self.ops.refused))
@@ -253,7 +253,7 @@ impl Stream {
         self.arrived - self.taken
     }
 
-    /// How many send ops are unfinished; they are from here on.
+    /// Takes the number of unfinished send ops; they are counted anew from here on.
     pub fn take_sends(&mut self) -> usize {
         let ends = std::mem::take(&mut self.ops.ends);
         ends.len() + std::mem::take(&mut self.ops.refused)
@@ -279,7 +279,7 @@ impl Stream {
         self.not_before_the_last(at)
     }
 
-    /// What is in flight never arrives.
+    /// Drops the bytes in flight: they never arrive.
     pub fn die(&mut self) {
         self.transit.segments.clear();
         self.transit.sending += 1;

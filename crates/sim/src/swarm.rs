@@ -1,4 +1,4 @@
-//! Which faults a run has, and how hard: drawn per seed, so that most runs lack most faults.
+//! The faults of a run, and how hard they are: drawn per seed, so that most runs lack most faults.
 //!
 //! Faults that are always on hide what only shows without them (Groce et al., Swarm Testing,
 //! ISSTA 2012): a run that is reset every second never fills a window.
@@ -16,19 +16,19 @@ use crate::random::{PerMillion, Random};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Swarm {
-    /// How long the nemesis rests between two acts.
+    /// The time for which the nemesis rests between two acts.
     pub rest_us: Range<u64>,
-    /// How long what it does lasts, mostly.
+    /// The time that an act lasts, mostly.
     pub lasts_us: Range<u64>,
     /// At most so many hosts are dead, cut off or without a working disk at once.
     pub victims_max: usize,
-    /// What it does, and how often compared with the others.
+    /// The acts, and how frequent each is compared with the others.
     pub acts: Vec<(Act, u32)>,
-    /// When it leaves, a minority stays dead until the others have shown that they can do without:
-    /// those that are dead at that moment, or else whoever leads.
+    /// When it leaves, a minority stays dead until the others have shown that they can do without: those that
+    /// are dead at that moment, or else the leader.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub leaves_dead: bool,
-    /// Of all that it would do, only these turns: how a shrunk run differs from its seed's.
+    /// The only turns that are performed, of all that there would be: how a shrunk run differs from its seed's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only_turns: Option<BTreeSet<u64>>,
     /// Per op that changes something on a disk.
@@ -78,22 +78,22 @@ pub enum Act {
     /// kill -9 of that node, and some reads while it starts again come with a bit flipped. Drawn by
     /// the workload only.
     FlipBitAtStart,
-    /// That node comes back with an empty disk. Drawn by the workload only.
+    /// The node comes back with an empty disk. Drawn by the workload only.
     LoseDisk,
-    /// That node comes back with an old copy of its disk, while those are dead who counted on what it forgot. Drawn by
-    /// the workload only.
+    /// The node comes back with an old copy of its disk, while the nodes that counted on what it forgot are
+    /// dead. Drawn by the workload only.
     PutBack,
     /// As `FlipBit`, in what that node wrote last, and it starts again; the leader dies meanwhile.
     /// Drawn by the workload only.
     FlipBitInTail,
-    /// Whoever leads is killed, held up or cut off from its peers; if the next leader then needs
-    /// bytes of it, it dies. Drawn by the workload only.
+    /// The leader is killed, held up or cut off from its peers. It dies if the next leader then needs bytes
+    /// of it. Drawn by the workload only.
     Depose,
     /// While a casting vote runs, those whom it asks have a disk that hangs or are not heard, or the
     /// leader dies, stands still or has such a disk. Drawn by the workload only.
     StretchVote,
-    /// Whoever leads is cut off from its peers, and heard again when the next leader has done
-    /// something, which then dies. Drawn by the workload only.
+    /// The leader is cut off from its peers, and heard again when the next leader has done something. That
+    /// next leader then dies. Drawn by the workload only.
     SwapLeaders,
 }
 

@@ -1,4 +1,4 @@
-//! What happened, as a hash of everything and as lines for people.
+//! The events of a run, as a hash of everything and as lines for people.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

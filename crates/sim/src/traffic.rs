@@ -1,4 +1,4 @@
-//! How bytes travel: segments with latency, buffers that fill, paths that are cut and heal.
+//! The traffic of bytes: segments with latency, buffers that fill, paths that are cut and heal.
 
 use std::time::Duration;
 

@@ -1,10 +1,11 @@
 //! Programs of two versions side by side: which one each node's next start is.
 //!
-//! Its chance is its own, from the seed: what else happens in a run is drawn as without it.
+//! Its chance is its own, from the seed: everything else in a run is drawn as without it.
 //!
-//! The older program of these runs is this one with a lower number. What programs of that number did not know it has to do
-//! without: the directory that it makes has no key that names its disk, and it cannot prove that it is a disk that has
-//! one (docs/decisions/0032). So it starts on no directory that the newer one made.
+//! The older program of these runs is this one with a lower number. It has to do without the things that
+//! programs of that number did not know: the directory that it makes has no key that names its disk, and it
+//! cannot prove that it is a disk that has one (docs/decisions/0032). So it starts on no directory that the
+//! newer one made.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -22,17 +23,17 @@ use store::Manifest;
 
 use crate::random::Random;
 
-/// How nodes get another program, as they are started again.
+/// The way in which nodes get another program, as they are started again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Upgrade {
     /// At the end every node has the newer one; else one keeps the older for ever.
     pub to_the_end: bool,
-    /// So long after all have it, there is no way back.
+    /// The time after which, once all have the newer program, there is no way back.
     pub settle_us: u64,
 }
 
-/// Of one run, shared by all that start its nodes.
+/// The programs of one run, shared by all that start its nodes.
 pub(crate) type Programs = Rc<RefCell<Running>>;
 
 pub(crate) struct Running {
@@ -41,7 +42,8 @@ pub(crate) struct Running {
     newer: Vec<Option<bool>>,
     /// Whether the newer one made its directory, by the node's index.
     keyed: Vec<bool>,
-    /// Until then the first one keeps the older program: a cluster that went on takes in nobody who did
+    /// Whether all have joined. Until then the first node keeps the older program: a cluster that went on
+    /// takes in no node that did not.
     /// not.
     all_joined: bool,
     pinned: Option<usize>,
@@ -64,8 +66,8 @@ pub(crate) fn older() -> Speaks {
     Speaks::new(FIRST, FIRST).expect("it is a range")
 }
 
-/// It differs from this one in its number only: whoever speaks the older one truly refuses all that
-/// is marked with it.
+/// The newer program, which differs from this one in its number only: a program that speaks the older number
+/// truly refuses all that is marked with it.
 pub(crate) fn newer() -> Speaks {
     Speaks::new(FIRST, FIRST + 1).expect("it is a range")
 }

@@ -1,4 +1,4 @@
-//! The world: hosts, what happens next, and who looks on.
+//! The world: hosts, the order of events, and the observers.
 
 use std::any::Any;
 use std::io;
@@ -15,7 +15,7 @@ use crate::net::{Network, PendingReceive};
 use crate::startup::{FIRST_SECOND, StartUp};
 use crate::trace::Trace;
 
-/// Where a run ends at the latest.
+/// The latest end of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub until: Time,
@@ -25,7 +25,7 @@ pub struct Limits {
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What was waited for is so.
+    /// The awaited condition holds.
     Reached,
     TimeUp,
     OutOfEvents,
@@ -58,7 +58,7 @@ pub(crate) trait Watch {
     fn on_end(&mut self, host: HostId, disk: &SimDisk);
     /// It was started, for the first time or again.
     fn on_start(&mut self, host: HostId, process: Option<&dyn Process>);
-    /// What stands on its disk now may be put back later; and it is.
+    /// The disk's present contents may be put back later; and they are.
     fn on_copied(&mut self, _host: HostId) {}
     fn on_put_back(&mut self, _host: HostId) {}
     /// After a step in which this host's process ran.
@@ -77,7 +77,7 @@ pub struct World {
     listeners: Vec<Listener>,
     disk_listeners: Vec<DiskListener>,
     pub(crate) watch: Option<Box<dyn Watch>>,
-    /// Whose process ran in this step.
+    /// The host whose process ran in this step.
     ran: Option<HostId>,
     /// Something that a check could see has changed.
     changed: bool,
@@ -315,7 +315,7 @@ impl World {
         self.disk_listeners.push(Box::new(hear));
     }
 
-    /// These hosts say that they hold everything: whoever looks on may look.
+    /// Declares that these hosts hold everything: observers may look.
     pub(crate) fn they_are_whole(&mut self, hosts: &[HostId]) {
         if let Some(mut watch) = self.watch.take() {
             watch.when_whole(hosts, self);
@@ -423,7 +423,7 @@ impl World {
         );
     }
 
-    /// How many there were.
+    /// Performs a host's ops. Returns how many there were.
     fn perform_ops(&mut self, host: HostId) -> u64 {
         let mut count = 0;
         let state = &mut self.hosts[host.index()];
@@ -526,7 +526,7 @@ impl World {
         }
     }
 
-    // What can be looked at.
+    // Things to look at.
 
     pub fn seed(&self) -> u64 {
         self.seed
@@ -546,7 +546,7 @@ impl World {
         self.steps
     }
 
-    /// What this host's process handles are steps: it is what the run is about.
+    /// Counts this host's completions as steps: the run is about it.
     pub fn count(&mut self, host: HostId) {
         self.hosts[host.index()].is_counted = true;
     }
@@ -571,7 +571,7 @@ impl World {
         self.status(host) == Status::Running
     }
 
-    /// How often it was started, with and without success.
+    /// The number of its starts, with and without success.
     pub fn starts(&self, host: HostId) -> u64 {
         self.hosts[host.index()].starts
     }
@@ -582,7 +582,7 @@ impl World {
         process.downcast_ref()
     }
 
-    /// Of every host that runs.
+    /// The processes of every host that runs.
     pub(crate) fn processes(&self) -> impl Iterator<Item = &dyn Process> {
         self.hosts.iter().filter_map(|host| host.process.as_deref())
     }

@@ -81,8 +81,7 @@ const RULES: [(Mutation, fn()); 13] = [
     ),
 ];
 
-/// What is broken is broken in the whole process, so this is one test. Where nothing is broken each
-/// scenario holds.
+/// A broken rule is broken in the whole process, so this is one test. Where no rule is broken each scenario holds.
 #[test]
 fn a_scenario_fails_where_its_rule_does_not_hold() {
     let mut unseen = Vec::new();

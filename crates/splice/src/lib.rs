@@ -6,9 +6,9 @@
 //!                                     └ mapped, to be read where it is
 //! ```
 //!
-//! A [`Part`] of a file is read as memory. What is received into it is the file's and the memory's
-//! at once; what the process itself changes is the memory's alone (a private mapping): the file gets
-//! it by an ordinary write.
+//! A [`Part`] of a file is read as memory. Bytes received into it are the file's and the memory's at once;
+//! changes by the process itself are the memory's alone (a private mapping): the file gets them by an
+//! ordinary write.
 
 #![allow(unsafe_code)] // one use, which says why it is sound
 

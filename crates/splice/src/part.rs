@@ -13,8 +13,8 @@ use rustix::io::Errno;
 
 use crate::pipe::{Pipe, TransferError};
 
-/// From a block's beginning in a file on. Others may write elsewhere in the file; whoever writes here
-/// while a part exists changes what is read, and should copy it first ([`Part::read_file`]).
+/// A part of a file, from a block's beginning on. Others may write elsewhere in the file; a writer that
+/// writes here while a part exists changes what is read, and should copy it first ([`Part::read_file`]).
 pub struct Part {
     file: Arc<File>,
     offset: u64,
@@ -22,7 +22,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Of a file that has so many bytes, and keeps them.
+    /// Maps a part of a file that has so many bytes, and keeps them.
     pub fn new(file: Arc<File>, offset: u64, length: usize) -> io::Result<Part> {
         let mut options = MmapOptions::new();
         options.offset(offset).len(length);

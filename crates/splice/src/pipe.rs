@@ -1,4 +1,4 @@
-//! What a splice needs between two ends of which neither is a pipe.
+//! The pipe that a splice needs between two ends of which neither is a pipe.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -69,7 +69,7 @@ impl Pipe {
     }
 }
 
-/// Which end it was.
+/// A failed transfer, by the end that failed.
 #[derive(Debug)]
 pub enum TransferError {
     Socket(Errno),

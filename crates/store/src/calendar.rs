@@ -2,10 +2,10 @@
 
 use paxos::Time;
 
-/// Which second of the calendar it is: by the wall clock at the start, and by the monotonic one since.
+/// The second of the calendar: by the wall clock at the start, and by the monotonic one since.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Calendar {
-    /// At [`Time::ZERO`]; none if the node was told no wall clock.
+    /// The second at [`Time::ZERO`]; none if the node was told no wall clock.
     second_zero: Option<i64>,
 }
 
@@ -17,7 +17,7 @@ impl Calendar {
         }
     }
 
-    /// Since the beginning of 1970.
+    /// The second since the beginning of 1970.
     pub fn second(&self, now: Time) -> Option<u64> {
         let second = self.second_zero?.checked_add(seconds(now))?;
         u64::try_from(second).ok().filter(|second| *second > 0)

@@ -1,4 +1,4 @@
-//! Roughly which bytes a segment speaks of: what stays in memory when its index does not.
+//! The bytes that a segment speaks of, roughly: what stays in memory when its index does not.
 //!
 //! A search loads the index of every newer segment that may hold the byte. While a node catches up, each
 //! of its segments holds old bytes of a stream and its newest ones, and little between them: without
@@ -22,14 +22,14 @@ pub(super) struct Extents {
     streams: BTreeMap<StreamName, Extent>,
 }
 
-/// No piece lies outside of `hull`, or in one of the gaps.
+/// A range but its greatest gaps. No piece lies outside of `hull`, or in one of the gaps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Extent {
     hull: Range<u64>,
     gaps: Vec<Range<u64>>,
 }
 
-/// Of one stream in one segment.
+/// The most gaps of one stream in one segment.
 const GAPS_MAX: usize = 3;
 
 impl Extents {
@@ -90,7 +90,7 @@ impl Extent {
         ranges
     }
 
-    /// Where the next of these ranges begins.
+    /// The beginning of the next of these ranges.
     pub fn next_range(&self, behind: u64) -> Option<u64> {
         let starts = self.gaps.iter().map(|gap| gap.end);
         let starts = starts.chain([self.hull.start]);

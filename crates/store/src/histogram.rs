@@ -1,10 +1,10 @@
-//! How long something took, counted in fixed steps.
+//! Durations, counted in fixed steps.
 
 use std::time::Duration;
 
 use serde::Serialize;
 
-/// Upper bounds; what is above the last is counted apart.
+/// Upper bounds; durations above the last are counted apart.
 pub const BOUNDS_US: [u64; 16] = [
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
@@ -12,8 +12,8 @@ pub const BOUNDS_US: [u64; 16] = [
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Histogram {
-    /// Not more than the bound of the same index, and more than the one before. The last is without
-    /// bound.
+    /// The count of durations up to the bound of the same index, and above the one before. The last is
+    /// without bound.
     pub counts: [u64; BOUNDS_US.len() + 1],
     pub sum_us: u64,
 }

@@ -1,4 +1,4 @@
-//! Which bytes of which streams are durably held.
+//! The bytes of streams that are durably held.
 //!
 //! A set of intervals per stream: it grows with the number of holes, not with the data.
 
@@ -74,7 +74,7 @@ impl Holdings {
         })
     }
 
-    /// How far the stream is held without a hole from `from` on.
+    /// The position up to which the stream is held without a hole from `from` on.
     pub fn held_up_to(&self, stream: StreamName, from: StreamPosition) -> StreamPosition {
         let held = self
             .streams

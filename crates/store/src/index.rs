@@ -1,4 +1,4 @@
-//! Where one segment keeps which bytes.
+//! The index of one segment: the places of its bytes.
 //!
 //! The newest record of the segment that speaks of a byte decides: it holds it, or it says that it
 //! is lost. The index of a segment is a record of the *next* one, so a segment whose writer was
@@ -28,13 +28,13 @@ struct Piece {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// In the record that starts here.
+    /// The bytes are in the record that starts here.
     Record(RecordPlace),
-    /// Not held any more: older records are not to be trusted either.
+    /// The bytes are not held any more: older records are not to be trusted either.
     Lost,
 }
 
-/// Both in blocks.
+/// A record's place, both numbers in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RecordPlace {
     pub block: u32,
@@ -59,7 +59,7 @@ impl RecordPlace {
 }
 
 impl SegmentIndex {
-    /// A newer record speaks of these bytes.
+    /// Applies a newer record that speaks of these bytes.
     pub fn apply(&mut self, stream: StreamName, bytes: Range<u64>, place: Whereabouts) {
         if bytes.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl SegmentIndex {
         (position < piece.end).then_some((*start..piece.end, piece.place))
     }
 
-    /// Where the next piece behind this byte begins.
+    /// The beginning of the next piece behind this byte.
     pub fn next_piece(&self, stream: StreamName, position: u64) -> Option<u64> {
         let pieces = self.streams.get(&stream)?;
         let (start, _) = pieces.range(position..).next()?;

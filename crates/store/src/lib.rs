@@ -11,7 +11,7 @@
 //! call: it hands out [`Op`]s and is handed their [`Completion`]s. docs/data-files.md draws the
 //! bytes and goes through every point at which a crash can happen.
 //!
-//! What a start makes of a directory is decided in [`recovery`].
+//! The meaning of a directory for a start is decided in [`recovery`].
 //!
 //! The contract: [`Store::recover`] (or [`Store::replay`], which feeds the engine's recovery), then [`Store::go_on`] or
 //! [`Store::roll`], then anything; or [`Store::create`].
@@ -39,24 +39,24 @@ mod trim;
 mod verify;
 mod write;
 
-/// What stamps segments with the second at which they were begun.
+/// The clock that stamps segments with the second at which they were begun.
 pub use calendar::Calendar;
-/// How long durable writes took.
+/// The duration of durable writes.
 pub use histogram::{BOUNDS_US, Histogram};
-/// Which bytes of which streams are durable here.
+/// The bytes of streams that are durable here.
 pub use holdings::{Holdings, without};
-/// Where a segment's bytes stand in it.
+/// The places of a segment's bytes in it.
 pub use index::SegmentIndex;
-/// Whose directory it is and which logs it has; and the names of the small files beside them.
+/// The owner of a directory and its logs; and the names of the small files beside them.
 pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLog, PEERS_FILE};
-/// A log's output, of a directory that no process serves.
+/// A log's output, read from a directory that no process serves.
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
-/// What a start finds.
+/// The findings of a start.
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport, recovered};
-/// What a start finds, fed to the engine's recovery.
+/// The findings of a start, fed to the engine's recovery.
 pub use replay::{Replay, ReplayError};
 pub use scan::Corruption;
-/// What is wrong with a directory that no process serves.
+/// The faults of a directory that no process serves.
 pub use verify::{LogReport, Problem, StreamReport, VerifyError, VerifyReport, ranges, verify};
 
 use std::collections::{BTreeMap, VecDeque};
@@ -81,11 +81,11 @@ use extents::Extents;
 
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
-    /// Of this log: `log-<id>` in the node's directory.
+    /// The directory of this log: `log-<id>` in the node's directory.
     pub directory: PathBuf,
     pub identity: Identity,
     pub log: LogId,
-    /// Sizes double from segment to segment.
+    /// The size of the first segment; sizes double from segment to segment.
     pub segment_bytes_first: u64,
     pub segment_bytes_max: u64,
     /// Drawn anew at each start: the salts of the segments come from it.
@@ -93,10 +93,10 @@ pub struct StoreConfig {
     pub write_bytes_max: usize,
     pub writes_in_flight_max: usize,
     pub calendar: Calendar,
-    /// Of the segments to come ([`Store::write_in`]).
+    /// The version of the segments to come ([`Store::write_in`]).
     pub version: u8,
     pub speaks: Speaks,
-    /// Bytes may be received into segments.
+    /// The landing, if bytes may be received into segments.
     pub landing: Option<Arc<dyn Landing>>,
 }
 
@@ -119,10 +119,10 @@ impl StoreConfig {
     }
 }
 
-/// What every record says beside its own fact.
+/// The context that every record carries beside its own fact.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordContext {
-    /// Including this record's own effect.
+    /// The promise, including this record's own effect.
     pub promised: PromisedTerm,
     pub first_unchosen: Slot,
 }
@@ -134,8 +134,8 @@ pub enum NewRecord {
         slots: SlotRange,
         value: Value,
         digest: Digest,
-        /// Content: the bytes at `buffer[RECORD_HEADER..][..slots.len()]`; without, the bytes are
-        /// held already. Nothing for other values.
+        /// The payload of content: the bytes at `buffer[RECORD_HEADER..][..slots.len()]`; without it, the
+        /// bytes are held already. Other values have none.
         payload: Option<Buffer>,
     },
     Promise(Checkpoint),
@@ -159,7 +159,7 @@ pub enum StoreEvent {
         buffer: Buffer,
         result: Result<ReadBytes, ReadFailure>,
     },
-    /// A write failed. Nothing more is written; what was not reported durable may be lost.
+    /// A write failed. Nothing more is written; records that were not reported durable may be lost.
     Failed(io::Error),
     /// The record that held these bytes, or the index that led to it, is corrupt: they are not held any
     /// more.
@@ -177,7 +177,7 @@ pub enum StoreEvent {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadBytes {
-    /// In the buffer; its first byte is the one asked for.
+    /// The bytes in the buffer; the first is the one asked for.
     pub payload: Range<usize>,
     pub position: StreamPosition,
 }
@@ -211,7 +211,7 @@ pub struct Store {
     writer: write::Writer,
     reader: read::Reader,
     trimmer: trim::Trimmer,
-    /// Of the segments that a recovery found, oldest first.
+    /// The births of the segments that a recovery found, oldest first.
     births: Vec<Birth>,
     /// The version of the last segment, if a recovery found that the log may go on in it.
     resting: Option<u8>,
@@ -219,29 +219,29 @@ pub struct Store {
     blocks: Pool,
 }
 
-/// What stays in memory of a segment.
+/// The part of a segment that stays in memory.
 struct Segment {
     /// Unknown if its first block was lost and no record could be read.
     salt: Option<u64>,
     /// Its records end here.
     end: u64,
     extents: Extents,
-    /// Loaded on demand, once it is durable in the successor.
+    /// The index, loaded on demand, once it is durable in the successor.
     index: Option<SegmentIndex>,
     index_stands: Option<IndexStands>,
-    /// Its index is corrupt: what it holds is found by the next start.
+    /// Its index is corrupt: the next start finds its bytes.
     unsearchable: bool,
     last_used: u64,
 }
 
-/// Where a segment's index is: a record of its successor.
+/// The place of a segment's index: a record of its successor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct IndexStands {
     number: u64,
     place: index::RecordPlace,
 }
 
-/// What a completion means.
+/// The meaning of a completion.
 enum Awaiting {
     Directory,
     FileForWriting {
@@ -275,10 +275,10 @@ enum Awaiting {
 }
 
 impl Store {
-    /// A new log. Its first records are durable once something appended later is.
+    /// Makes a new log. Its first records are durable once something appended later is.
     ///
-    /// The directory holds no segment: what a crash during an earlier creation left was put aside with its
-    /// directory, since no manifest lists it.
+    /// The directory holds no segment: the remains of an earlier creation that crashed were put aside with
+    /// their directory, since no manifest lists it.
     pub fn create(config: StoreConfig, checkpoint: &Checkpoint) -> Store {
         let mut store = Store::empty(config);
         store.writer.directory_ready = false;
@@ -375,7 +375,7 @@ impl Store {
         self.writer.tail.number()
     }
 
-    /// What the next start finds at least, whatever happens to this one.
+    /// The end that the next start finds at least, whatever happens to this one.
     pub fn durable_end(&self) -> End {
         self.writer.durable.end()
     }
@@ -385,8 +385,8 @@ impl Store {
         !self.writer.failed && self.writer.durable.number() == self.writer.tail.number()
     }
 
-    /// While this is some slot, the replica answers no prepare: corruption may have taken
-    /// acceptances below it. It passes when everything below is known chosen.
+    /// The slot below which corruption may have taken acceptances: until everything below is known chosen,
+    /// the replica answers no prepare.
     pub fn learn_past(&self) -> Option<Slot> {
         Some(self.writer.tail.learn_past()).filter(|slot| slot.0 > 0)
     }
@@ -397,12 +397,12 @@ impl Store {
         records + self.trimmer.spare_bytes()
     }
 
-    /// When the segments that a recovery found were made.
+    /// The times when the segments that a recovery found were made.
     pub fn births(&self) -> &[Birth] {
         &self.births
     }
 
-    /// How many segments of this process were written into the file of one that was trimmed.
+    /// The number of segments of this process that were written into the file of a trimmed one.
     pub fn files_reused(&self) -> u64 {
         self.trimmer.reused
     }
@@ -412,12 +412,12 @@ impl Store {
         self.writer.landings.counts()
     }
 
-    /// How long its durable writes took.
+    /// The durations of its durable writes.
     pub fn write_times(&self) -> &Histogram {
         self.writer.times.all()
     }
 
-    /// Since this was last asked for.
+    /// The slowest write since this was last asked for.
     pub fn take_slowest_write(&mut self) -> Duration {
         self.writer.times.take_slowest()
     }
@@ -444,14 +444,14 @@ impl Store {
         self.ops.push_back(Op::CloseFile { token, file });
     }
 
-    /// Writes what is worth knowing at the next start, then closes the files. Nothing may be
-    /// appended or read afterwards.
+    /// Writes the facts that the next start should know, then closes the files. Nothing may be appended or
+    /// read afterwards.
     pub fn close(&mut self) {
         self.writer.closing = true;
         self.append_idle();
     }
 
-    /// After [`Store::close`]: nothing is in flight any more.
+    /// Whether nothing is in flight any more, after [`Store::close`].
     pub fn is_closed(&mut self) -> bool {
         let busy = self.writer.is_busy() && !self.writer.failed;
         if !self.writer.closing || busy || self.reader.is_busy() || self.trimmer.is_busy() {

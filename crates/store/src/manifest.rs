@@ -1,4 +1,4 @@
-//! The node's own page: whose directory this is, every log it hosts, and those that were deleted.
+//! The node's own page: the owner of the directory, every log it hosts, and those that were deleted.
 //!
 //! ```text
 //! logberg-manifest 1 crc32c=xxxxxxxx LF      the version; of it and the rest of the file
@@ -21,19 +21,19 @@ use thiserror::Error;
 
 pub const MANIFEST_FILE: &str = "manifest";
 pub const LOCK_FILE: &str = "lock";
-/// Where the other nodes were, and when they were last met: the node's, beside the manifest.
+/// The file of the other nodes' addresses, beside the manifest.
 pub const PEERS_FILE: &str = "peers.json";
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
-    /// What this node's disk is written in. It only grows: programs that do not speak it refuse the
-    /// directory from then on.
+    /// The version in which this node's disk is written. It only grows: programs that do not speak it refuse
+    /// the directory from then on.
     pub version: u8,
     pub identity: Identity,
-    /// Which start of the node this is: increased durably before anything is sent.
+    /// The number of this start of the node: increased durably before anything is sent.
     pub incarnation: u32,
     pub logs: Vec<ManifestLog>,
-    /// Never made again.
+    /// The deleted logs, which are never made again.
     pub deleted: BTreeSet<LogId>,
 }
 
@@ -65,10 +65,10 @@ pub enum ManifestError {
     LostLog { directory: PathBuf },
 }
 
-/// Ids that a manifest may call deleted.
+/// The most ids that a manifest may call deleted.
 const DELETED_MAX: u64 = 1 << 24;
 
-/// As it stands in the file.
+/// The manifest as it stands in the file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Page {
@@ -77,7 +77,7 @@ struct Page {
     disk: String,
     incarnation: u32,
     logs: Vec<PageLog>,
-    /// First and last of each range of them.
+    /// The first and the last of each range of deleted ids.
     deleted: Vec<(u32, u32)>,
 }
 
@@ -98,15 +98,15 @@ impl Manifest {
         })
     }
 
-    /// `None` if the directory is new. A new node's manifest is saved, listing no log, before its
-    /// first log is created: a directory with logs and no manifest has lost it.
+    /// Loads the manifest. `None` if the directory is new. A new node's manifest is saved, listing no log,
+    /// before its first log is created: a directory with logs and no manifest has lost it.
     ///
     /// Every listed log's directory is there, or this is an error.
     pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<Option<Manifest>, ManifestError> {
         Manifest::load_as(Speaks::THIS, disk, directory)
     }
 
-    /// As a program that speaks these versions.
+    /// Loads the manifest as a program that speaks these versions.
     pub fn load_as(
         speaks: Speaks,
         disk: &mut dyn Disk,
@@ -174,14 +174,14 @@ impl Manifest {
         Ok(Some(Manifest::parse(speaks, &contents, &path)?))
     }
 
-    /// At the start, when nothing else runs.
+    /// Saves the manifest at the start, when nothing else runs.
     pub fn save(&self, disk: &mut dyn Disk, directory: &Path) -> Result<(), ManifestError> {
         let path = directory.join(MANIFEST_FILE);
         disk.write_file(&path, &self.encode())
             .map_err(|source| ManifestError::Io { path, source })
     }
 
-    /// At run time. A log is listed only after its directory and first records are durable.
+    /// Writes the manifest at run time. A log is listed only after its directory and first records are durable.
     pub fn write(&self, directory: &Path, token: Token) -> Op {
         Op::WriteFile {
             token,
@@ -190,7 +190,7 @@ impl Manifest {
         }
     }
 
-    /// First and last of each range of logs that were deleted.
+    /// The first and the last of each range of logs that were deleted.
     pub fn deleted_ranges(&self) -> Vec<(u32, u32)> {
         ranges(&self.deleted)
     }
@@ -271,7 +271,7 @@ impl Manifest {
     }
 }
 
-/// So that a flipped bit is never taken for a newer program's file.
+/// The checksum, so that a flipped bit is never taken for a newer program's file.
 fn checksum(version: u32, body: &[u8]) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&version.to_le_bytes()), body)
 }
@@ -287,7 +287,7 @@ fn ranges(ids: &BTreeSet<LogId>) -> Vec<(u32, u32)> {
     ranges
 }
 
-/// `None` if they are not what [`ranges`] makes, or more than memory should be asked for.
+/// The inverse of [`ranges`]. `None` if they are not what it makes, or more than memory should be asked for.
 fn unrange(ranges: &[(u32, u32)]) -> Option<BTreeSet<LogId>> {
     let in_order = ranges.windows(2).all(|pair| pair[0].1 < pair[1].0);
     let sound = ranges.iter().all(|(first, last)| first <= last);

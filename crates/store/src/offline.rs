@@ -25,25 +25,25 @@ use super::{Manifest, ManifestError, RecoveryReport, ReplayError, Store, StoreCo
 /// next ──▶ indexes, newest segment first ──▶ window on its file ──▶ record, verified ──▶ piece
 /// ```
 ///
-/// `None` comes only after the whole output: what corruption hides is an error, never an end.
+/// `None` comes only after the whole output: damage that hides some of it is an error, never an end.
 pub struct ReadOffline {
     segments: Vec<OfflineSegment>,
     log: LogId,
-    /// What is still to be read, last first.
+    /// The ranges still to be read, last first.
     wanted: Vec<(StreamName, Range<u64>)>,
-    /// The one used last comes last.
+    /// The windows; the one used last comes last.
     windows: Vec<Window>,
     /// Counts searches in indexes, for least recently used.
     uses: u64,
     report: RecoveryReport,
-    /// All slots below are known chosen.
+    /// The first slot not known chosen.
     known: Slot,
 }
 
-/// Where segments overlap, the output goes back and forth between them.
+/// The most windows: where segments overlap, the output goes back and forth between them.
 const WINDOWS_MAX: usize = 4;
 
-/// Indexes in memory, beside those that are not on disk.
+/// The most indexes in memory, beside those that are not on disk.
 const INDEXES_MAX: usize = 8;
 
 struct OfflineSegment {
@@ -70,7 +70,7 @@ pub struct OfflinePiece {
 pub enum OfflineError {
     #[error("{path} cannot be read: {source}")]
     Io { path: PathBuf, source: io::Error },
-    /// And no damage is known that could be why.
+    /// The bytes are not held, and no damage is known that could be why.
     #[error("byte {position} of stream {stream} is not held here")]
     NotHeld {
         stream: StreamName,
@@ -94,7 +94,7 @@ pub enum OfflineError {
         stream: StreamName,
         position: StreamPosition,
     },
-    /// All that is known chosen was read, and there may be more.
+    /// The whole known output was read, and there may be more.
     #[error(
         "{path} is damaged at byte {offset}: {reason}; what was chosen is known below slot {known} only, and accepted may be what is below {learn_past}"
     )]
@@ -113,11 +113,11 @@ pub enum OfflineError {
     Replay(#[from] ReplayError),
 }
 
-/// A disk that is looked at and not touched: what recovery would put aside stays where it is.
+/// A disk that is looked at and not touched: files that recovery would put aside stay where they are.
 struct LookOnly<'a>(&'a mut dyn Disk);
 
 impl ReadOffline {
-    /// Of one log in a node's directory: its untrimmed output, and the state that says so.
+    /// Opens one log in a node's directory: its untrimmed output, and the state that says so.
     pub fn open(
         disk: &mut dyn Disk,
         directory: &Path,
@@ -132,7 +132,7 @@ impl ReadOffline {
         Ok((output, checkpoint))
     }
 
-    /// Of a store just recovered (nothing is written): all untrimmed output of `state`.
+    /// All untrimmed output of `state`, by a store just recovered (nothing is written).
     pub fn new(store: &Store, report: RecoveryReport, state: &LogState) -> ReadOffline {
         let mut wanted: Vec<_> = state
             .streams
@@ -165,7 +165,7 @@ impl ReadOffline {
         }
     }
 
-    /// What opening found. Corruption in it need not touch the output; where it does,
+    /// The findings of opening. Corruption in them need not touch the output; where it does,
     /// [`ReadOffline::next`] says so.
     pub fn report(&self) -> &RecoveryReport {
         &self.report
@@ -216,14 +216,14 @@ impl ReadOffline {
         }))
     }
 
-    /// Goes on behind what the last error was about, at most to where another piece begins: some may
-    /// be left, and be an error again. `None` if nothing is wanted any more.
+    /// Goes on behind the place of the last error, at most to where another piece begins: some may be left,
+    /// and be an error again. `None` if nothing is wanted any more.
     pub fn skip(&mut self) -> Option<(StreamName, Range<u64>)> {
         let (stream, range) = self.wanted.pop()?;
         let mut end = range.end;
         for segment in &self.segments {
             let Some(index) = &segment.index else {
-                // Whoever may hold it was looked at, and left the memory again.
+                // Every segment that may hold the bytes was looked at, and left the memory again.
                 let holds = segment.may_hold(stream, range.start);
                 end = end.min(if holds { range.start + 1 } else { end });
                 continue;
@@ -243,7 +243,7 @@ impl ReadOffline {
         Some((stream, range.start..end))
     }
 
-    /// Whether the state may know less than what was acknowledged, and why.
+    /// The reason why the state may know less than was acknowledged, if there is one.
     fn hidden(&self) -> Option<OfflineError> {
         let learn_past = self.report.learn_past?;
         if learn_past <= self.known {
@@ -294,7 +294,8 @@ impl ReadOffline {
         Err(self.not_found(stream, StreamPosition(position)))
     }
 
-    /// The segment's newest word of the byte is that it is lost: by what the start found, or by a record.
+    /// The error for a byte that the segment's newest word calls lost: by the findings of the start, or by a
+    /// record.
     fn lost(&self, at: usize, stream: StreamName, position: u64) -> OfflineError {
         let path = &self.segments[at].path;
         let mut corruptions = self.report.corruptions.iter();
@@ -323,7 +324,7 @@ impl ReadOffline {
         }
     }
 
-    /// No record that can be read has the byte; one that cannot be read may have had it.
+    /// The error for a byte that no readable record has; one that cannot be read may have had it.
     fn not_found(&self, stream: StreamName, position: StreamPosition) -> OfflineError {
         match self.report.corruptions.first() {
             Some(corruption) => self.corrupt(corruption, stream, position),
@@ -331,7 +332,7 @@ impl ReadOffline {
         }
     }
 
-    /// Has the segment's index in memory, for a search at this byte.
+    /// Loads the segment's index into memory, for a search at this byte.
     fn load(
         &mut self,
         disk: &mut dyn Disk,
@@ -370,7 +371,7 @@ impl ReadOffline {
         Ok(())
     }
 
-    /// Keeps those used last.
+    /// Drops indexes but for those used last.
     fn drop_indexes(&mut self) {
         loop {
             let on_disk = self.segments.iter_mut();
@@ -414,7 +415,7 @@ impl Store {
     }
 }
 
-/// As many of the bytes wanted as the record holds, or what is wrong with it.
+/// Reads as many of the wanted bytes as the record holds, or says what is wrong with it.
 fn read_record(
     file: &mut SegmentFile<'_>,
     scope: &Scope,

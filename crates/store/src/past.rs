@@ -1,4 +1,4 @@
-//! What a disk has been through, as its node tells it and as others remember it (D5,
+//! The past of a disk, as its node tells it and as others remember it (D5,
 //! docs/decisions/0029-a-disks-past-is-remembered-by-others.md).
 //!
 //! ```text
@@ -11,9 +11,9 @@
 //!                            its logs ended at least
 //! ```
 //!
-//! ‡ Nothing that a node says reaches an engine before its last start stands in `met` durably. So whoever counted
-//! a promise or an acceptance of a start refuses, also after a start of its own, every directory that lacks that
-//! start.
+//! ‡ Nothing that a node says reaches an engine before its last start stands in `met` durably. So a node that
+//! counted a promise or an acceptance of a start refuses, also after a start of its own, every directory that
+//! lacks that start.
 
 pub mod ends;
 pub mod found;

@@ -25,12 +25,12 @@ pub(super) use self::unreadable::Distrusted;
 use super::index::{RecordPlace, Whereabouts};
 use super::{Awaiting, ReadBytes, ReadFailure, Store, StoreEvent};
 
-/// Reads that go on at the same time; the others wait in the order they came.
+/// The most reads that go on at the same time; the others wait in the order they came.
 const READS_MAX: usize = 8;
 
 #[derive(Default)]
 pub(super) struct Reader {
-    /// By their order of arrival.
+    /// The reads, by their order of arrival.
     jobs: BTreeMap<u64, Job>,
     queued: VecDeque<u64>,
     next_job: u64,
@@ -46,11 +46,11 @@ struct Job {
     ticket: u64,
     stream: StreamName,
     position: u64,
-    /// With the kernel while `step` is `Reading`.
+    /// The buffer, which is with the kernel while `step` is `Reading`.
     buffer: Option<Buffer>,
     /// The bytes are to be sent, and need not be in memory for that.
     to_send: bool,
-    /// Segments above were searched.
+    /// The first segment still to be searched; those above were.
     search_from: u64,
     step: Step,
 }
@@ -75,7 +75,7 @@ struct Reading {
 enum Found {
     At(Reading),
     Nowhere,
-    /// The index of this segment is needed first.
+    /// The search needs the index of this segment first.
     Needs(u64),
 }
 
@@ -91,9 +91,9 @@ impl Reader {
 }
 
 impl Store {
-    /// Reads durable bytes of the stream from the position on: as many as its record holds.
-    /// Answered by [`StoreEvent::Read`]. Bytes `to_send` may come in another buffer, which is a part
-    /// of the file; from the device itself they come otherwise.
+    /// Reads durable bytes of the stream from the position on: as many as their record holds. Answered by
+    /// [`StoreEvent::Read`]. Bytes `to_send` may come in another buffer, which is a part of the file; from
+    /// the device itself they come otherwise.
     ///
     /// Shape:  record in a segment -> `buffer`, as long as a batch's.
     /// Units:  the result's payload is at least one byte.
@@ -185,7 +185,7 @@ impl Store {
                     });
                 }
                 Some((_, Whereabouts::Lost)) => return Found::Nowhere,
-                // Never searched again by this read, so that few cached indexes suffice.
+                // This read never searches the segment again, so that few cached indexes suffice.
                 None => job.search_from = number - 1,
             }
         }
@@ -285,7 +285,7 @@ fn again(error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), error.to_string())
 }
 
-/// Where in the record the stream's bytes from the position on are, if it is what it should be.
+/// The place in the record of the stream's bytes from the position on, if the record is what it should be.
 fn check(
     record: &[u8],
     salt: Option<u64>,

@@ -1,4 +1,4 @@
-//! What a start finds, and what it makes of it.
+//! The findings of a start, and their consequences.
 //!
 //! ```text
 //!  list, settle ──▶ recovery::decide ──▶ put aside what was being born ──▶ Store, then go on
@@ -36,7 +36,7 @@ use super::trim::Spare;
 use super::write::Writer;
 use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 
-/// In file order, from the newest checkpoint that can be read.
+/// A record of the directory, in file order, from the newest checkpoint that can be read.
 #[derive(Clone, Debug)]
 pub enum RecoveredRecord {
     Checkpoint(Checkpoint),
@@ -47,7 +47,7 @@ pub enum RecoveredRecord {
         slots: SlotRange,
         value: Value,
     },
-    /// All slots below were known chosen when the record before this was written: it included.
+    /// All slots below were known chosen when the record before this was written: that record included.
     Chosen(Slot),
     /// Records that were acknowledged cannot be read: acceptances may be missing from here on. Until
     /// the next full checkpoint no `Chosen` follows, since the value chosen may be a missing one.
@@ -60,21 +60,21 @@ pub struct RecoveryReport {
     /// Records read, not counting those that only an index spoke of.
     pub records_read: u64,
     pub last_record: u64,
-    /// What the newest record says; nothing found on disk is above it.
+    /// The promise by the newest record; nothing found on disk is above it.
     pub promised: paxos::PromisedTerm,
     pub first_unchosen: Slot,
-    /// An unacknowledged write was cut off here.
+    /// The place where an unacknowledged write was cut off.
     pub torn: Option<(PathBuf, u64)>,
-    /// Acknowledged, and not readable any more.
+    /// Acknowledged records that are not readable any more.
     pub corruptions: Vec<Corruption>,
     /// Acceptances below this slot may have been lost: answer no prepare until every slot below it
     /// is known chosen.
     pub learn_past: Option<Slot>,
-    /// Segments that were being born: renamed to these.
+    /// The new names of segments that were being born.
     pub quarantined: Vec<PathBuf>,
-    /// Files kept to become segments.
+    /// The number of files kept to become segments.
     pub spares: usize,
-    /// Not ours; left alone.
+    /// Files that are not ours; left alone.
     pub unknown: Vec<PathBuf>,
 }
 
@@ -90,7 +90,7 @@ pub enum RecoverError {
         offset: u64,
         reason: DecodeError,
     },
-    /// By what its blocks say. The path is the file's, or the directory's.
+    /// There is no decision, by what the blocks say. The path is the file's, or the directory's.
     #[error("{path}: {refusal}")]
     Undecided { path: PathBuf, refusal: Refusal },
 }
@@ -104,7 +104,7 @@ struct Listed {
 }
 
 impl Store {
-    /// Reads what is there. `on_record` sees every record that still matters, in file order.
+    /// Reads the directory. `on_record` sees every record that still matters, in file order.
     pub fn recover(
         config: StoreConfig,
         disk: &mut dyn Disk,
@@ -113,7 +113,7 @@ impl Store {
         settle(disk, &config.directory)?;
         let listed = list(&config, disk)?;
         let paths: Vec<PathBuf> = listed.numbers.iter().map(|n| path(&config, *n)).collect();
-        // ‡ Before it is read: what comes later would not be seen.
+        // ‡ This is asked before the file is read: a write that comes later would not be seen.
         let is_still = paths.last().is_some_and(|last| disk.is_still(last));
         let is_still = is_still || mutation::is(Mutation::LateWriteNotAwaited);
         settle_newest(&config, disk, &listed.numbers)?;
@@ -225,7 +225,7 @@ fn list(config: &StoreConfig, disk: &mut dyn Disk) -> Result<Listed, RecoverErro
                 number,
                 bytes: entry.length,
             }),
-            // Put aside by an earlier recovery.
+            // The file was put aside by an earlier recovery.
             (None, None) if entry.name.ends_with(".torn") => {}
             (None, None) => listed.unknown.push(directory.join(&entry.name)),
         }
@@ -234,8 +234,8 @@ fn list(config: &StoreConfig, disk: &mut dyn Disk) -> Result<Listed, RecoverErro
     Ok(listed)
 }
 
-/// ‡ What is read here is announced without being written again, so it must be durable and not only
-/// be in memory.
+/// ‡ Makes a file durable that is read here: its records are announced without being written again, so they
+/// must not only be in memory.
 fn settle(disk: &mut dyn Disk, path: &Path) -> Result<(), RecoverError> {
     if mutation::is(Mutation::StartNotSettled) {
         return Ok(());
@@ -246,10 +246,10 @@ fn settle(disk: &mut dyn Disk, path: &Path) -> Result<(), RecoverError> {
     }
 }
 
-/// The files that were written to since a segment was last begun.
+/// Settles the files that were written to since a segment was last begun.
 ///
-/// ‡ A segment's first block is written only when all before it is durable. So from the newest
-/// segment whose own first block is there, nothing of the ones before it is in memory alone.
+/// ‡ A segment's first block is written only when all before it is durable. So from the newest segment whose
+/// own first block is there, nothing of the ones before it is in memory alone.
 fn settle_newest(
     config: &StoreConfig,
     disk: &mut dyn Disk,
@@ -266,8 +266,8 @@ fn settle_newest(
     Ok(())
 }
 
-/// Whether the segment's own first block is there. What keeps it from being read is found again, and told,
-/// by the decision.
+/// Whether the segment's own first block is there. The decision finds and tells again what keeps it from
+/// being read.
 fn is_begun(config: &StoreConfig, disk: &mut dyn Disk, path: &Path, number: u64) -> bool {
     let mut block = vec![0; BLOCK];
     if disk.read_at(path, 0, &mut block).is_err() {
@@ -285,8 +285,8 @@ enum PutAside {
     Torn { path: PathBuf, is_written: bool },
 }
 
-/// The process ended while the segment was being born, or between taking a spare and writing the
-/// first block of its new use.
+/// Puts aside a segment whose process ended while it was being born, or between taking a spare and writing
+/// the first block of its new use.
 fn put_aside(
     config: &StoreConfig,
     disk: &mut dyn Disk,
@@ -338,7 +338,7 @@ fn report(verdict: &Verdict, paths: &[PathBuf]) -> RecoveryReport {
     }
 }
 
-/// Nothing but bytes was lost, and a later record has them.
+/// Whether nothing but bytes was lost, and a later record has them.
 pub(super) fn is_repaired(lost: &Lost, holdings: &Holdings) -> bool {
     let Some((stream, bytes)) = &lost.bytes else {
         return false;
@@ -391,7 +391,7 @@ fn io(path: &Path, source: io::Error) -> RecoverError {
     }
 }
 
-/// In the order of the segments.
+/// Takes an index into the holdings, in the order of the segments.
 pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
     for (stream, bytes, place) in index.iter() {
         match place {
@@ -401,7 +401,7 @@ pub(super) fn hold(holdings: &mut Holdings, index: &SegmentIndex) {
     }
 }
 
-/// What the record says about bytes.
+/// Applies what the record says about bytes.
 pub(super) fn apply(
     index: &mut SegmentIndex,
     offset: u64,

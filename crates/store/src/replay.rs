@@ -1,4 +1,4 @@
-//! From a disk's records to where an engine begins again.
+//! The way from a disk's records to where an engine begins again.
 
 use ops::Disk;
 use paxos::mutation::{self, Mutation};
@@ -27,8 +27,8 @@ pub enum ReplayError {
 }
 
 impl Store {
-    /// [`Store::recover`], and what the engine begins with. [`Store::go_on`] or [`Store::roll`] comes next, with this
-    /// very checkpoint.
+    /// [`Store::recover`], and the checkpoint that the engine begins with. [`Store::go_on`] or
+    /// [`Store::roll`] comes next, with this very checkpoint.
     pub fn replay(
         config: StoreConfig,
         disk: &mut dyn Disk,
@@ -41,8 +41,8 @@ impl Store {
             path: directory,
             refusal: Refusal::NoCheckpoint,
         })?;
-        // Every record says what is promised: a later one still does where the promise's own record
-        // cannot be read. (I4: a promise is never forgotten.)
+        // Every record tells the promise: a later one still does where the promise's own record cannot be
+        // read. (I4: a promise is never forgotten.)
         checkpoint.promised = checkpoint.promised.max(report.promised);
         if mutation::is(Mutation::PromiseNotPersisted) {
             let accepted = checkpoint.accepted.iter().map(|run| run.term.0).max();
@@ -84,7 +84,7 @@ impl Replay {
                 recovery.on_accept(term, slots, value)
             }
             (RecoveredRecord::Chosen(slot), Some(recovery)) => recovery.on_chosen(slot),
-            // Before the first checkpoint nothing can be believed; a gap is the report's business.
+            // Nothing can be believed before the first checkpoint; a gap is the report's business.
             _ => Ok(()),
         }
     }

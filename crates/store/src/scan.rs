@@ -1,7 +1,7 @@
 //! Reading a file through a window, past blocks that the device does not give.
 //!
-//! Only a start of the node and the offline checks read in this way; what it means is decided in
-//! [`super::recovery`].
+//! Only a start of the node and the offline checks read in this way; [`super::recovery`] decides what the
+//! bytes mean.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -22,29 +22,29 @@ pub struct Window {
     pub path: PathBuf,
     bytes: Vec<u8>,
     start: u64,
-    /// To be read with the next move.
+    /// The bytes to be read with the next move.
     ahead: usize,
-    /// Where blocks begin that the device did not give: bytes stand there that begin no record.
+    /// The beginnings of blocks that the device did not give: bytes stand there that begin no record.
     refused: BTreeSet<u64>,
 }
 
-/// Read at a time.
+/// The bytes read at a time.
 const WINDOW: usize = 1 << 20;
-/// At first, where it is often only the beginning of a file that is wanted.
+/// The bytes read at first, where often only the beginning of a file is wanted.
 const AHEAD_FIRST: usize = 16 << 10;
 
-/// What a device says that does not give a block.
+/// The error of a device that does not give a block.
 const EIO: i32 = 5;
-/// Of one file. A device that refuses more has not lost a block: it is failing.
+/// The most refused blocks of one file. A device that refuses more has not lost a block: it is failing.
 const REFUSED_MAX: usize = 256;
-/// In the place of a refused block.
+/// The byte in the place of a refused block.
 const NO_RECORD: u8 = 0xff;
 
 /// Bytes that were acknowledged and cannot be read any more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Corruption {
     pub path: PathBuf,
-    /// Of the file.
+    /// The place in the file.
     pub from: u64,
     pub to: u64,
     /// The records that stood there.
@@ -53,7 +53,7 @@ pub struct Corruption {
     pub reason: String,
 }
 
-/// How a segment's records are recognised.
+/// The marks by which a segment's records are recognised.
 #[derive(Clone, Copy, Debug)]
 pub struct Scope {
     pub log: LogId,
@@ -71,7 +71,7 @@ impl Window {
         }
     }
 
-    /// Of a file of which only the beginning may be wanted.
+    /// A window on a file of which only the beginning may be wanted.
     pub fn at_first(path: PathBuf) -> Window {
         Window {
             ahead: AHEAD_FIRST,
@@ -92,7 +92,7 @@ impl Window {
         Ok(&self.bytes[start..end])
     }
 
-    /// What is here already is kept and not read again.
+    /// Moves the window. Bytes that are here already are kept and not read again.
     fn move_to(&mut self, disk: &mut dyn Disk, offset: u64, length: usize) -> io::Result<()> {
         match (self.start..=self.end()).contains(&offset) {
             true => drop(self.bytes.drain(..(offset - self.start) as usize)),
@@ -107,12 +107,12 @@ impl Window {
             Err(error) if is_refusal(&error) => self.read_blocks(disk, kept),
             read => read,
         };
-        // What could not be read is not zeros.
+        // Bytes that could not be read are not zeros.
         self.bytes.truncate(kept + read.as_ref().unwrap_or(&0));
         read.map(|_| ())
     }
 
-    /// Each on its own, from the window's byte `kept` on, without those that the device refuses.
+    /// Reads each block on its own, from the window's byte `kept` on, without those that the device refuses.
     fn read_blocks(&mut self, disk: &mut dyn Disk, kept: usize) -> io::Result<usize> {
         let mut count = 0;
         for block in self.bytes[kept..].chunks_mut(BLOCK) {
@@ -137,7 +137,7 @@ fn is_refusal(error: &io::Error) -> bool {
 }
 
 impl Corruption {
-    /// Without the place.
+    /// The damage without its place.
     pub fn what(&self) -> String {
         format!(
             "records {} to {}, which were acknowledged, cannot be read: {}",
@@ -147,7 +147,7 @@ impl Corruption {
 }
 
 impl<'a> SegmentFile<'a> {
-    /// Goes on with what an earlier one had in its window.
+    /// Goes on with the window of an earlier file.
     pub fn with(disk: &'a mut dyn Disk, window: Window) -> SegmentFile<'a> {
         SegmentFile { disk, window }
     }

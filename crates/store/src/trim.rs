@@ -1,5 +1,5 @@
-//! Segments that hold nothing but what was trimmed are forgotten, oldest first: their files become
-//! spares for segments to come, or are removed.
+//! Segments that hold nothing but trimmed bytes are forgotten, oldest first: their files become spares for
+//! segments to come, or are removed.
 //!
 //! ```text
 //! 7.seg ─ wholly trimmed ─┬─▶ 7.free ─ a new segment is due ─▶ 19.seg ─ birth ─▶ …
@@ -21,31 +21,32 @@ use paxos::{Slot, StreamName, StreamPosition};
 
 use super::{Awaiting, Store};
 
-/// A log that is trimmed as it grows needs one, and another while it rolls.
+/// The fewest spares: a log that is trimmed as it grows needs one, and another while it rolls.
 const SPARES_LEAST: usize = 2;
-/// As many are kept of a log that is trimmed while it is written fast.
+/// The most spares, kept for a log that is trimmed while it is written fast.
 const SPARES_MAX: usize = 8;
-/// If more of a log's files wait to be removed, it is trimmed faster than they are let go with pauses.
+/// The number of a log's files waiting to be removed above which it is trimmed faster than they are let go
+/// with pauses.
 const LEAVING_MANY: usize = 4;
 
 #[derive(Default)]
 pub(super) struct Trimmer {
-    /// Out of memory already; forgotten one after the other, so that neither a crash nor an error
-    /// leaves a hole. The first is under way if it is busy.
+    /// The segments on their way out, out of memory already; forgotten one after the other, so that neither a
+    /// crash nor an error leaves a hole. The first is under way if the trimmer is busy.
     leaving: VecDeque<Leaving>,
     busy: bool,
-    /// What is trimmed is known chosen by whoever knows all below this slot to be chosen.
+    /// The slot below which all must be known chosen to know that the trim is.
     as_of: Slot,
-    /// Something is trimmed and still there: it is not sealed yet, it is being read, or the next
+    /// Whether something is trimmed and still there: it is not sealed yet, it is being read, or the next
     /// start would not know yet that it is trimmed.
     held_back: bool,
     keeps_no_spares: bool,
-    /// By the number of the segment that each was last.
+    /// The spares, by the number of the segment that each was last.
     spares: VecDeque<Spare>,
     /// Segments begun since a trim last forgot one, and the most of it lately.
     begun: usize,
     begun_lately: usize,
-    /// Spares that were taken.
+    /// The number of spares that were taken.
     pub reused: u64,
 }
 
@@ -73,14 +74,14 @@ impl Trimmer {
 
     fn on_forgetting(&mut self) {
         let begun = match std::mem::take(&mut self.begun) {
-            // So many would not be kept, and the few that are would be next to nothing of them.
+            // So many spares would not be kept, and the few that are would be next to nothing of them.
             many if many >= SPARES_MAX => 0,
             begun => begun,
         };
         self.begun_lately = begun.max(self.begun_lately.saturating_sub(1));
     }
 
-    /// As many as segments begin from one trim to the next, and one in reserve.
+    /// The wanted number of spares: as many as segments begin from one trim to the next, and one in reserve.
     fn spares_wanted(&self) -> usize {
         match self.keeps_no_spares {
             true => 0,
@@ -90,14 +91,14 @@ impl Trimmer {
 }
 
 impl Store {
-    /// `trimmed` says, of each stream, below which position its bytes are forgotten
-    /// (`StreamPosition(u64::MAX)` for a stream that is forgotten altogether). That is so for
-    /// whoever knows that all slots below `as_of` are chosen.
+    /// Trims. `trimmed` says, for each stream, below which position its bytes are forgotten
+    /// (`StreamPosition(u64::MAX)` for a stream that is forgotten altogether). Everybody who knows all slots
+    /// below `as_of` to be chosen knows the same.
     ///
-    /// A segment goes once it holds no other byte, the checkpoint of the next one is durable (no
-    /// acceptance in it matters then), and a durable record says that all below `as_of` is chosen:
-    /// else the next start would miss the bytes, and a leader could have to propose them again. To
-    /// be called again after a recovery, and when [`Store::may_trim`].
+    /// A segment goes once it holds no other byte, the checkpoint of the next one is durable (no acceptance
+    /// in it matters then), and a durable record says that all below `as_of` is chosen: otherwise the next
+    /// start would miss the bytes, and a leader could have to propose them again. It is to be called again
+    /// after a recovery, and when [`Store::may_trim`].
     pub fn trim(&mut self, as_of: Slot, trimmed: &dyn Fn(StreamName) -> StreamPosition) {
         self.trimmer.as_of = as_of;
         let held: Vec<_> = self.holdings.iter().collect();
@@ -105,7 +106,7 @@ impl Store {
             let below = trimmed(stream).0.min(range.end.0);
             self.holdings.remove(stream, range.start.0..below);
         }
-        // Else it would be held again after a while, without a file.
+        // Without this it would be held again after a while, without a file.
         self.distrusted
             .retain_mut(|d| d.forget_below(trimmed(d.stream)));
         self.trimmer.held_back = false;
@@ -136,10 +137,10 @@ impl Store {
         self.forget_next();
     }
 
-    /// Whether files of trimmed segments are kept to be written again. Else those that there are go.
+    /// Sets whether files of trimmed segments are kept to be written again. If not, the present ones go.
     pub fn keep_spares(&mut self, keep: bool) {
         self.trimmer.keeps_no_spares = !keep;
-        // What could not be removed waits for the next trim, and is not tried in every round.
+        // A file that could not be removed waits for the next trim, and is not tried in every round.
         let is_free = !self.trimmer.busy && self.trimmer.leaving.is_empty();
         if !keep && is_free && !self.writer.closing {
             self.remove_a_spare_too_many();
@@ -148,7 +149,8 @@ impl Store {
 
     fn may_forget(&self, number: u64) -> bool {
         let durable = self.writer.durable.number();
-        // Of a later one, where a start could not read this one's: it stands behind a newer checkpoint.
+        // The index may be a later segment's, where a start could not read this one's: it stands behind a
+        // newer checkpoint.
         let mut segments = self.segments.range(number..);
         let stands = segments.find_map(|(_, segment)| segment.index_stands);
         stands.is_some_and(|stands| stands.number <= durable)
@@ -157,18 +159,18 @@ impl Store {
             && !self.lacks_word()
     }
 
-    /// No durable record says yet that what is trimmed was chosen.
+    /// Whether no durable record says yet that the trim was chosen.
     pub(super) fn lacks_word(&self) -> bool {
         self.writer.durable.first_unchosen() < self.trimmer.as_of
             && !mutation::is(Mutation::ForgottenBeforeKnownChosen)
     }
 
-    /// Something trimmed is still there. What it waits for, [`Store::bear_out`] may bring.
+    /// Whether something trimmed is still there. [`Store::bear_out`] may bring what it waits for.
     pub fn is_trim_held_back(&self) -> bool {
         self.trimmer.held_back
     }
 
-    /// The open segment has grown, and holds no byte that is kept.
+    /// Whether the open segment has grown, and holds no byte that is kept.
     pub fn is_open_segment_trimmed(&self, trimmed: &dyn Fn(StreamName) -> StreamPosition) -> bool {
         let last = self.segments.last_key_value();
         last.is_some_and(|(_, segment)| {
@@ -182,7 +184,7 @@ impl Store {
         self.segments.len()
     }
 
-    /// [`Store::trim`] has something to do that it could not do before.
+    /// Whether [`Store::trim`] has something to do that it could not do before.
     pub fn may_trim(&self) -> bool {
         let first = self.segments.first_key_value();
         self.trimmer.held_back && first.is_some_and(|(number, _)| self.may_forget(*number))
@@ -232,16 +234,16 @@ impl Store {
         }
     }
 
-    /// One that could not be removed is found by the next start.
+    /// Goes on behind a spare. One that could not be removed is found by the next start.
     pub(super) fn on_spare_removed(&mut self) {
         self.trimmer.busy = false;
         self.forget_next();
     }
 
-    /// A file much smaller than the next segment would grow as a new one does.
+    /// Whether the spare is large enough: a file much smaller than the next segment would grow as a new one does.
     fn is_wanted(&self, spare: &Spare) -> bool {
-        // ‡ Sockets may still have what was received into a file, by reference: written again, it would
-        // be sent with the new contents.
+        // ‡ Sockets may still have the bytes received into a file, by reference: written again, it would be
+        // sent with the new contents.
         if self.config.landing.is_some() {
             return false;
         }
@@ -253,10 +255,10 @@ impl Store {
 
     pub(super) fn on_removed(&mut self, result: io::Result<()>) {
         self.trimmer.busy = false;
-        // What failed may have happened all the same, and is not there when it is tried again.
+        // A removal that failed may have happened all the same: then the file is not there at the next attempt.
         match result {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                // It stays, and with it all behind it: the next trim, or the next start, begins with it.
+                // The file stays, and with it all behind it: the next trim, or the next start, begins with it.
                 let log = self.config.log.0;
                 tracing::warn!(log, %error, "a trimmed segment cannot be removed; the next trim tries it again");
             }
@@ -274,7 +276,7 @@ impl Store {
         self.on_removed(result);
     }
 
-    /// Those that a recovery found. Returns the files that are too many.
+    /// Adopts the spares that a recovery found. Returns the files that are too many.
     pub(super) fn adopt_spares(&mut self, mut found: Vec<Spare>) -> Vec<PathBuf> {
         found.sort_by_key(|spare| std::cmp::Reverse(spare.bytes));
         let many = found.split_off(found.len().min(SPARES_MAX));
@@ -284,7 +286,7 @@ impl Store {
         paths.collect()
     }
 
-    /// For a segment that begins.
+    /// Takes a spare for a segment that begins.
     pub(super) fn take_spare(&mut self) -> Option<Spare> {
         self.trimmer.begun += 1;
         let spare = self.trimmer.spares.pop_front()?;

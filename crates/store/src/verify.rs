@@ -52,15 +52,16 @@ pub struct LogReport {
     pub promised: String,
     pub accepted_terms: Vec<String>,
     pub first_unchosen: u64,
-    /// A write that was not whole when the process or the machine stopped; or the end was cut off.
+    /// The place of a write that was not whole when the process or the machine stopped, or where the end was
+    /// cut off.
     pub torn_tail: Option<Place>,
-    /// The log ends with the mark that a node leaves a moment after the last write, and when it is
+    /// Whether the log ends with the mark that a node leaves a moment after the last write, and when it is
     /// stopped: nothing is missing behind it.
     pub rested: bool,
     /// Acceptances below this slot may be forgotten here, 0 for none: the node promises nothing before it has
     /// learned from its peers what was chosen there.
     pub learn_past: u64,
-    /// Chosen and not trimmed, and not here: to be fetched from peers.
+    /// Bytes that are chosen, not trimmed, and not here: to be fetched from peers.
     pub lacks: Vec<StreamReport>,
     /// Damaged places whose bytes stand in later records.
     pub repaired: u64,
@@ -83,9 +84,9 @@ pub struct Place {
 pub struct Problem {
     pub file: PathBuf,
     pub offset: u64,
-    /// The file is not there at all.
+    /// Whether the file is not there at all.
     pub missing: bool,
-    /// The node does not start from this, and says so in these words.
+    /// Whether the node does not start from this, and says so in these words.
     pub refused: bool,
     pub what: String,
 }
@@ -105,7 +106,7 @@ impl VerifyReport {
         self.problems.is_empty()
     }
 
-    /// The node starts from the directory, whatever is wrong with it.
+    /// Whether the node starts from the directory, whatever is wrong with it.
     pub fn starts(&self) -> bool {
         !self.problems.iter().any(|problem| problem.refused)
     }
@@ -113,8 +114,8 @@ impl VerifyReport {
 
 /// Reads every record of every log. `progress` is told bytes done and bytes in all.
 ///
-/// Errors: only what keeps it from looking (no manifest, a directory or file that cannot be read); what
-/// is wrong with records is in the report.
+/// Errors: only those that keep it from looking (no manifest, a directory or file that cannot be read);
+/// faults of records are in the report.
 pub fn verify(
     disk: &mut dyn Disk,
     directory: &Path,
@@ -190,7 +191,7 @@ pub fn verify(
     for (log, segments) in files {
         let listed = manifest.logs.iter().find(|listed| listed.id == log);
         let mut check = LogCheck::new(log, listed.map(|listed| listed.name.clone()));
-        // What is not listed was being made, and is put aside by the next start.
+        // A directory that is not listed was being made, and is put aside by the next start.
         if listed.is_some() {
             let whose = Whose {
                 identity: manifest.identity,
@@ -225,7 +226,7 @@ struct LogCheck {
     problems: Vec<Problem>,
 }
 
-/// What is noted of the records on the way.
+/// The notes of the records on the way.
 struct Notes<'a> {
     speaks: Speaks,
     /// Is told how many bytes are read so far.
@@ -340,7 +341,8 @@ impl LogCheck {
             });
         }
         for (of, offset) in &notes.wrong_indexes {
-            // What was lost of a segment since then, repaired or not, stands in an index that was written before.
+            // An index that was written before a loss in its segment still has what was lost since, repaired
+            // or not.
             let has_lost = verdict.lost.iter().any(|lost| lost.at == *of);
             if self.problems.is_empty() && !has_lost {
                 let what = "the index of the segment before differs from its records".to_owned();
@@ -364,7 +366,7 @@ impl LogCheck {
         Ok(())
     }
 
-    /// The start would end with these very words.
+    /// Notes a refusal: the start would end with these very words.
     fn refused(&mut self, error: RecoverError) -> Result<(), VerifyError> {
         let (file, offset, missing, what) = match error {
             RecoverError::Io { path, source } => return Err(VerifyError::Io { path, source }),
@@ -422,7 +424,7 @@ impl LogCheck {
         .map(|(file, offset)| Place { file, offset });
     }
 
-    /// Output that is lacking may have gone with files.
+    /// Tells output that is lacking and may have gone with files.
     fn tell_gone(
         &mut self,
         verdict: &Verdict,
@@ -468,7 +470,7 @@ fn lacking(
     })
 }
 
-/// For a sentence.
+/// The ranges for a sentence.
 pub fn ranges(streams: &[StreamReport]) -> String {
     const SHOWN: usize = 4;
     let all = streams.iter().flat_map(|stream| {

@@ -32,7 +32,7 @@ use tail::Tail;
 use times::Times;
 
 pub(super) struct Writer {
-    /// `None` after a recovery until it is known where the log goes on.
+    /// The open segment; `None` after a recovery until it is known where the log goes on.
     open: Option<Open>,
     pub tail: Tail,
     pub durable: Durable,
@@ -51,7 +51,7 @@ pub(super) struct Writer {
 /// The segment that records are appended to.
 struct Open {
     segment: u64,
-    /// Of all in it.
+    /// The version of all in it.
     version: u8,
     salt: u64,
     size_target: u64,
@@ -77,7 +77,7 @@ impl Default for Writer {
 }
 
 impl Writer {
-    /// As a recovery found the log.
+    /// The writer of a log as a recovery found it.
     pub fn found(verdict: &Verdict) -> Writer {
         let last_number = verdict.next.number - 1;
         let context = RecordContext {
@@ -113,12 +113,12 @@ impl Writer {
 }
 
 impl Store {
-    /// Appended and not durable.
+    /// The bytes that are appended and not durable.
     pub fn queued_bytes(&self) -> u64 {
         self.writer.queue.bytes()
     }
 
-    /// For the watchdog: since when the oldest write is in flight, or waits for its file.
+    /// The time, for the watchdog, since which the oldest write is in flight, or waits for its file.
     pub fn oldest_write_since(&self) -> Option<Time> {
         self.writer.queue.oldest_since()
     }

@@ -35,12 +35,12 @@ const BROKEN: [Mutation; 12] = [
     Mutation::ContinuedWithoutRest,
 ];
 
-/// Of the writer: another life with the rule broken.
+/// The writer's mutations, which make another life with the rule broken.
 const BROKEN_IN_LIFE: [Mutation; 1] = [Mutation::LateWriteNotAwaited];
 
 #[test]
 fn each_broken_rule_of_recovery_is_found_on_a_small_disk() {
-    // So that the disks are what they are with no rule broken.
+    // The lives come first, so that the disks are what they are with no rule broken.
     let scripts = scripts::all();
     let lives: Vec<_> = scripts.iter().map(writer::live).collect();
     let mut missed = Vec::new();

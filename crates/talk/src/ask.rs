@@ -1,4 +1,4 @@
-//! One question that is answered with one line, whoever can answer it.
+//! One question that any server which can answer it answers with one line.
 
 use std::time::Duration;
 
@@ -46,8 +46,8 @@ pub struct Asker {
     outcome: Option<Result<Asked, NoAnswer>>,
 }
 
-/// The log whose leader alone can answer, where others can say who that is. What has no log is answered
-/// by any node: nobody else could say that this one is wrong.
+/// The log whose leader alone can answer, where others can name that leader. A question without a log is
+/// answered by any node: nobody else could say that this one is wrong.
 fn led(ask: &Ask) -> Option<&str> {
     match ask {
         Ask::Streams {

@@ -1,4 +1,4 @@
-//! What is known of a cluster's addresses: lent to every machine that talks to it.
+//! The known addresses of a cluster: lent to every machine that talks to it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,9 +12,9 @@ pub struct Known {
     pub(crate) servers: Vec<String>,
     /// The server that answered last; it is asked first.
     pub(crate) good: Option<String>,
-    /// Which node an address leads to. One node may have several: those it tells and those users know.
+    /// The node to which an address leads. One node may have several: those it tells and those users know.
     ids: BTreeMap<String, u64>,
-    /// Of each log, the latest leader that anybody told.
+    /// The latest leader that anybody told, for each log.
     leaders: BTreeMap<String, Leadership>,
     pub(crate) cluster: Option<String>,
     /// Whether a server understands that a request names its cluster.

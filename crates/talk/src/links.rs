@@ -15,7 +15,7 @@ const OK_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Link(pub u64);
 
-/// What a machine is told.
+/// The news for a machine.
 #[derive(Clone, Debug)]
 pub enum Input<'a> {
     Connected(Link),
@@ -26,7 +26,7 @@ pub enum Input<'a> {
     Time,
 }
 
-/// What a machine wants done. There is nothing to answer to `Send` and `Close`: a connection that broke
+/// A machine's output: what it wants done. There is nothing to answer to `Send` and `Close`: a connection that broke
 /// meanwhile is told as lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {

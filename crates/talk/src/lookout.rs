@@ -25,7 +25,7 @@ const QUESTION: Duration = Duration::from_millis(300);
 /// Watches over one server at a time, with at most one question under way.
 #[derive(Debug)]
 pub(crate) struct Lookout {
-    /// None where it matters to nobody who leads.
+    /// The log whose leader is looked for; `None` where no leader is needed.
     log: Option<String>,
     /// Those that did not answer are asked last.
     mute: Vec<String>,

@@ -112,7 +112,7 @@ impl Learner {
         self.told.is_none().then_some(self.question.deadline)
     }
 
-    /// What the server said, once it did or its time is over.
+    /// The server's answer, once it gave one or its time is over.
     pub fn told(&mut self) -> Option<Result<Status, Said>> {
         self.told.clone()
     }

@@ -1,4 +1,4 @@
-//! What servers say when they cannot help, and what that means.
+//! The answers of servers that cannot help, and their meaning.
 
 use std::fmt;
 use std::io;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use wire::{Code, Refusal};
 
-/// How long to wait, and for what.
+/// The times to wait, each for one thing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// One attempt to connect to one address.
     pub connect: Duration,
-    /// A node that owes an answer and says nothing for this long is left for another. Sooner if
-    /// another node says that a new leader was elected: nodes are asked from 0.4 s on (following
-    /// readers, who are owed a sign of life each second: 1.5 s).
+    /// A node that owes an answer and says nothing for this long is left for another. It is left sooner if
+    /// another node says that a new leader was elected: nodes are asked from 0.4 s on (for readers that
+    /// follow, which are owed a sign of life each second, from 1.5 s on).
     pub silence: Duration,
     /// An operation that makes no progress for this long fails. For an appender, progress is an
     /// acknowledgement, and only time in which bytes wait for one counts.
@@ -30,7 +30,7 @@ impl Default for Timeouts {
     }
 }
 
-/// What one server answered when nobody could help.
+/// The answer of one server when nobody could help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Said {
     /// Nothing listens there.
@@ -56,7 +56,7 @@ pub enum Said {
     Busy,
     /// It is of another cluster than this client knows, with this id.
     OtherCluster(String),
-    /// What it sent is not the protocol. Something else may listen there.
+    /// The server's words are not the protocol. Something else may listen there.
     Garbled(String),
 }
 
@@ -99,10 +99,10 @@ impl From<&io::Error> for Said {
     }
 }
 
-/// Nobody who was asked could help in time. Names every server and what it said last.
+/// No server that was asked could help in time. Names every server and what it said last.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct Unreachable {
-    /// Whose leader was looked for, if it was somebody's in particular.
+    /// The log whose leader was looked for, if it was one log's.
     pub of: Option<String>,
     pub after: Duration,
     pub tried: Vec<(String, Said)>,
@@ -163,7 +163,7 @@ impl fmt::Display for Unreachable {
     }
 }
 
-/// What a refusal means to a search: go on elsewhere or later, or not at all.
+/// The meaning of a refusal to a search: go on elsewhere or later, or not at all.
 pub(crate) fn elsewhere(refusal: &Refusal) -> Option<Said> {
     match refusal.code {
         Code::NotLeader => Some(Said::NotLeader {

@@ -8,8 +8,8 @@ use crate::said::{Said, Unreachable};
 
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
-/// How many hints of "ask there" are followed at once; two nodes that point at each other during
-/// an election must not be asked in a tight loop.
+/// The number of hints of "ask there" that are followed at once; two nodes that point at each other during an
+/// election must not be asked in a tight loop.
 const HINTS_MAX: u32 = 2;
 
 /// A pause that grows from 20 to 250 ms until it is begun anew.
@@ -21,7 +21,7 @@ impl Backoff {
         Self(PAUSE_MIN)
     }
 
-    /// The first pause is none.
+    /// A backoff without a first pause.
     pub fn graceful() -> Self {
         Self(Duration::ZERO)
     }
@@ -36,20 +36,20 @@ impl Backoff {
 
 /// One search for a node that can do what is asked.
 ///
-/// [`Search::next`] names whom to ask; whoever asked reports what was said with [`Search::said`],
-/// or ends the search.
+/// [`Search::next`] names the server to ask; the asker reports the answer with [`Search::said`], or ends the
+/// search.
 #[derive(Debug)]
 pub(crate) struct Search {
     started: Duration,
     round: VecDeque<String>,
     tried: Vec<(String, Said)>,
     backoff: Backoff,
-    /// Of the pause before the next round.
+    /// The end of the pause before the next round.
     until: Option<Duration>,
     hints: u32,
 }
 
-/// What is to be done next.
+/// The next step of a search.
 #[derive(Debug)]
 pub(crate) enum Next {
     Ask(String),
@@ -88,7 +88,7 @@ impl Search {
         search
     }
 
-    /// What it is for was waited for before.
+    /// Counts from the time when its purpose was first waited for.
     pub fn since(mut self, started: Duration) -> Self {
         self.started = started;
         self
@@ -115,7 +115,7 @@ impl Search {
         self.round.push_front(server.to_owned());
     }
 
-    /// Whom to ask next, or why to give up: before the deadline that means that there is nobody.
+    /// The next server to ask, or the reason to give up: before the deadline that means that there is nobody.
     pub fn next(&mut self, now: Duration, deadline: Duration, known: &mut Known) -> Next {
         if self.round.is_empty() && self.until.is_none() {
             self.until = Some(self.backoff.pause(now, known).min(deadline));
@@ -148,7 +148,7 @@ impl Search {
         } = &said
         {
             known.add(leader);
-            // Where no others are learned none is asked.
+            // A search that learns of no others asks none.
             let is_known = known.servers.contains(leader);
             if self.hints < HINTS_MAX && leader != server && is_known {
                 self.hints += 1;

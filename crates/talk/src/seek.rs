@@ -1,4 +1,4 @@
-//! One question, asked of one server after the other until somebody's answer is good enough.
+//! One question, asked of one server after the other until some answer is good enough.
 //!
 //! ```text
 //!   search ─ server ─► probe (is it of our cluster?) ─► dial ─► ask ─► answer ─► taken, or the next server
@@ -32,7 +32,7 @@ struct Exchange {
 
 #[derive(Debug)]
 enum Stage {
-    /// Whoever listens at an address may be replaced at any time: which cluster is it of?
+    /// Asks which cluster the server belongs to: another server may listen at an address at any time.
     Probing(Question),
     /// The request names the cluster where the server understands that.
     Dialling {
@@ -55,7 +55,7 @@ struct Asked {
     names_cluster: bool,
 }
 
-/// What came of it so far.
+/// The result so far.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The connection is open until the next server is asked, or it is taken.
@@ -76,7 +76,7 @@ pub(crate) enum Found {
     GaveUp(Unreachable),
 }
 
-/// What the machine around lends.
+/// The things that the surrounding machine lends.
 pub(crate) struct Lent<'a> {
     pub now: Duration,
     pub known: &'a mut Known,
@@ -137,7 +137,7 @@ impl Seeker {
         }
     }
 
-    /// `deadline` ends the search, and no exchange that is under way. None: the caller bounds what is waited for.
+    /// `deadline` ends the search, and no exchange that is under way. `None`: the caller bounds what is waited for.
     pub fn deadline(
         &self,
         deadline: Duration,
@@ -288,7 +288,7 @@ fn is_other(known: &Known, cluster: &str) -> bool {
 }
 
 impl Asked {
-    /// An answer, or why there is none.
+    /// An answer, or the reason why there is none.
     fn hear(
         &mut self,
         lent: &mut Lent,

@@ -13,7 +13,7 @@ fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
 
-/// What is wanted, in lines: `connect a:1`, `send …`, `close`; and the last link that was connected.
+/// The wishes, in lines: `connect a:1`, `send …`, `close`; and the last link that was connected.
 fn wants(mut poll: impl FnMut() -> Option<Output>) -> (Vec<String>, Option<Link>) {
     let (mut wants, mut last) = (Vec::new(), None);
     while let Some(output) = poll() {
@@ -84,7 +84,7 @@ fn a_lost_stream_is_continued_where_it_was_acknowledged_and_the_rest_is_sent_aga
     hear(&mut appender, &mut known, last, "stream 2.1.1 at=5\n");
     let (sent, _) = wants(|| appender.send_some());
     assert_eq!(sent, ["send f"]);
-    // What an old connection still says is passed over.
+    // The last words of an old connection are passed over.
     hear(&mut appender, &mut known, link, "ack 6\n");
     assert_eq!(appender.acknowledged(), 5);
     hear(&mut appender, &mut known, last, "ack 1\n");

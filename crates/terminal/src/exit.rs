@@ -1,4 +1,4 @@
-//! What an error means to whoever started us: one sentence and an exit code.
+//! The meaning of an error to the caller of the program: one sentence and an exit code.
 //!
 //! | code | meaning |
 //! |---|---|
@@ -133,7 +133,7 @@ fn not_in_force_in(cause: &(dyn std::error::Error + 'static)) -> Option<Vec<Stri
     }
 }
 
-/// Where what is left begins, of bytes that were trimmed.
+/// The beginning of the bytes that are left, where some were trimmed.
 fn left_from(cause: &(dyn std::error::Error + 'static)) -> Option<u64> {
     if let Some(ReadError::Trimmed { from }) = cause.downcast_ref() {
         return Some(*from);

@@ -1,4 +1,4 @@
-//! How the commands of `logberg` and `logberg-lab` speak to whoever started them.
+//! The way in which the commands of `logberg` and `logberg-lab` speak to people and programs.
 //!
 //! ```text
 //!   program   a command line that makes no sense, and log lines on standard error

@@ -1,4 +1,4 @@
-//! How the bytes of a node move and where they stay: for a node, and for commands that start some.
+//! The movers and inks of nodes: for a node, and for commands that start some.
 
 use clap::Args;
 use linux::{Ink, Mover};

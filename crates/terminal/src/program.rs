@@ -1,4 +1,4 @@
-//! What a program does around each of its commands.
+//! The work of a program around each of its commands.
 
 use std::process::ExitCode;
 

@@ -42,7 +42,7 @@ pub fn at_least_one(text: &str) -> Result<u64, String> {
     }
 }
 
-/// How long something is to take, in seconds.
+/// Parses a duration in seconds.
 pub fn seconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(seconds) if seconds > 0.0 && seconds <= 86_400.0 => Ok(seconds),

@@ -48,7 +48,7 @@ pub fn table(headings: &[&str]) -> Table {
     table
 }
 
-/// What a stranger chose, such as a label: it is not to tell the terminal what to do.
+/// Makes a stranger's text, such as a label, printable: it is not to tell the terminal what to do.
 pub fn printable(text: &str) -> String {
     let shown = |c: char| if c.is_control() { ' ' } else { c };
     text.chars().map(shown).collect()

@@ -46,7 +46,7 @@ use store::Manifest;
 
 use crate::port;
 
-/// How often we look whether something we wait for has happened.
+/// The interval at which we look whether something we wait for has happened.
 const POLL: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
@@ -55,7 +55,7 @@ pub struct LocalOptions {
     /// is started again.
     pub directory: PathBuf,
     pub nodes: u32,
-    /// Node n listens on port `base + n - 1`. None: on ports that are free now.
+    /// Node n listens on port `base + n - 1`. `None`: on ports that are free now.
     pub port_base: Option<u16>,
     /// Given to every node after our own arguments, such as `--catch-up-rate 1G`.
     pub arguments: Vec<String>,
@@ -66,7 +66,7 @@ pub struct LocalOptions {
     /// Each node's disk fails as [`LocalCluster::fault_file`] says. Only the nodes of `logberg-lab` can be
     /// told so, with `--faults`.
     pub fault_files: bool,
-    /// What the nodes run, such as an earlier release. None: our own program.
+    /// The program that the nodes run, such as an earlier release. `None`: our own.
     pub program: Option<PathBuf>,
 }
 
@@ -87,9 +87,9 @@ impl LocalOptions {
 
 pub struct LocalCluster {
     options: LocalOptions,
-    /// Of node 1, then node 2 …; they stay the same for the cluster's life.
+    /// The addresses of node 1, then node 2 …; they stay the same for the cluster's life.
     addresses: Vec<String>,
-    /// Where the nodes are told that the others are. Empty: where they listen.
+    /// The addresses that the nodes are told of the others. Empty: those at which they listen.
     advertised: Vec<String>,
     /// In the order of the addresses.
     nodes: Mutex<Nodes>,
@@ -97,7 +97,7 @@ pub struct LocalCluster {
 
 #[derive(Default)]
 struct Nodes {
-    /// None: not started, or ended and told so.
+    /// `None`: not started, or ended and told so.
     children: Vec<Option<Child>>,
     /// Nothing is started any more.
     ended: bool,
@@ -108,7 +108,7 @@ struct Nodes {
 pub struct Ended {
     pub node: u32,
     pub status: ExitStatus,
-    /// What it said last in its log, if anything.
+    /// The last words in its log, if there are any.
     pub last_words: Option<String>,
 }
 
@@ -222,7 +222,7 @@ impl LocalCluster {
     }
 }
 
-/// What a node does if its directory holds nothing. Otherwise it changes nothing.
+/// The beginning of a node whose directory holds nothing. Otherwise it changes nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Begin {
     Bootstrap,
@@ -243,7 +243,7 @@ impl LocalCluster {
         };
         let mut command = Command::new(program);
         for (name, _) in std::env::vars_os() {
-            // What is set for this command is not meant for the nodes.
+            // Variables set for this command are not meant for the nodes.
             let name = name.to_string_lossy().into_owned();
             if name.starts_with("LOGBERG_") && name != "LOGBERG_LOG" {
                 command.env_remove(name);
@@ -367,7 +367,7 @@ impl LocalCluster {
             .with_context(|| format!("cannot signal node {id}"))
     }
 
-    /// Which nodes have ended by themselves since the last call.
+    /// The nodes that have ended by themselves since the last call.
     pub fn take_ended(&self) -> Result<Vec<Ended>> {
         let mut ended = Vec::new();
         let mut nodes = self.lock();
@@ -453,7 +453,7 @@ impl Drop for LocalCluster {
 
 /// Looking at processes.
 impl LocalCluster {
-    /// None if it does not run.
+    /// Returns `None` if the node does not run.
     pub fn pid(&self, id: u32) -> Option<u32> {
         self.lock().children[self.at(id)].as_ref().map(Child::id)
     }
@@ -487,8 +487,7 @@ impl LocalCluster {
         Ok(client.status_of(self.address(id))?)
     }
 
-    /// Who leads a log: of what the running nodes say, what belongs to the newest term. None if
-    /// that one does not run.
+    /// The leader of a log, by the newest term that the running nodes tell. `None` if that leader does not run.
     pub fn leader(&self, log: &str) -> Option<u32> {
         let running = self.ids().filter(|id| self.pid(*id).is_some());
         let accounts = running.filter_map(|id| {

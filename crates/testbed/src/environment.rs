@@ -17,8 +17,8 @@ pub struct Machine {
     pub filesystem: String,
     /// The system's; nodes ask for cubic where it paces.
     pub congestion: String,
-    /// How many wanted to run when the bench began, averaged over a minute: above 0.2 or so the
-    /// machine was shared.
+    /// The number of processes that wanted to run when the bench began, averaged over a minute: above 0.2 or
+    /// so the machine was shared.
     pub load_before: f64,
 }
 
@@ -75,7 +75,7 @@ impl Machine {
     }
 }
 
-/// Of the mount whose path is the longest that leads to `directory`.
+/// The file system of the mount whose path is the longest that leads to `directory`.
 fn filesystem_of(directory: &Path) -> Result<String> {
     let directory = fs::canonicalize(directory)?;
     let mounts = fs::read_to_string("/proc/self/mounts")?;

@@ -30,7 +30,7 @@ pub fn term(text: &str) -> Vec<u64> {
         .collect()
 }
 
-/// Which node leads, by its own account; of several, the one with the newest term.
+/// The node that leads, by its own account; of several, the one with the newest term.
 pub fn leader(addresses: &[String], log: &str) -> Option<u32> {
     let claims = (1..).zip(addresses).filter_map(|(id, address)| {
         let status = status(address)?;

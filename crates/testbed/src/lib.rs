@@ -1,4 +1,4 @@
-//! Clusters of real processes on this machine, and what whoever runs one needs beside them.
+//! Clusters of real processes on this machine, and the things that their owner needs beside them.
 //!
 //! ```text
 //!   cluster      nodes as child processes: start, kill, pause, restart

@@ -1,4 +1,4 @@
-//! Where a node's disk holds the bytes of streams, to damage them.
+//! The places of streams' bytes on a node's disk, to damage them.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,7 +18,7 @@ pub struct Payload {
     /// Positions in the stream.
     pub bytes: Range<u64>,
     pub path: PathBuf,
-    /// Of the first of them in the file.
+    /// The place of the first byte in the file.
     pub offset: u64,
     /// The record's number in its log.
     pub number: u64,

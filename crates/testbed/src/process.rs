@@ -1,4 +1,4 @@
-//! What a process has used, from /proc.
+//! The resources that a process has used, from /proc.
 
 use std::fs;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Used {
     pub user: Duration,
     pub system: Duration,
-    /// What it caused to be sent to disks. Where that is a secret, 0.
+    /// The bytes that it caused to be sent to disks. Where that is a secret, 0.
     pub written_bytes: u64,
 }
 

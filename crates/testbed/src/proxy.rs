@@ -6,8 +6,8 @@
 //!                 rules, by who comes      Cut: both sides see the end, and so does who comes anew
 //! ```
 //!
-//! Who comes is known from the first line of a connection: a peer says `from=ID` in it, a client
-//! does not (docs/wire.md). A node whose address is its proxy's, and to whose peers' proxies the
+//! The other end is known by the first line of its connection: a peer says `from=ID` in it, a client does not
+//! (docs/wire.md). A node whose address is its proxy's, and to whose peers' proxies the
 //! same is done for what comes *from* it, is a machine that vanished without a word. The one
 //! difference: a connection attempt to a stalled proxy is accepted, and then meets silence.
 
@@ -54,7 +54,7 @@ struct State {
 }
 
 struct Link {
-    /// None: a client, or not known yet.
+    /// `None`: a client, or not known yet.
     from: Option<u32>,
     sockets: Vec<TcpStream>,
 }
@@ -80,12 +80,12 @@ impl Proxy {
         self.address.to_string()
     }
 
-    /// What happens to every connection, those that are open included.
+    /// Sets the traffic of every connection, those that are open included.
     pub fn set(&self, traffic: Traffic) {
         self.shared.change(|state| state.all = traffic);
     }
 
-    /// What happens to connections that this node made.
+    /// Sets the traffic of connections that this node made.
     pub fn set_from(&self, node: u32, traffic: Traffic) {
         self.shared.change(|state| {
             state.from.insert(node, traffic);
@@ -251,7 +251,7 @@ impl Link {
     }
 }
 
-/// What comes up to the first line's end, and perhaps more; at least one byte.
+/// Reads up to the first line's end, and perhaps more; at least one byte.
 fn read_line(client: &mut TcpStream) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     let mut piece = [0; LINE_BYTES_MAX];

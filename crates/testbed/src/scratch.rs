@@ -70,9 +70,10 @@ impl Scratch {
     }
 
     /// A part of it has had its use: removes it, or keeps it instead of the one kept before, and
-    /// lets the disk come to rest.
+    /// lets the disk come to rest. A part whose files were all in memory is not there.
     pub fn retire(&self, part: &Path) -> Result<()> {
         match self.keep {
+            _ if !part.exists() => {}
             true => {
                 let kept = part.with_extension("last");
                 if kept.exists() {
@@ -125,7 +126,7 @@ fn free_bytes(path: &Path) -> Result<u64> {
     Ok(stat.f_bavail * stat.f_frsize)
 }
 
-/// What a bench that was killed could not remove itself.
+/// Removes the files that a killed bench could not remove itself.
 fn remove_abandoned(parent: &Path) {
     let Ok(entries) = fs::read_dir(parent) else {
         return;
@@ -185,6 +186,16 @@ mod tests {
             panic!("no disk is so large")
         };
         assert!(error.to_string().contains("are free"), "{error}");
+    }
+
+    #[test]
+    fn a_part_whose_files_were_in_memory_has_nothing_to_be_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        for keep in [false, true] {
+            let directory = Some(parent.path().to_owned());
+            let scratch = Place { directory, keep }.make(1).unwrap();
+            scratch.retire(&scratch.path().join("floor")).unwrap();
+        }
     }
 
     #[test]

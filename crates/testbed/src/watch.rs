@@ -1,4 +1,4 @@
-//! How far a bench is, for who watches; nothing where standard error is no terminal.
+//! The progress of a bench, for people who watch; nothing where standard error is no terminal.
 
 use std::time::{Duration, Instant};
 

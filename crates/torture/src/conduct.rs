@@ -36,11 +36,11 @@ pub struct Conductor<'a> {
     conducted: Conducted,
 }
 
-/// What was done.
+/// The strikes, and what came of them.
 pub struct Conducted {
     /// From which the histories count.
     clock: Instant,
-    /// Of strikes that took effect.
+    /// The number of strikes that took effect.
     pub counts: BTreeMap<Kind, u64>,
     /// Begun and without effect, and why.
     without_effect: BTreeMap<Kind, &'static str>,
@@ -262,7 +262,7 @@ impl<'a> Conductor<'a> {
     }
 }
 
-/// Of all files below; those that vanish meanwhile count nothing.
+/// The size of all files below; those that vanish meanwhile count nothing.
 fn size(directory: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(directory)?.flatten() {

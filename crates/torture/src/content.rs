@@ -28,7 +28,7 @@ pub fn fill(key: u64, position: u64, into: &mut [u8]) {
     }
 }
 
-/// How many of `bytes` are the chain's from `position` on, before the first that is not.
+/// The number of `bytes` that are the chain's from `position` on, before the first that is not.
 pub fn matching(key: u64, position: u64, bytes: &[u8]) -> usize {
     let mut expected = [0; 4096];
     let mut matched = 0;

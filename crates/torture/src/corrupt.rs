@@ -1,8 +1,8 @@
 //! Flipped bytes on one node's disk, and whether that node notices.
 //!
-//! Only payload of records that are known to be durable is flipped: all of a sealed segment, and in
-//! the open one those that a later record calls durable. What was written in the last moments before
-//! a crash and rots before the next start cannot be told from a torn write (docs/data-files.md).
+//! Only payload of records that are known to be durable is flipped: all of a sealed segment, and in the open
+//! one those that a later record calls durable. Bytes that were written in the last moments before a crash
+//! and rot before the next start cannot be told from a torn write (docs/data-files.md).
 //!
 //! A flipped byte is looked for at once, by reading its part of the stream through the node itself,
 //! which must give the right bytes or none, and in the end the right ones. So no two nodes are ever
@@ -32,7 +32,7 @@ pub struct Flipped {
     right: Vec<u8>,
 }
 
-/// How much is read back around a flipped byte.
+/// The bytes that are read back around a flipped one.
 const WINDOW: u64 = 4096;
 const REPAIRED_MAX: Duration = Duration::from_secs(60);
 

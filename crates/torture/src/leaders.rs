@@ -40,7 +40,7 @@ impl Leaders {
         }
     }
 
-    /// How many changes were seen; some in quick succession may not have been.
+    /// The number of changes that were seen; some in quick succession may not have been.
     pub fn end(mut self) -> u64 {
         self.stop.store(true, Ordering::Release);
         let thread = self.thread.take();
@@ -56,7 +56,7 @@ impl Drop for Leaders {
 
 #[derive(Default)]
 struct Seen {
-    /// Of each log: the newest term in which somebody led, and who.
+    /// The newest term in which somebody led each log, and that leader.
     leaders: BTreeMap<String, (Vec<u64>, u64)>,
     changes: u64,
 }

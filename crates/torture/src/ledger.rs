@@ -1,4 +1,4 @@
-//! What clients asked of one log and what came of it: the history, and the bytes.
+//! The requests of clients to one log and their outcomes: the history, and the bytes.
 //!
 //! ```text
 //!  writer ─ invoke ─► open appends ─ acknowledged ─► operations ─┐
@@ -22,7 +22,7 @@ use super::output::{Output, Wrong};
 
 pub struct Ledger {
     pub log: String,
-    /// Which of the logs, for the content.
+    /// The log's place among the logs, for the content.
     index: usize,
     seed: u64,
     began: Instant,
@@ -35,11 +35,11 @@ struct State {
     chains: Vec<Chain>,
     appends: Vec<Operation>,
     observations: Vec<Seen>,
-    /// How many streams writers have opened.
+    /// The number of streams that writers have opened.
     openings: u64,
     /// Streams of which a writer was told that they ended cleanly.
     closed: Vec<StreamName>,
-    /// What cannot be, in sentences; each but those of `faults_of_writers` is a read's.
+    /// Impossible facts, in sentences; each but those of `faults_of_writers` is a read's.
     wrong_reads: Vec<String>,
     wrong_appends: Vec<String>,
     /// Since when bytes wait and none was acknowledged.
@@ -48,7 +48,7 @@ struct State {
     acked_bytes: u64,
 }
 
-/// What one writer appends, over all its streams.
+/// The bytes that one writer appends, over all its streams.
 struct Chain {
     key: u64,
     client: u32,
@@ -114,7 +114,7 @@ impl Ledger {
     }
 }
 
-/// What writers tell.
+/// The words of writers.
 impl Ledger {
     pub fn new_chain(&self, client: u32) -> ChainContent {
         let mut state = self.lock();
@@ -241,9 +241,9 @@ impl Ledger {
     }
 }
 
-/// What observers tell.
+/// The words of observers.
 impl Ledger {
-    /// How much of the output anybody has seen.
+    /// The part of the output that anybody has seen.
     pub fn known(&self) -> u64 {
         self.lock().output.known()
     }
@@ -283,7 +283,7 @@ impl Ledger {
     }
 }
 
-/// What came of it all.
+/// The results of it all.
 impl Ledger {
     pub fn acked_bytes(&self) -> u64 {
         self.lock().acked_bytes
@@ -305,7 +305,7 @@ impl Ledger {
         )
     }
 
-    /// How many streams writers opened.
+    /// The number of streams that writers opened.
     pub fn openings(&self) -> u64 {
         self.lock().openings
     }
@@ -326,7 +326,7 @@ impl Ledger {
         self.lock().wrong_appends.clone()
     }
 
-    /// How many of `bytes` are what is known to stand at `position`.
+    /// The number of `bytes` that are known to stand at `position`.
     pub fn same(&self, position: u64, bytes: &[u8]) -> u64 {
         self.lock().output.same(position, bytes) as u64
     }

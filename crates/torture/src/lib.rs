@@ -149,7 +149,7 @@ fn rest(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// What is written for a byte that is appended: its padding, and what is sent and fetched again.
+/// The bytes written for a byte that is appended: its padding, and what is sent and fetched again.
 const DISK_PER_BYTE: f64 = 1.5;
 const LOAD_END_MAX: Duration = Duration::from_secs(90);
 
@@ -189,7 +189,7 @@ impl Arguments {
         }
     }
 
-    /// Of all logs together.
+    /// The bytes per second of all logs together.
     fn rate(&self) -> u64 {
         let seconds = self.minutes * 60.0 * f64::from(self.nodes);
         let most = self.disk as f64 / DISK_PER_BYTE / seconds;
@@ -350,7 +350,7 @@ impl Arguments {
     }
 }
 
-/// What went wrong on the way, in sentences. The judging goes on as far as it can.
+/// Troubles on the way, in sentences. The judging goes on as far as it can.
 #[derive(Default)]
 struct Troubles(Vec<String>);
 

@@ -46,7 +46,7 @@ struct Stop {
     readers: AtomicBool,
 }
 
-/// What each client's thread has.
+/// The things that each client's thread has.
 struct Job {
     ledger: Arc<Ledger>,
     plan: LoadPlan,

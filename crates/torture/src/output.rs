@@ -13,14 +13,14 @@ use history::Extent;
 
 use super::content;
 
-/// How many bytes may look like another chain's by chance: 8 do once in 2^64 times.
+/// The number of bytes that may look like another chain's by chance: 8 do once in 2^64 times.
 const MISTAKEN_MAX: u64 = 8;
 
 #[derive(Debug, Default)]
 pub struct Output {
     /// One after the other, from position 0 on.
     extents: Vec<(u64, Extent)>,
-    /// Of each chain, from number 1 on.
+    /// The chains, from number 1 on.
     chains: Vec<Chain>,
 }
 
@@ -124,8 +124,7 @@ impl Output {
         Ok(())
     }
 
-    /// How many of `bytes` stand at `position`, before the first that does not, or the end of what
-    /// is known.
+    /// The number of `bytes` that stand at `position`, before the first that does not, or the end of what is known.
     pub fn same(&self, position: u64, bytes: &[u8]) -> usize {
         let mut done = 0;
         for extent in self.extents(position, position + bytes.len() as u64) {
@@ -140,7 +139,7 @@ impl Output {
         done
     }
 
-    /// What stands there, as far as it is known.
+    /// The extents that stand there, as far as they are known.
     pub fn extents(&self, from: u64, to: u64) -> Vec<Extent> {
         let first = self
             .extents
@@ -156,7 +155,7 @@ impl Output {
             .collect()
     }
 
-    /// How many bytes of the chain stand below `end`.
+    /// The number of bytes of the chain below `end`.
     pub fn held_below(&self, chain: u32, end: u64) -> u64 {
         let extents = self.extents(0, end);
         let of = extents.iter().filter(|extent| extent.chain == chain);

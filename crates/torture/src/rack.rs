@@ -64,7 +64,7 @@ impl Rack {
         1..=self.nodes
     }
 
-    /// Who asks a node in spite of all proxies.
+    /// A client that asks a node in spite of all proxies.
     pub fn direct_client(&self) -> Client {
         let timeouts = Timeouts {
             total: Duration::from_secs(60),
@@ -156,7 +156,7 @@ impl Rack {
         self.ids().filter(move |other| *other != id)
     }
 
-    /// What node `from` sends to node `to`.
+    /// Sets the traffic from node `from` to node `to`.
     fn between(&self, from: u32, to: u32, traffic: Traffic) {
         self.proxies[to as usize - 1].set_from(from, traffic);
     }

@@ -1,4 +1,4 @@
-//! What came of the torture, for people and for machines.
+//! The result of the torture, for people and for machines.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -25,10 +25,10 @@ pub struct Report {
     pub unjustified_reads: u64,
     /// Every node returned the same bytes of every log.
     pub identical: bool,
-    /// How often each kind of fault was done.
+    /// The number of faults done of each kind.
     pub faults: BTreeMap<String, u64>,
     pub not_done: Vec<NotDone>,
-    /// How each kind was done.
+    /// The way in which each kind was done.
     pub how: BTreeMap<String, String>,
     /// The longest time in which a log's bytes waited and none was acknowledged.
     pub longest_stall_ms: u64,
@@ -41,11 +41,11 @@ pub struct Report {
     pub stale_reads: u64,
     /// Streams that writers opened.
     pub streams: u64,
-    /// How often a log got another leader.
+    /// The number of times that a log got another leader.
     pub failovers: u64,
     /// Operations in the histories that were checked.
     pub operations: u64,
-    /// How long the cluster took to become whole at the end.
+    /// The time that the cluster took to become whole at the end.
     pub whole_after_ms: u64,
     /// At most a hundred sentences; `violations_count` says how many there were.
     pub violations: Vec<String>,

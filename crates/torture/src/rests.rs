@@ -6,8 +6,8 @@
 //!         └──────────── every byte is there, the directory says the same ◄──────────────┘
 //! ```
 //!
-//! The rest matters: the last command of a quiet log is durable everywhere, and no record says that it
-//! is chosen. Whoever starts on these disks reads a directory that ends before it.
+//! The rest matters: the last command of a quiet log is durable everywhere, and no record says that it is
+//! chosen. A node that starts on such a disk reads a directory that ends before it.
 
 mod answered;
 mod round;
@@ -31,7 +31,7 @@ use testbed::watch::Watch;
 
 const READY_MAX: Duration = Duration::from_secs(60);
 
-/// What came of it.
+/// The result of it.
 #[derive(Debug, Serialize)]
 struct Report {
     rounds: u32,
@@ -43,7 +43,7 @@ struct Report {
     lost_bytes: u64,
     /// After whose start bytes were lost, or the directory said something else than was answered.
     wrong_rounds: u32,
-    /// How many rounds had which last command of log 0.
+    /// The number of rounds by the last command of log 0.
     last_commands: BTreeMap<&'static str, u32>,
     /// From the start of all processes until all took part in all logs again: the longest.
     longest_start_ms: u64,

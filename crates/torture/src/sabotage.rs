@@ -1,4 +1,4 @@
-//! Things that must make the verdict a bad one: whoever never fails checks nothing.
+//! Things that must make the verdict a bad one: a check that never fails checks nothing.
 
 use std::fs;
 use std::io;
@@ -21,7 +21,7 @@ pub enum Sabotage {
 
 /// All disks at one moment at which no node ran.
 pub struct Snapshot {
-    /// Of node 1, then node 2 …
+    /// The copies of node 1, then node 2 …
     copies: Vec<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! Which fault, on whom and for how long: drawn from the seed alone.
+//! The choice of faults, of whom they strike and for how long: drawn from the seed alone.
 //!
 //! ```text
 //!  round:  quiet ── strikes begin ── each lasts its time ── healed ── recovered ── next round
@@ -49,7 +49,7 @@ impl Kind {
         value.map_or_else(String::new, |value| value.get_name().to_owned())
     }
 
-    /// How it is done here.
+    /// The way in which it is done here.
     pub fn mechanism(self) -> &'static str {
         match self {
             Self::Kill => "kill -9 of the process, started again after up to 5 s",
@@ -115,7 +115,7 @@ pub enum Detail {
     Space {
         writes_fail: bool,
     },
-    /// How many bytes, and whether the node is killed for it.
+    /// The number of bytes, and whether the node is killed for it.
     Flip {
         records: u32,
         dead: bool,
@@ -157,7 +157,7 @@ fn ending(cut: bool) -> &'static str {
     }
 }
 
-/// What happens in one round.
+/// The events of one round.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Round {
     pub quiet: Duration,

@@ -17,7 +17,7 @@ use testbed::scratch::go_on;
 /// The whole cluster has this long to become whole once nothing is done to it any more.
 pub const WHOLE_MAX: Duration = Duration::from_secs(120);
 
-/// What one node returned of one log.
+/// The bytes that one node returned of one log.
 #[derive(Clone, Debug, Serialize)]
 pub struct NodeBytes {
     pub node: u32,
@@ -26,12 +26,12 @@ pub struct NodeBytes {
     pub sha256: String,
     /// Acknowledged bytes that it did not return, or returned otherwise.
     pub lost_bytes: u64,
-    /// Where it first differs from what observers saw, or why it could not be read to its end.
+    /// The first difference from what observers saw, or the reason why it could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub wrong: Option<String>,
 }
 
-/// The number in the history of whoever reads at the end.
+/// The number in the history of the reader that reads at the end.
 const LAST_READER: u32 = 0;
 
 /// Every node knows the same to be chosen, and holds it, in every log.
@@ -142,7 +142,7 @@ fn read_node(rack: &Rack, node: u32, ledger: &Ledger) -> Result<NodeBytes> {
         }
         hash.update(bytes);
         if wrong.is_none() {
-            // What stands behind the known end was seen by nobody yet.
+            // Bytes behind the known end were seen by nobody yet.
             match ledger.see(&format!("node {node}"), at, bytes) {
                 Ok(()) => right += bytes.len() as u64,
                 Err(found) => {
@@ -180,7 +180,7 @@ pub fn are_identical(found: &[NodeBytes]) -> bool {
     })
 }
 
-/// What the histories say.
+/// The verdict of the histories.
 #[derive(Debug, Default)]
 pub struct Judged {
     pub operations: u64,

@@ -1,4 +1,4 @@
-//! What a ring performs.
+//! The requests that a ring performs.
 
 use std::io;
 use std::ops::Range;

@@ -11,7 +11,7 @@ use io_uring::{IoUring, opcode};
 use crate::request::{Finished, Id, Request};
 use crate::slot::{self, Slot};
 
-/// Of the submission queue; when it is full it is handed over, so this limits nothing.
+/// The entries of the submission queue; when it is full it is handed over, so this limits nothing.
 const ENTRIES: u32 = 256;
 
 /// Completions of cancellations, which nobody waits for.
@@ -30,8 +30,8 @@ pub struct Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// Fails where io_uring is forbidden or too old (before Linux 6.1), with a sentence for people.
-    /// What is allowed is tried and not presumed: a filter of system calls may forbid only one.
+    /// Fails where io_uring is forbidden or too old (before Linux 6.1), with a sentence for people. The
+    /// permission is tried and not presumed: a filter of system calls may forbid only one.
     pub fn new() -> io::Result<Ring<T>> {
         let mut trial = builder().setup_r_disabled().build(1).map_err(explain)?;
         let enabled = trial.submitter().register_enable_rings();

@@ -1,4 +1,4 @@
-//! Where a request lives while the kernel works on it, and all `unsafe` of this crate.
+//! The place of a request while the kernel works on it, and all `unsafe` of this crate.
 
 #![allow(unsafe_code)] // see the safety argument of the crate
 

@@ -1,7 +1,7 @@
 //! Whether a ring, or anybody else, can still write to a file.
 //!
 //! A process may end before its ring does: the kernel carries out what was submitted, and holds the file open
-//! for that. So who looks at a file of a process that was killed asks the kernel who has it open.
+//! for that. So a reader of a killed process's file asks the kernel who has it open.
 
 #![allow(unsafe_code)] // `fcntl` takes no pointer here
 
@@ -17,7 +17,8 @@ const F_SETSIG: libc::c_int = 10;
 ///
 /// A read lease is given just then (fcntl(2), F_SETLEASE), and given back at once.
 pub fn is_still(file: &File) -> io::Result<bool> {
-    // Whoever opens the file to write in between: the kernel would tell us by SIGIO, which ends a process.
+    // Another process may open the file to write in between. The kernel would tell us by SIGIO, which ends a
+    // process.
     call(file, F_SETSIG, libc::SIGURG)?;
     match call(file, libc::F_SETLEASE, libc::F_RDLCK) {
         Ok(()) => {

@@ -1,4 +1,4 @@
-//! Who can still write to a file is known.
+//! The kernel tells whether a file can still be written to.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ fn new_file() -> (tempfile::TempDir, PathBuf) {
     (directory, path)
 }
 
-/// None where this file system does not tell.
+/// Returns `None` where this file system does not tell.
 fn ask(path: &Path) -> Option<bool> {
     match is_still(&File::open(path).unwrap()) {
         Ok(is_still) => Some(is_still),

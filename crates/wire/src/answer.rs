@@ -1,4 +1,4 @@
-//! What a node answers, typed: one line each.
+//! A node's answers, typed: one line each.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::{Code, Refusal, StreamName};
 /// One line that a node answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Another writer is active; said again every second.
+    /// Another writer is active; the line is said again every second.
     Waiting,
     /// The stream is open. `at` is the chain position at which it begins.
     Stream {
@@ -22,14 +22,14 @@ pub enum Answer {
     Ack(u64),
     /// The stream ended cleanly at this position of its own.
     Closed(u64),
-    /// What a read begins with. `length` bytes are known chosen now.
+    /// A read begins. `length` bytes are known chosen now.
     Reading {
         from: u64,
         length: u64,
         stale: bool,
         open: bool,
     },
-    /// `count` raw bytes follow. None at all: a sign of life.
+    /// `count` raw bytes follow. With no bytes it is a sign of life.
     Data {
         position: u64,
         count: u64,
@@ -39,12 +39,12 @@ pub enum Answer {
         position: u64,
         end: ReadEnd,
     },
-    /// The rest of the line, JSON.
+    /// Success, with the rest of the line, JSON.
     Ok(String),
     Error(Refusal),
 }
 
-/// Why a read ended.
+/// The reason why a read ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadEnd {
     /// The chain ended cleanly.
@@ -82,7 +82,7 @@ impl FromStr for ReadEnd {
     }
 }
 
-/// A whole line, `ok` and JSON behind it.
+/// A whole line: `ok` and JSON behind it.
 pub fn ok(value: &impl Serialize) -> String {
     match serde_json::to_string(value) {
         Ok(json) => format!("ok {json}\n"),

@@ -8,7 +8,7 @@ use crate::change::Change;
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, PROTOCOL};
 use crate::{Before, Request, StreamName, StreamPlace, Verb};
 
-/// What a client asks. One request is the first line of one connection.
+/// A client's request. One request is the first line of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ask {
     Append {
@@ -40,34 +40,34 @@ pub enum Ask {
     },
     Lead {
         log: String,
-        /// The most suitable node, if none is named.
+        /// The next leader. The most suitable node, if none is named.
         to: Option<u64>,
     },
-    /// How the node's scrubs of a log go.
+    /// The progress of the node's scrubs of a log.
     Scrub {
         log: String,
-        /// Begin one now: the log's leader.
+        /// Begin one now. This asks the log's leader.
         start: bool,
         /// Read so many bytes a second.
         rate: Option<u64>,
     },
     Status {
-        /// Not before the node knows all that is chosen of the directory by then.
+        /// Answer only once the node knows all that is chosen of the directory by then.
         fresh: bool,
     },
     Metrics,
     Streams {
         log: String,
         stale: bool,
-        /// Those that were opened after this one.
+        /// Only streams that were opened after this one.
         after: Option<StreamName>,
-        /// So many at most.
+        /// At most so many.
         limit: Option<u64>,
     },
     Logs {
-        /// As the server has read so far, also without a quorum.
+        /// Answer as the server has read so far, also without a quorum.
         stale: bool,
-        /// Those with a higher id.
+        /// Only logs with a higher id.
         after: Option<u64>,
         limit: Option<u64>,
     },
@@ -82,14 +82,14 @@ pub enum Ask {
     },
     DeleteLog {
         name: String,
-        /// Its name is freed though it has not ended.
+        /// Free its name though it has not ended.
         abandon: bool,
     },
     ShowLog {
         name: String,
     },
     Members {
-        /// Of the node that is asked, whether it leads or not.
+        /// Answer for the node that is asked, whether it leads or not.
         local: bool,
         /// Only logs with a higher id.
         after: Option<u64>,
@@ -103,7 +103,7 @@ pub enum Ask {
     },
 }
 
-/// What an append does when the log has an active writer.
+/// The mode of an append when the log has an active writer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     #[default]
@@ -112,7 +112,7 @@ pub enum Mode {
     TakeOver,
 }
 
-/// What the end of an append's connection means.
+/// The meaning of the end of an append's connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ConnectionEnd {
     /// The stream is cut: a killed client's connection ends too.
@@ -152,14 +152,14 @@ impl FromStr for NodeIds {
 }
 
 impl NodeIds {
-    /// As nodes number themselves: no other ids are read.
+    /// The ids as nodes number themselves: no other ids are read.
     pub fn to_u32(&self) -> Vec<u32> {
         let ids = self.0.iter();
         ids.filter_map(|id| u32::try_from(*id).ok()).collect()
     }
 }
 
-/// Gives an enum of words its two directions from one table, and the sentence for what is none of them.
+/// Gives an enum of words its two directions from one table, and the sentence for a word that is not among them.
 macro_rules! words {
     ($type:ty, $sentence:literal { $($variant:ident = $word:literal),* $(,)? }) => {
         impl fmt::Display for $type {
@@ -186,7 +186,7 @@ impl Ask {
         self.to_line_for(None)
     }
 
-    /// The same, for the nodes of one cluster alone. Only to those that said that they understand it.
+    /// The same, for the nodes of one cluster alone. Only for nodes that said that they understand it.
     pub fn to_line_for(&self, cluster: Option<&str>) -> String {
         let line = LineWriter::new(PROTOCOL);
         let line = match self {
@@ -321,7 +321,7 @@ impl Ask {
         Self::read(&Request::parse(line)?)
     }
 
-    /// What a request of a client means. The key `cluster` has been dealt with before.
+    /// Reads the meaning of a client's request. The key `cluster` has been dealt with before.
     pub fn read(request: &Request) -> Result<Self, LineError> {
         request.check()?;
         let log = || {
@@ -402,7 +402,7 @@ impl Ask {
                 log: log()?,
                 retention: request.require("retention")?.to_owned(),
             },
-            // Nodes read these line by line: they may say more than is known here.
+            // Nodes read `join` and `peer` line by line: they may say more than is known here.
             verb @ (Verb::Join | Verb::Peer) => {
                 return Err(LineError::UnknownVerb(verb.to_string()));
             }
@@ -414,7 +414,7 @@ fn needed<T>(value: Option<T>, what: &'static str) -> Result<T, LineError> {
     value.ok_or(LineError::Missing(what))
 }
 
-/// How many of a list are asked for, where that is said.
+/// The limit of a list, where one is said.
 pub fn limit(request: &Request) -> Result<Option<u64>, LineError> {
     match request.parsed("limit")? {
         Some(0) => Err(LineError::Value("limit is 1 or more".to_owned())),

@@ -1,4 +1,4 @@
-//! `change-members`: what an operator may ask of the members of a cluster.
+//! `change-members`: the changes that an operator may ask for of the members of a cluster.
 
 use crate::Request;
 use crate::line::{LineError, LineWriter};
@@ -25,7 +25,7 @@ pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]
     }
 }
 
-/// What is to be changed.
+/// The change that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
     Add {
@@ -47,7 +47,7 @@ pub enum Action {
         node: u64,
         address: String,
     },
-    /// `-` is none.
+    /// The zone; `-` means no zone.
     Zone {
         node: u64,
         zone: String,
@@ -57,7 +57,7 @@ pub enum Action {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Change {
     pub action: Action,
-    /// Of an addition or a weight; none are all.
+    /// The logs of an addition or a weight; none are all.
     pub logs: Vec<String>,
     /// Takes the risks that it is refused for otherwise.
     pub force: bool,
@@ -94,7 +94,7 @@ impl Change {
             .key_if("version", self.version)
     }
 
-    /// What `change-members` asks for.
+    /// Reads the change that `change-members` asks for.
     pub fn read(request: &Request) -> Result<Change, LineError> {
         request.check()?;
         let words: Vec<&str> = request.words.iter().map(String::as_str).collect();

@@ -26,9 +26,9 @@ pub mod told;
 mod verb;
 pub mod welcome;
 
-/// What a node says, line by line.
+/// A node's answers, line by line.
 pub use answer::{Answer, ReadEnd, ok};
-/// What a client asks.
+/// A client's requests.
 pub use ask::{Ask, ConnectionEnd, Format, Mode, NodeIds};
 /// The line without its meaning.
 pub use line::{LINE_BYTES_MAX, LineError, PROTOCOL, encode};
@@ -41,9 +41,9 @@ pub use names::{
 pub use refusal::{Code, Refusal};
 /// A request as a node takes it apart.
 pub use request::Request;
-/// How much of a log is kept, as people write it.
+/// The bounds of a log's retention, as people write them.
 pub use retention::{BadRetention, Retention};
-/// What a node says of itself in a greeting.
+/// A node's statements about itself in a greeting.
 pub use standing::{NodeKind, Standing, check_zone};
 /// The first word of a request line.
 pub use verb::Verb;

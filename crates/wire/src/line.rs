@@ -5,8 +5,8 @@
 //! argument = word | key "=" value                     all three percent-encoded
 //! ```
 //!
-//! There is one answer to each question of spelling (docs/wire.md): words are separated by one space,
-//! a carriage return before the line feed is none of the line, and a byte that must be encoded may not
+//! There is one answer to each question of spelling (docs/wire.md): words are separated by one space, a
+//! carriage return before the line feed does not belong to the line, and a byte that must be encoded may not
 //! stand bare. So two lines that look different mean different things.
 
 use std::collections::VecDeque;
@@ -18,7 +18,7 @@ use crate::verb::Verb;
 /// Longest line, with its line feed. The answer `ok` alone may be longer.
 pub const LINE_BYTES_MAX: usize = 8192;
 
-/// What every request begins with.
+/// The word that every request begins with.
 pub const PROTOCOL: &str = "logberg/1";
 
 /// Why a line is not understood. Its text is the sentence that the sender gets.
@@ -42,7 +42,7 @@ pub enum LineError {
         key: String,
         value: String,
     },
-    /// The sentence says what the value is to be.
+    /// A value that is not of its kind. The sentence says what it is to be.
     Value(String),
     Missing(&'static str),
     TooManyWords,
@@ -135,12 +135,12 @@ pub fn decode(text: &str) -> Result<String, LineError> {
     String::from_utf8(bytes).map_err(|_| bad())
 }
 
-/// What a key that stands twice means.
+/// The meaning of a key that stands twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Repeated {
-    /// In a request: whoever wrote it is mistaken about one of the two.
+    /// In a request: its writer is mistaken about one of the two.
     IsRefused,
-    /// In an answer, as with all that is not known there: the first one counts.
+    /// In an answer, as with every unknown part there: the first one counts.
     IsPassedOver,
 }
 
@@ -152,12 +152,12 @@ pub struct Words {
 }
 
 impl Words {
-    /// Of a request, with or without its line feed.
+    /// Parses a request, with or without its line feed.
     pub fn of_request(line: &[u8]) -> Result<Words, LineError> {
         Words::parse(line, Repeated::IsRefused)
     }
 
-    /// Of an answer, with or without its line feed.
+    /// Parses an answer, with or without its line feed.
     pub fn of_answer(line: &[u8]) -> Result<Words, LineError> {
         Words::parse(line, Repeated::IsPassedOver)
     }
@@ -225,7 +225,7 @@ impl Words {
     }
 }
 
-/// Without its end.
+/// The line's text without its end.
 pub(crate) fn text_of(line: &[u8]) -> Result<&str, LineError> {
     let line = line.strip_suffix(b"\n").unwrap_or(line);
     let line = line.strip_suffix(b"\r").unwrap_or(line);

@@ -114,7 +114,7 @@ impl FromStr for StreamPlace {
     }
 }
 
-/// Up to where a log is to be trimmed. Written `SLOT`, `STREAM` or `STREAM@POSITION`.
+/// The point before which a log is to be trimmed. Written `SLOT`, `STREAM` or `STREAM@POSITION`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Before {
     Slot(u64),
@@ -122,7 +122,7 @@ pub enum Before {
     Stream(StreamPlace),
 }
 
-/// What was meant to be a [`Before`] and is none.
+/// A text that was meant to be a [`Before`] and is not one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoPlace;
 

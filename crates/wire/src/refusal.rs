@@ -16,7 +16,7 @@ pub struct Refusal {
 
 macro_rules! codes {
     ($($variant:ident = $word:literal),* $(,)?) => {
-        /// What an `error` line says, for programs.
+        /// The code of an `error` line, for programs.
         #[derive(Clone, Debug, PartialEq, Eq)]
         pub enum Code {
             $($variant,)*
@@ -100,7 +100,7 @@ impl Refusal {
         value.parse().ok()
     }
 
-    /// With its line feed.
+    /// The line with its line feed.
     pub fn encode(&self) -> Vec<u8> {
         let mut head = LineWriter::new("error").word(&self.code);
         for (key, value) in &self.keys {

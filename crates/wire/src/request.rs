@@ -16,9 +16,9 @@ pub struct Request {
 }
 
 impl Request {
-    /// With or without its line feed.
+    /// Parses a line, with or without its line feed.
     pub fn parse(line: &[u8]) -> Result<Request, LineError> {
-        // Who speaks another protocol is told so, however that one spells its lines.
+        // A speaker of another protocol is told so, however that protocol spells its lines.
         let first = text_of(line)?.split(' ').next().unwrap_or_default();
         if first != PROTOCOL {
             return Err(match first.starts_with("logberg/") && first.len() < 32 {
@@ -47,7 +47,7 @@ impl Request {
         self
     }
 
-    /// With its line feed.
+    /// The line with its line feed.
     pub fn encode(&self) -> Vec<u8> {
         let mut line = LineWriter::new(PROTOCOL).word(&self.verb);
         for word in &self.words {
@@ -82,7 +82,7 @@ impl Request {
             .map(|(_, v)| v.as_str())
     }
 
-    /// The value of a key that has been dealt with then, whatever the verb.
+    /// Takes out the value of a key that has been dealt with then, whatever the verb.
     pub fn take(&mut self, key: &str) -> Option<String> {
         let at = self.keys.iter().position(|(known, _)| known == key)?;
         Some(self.keys.remove(at).1)

@@ -1,4 +1,4 @@
-//! How much of a log is kept.
+//! The retention of a log: the bytes of it that are kept.
 //!
 //! ```text
 //! 10GiB        the last 10 GiB of its bytes
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Units:  bytes with KiB, MiB, GiB, TiB (powers of 1024) or kB, MB, GB, TB (of 1000); time with s,
-//!         min, h, d, w. A number without a unit is none: it might mean either.
+//!         min, h, d, w. A number without a unit is refused: it might mean either.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,13 +16,13 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// What a log keeps: everything, unless a bound is set. What exceeds either bound may be trimmed.
+/// A log's retention: everything, unless a bound is set. Bytes that exceed either bound may be trimmed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Retention {
-    /// Of chosen bytes, on every node.
+    /// The bound of chosen bytes, on every node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_bytes: Option<u64>,
-    /// In seconds.
+    /// The bound of age, in seconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_age_s: Option<u64>,
 }
@@ -60,7 +60,7 @@ const AGES: [(&str, u64); 5] = [
 ];
 
 impl Retention {
-    /// Nothing is ever trimmed.
+    /// Whether nothing is ever trimmed.
     pub fn is_forever(&self) -> bool {
         *self == Retention::default()
     }

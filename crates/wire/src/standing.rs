@@ -1,5 +1,5 @@
-//! What a node says of itself whenever it starts: which machines it fails together with, and what it is
-//! there for. It stands in every greeting of a peer; the directory's leader writes down what is new.
+//! A node's statements about itself at every start: which machines it fails together with, and its purpose.
+//! They stand in every greeting of a peer; the directory's leader writes down what is new.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,20 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Refusal, Request};
 
-/// What a machine is there for.
+/// The purpose of a machine.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NodeKind {
-    /// It holds whatever its logs hold.
+    /// A node that holds whatever its logs hold.
     #[default]
     Full,
-    /// It stands in: where it votes it is to hold bytes only while others cannot.
+    /// A node that stands in: where it votes it is to hold bytes only while others cannot.
     Auxiliary,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Empty: it says none.
+    /// The zone; empty if the node says none.
     pub zone: String,
     pub kind: NodeKind,
 }
@@ -55,7 +55,7 @@ impl Standing {
         Ok(Standing { zone, kind })
     }
 
-    /// What goes without saying is not said.
+    /// Writes the statements, but for those that go without saying.
     pub fn write(&self, mut line: Request) -> Request {
         if !self.zone.is_empty() {
             line = line.key("zone", &self.zone);
@@ -77,7 +77,7 @@ impl Standing {
     }
 }
 
-/// What a zone may be called: it stands in lines and tables. An empty one is none.
+/// Checks the name of a zone: it stands in lines and tables. An empty name means no zone.
 pub fn check_zone(zone: &str) -> Result<(), Refusal> {
     let ok = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     match zone.len() <= 64 && zone.chars().all(ok) {

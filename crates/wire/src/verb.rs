@@ -1,4 +1,5 @@
-//! The verbs: what a request line may begin with, how many words follow, and which keys. Each is declared once, here.
+//! The verbs: the words that a request line may begin with, how many words follow, and which keys. Each is
+//! declared once, here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +23,7 @@ macro_rules! verbs {
                 match self { $(Verb::$variant => $word,)* }
             }
 
-            /// How many words it takes at most.
+            /// The most words that it takes.
             fn words_max(self) -> usize {
                 match self { $(Verb::$variant => $words_max,)* }
             }
@@ -69,12 +70,12 @@ verbs! {
 }
 
 impl Verb {
-    /// Nodes greet with it, and not clients.
+    /// Whether nodes greet with it, and not clients.
     pub fn is_of_nodes(self) -> bool {
         matches!(self, Verb::Join | Verb::Peer)
     }
 
-    /// One log alone has to do with it: the one that the first word names.
+    /// Whether it concerns one log alone: the one that the first word names.
     pub fn is_of_one_log(self) -> bool {
         match self {
             Verb::Append
@@ -105,7 +106,7 @@ impl fmt::Display for Verb {
     }
 }
 
-/// How many words a request may have, and which keys.
+/// The number of words that a request may have, and its keys.
 pub(crate) fn shape(request: &Request) -> Result<(usize, &'static [&'static str]), LineError> {
     match request.verb()? {
         Verb::ChangeMembers => crate::change::shape(request),

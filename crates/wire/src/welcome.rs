@@ -1,5 +1,5 @@
 //! A peer's answer to our first line: `ok version=N challenge=HEX`, the version of all frames that follow and
-//! what the first of them is to sign, or a refusal. What comes behind the line is none of it.
+//! what the first of them is to sign, or a refusal. Bytes behind the line do not belong to it.
 
 use formats::proof::Challenge;
 use formats::version::Speaks;
@@ -7,14 +7,14 @@ use formats::{hex, parse_hex};
 
 #[derive(Debug, PartialEq, Eq)]
 pub enum Welcome {
-    /// It is not there whole.
+    /// The line is not there whole.
     NotYet,
     Taken {
         version: u8,
-        /// On a control connection, of a program that asks for proof.
+        /// The challenge of a program that asks for proof, on a control connection.
         challenge: Option<Challenge>,
     },
-    /// The code and what follows it.
+    /// A refusal: the code and what follows it.
     Refused(String),
     Nonsense,
 }
@@ -27,7 +27,7 @@ pub fn challenging_line(version: u8, challenge: Challenge) -> Vec<u8> {
     format!("ok version={version} challenge={}\n", hex(&challenge.0)).into_bytes()
 }
 
-/// Words that we do not know are a newer peer's, and are passed over.
+/// Reads the line. Unknown words are a newer peer's, and are passed over.
 pub fn read(speaks: Speaks, bytes: &[u8]) -> Welcome {
     let Some(end) = bytes.iter().position(|byte| *byte == b'\n') else {
         return Welcome::NotYet;

@@ -203,7 +203,7 @@ impl Arguments {
             anyhow::Ok(measured)
         };
         for turn in 0..self.alternations {
-            // Whoever comes second finds the disk as the other one left it: each is the first as often.
+            // The second of the two finds the disk as the first left it, so each comes first equally often.
             let ((cluster, path), floor) = if turn % 2 == 0 {
                 let cluster = run_cluster()?;
                 (cluster, run_floor()?)

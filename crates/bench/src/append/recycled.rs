@@ -14,7 +14,7 @@ use crate::load::{Content, Plan, Writer};
 const KEEPS: &str = "256MiB";
 /// Segments have grown to their full size by then, and the first of them is forgotten.
 const PREPARED_BYTES: u64 = 1 << 30;
-/// What is kept, what waits, and what was not looked at yet.
+/// The disk space of a node: for bytes that are kept, that wait, and that were not looked at yet.
 pub const BYTES_PER_NODE: u64 = 2 << 30;
 const POLL: Duration = Duration::from_millis(10);
 

@@ -25,7 +25,7 @@ use testbed::watch::sleep_until;
 /// After each slice.
 pub const REST: Duration = Duration::from_secs(1);
 
-/// What all slices of a run have in common.
+/// The setting that all slices of a run have in common.
 pub struct Setting<'a> {
     pub arguments: &'a Arguments,
     pub plan: Plan,
@@ -63,7 +63,7 @@ impl Setting<'_> {
         &self.logs[..self.arguments.clients as usize]
     }
 
-    /// Of one slice: its files are gone before the next.
+    /// The disk space that one slice needs: its files are gone before the next.
     pub fn bytes_needed(&self) -> u64 {
         // More than the disks we know take through one file system; and padding of small batches.
         const FLAT_OUT: f64 = 1e9;

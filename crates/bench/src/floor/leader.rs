@@ -54,7 +54,7 @@ struct Link {
     partial: Vec<u8>,
 }
 
-/// What the engine's proposal is to a node.
+/// The floor's counterpart of an engine's proposal.
 struct Entry {
     position: u64,
     digest: Digest,

@@ -22,7 +22,7 @@ pub struct Segments {
     lane: LaneId,
     segment: u64,
     size_target: u64,
-    /// Of the open segment, with all that is queued.
+    /// The end of the open segment, with all that is queued.
     end: u64,
     last_number: u64,
     last_checksum: u32,

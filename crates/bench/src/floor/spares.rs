@@ -10,7 +10,7 @@ use replica::Limits;
 
 use crate::history::forget_pages;
 
-/// Of each lane: the one that is written, the next one, and those that a log keeps.
+/// The files of each lane: the one that is written, the next one, and those that a log keeps.
 const FILES: u64 = 4;
 const PIECE: usize = 1 << 20;
 
@@ -32,7 +32,7 @@ pub fn write(directory: &Path, lanes: u32) -> Result<u64> {
             file.sync_all()?;
         }
         File::open(&directory)?.sync_all()?;
-        // What a node's file has in memory it has for readers.
+        // A node keeps nothing of a file in memory but for readers.
         forget_pages(&directory)?;
     }
     Ok(FILES)

@@ -94,11 +94,11 @@ struct Phase {
     of: &'static str,
     /// To all readers together.
     delivered_mb_per_s: f64,
-    /// Of each follower: what had been acknowledged at the end and was not given to it yet.
+    /// The most that a follower lacked at the end: bytes acknowledged and not given to it yet.
     behind_most_bytes: Option<u64>,
     ratio_p50: f64,
     ratio_p99: f64,
-    /// Of all nodes: what they took more than without readers, per GB delivered.
+    /// The CPU time that all nodes took beyond that without readers, per GB delivered.
     cpu_s_per_delivered_gb: f64,
     without: Figures,
     with: Figures,

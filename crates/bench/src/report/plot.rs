@@ -36,7 +36,7 @@ pub struct Bars {
 }
 
 const SIZE: (u32, u32) = (760, 420);
-/// Told apart also by who sees few colours (Okabe and Ito).
+/// Colours that people who see few colours can tell apart too (Okabe and Ito).
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -139,7 +139,7 @@ impl Lines {
                 .label(&line.name)
                 .legend(|(x, y)| Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled()));
         }
-        // Where such lines usually leave room.
+        // Such lines usually leave room there.
         let legend = match (self.x.log, self.y.log) {
             (true, true) => SeriesLabelPosition::LowerLeft,
             (false, true) => SeriesLabelPosition::UpperLeft,

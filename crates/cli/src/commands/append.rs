@@ -122,8 +122,7 @@ impl Arguments {
         }
     }
 
-    /// How many bytes to hand over at a time: enough to be cheap, with a rate few enough to be
-    /// smooth.
+    /// The bytes to hand over at a time: enough to be cheap, with a rate few enough to be smooth.
     fn piece_bytes(&self) -> usize {
         let piece = match (self.write_size, self.rate) {
             (Some(size), _) => size,
@@ -170,12 +169,12 @@ impl Arguments {
     }
 }
 
-/// What is appended, and how much of it there should be.
+/// The source of the appended bytes, and how many there should be.
 struct Source {
     input: File,
     /// It is standard input, on which bytes may be long in coming.
     waits: bool,
-    /// Of a regular file, when it was opened.
+    /// The length of a regular file when it was opened.
     length: Option<u64>,
     read: u64,
 }
@@ -247,8 +246,8 @@ impl Source {
     }
 }
 
-/// Spreads bytes evenly over time. What was missed while the cluster was slow is not made up for
-/// beyond a tenth of a second, so that a pause is not followed by a flood.
+/// Spreads bytes evenly over time. Bytes missed while the cluster was slow are not made up for beyond a tenth
+/// of a second, so that a pause is not followed by a flood.
 struct Pace {
     bytes_per_second: f64,
     due: Instant,

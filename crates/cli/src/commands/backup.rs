@@ -64,7 +64,7 @@ struct Saved<'a> {
     streams: usize,
     /// In this part, or in all that were checked.
     bytes: u64,
-    /// That the newest part knows to be the log's, and not trimmed.
+    /// The log's bytes that the newest part knows, without the trimmed ones.
     log_bytes: u64,
     file_bytes: u64,
     nothing_new: bool,
@@ -221,7 +221,7 @@ fn of_taking(error: TakeError) -> anyhow::Error {
         TakeError::Exists(_) | TakeError::OtherLog { .. } | TakeError::Directory => {
             Failure::new(Kind::Refused, error.to_string()).into()
         }
-        // What they mean for the exit code is known.
+        // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),
         TakeError::Trimmed => Failure::new(Kind::Trimmed, error.to_string()).into(),

@@ -52,7 +52,7 @@ pub struct Arguments {
     verbose: bool,
 }
 
-/// What a directory was begun with, and stays.
+/// The layout with which a directory was begun, and which stays.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Layout {
@@ -99,7 +99,7 @@ impl Arguments {
         Ok(())
     }
 
-    /// What the directory holds already, or else what was asked for.
+    /// The layout that the directory holds already, or else the one that was asked for.
     fn layout(&self) -> Result<Layout> {
         let path = self.dir.join(LAYOUT_FILE);
         let shown = self.dir.display();

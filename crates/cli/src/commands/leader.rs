@@ -1,4 +1,4 @@
-//! `logberg leader`: who leads which log, and moving it.
+//! `logberg leader`: showing the leader of each log, and moving it.
 
 use std::time::Duration;
 

@@ -200,7 +200,7 @@ fn other_name(name: &str, typed: &str) -> anyhow::Error {
     .into()
 }
 
-/// What nobody can take back is typed: on a terminal when it is asked for, else in --yes=NAME.
+/// Checks that an act which nobody can take back is typed: on a terminal when it is asked for, else in --yes=NAME.
 fn check_abandon(name: &str, yes: Option<&str>) -> Result<()> {
     if let Some(typed) = yes.filter(|typed| !typed.is_empty()) {
         return match typed == name {

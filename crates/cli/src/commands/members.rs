@@ -261,7 +261,7 @@ fn follow(client: &Client, planned: &Planned, named: &[u64], quiet: bool) -> Res
     }
 }
 
-/// What a log is waiting for; `None` when all is done, by its leader's word.
+/// The thing that a log is waiting for; `None` when all is done, by its leader's word.
 fn progress(log: &Log) -> Option<String> {
     let why = match (&log.waits_for, log.steps.first()) {
         (Some(why), _) => why.clone(),

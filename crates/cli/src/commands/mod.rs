@@ -38,8 +38,8 @@ macro_rules! commands {
         }
 
         impl Command {
-            /// What it logs unless somebody asks for more or less: a node what happens off its normal
-            /// path, other commands only what goes wrong.
+            /// The log level of a command unless somebody asks for another: a node logs events off its normal
+            /// path, other commands only errors.
             pub fn usual_log(&self) -> &'static str {
                 match self {
                     Self::Node(_) => "info",

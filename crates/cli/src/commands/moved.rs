@@ -1,4 +1,4 @@
-//! Commands that were here and are in `logberg-lab` now. Who types one is told its new name.
+//! Commands that were here and are in `logberg-lab` now. A user who types one is told its new name.
 
 use std::ffi::OsString;
 

@@ -206,7 +206,7 @@ fn state_of(log: &LogStatus, peer: &PeerStatus) -> &'static str {
     }
 }
 
-/// What the leaders among these logs know of their other replicas.
+/// A table of other replicas, by the leaders among these logs.
 fn replicas(logs: &[LogStatus]) -> String {
     let headings = ["LOG", "REPLICA", "ACCEPTED", "LAG", "MISSING", "STATE"];
     let mut table = show::table(&headings);

@@ -139,7 +139,7 @@ fn bar(global: &Global) -> ProgressBar {
     }
 }
 
-/// How a log ends that did not come to rest.
+/// The end of a log that did not come to rest.
 fn end_of(log: &LogReport) -> Option<String> {
     let name = log.name.as_deref()?;
     // Nothing was read of it, and that is a problem of its own.
@@ -161,7 +161,7 @@ fn end_of(log: &LogReport) -> Option<String> {
     ))
 }
 
-/// What the node will ask its peers for.
+/// The bytes that the node will ask its peers for.
 fn doubts(log: &LogReport) -> Vec<String> {
     let name = log.name.as_deref().unwrap_or("(unlisted)");
     let mut doubts = Vec::new();

@@ -11,7 +11,7 @@ use std::time::Duration;
 use harness::{Cluster, Content, LONG, ask, err, wait_for};
 use serde_json::Value;
 
-/// What `streams` says of a log, in the order of opening.
+/// The streams of a log as `streams` lists them, in the order of opening.
 fn streams(cluster: &Cluster, log: &str) -> Vec<Value> {
     let said = cluster.run_well(&["streams", log, "--json"]);
     serde_json::from_str(&said).expect("JSON")

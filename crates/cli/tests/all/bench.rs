@@ -13,7 +13,7 @@ fn bench(directory: &Path, arguments: &str) -> Output {
     output.expect("the program runs")
 }
 
-/// Of the cluster, of its floor, or the ratio.
+/// The figure of the cluster, of its floor, or their ratio.
 fn figure(report: &Value, name: &str, of: &str) -> f64 {
     let value = report["figures"][name][of].as_f64();
     value.unwrap_or_else(|| panic!("{name} of {of} in {report}"))

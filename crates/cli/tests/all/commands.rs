@@ -62,7 +62,7 @@ fn chain(cluster: &FakeCluster, name: &str) -> (Vec<u8>, StreamEnd) {
     cluster.truth().chain(Some(name)).expect("the stream")
 }
 
-/// Of this machine, and no test listens there, whichever ports are given to them.
+/// An address of this machine at which no test listens, whichever ports are given to them.
 fn nobody() -> String {
     "127.255.0.1:1".to_owned()
 }

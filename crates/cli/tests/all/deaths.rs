@@ -144,7 +144,7 @@ fn what_was_acknowledged_is_back_after_the_death_of_all() {
     for node in &mut cluster.nodes {
         node.kill();
     }
-    // What arrived before the death counts too.
+    // Acks that arrived before the death count too.
     while let Some(line) = raw.try_line() {
         let more = line
             .strip_prefix("ack ")

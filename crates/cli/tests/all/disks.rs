@@ -157,7 +157,7 @@ fn a_small_disk_that_fills_is_told_and_serves_again_with_space() {
         .and_then(|number| number.parse().ok())
         .unwrap_or_else(|| panic!("{said}"));
     assert!(cluster.nodes[0].is_running(), "{}", cluster.logs());
-    // What was acknowledged is there, and reads go on.
+    // Acknowledged bytes are there, and reads go on.
     let read = cluster.run(&["read", "main"]);
     assert_eq!(read.status.code(), Some(0), "{}", err(&read));
     assert!(
@@ -211,7 +211,7 @@ fn a_flipped_bit_is_never_served_and_is_repaired_from_a_peer() {
         flip(&segments[2]);
         cluster.nodes[index].start();
         cluster.nodes[index].wait_answers();
-        // Whatever it gives meanwhile is right as far as it goes.
+        // The bytes that it gives meanwhile are right as far as they go.
         let line = "logberg/1 read main stale=1\n";
         let early = harness::Raw::say(&cluster.nodes[index].listen, line).rest();
         assert!(early.starts_with(b"error ") || content.bytes().starts_with(&early));

@@ -175,7 +175,7 @@ fn a_version_is_held_back_by_a_node_that_is_away() {
 fn strangers_and_nodes_that_do_not_get_in() {
     let mut ours = Cluster::start(2);
     let mut theirs = Cluster::start(1);
-    // Where our second node was, a node of theirs.
+    // A node of theirs takes the place of our second node.
     ours.nodes[1].kill();
     theirs.nodes[0].kill();
     let stranger = &mut theirs.nodes[0];

@@ -1,4 +1,4 @@
-//! What `status`, `/healthz` and `/metrics` say of real nodes.
+//! `status`, `/healthz` and `/metrics` of real nodes.
 
 use crate::harness;
 

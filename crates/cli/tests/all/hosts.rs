@@ -120,7 +120,7 @@ fn a_host_that_leaves_for_good_leaves_its_log_whole_on_the_others() {
     cluster.run_well(&["members", "replace", "3", "4", "--timeout", "60"]);
     wait_weights(&cluster, LOG, &[(2, 1), (4, 1)]);
     wait_weights(&cluster, "main", &[(1, 1), (2, 1), (4, 1)]);
-    // Asked for again by somebody who did not hear that it was done.
+    // The request is repeated by an operator who did not hear that it was done.
     let again = cluster.run_well(&["members", "replace", "3", "4"]);
     assert!(again.contains("nothing to change"), "{again}");
     cluster.nodes[2].kill();

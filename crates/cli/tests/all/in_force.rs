@@ -1,4 +1,5 @@
-//! What an operator is told is true: ok when it is in force, and else what is agreed, and where it is not.
+//! Answers to operators are true: ok once a request is in force, and else what is agreed, and where it is not
+//! in force.
 
 use crate::harness;
 
@@ -173,7 +174,7 @@ fn a_deletion_waits_for_the_log_and_the_same_command_sees_its_end() {
         &["agreed, not yet in force in some"],
     );
     start(&mut cluster, [2, 3]);
-    // It is ended by itself now; whoever asks again waits for that, or comes too late.
+    // The log is ended by itself now; a client that asks again waits for that, or comes too late.
     let output = cluster.run(&delete);
     assert!(
         matches!(output.status.code(), Some(0 | 5)),

@@ -1,4 +1,4 @@
-//! How bytes move and where records go, as nodes are told.
+//! Movers and inks: bytes move and records stay as nodes are told.
 
 use crate::harness;
 
@@ -109,7 +109,7 @@ fn a_node_says_which_mover_it_has_and_movers_understand_each_other() {
         .collect();
     assert!(paths[0].starts_with("\"direct, "), "{paths:?}");
     assert!(paths[1].starts_with("\"splice, page cache"), "{paths:?}");
-    // Where io_uring is forbidden, auto says so.
+    // The choice `auto` says so where io_uring is forbidden.
     let known = ["\"uring, ", "\"direct: "];
     let auto = &paths[2];
     assert!(known.iter().any(|known| auto.starts_with(known)), "{auto}");

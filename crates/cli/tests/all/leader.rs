@@ -17,7 +17,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// What `leader show` says of a log.
+/// A log as `leader show` shows it.
 fn shown(cluster: &Cluster, log: &str) -> Value {
     let all = json(&cluster.run_well(&["leader", "show", "--json"]));
     let mut all = all.as_array().expect("a list").iter();

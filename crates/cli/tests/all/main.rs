@@ -1,4 +1,4 @@
-//! What only the whole program can show, with real processes, sockets and disks.
+//! Tests that need the whole program, with real processes, sockets and disks.
 //!
 //! One test program for all of it: sixty small ones take minutes to link, and those that mostly wait
 //! run beside each other here.

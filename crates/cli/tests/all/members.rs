@@ -128,7 +128,7 @@ fn a_follower_is_replaced_under_load_and_its_writers_stream_is_not_cut() {
     let mut replacing = cluster.spawn(&["members", "replace", &id, "4"]);
     let mut position = 0;
     let bytes = [7; 65536];
-    // As long as the change takes, and a while longer.
+    // The writer goes on while the change lasts, and a while longer.
     let mut more = 20;
     while more > 0 {
         raw.send(&bytes);
@@ -383,7 +383,7 @@ fn a_silent_node_that_alone_holds_bytes_is_not_dropped_even_if_that_is_forced() 
         wait_for(looked_at, || cluster.logs());
     }
     let alone = "node 3 is silent, and none of the others holds all bytes of main";
-    // What the other one lacks has to be heard first.
+    // The missing bytes of the other node have to be heard of first.
     wait_for(
         || {
             err(&cluster.run(&["members", "remove", "3", "--plan"]))

@@ -1,4 +1,4 @@
-//! What is not in the program that is shipped: what searches for mistakes, and switches that make a disk fail.
+//! The shipped program lacks the searches for mistakes, and the switches that make a disk fail.
 
 use std::fs;
 

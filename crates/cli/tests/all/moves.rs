@@ -51,7 +51,7 @@ fn nodes_that_moved_one_at_a_time_meet_at_the_next_start_of_all() {
     let before = Content::new(1, 500_000);
     cluster.append("main", &[], before);
     cluster.wait_whole();
-    // First those that do not lead the directory, whose word goes to who does; then that one, too.
+    // The nodes that do not lead the directory move first, as their word goes to its leader; then that one, too.
     let leader = cluster.leader("directory");
     let others = (0..3).filter(|index| *index != leader);
     let order: Vec<usize> = others.chain([leader]).collect();

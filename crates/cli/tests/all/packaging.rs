@@ -1,4 +1,4 @@
-//! What packages install starts nodes, exactly as it stands there.
+//! Installed packages start nodes, exactly as their files say.
 
 use crate::harness;
 

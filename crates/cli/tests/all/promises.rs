@@ -1,4 +1,4 @@
-//! What the pages and the help promise of a node that moves, is asked to stop, or comes back.
+//! The promises of the pages and the help about a node that moves, is asked to stop, or comes back.
 
 use crate::harness;
 
@@ -200,7 +200,8 @@ fn settings_that_no_node_can_have_end_with_2_and_nothing_is_made() {
 /// Bytes a second that a node fetches while somebody appends, and that can reach it.
 const FETCHED: u64 = 1_000_000;
 const REACHES_IT: u64 = 12_000_000;
-/// What it asked for before it heard of an append, and what waits for its disk, are 17 MB at most.
+/// The most bytes under way: those it asked for before it heard of an append, and those that wait for its
+/// disk, are 17 MB.
 const UNDER_WAY: u64 = 20_000_000;
 /// With less left to fetch nothing could be seen.
 const ENOUGH: u64 = 30_000_000;
@@ -209,7 +210,7 @@ const GOES_ON: Duration = Duration::from_millis(200);
 const LONG_ENOUGH: Duration = Duration::from_secs(4);
 const PIECE: usize = 100;
 
-/// What a node knows to be chosen of main, and what it lacks of that.
+/// The bytes of main that a node knows to be chosen, and those of them that it lacks.
 fn chosen_and_missing(node: &Node) -> Option<(u64, u64)> {
     let status = node.status()?;
     let mut logs = status["logs"].as_array()?.iter();

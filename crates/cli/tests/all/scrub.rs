@@ -21,7 +21,7 @@ fn flip(segment: &Path) {
     file.write_all_at(&[byte[0] ^ 0x10], middle).expect("room");
 }
 
-/// Where in a segment this byte of its only stream stands.
+/// The place in a segment of this byte of its only stream.
 fn place_of(segment: &[u8], position: u64) -> usize {
     let blocks = segment.chunks(BLOCK).enumerate();
     let mut place = blocks.filter_map(|(at, block)| {
@@ -32,7 +32,7 @@ fn place_of(segment: &[u8], position: u64) -> usize {
     place.next_back().expect("a record of it")
 }
 
-/// What the scrub of main came to.
+/// The outcome of a scrub of main.
 fn scrub(cluster: &Cluster) -> (Value, Option<i32>) {
     let arguments = [
         "scrub",
@@ -133,7 +133,7 @@ fn the_rate_of_scrubs_is_a_setting_and_one_that_is_asked_for_is_done_at_any() {
         settings("0")
     );
     assert!(settings("3M").contains("scrub-rate = 3000000"));
-    // What somebody asks for is done all the same.
+    // A scrub that somebody asks for is done all the same.
     let cluster = Cluster::start_with(1, 1, |node| {
         let more = ["--scrub-rate".to_owned(), "0".to_owned()];
         node.arguments.extend(more);

@@ -1,11 +1,11 @@
-//! What a node says of itself when it starts: its zone, and whether it only stands in.
+//! A node's word of itself when it starts: its zone, and whether it only stands in.
 
 use crate::harness;
 
 use harness::{Cluster, Content, out, wait_for};
 use serde_json::Value;
 
-/// How the directory's leader shows a node.
+/// A node as the directory's leader shows it.
 fn shown(cluster: &Cluster, id: usize) -> Option<Value> {
     let output = cluster.run(&["members", "--json"]);
     let members: Value = serde_json::from_slice(&output.stdout).ok()?;

@@ -156,7 +156,7 @@ fn a_first_start_that_was_killed_is_begun_again() {
     assert_eq!(node.wait_answers()["node"], 1);
 }
 
-/// Who began to join and was killed has no id; without servers to ask it would wait for ever.
+/// A node that was killed while it joined has no id; without servers to ask it would wait for ever.
 #[test]
 fn a_node_that_has_not_joined_yet_needs_servers_to_ask() {
     let directory = tempfile::tempdir().expect("a place");

@@ -1,4 +1,4 @@
-//! Whatever comes over the wire, a node answers or closes, lives on and serves the others.
+//! A node answers or closes any bytes that come over the wire, lives on and serves the others.
 
 use formats::frame::encode_control;
 use formats::past::{End, Told};

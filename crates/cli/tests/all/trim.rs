@@ -15,7 +15,7 @@ fn json(text: &str) -> Value {
     serde_json::from_str(text).expect("JSON")
 }
 
-/// What a log takes of a node's disk.
+/// The space that a log takes of a node's disk.
 fn disk_bytes(node: &Node) -> u64 {
     let entries = fs::read_dir(node.data.join(format!("log-{MAIN}"))).expect("its directory");
     let blocks = entries.map(|entry| entry.unwrap().metadata().map_or(0, |m| m.blocks()));

@@ -106,7 +106,7 @@ fn a_segment_missing_in_the_middle_is_named_and_not_expected_from_peers() {
     );
 }
 
-/// What `verify` says of the next start, the start says.
+/// The start says the same as `verify` says of it.
 #[test]
 fn verify_says_that_a_node_does_not_start_in_the_words_of_the_start() {
     let mut cluster = Cluster::start(1);

@@ -7,7 +7,7 @@ use crate::answer::Code;
 use crate::asked::{AdminError, Json};
 use crate::request::{NodeIds, Request};
 
-/// What is to be created.
+/// The log that is to be created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NewLog {
     pub name: String,
@@ -70,7 +70,7 @@ impl Client {
         created.ok_or_else(|| AdminError::UnknownLog { log: name.clone() })
     }
 
-    /// What the directory says of a log, as chosen at the time of the call.
+    /// The directory's entry of a log, as chosen at the time of the call.
     pub fn log(&self, name: &str) -> Result<LogDetails, AdminError> {
         let request = Request::ShowLog {
             name: name.to_owned(),

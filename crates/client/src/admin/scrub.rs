@@ -21,7 +21,7 @@ impl Client {
         self.ask_for_scrub(log, true, rate)
     }
 
-    /// How the scrubs of a log go that this server leads; no other is asked.
+    /// The scrubs of a log at this server; no other is asked.
     pub fn scrub_at(&self, server: &str, log: &str) -> Result<ScrubView, AdminError> {
         let only = Cluster::new(vec![server.to_owned()], self.cluster.timeouts).alone();
         let client = Client {

@@ -6,8 +6,8 @@ use talk::AppendError;
 
 use super::shared::Shared;
 
-/// What is acknowledged of an [`Appender`](super::Appender)'s chain, for other threads than the one
-/// that writes. Cheap to clone; outlives the appender.
+/// The acknowledged part of an [`Appender`](super::Appender)'s chain, for other threads than the one that
+/// writes. Cheap to clone; outlives the appender.
 #[derive(Clone, Debug)]
 pub struct Acknowledgements {
     shared: Arc<Shared>,

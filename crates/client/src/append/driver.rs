@@ -29,7 +29,7 @@ pub(super) struct Driver {
     lent: Vec<Lent>,
 }
 
-/// What is to be done without the lock.
+/// A task to be done without the lock.
 enum Task {
     /// Send what is lent.
     Send(Link),
@@ -128,7 +128,7 @@ impl Driver {
         }
     }
 
-    /// Tells the machine, and whoever waits what came of it.
+    /// Tells the machine, and wakes the threads that wait for the result.
     fn tell(&mut self, input: &Input) {
         let mut state = self.shared.lock();
         let before = state.machine.acknowledged();
@@ -168,7 +168,7 @@ impl Driver {
                 return Err(error);
             }
         };
-        // What is lent goes back before the lock: a writer that waits for it then finds it free.
+        // Lent chunks go back before the lock: a writer that waits for it then finds them free.
         self.lent.clear();
         let mut state = self.shared.lock();
         state.machine.sent(sent as u64);

@@ -1,4 +1,4 @@
-//! What the writer and the driver's thread share, and how they call each other.
+//! The state that the writer and the driver's thread share, and how they call each other.
 
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,7 +9,7 @@ use talk::{AppendError, COALESCE_BYTES, Closed};
 use crate::line::StreamName;
 use crate::stage::{NEVER, OVER, Stage};
 
-/// What the writer and the driver's thread share.
+/// The state that the writer and the driver's thread share.
 #[derive(Debug)]
 pub(super) struct Shared {
     state: Mutex<State>,
@@ -72,7 +72,7 @@ impl Shared {
         self.began.elapsed()
     }
 
-    /// Whoever holds the lock sees in the ring all that was written, as far as the ring has room.
+    /// Locks the state. The holder of the lock sees in the ring all that was written, as far as the ring has room.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         // The state is consistent between any two statements that could panic under the lock.
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);

@@ -22,7 +22,7 @@ use crate::admin::StreamInfo;
 
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Of one piece.
+/// The largest payload of one piece.
 pub const PAYLOAD_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"LBbackup";
@@ -34,16 +34,16 @@ const TRAILER_BYTES: usize = 56;
 /// A log's table of streams fits into it.
 const JSON_BYTES_MAX: u32 = 128 << 20;
 
-/// What tells one part from all others: the sha256 of its bytes.
+/// The identity that tells one part from all others: the sha256 of its bytes.
 pub type Identity = [u8; 32];
 
-/// What a part is of.
+/// The header of a part: the log and the streams that it is of.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     pub cluster: String,
     pub log: String,
     pub log_id: u64,
-    /// What the cluster kept of the log: `forever`, `10GiB,7d`.
+    /// The retention of the log in the cluster: `forever`, `10GiB,7d`.
     pub retention: String,
     /// Counts the parts from 1.
     pub part: u64,
@@ -63,7 +63,7 @@ pub struct Saved {
     pub from: u64,
 }
 
-/// What is wrong with a backup.
+/// A fault of a backup.
 #[derive(Debug, thiserror::Error)]
 pub enum BackupError {
     #[error("it is no backup")]
@@ -87,7 +87,7 @@ pub struct PartWriter<W> {
     to: W,
     sha: Sha256,
     header: Header,
-    /// Where the next byte belongs.
+    /// The place of the next byte.
     stream: usize,
     position: u64,
     pieces: u64,
@@ -140,13 +140,13 @@ impl<W: Write> PartWriter<W> {
         }
     }
 
-    /// The next bytes: of that stream, from that position on, so many. None once all are there.
+    /// The next bytes: of that stream, from that position on, so many. `None` once all are there.
     pub fn wants(&self) -> Option<(&Saved, u64, u64)> {
         let saved = self.header.streams.get(self.stream)?;
         Some((saved, self.position, saved.info.length - self.position))
     }
 
-    /// What [`PartWriter::wants`] asked for, or its beginning.
+    /// Writes the bytes that [`PartWriter::wants`] asked for, or their beginning.
     pub fn write(&mut self, payload: &[u8]) -> io::Result<()> {
         let room = self.wants().map_or(0, |(_, _, count)| count);
         if payload.is_empty() || payload.len() > PAYLOAD_BYTES_MAX || payload.len() as u64 > room {
@@ -249,7 +249,7 @@ impl<R: Read> PartReader<R> {
         &self.header
     }
 
-    /// So many bytes of the file were read and are sound.
+    /// The number of bytes of the file that were read and are sound.
     pub fn at(&self) -> u64 {
         self.at
     }
@@ -358,7 +358,7 @@ impl<R: Read> PartReader<R> {
     }
 }
 
-/// What comes next in a part.
+/// The next thing in a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     Piece {

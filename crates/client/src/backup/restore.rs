@@ -22,7 +22,7 @@ pub struct RestoreOptions {
     pub shift: bool,
 }
 
-/// What was restored.
+/// The outcome of a restore.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Restored {
     pub log: String,
@@ -30,12 +30,12 @@ pub struct Restored {
     pub bytes: u64,
     /// Written, and trimmed again, so that positions are what they were.
     pub filled_bytes: u64,
-    /// Of each stream, by the name it had: the one it has now.
+    /// Each stream's saved name, and the name it has now.
     pub names: Vec<(String, String)>,
     pub lost: Lost,
 }
 
-/// What a restored log does not have, besides the streams' names and slots.
+/// The parts that a restored log lacks, besides the streams' names and slots.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lost {
     /// Streams that went on from one that was trimmed: they begin chains of their own.
@@ -92,7 +92,7 @@ impl Client {
     }
 }
 
-/// What stopped the reading was the writing.
+/// The error of writing, which stopped the reading.
 fn unpack(wrong: Wrong) -> RestoreError {
     match wrong {
         Wrong::Stopped(Stop(error)) => match error.downcast::<RestoreError>() {
@@ -117,11 +117,11 @@ struct Restoring<'a> {
     restored: Restored,
 }
 
-/// What a saved stream became: several, if the writer lost its leader meanwhile.
+/// The streams that a saved stream became: several, if the writer lost its leader meanwhile.
 struct Became {
     first: StreamName,
     last: StreamName,
-    /// Of the last one, if it is the first.
+    /// The length of the last stream, if it is the first.
     length: Option<u64>,
 }
 
@@ -154,7 +154,7 @@ impl<'a> Restoring<'a> {
         &self.header.streams[self.at].info
     }
 
-    /// What was trimmed since it was saved is passed over.
+    /// Restores a piece, but passes over what was trimmed since it was saved.
     fn piece(&mut self, piece: &Seen<'_>) -> Result<(), RestoreError> {
         let Some(&place) = self.places.get(piece.stream) else {
             return Ok(());
@@ -240,7 +240,7 @@ impl<'a> Restoring<'a> {
         Ok(())
     }
 
-    /// Where what a stream became ends.
+    /// The end of the streams that a stream became.
     fn end_of(&self, place: usize) -> Result<StreamPlace, RestoreError> {
         let became = &self.became[place];
         let stream = became.last;
@@ -363,7 +363,7 @@ impl<'a> Restoring<'a> {
         Ok(())
     }
 
-    /// What the cluster says that it holds.
+    /// Compares the restored log with what the cluster says that it holds.
     fn check(&self) -> Result<(), RestoreError> {
         let streams = self.client.streams(&self.options.log)?;
         let held: u64 = streams.iter().map(|info| info.length - info.trimmed).sum();

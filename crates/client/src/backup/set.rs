@@ -20,7 +20,7 @@ pub struct Backup {
     pub parts: Vec<Part>,
 }
 
-/// What a directory's parts are called: `part-000001.lbb`.
+/// The name of a part in a directory: `part-000001.lbb`.
 pub(super) fn part_name(number: u64) -> String {
     format!("part-{number:06}.lbb")
 }
@@ -71,7 +71,7 @@ impl Backup {
         self.parts.iter().map(|part| part.file_bytes).sum()
     }
 
-    /// What the newest part says, its bytes unread.
+    /// The header of the newest part, its bytes unread.
     pub fn newest(&self) -> Result<Header, Wrong> {
         let part = self
             .parts
@@ -141,11 +141,11 @@ pub struct Seen<'a> {
     pub payload: &'a [u8],
 }
 
-/// Whoever was handed a piece could not go on.
+/// The error of a caller that was handed a piece and could not go on.
 #[derive(Debug)]
 pub struct Stop(pub Box<dyn std::error::Error + Send + Sync>);
 
-/// What is wrong, and with which file.
+/// A fault, and the file that has it.
 #[derive(Debug, thiserror::Error)]
 pub enum Wrong {
     #[error("{path}: {error}")]

@@ -39,14 +39,14 @@ pub struct Taken {
     pub path: PathBuf,
     pub header: Header,
     pub identity: Identity,
-    /// Of streams, in this part.
+    /// Bytes of streams in this part.
     pub bytes: u64,
     pub file_bytes: u64,
     /// Nothing had come since the part before: no part was written.
     pub nothing_new: bool,
 }
 
-/// Where a part is to be written, and what it follows.
+/// The place of a part to be written, and the part that it follows.
 struct Target {
     path: PathBuf,
     before: Option<(Header, Identity)>,
@@ -106,7 +106,7 @@ impl Client {
             sync_directory(&target.path).map_err(failed)?;
             Ok((identity, file_bytes))
         });
-        // Without its end it is no backup, whoever finds it; with it, it has its name by now.
+        // The file is no backup without its end; with it, it has its name by now.
         let _ = fs::remove_file(&aside);
         let (identity, file_bytes) = settled?;
         Ok(Taken {
@@ -119,7 +119,7 @@ impl Client {
         })
     }
 
-    /// What is chosen now.
+    /// The header of what is chosen now.
     fn header(&self, log: &str, made_at: String, target: &Target) -> Result<Header, TakeError> {
         let status = self.status()?;
         let info = self.logs()?.into_iter().find(|info| info.name == log);

@@ -1,4 +1,4 @@
-//! Finding who can answer, and saying who could not.
+//! Finding a server that can answer, and naming those that could not.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use crate::fake;
 use crate::fake::{AppendFault, FakeCluster};
 use client::{AdminError, AppendOptions, Client, Said};
 
-/// Of this machine, and no test listens there, whichever ports are given to them.
+/// An address of this machine at which no test listens, whichever ports are given to them.
 fn nobody() -> String {
     "127.255.0.1:1".to_owned()
 }

@@ -93,7 +93,7 @@ fn one_given_server_is_enough_to_know_the_others() {
     assert_chain(&cluster, closed, b"on");
 }
 
-/// The user's name for the leader is none that the cluster knows.
+/// The cluster does not know the user's name for the leader.
 #[test]
 fn a_slow_leader_by_another_name_is_not_left_for_itself() {
     let cluster = FakeCluster::start(3);

@@ -1,4 +1,4 @@
-//! Whatever goes wrong, in whatever order: no byte is lost and none is repeated.
+//! No byte is lost and none is repeated, whatever goes wrong in whatever order.
 
 use std::io::Write;
 

@@ -7,7 +7,7 @@ use crate::{COMMAND_BYTES_MAX, Halted, StateMachine, Unknown};
 /// The parts of one snapshot after another.
 #[derive(Clone, Debug)]
 pub(crate) struct Parts<M: StateMachine> {
-    /// One of which more parts are to come.
+    /// The snapshot of which more parts are to come.
     reading: Option<Reading<M>>,
     /// The last part that was taken.
     last: Option<Part>,
@@ -20,10 +20,10 @@ struct Part {
     crc: u32,
 }
 
-/// What a part came to.
+/// The result of a part.
 pub(crate) enum Took<M: StateMachine> {
     More,
-    /// It is the same as the one before.
+    /// The part is the same as the one before.
     Again,
     Whole(Box<Whole<M>>),
 }
@@ -42,17 +42,17 @@ struct Reading<M: StateMachine> {
     next: u32,
     parts: u32,
     bytes: u64,
-    /// Came, and ends within something: a number, a session.
+    /// Bytes that came, and end within something: a number, a session.
     rest: Vec<u8>,
     expected: Expected,
-    /// What the checksum of the whole is to be, and what it is so far.
+    /// The checksum that the whole is to have, and the one that it has so far.
     crc: Option<(u32, u32)>,
     applied: u64,
     sessions: Sessions,
     state: M::Restoring,
 }
 
-/// What comes next.
+/// The thing that comes next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Expected {
     Version,
@@ -114,7 +114,7 @@ impl<M: StateMachine> Parts<M> {
         }
     }
 
-    /// A frame that is no part of a snapshot.
+    /// Notes a frame that is no part of a snapshot.
     pub fn interrupt(&mut self) -> Result<(), Misplaced> {
         self.last = None;
         match &self.reading {
@@ -160,7 +160,7 @@ impl<M: StateMachine> Reading<M> {
         Ok(())
     }
 
-    /// Reads what comes next, and gives what is behind it; `None` if that is not there yet.
+    /// Reads the next thing, and gives the bytes behind it; `None` if it is not there yet.
     fn step<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<&'a [u8]>, Unknown> {
         let length = match self.expected {
             Expected::Version => Some(1),
@@ -188,7 +188,7 @@ impl<M: StateMachine> Reading<M> {
         Ok(Some(behind))
     }
 
-    /// `bytes` are just what was expected. Gives what is expected behind them.
+    /// Reads `bytes`, which are just the thing that was expected. Gives what is expected behind them.
     fn read(&mut self, bytes: &[u8]) -> Result<Expected, Unknown> {
         let number = |at: usize| number(bytes, at).ok_or_else(short);
         Ok(match self.expected {

@@ -7,7 +7,7 @@ use super::{Layout, PART_BYTES};
 use crate::sessions::Sessions;
 use crate::{Frame, StateMachine};
 
-/// What a snapshot is made of.
+/// The sources of a snapshot.
 pub(crate) struct Source<'a, M> {
     pub machine: &'a M,
     pub sessions: &'a Sessions,
@@ -29,7 +29,7 @@ pub struct Mark<P> {
     part: u32,
     measured: Measured,
     stage: Stage<P>,
-    /// Made, and not in a part yet: less than a part and a piece.
+    /// Bytes made, and not in a part yet: less than a part and a piece.
     rest: Vec<u8>,
 }
 
@@ -38,15 +38,15 @@ struct Measured {
     parts: u32,
     bytes: u64,
     state_bytes: u64,
-    /// Of all behind the checksum itself.
+    /// The checksum of all that stands behind the checksum itself.
     crc: u32,
 }
 
-/// What is made next.
+/// The thing that is made next.
 #[derive(Clone, Debug, Default)]
 enum Stage<P> {
     Head,
-    /// Those after this client.
+    /// Sessions, after this client's.
     Sessions(Option<u64>),
     State(P),
     #[default]
@@ -74,12 +74,12 @@ impl<'a, M: StateMachine> Snapshot<'a, M> {
         Snapshot { source, mark }
     }
 
-    /// Where it goes on.
+    /// The place where the snapshot goes on.
     pub fn mark(self) -> Mark<M::Place> {
         self.mark
     }
 
-    /// Of all its parts together, without what makes them frames.
+    /// The bytes of all its parts together, without what makes them frames.
     pub fn bytes(&self) -> u64 {
         self.mark.measured.bytes
     }
@@ -151,7 +151,7 @@ impl<M: StateMachine> Source<'_, M> {
         }
     }
 
-    /// How many bytes there are from here up to the state, or of the state; and their checksum.
+    /// The bytes from here up to the state, or those of the state; and their checksum.
     fn measure_from(&self, mut stage: Stage<M::Place>, state_bytes: u64) -> (u64, u32) {
         let is_state = matches!(stage, Stage::State(_));
         let (mut bytes, mut crc, mut piece) = (0, 0, Vec::new());
@@ -164,7 +164,7 @@ impl<M: StateMachine> Source<'_, M> {
         (bytes, crc)
     }
 
-    /// Appends what comes next.
+    /// Appends the next thing.
     fn make(&self, stage: &mut Stage<M::Place>, state_bytes: u64, into: &mut Vec<u8>) {
         let mut put = |number: u64| into.extend_from_slice(&number.to_le_bytes());
         let next = match take(stage) {

@@ -100,7 +100,7 @@ fn in_parts(bytes: &[u8]) -> Vec<Vec<u8>> {
     frames.map(|frame| frame.encode().unwrap()).collect()
 }
 
-/// What came of the frames.
+/// The results of the frames.
 fn take<M: StateMachine>(
     replica: &mut Replica<M>,
     frames: &[Vec<u8>],

@@ -14,7 +14,7 @@ pub const CONTROL_PREFIX: usize = 24;
 /// The state of a log with all its streams fits.
 pub const BODY_BYTES_MAX: u32 = 64 << 20;
 
-/// Of one part: it is to be short.
+/// The body of one part, which is to be short.
 const PART_BODY_BYTES_MAX: u32 = 1 << 20;
 
 /// "LBct"
@@ -34,7 +34,7 @@ pub enum Frame {
     TellDigest(TellDigest),
     Part(Part),
     Wishes(Vec<WishTold>),
-    /// What the sender's disk has been through: the first of a connection, and again when it grew.
+    /// The past of the sender's disk: the first frame of a connection, and sent again when it grew.
     Past(Told),
 }
 
@@ -109,7 +109,7 @@ pub struct TellDigest {
     pub found: Examined,
 }
 
-/// What reading a piece of a stream from the disk came to.
+/// The result of reading a piece of a stream from the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Examined {
     /// Every record in it is sound.

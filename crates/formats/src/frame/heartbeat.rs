@@ -1,4 +1,4 @@
-//! What two nodes tell each other all the time.
+//! The words that two nodes exchange all the time.
 
 use paxos::{Message, NodeId};
 
@@ -8,9 +8,9 @@ use crate::codec::{DecodeError, Encode, Reader};
 /// A warning, as a heartbeat carries it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Told {
-    /// Whose word it is: the sender's, or of a node that the receiver does not hear.
+    /// The node whose word it is: the sender, or one that the receiver does not hear.
     pub by: NodeId,
-    /// What it is about, perhaps a newer program's.
+    /// The kind of the warning, perhaps a newer program's.
     pub code: u8,
     pub about: NodeId,
     pub with: NodeId,
@@ -35,8 +35,8 @@ pub struct Heartbeat {
     pub free_bytes: u64,
     /// No program that does not speak it starts on the sender's disk any more.
     pub disk_version: u8,
-    /// What the sender's directory calls its members' version, and who of those that leave has no part any
-    /// more in which log that it leads.
+    /// The version of the members in the sender's directory, and the leaving nodes that have no part any more
+    /// in a log that it leads.
     pub members_version: u64,
     pub parted: Vec<(LogId, NodeId)>,
     /// The sender's, and those of nodes that the receiver does not hear; none if this heartbeat says

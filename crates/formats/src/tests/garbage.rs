@@ -31,7 +31,7 @@ fn round_trip<T: Encode + PartialEq + std::fmt::Debug>(value: &T) -> Vec<u8> {
     bytes
 }
 
-/// What decodes has exactly one encoding: the one it was decoded from.
+/// A value that decodes has exactly one encoding: the one it was decoded from.
 fn canonical<T: Encode>(bytes: &[u8]) {
     if let Ok(value) = codec::decode::<T>(Speaks::THIS, bytes) {
         // It says itself in which version it is, perhaps by what was damaged.

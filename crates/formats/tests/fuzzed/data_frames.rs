@@ -55,7 +55,7 @@ pub fn sealed(bytes: &[u8]) -> Option<Vec<u8>> {
     sealed[12..16].copy_from_slice(&(payload.len() as u32).to_le_bytes());
     sealed[16..20].copy_from_slice(&crc32c::crc32c(payload).to_le_bytes());
     if sealed[5..7] == [1, 1] && !payload.is_empty() {
-        // Of content, a byte is a slot.
+        // A byte of content is a slot.
         sealed[40..48].copy_from_slice(&(payload.len() as u64).to_le_bytes());
     }
     let checksum = crc32c::crc32c(&sealed[..92]);

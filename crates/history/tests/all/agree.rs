@@ -114,7 +114,7 @@ proptest! {
             Ok(violations) => prop_assert_eq!(
                 violations.is_empty(), searched, "{:?} of {:#?}", violations, &history
             ),
-            // What stands behind a hole that nobody looked into cannot be judged.
+            // Bytes behind a hole that nobody looked into cannot be judged.
             Err(Malformed::Unseen(_)) => {}
             Err(error) => return Err(TestCaseError::fail(error.to_string())),
         }

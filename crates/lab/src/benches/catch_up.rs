@@ -205,7 +205,7 @@ impl Arguments {
     }
 }
 
-/// How much of what it knows to be chosen a node lacks; none if it does not answer.
+/// The known chosen bytes that a node lacks; none if it does not answer.
 fn missing(address: &str) -> Option<u64> {
     let status = level::status(address)?;
     Some(log_of(&status, "main")?.missing_bytes)

@@ -65,7 +65,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
-        // What a paused follower misses it fetches while it goes on.
+        // A paused follower fetches the bytes that it misses while it goes on.
         let scratch = self
             .place
             .make(self.bytes / 10 * 11 * u64::from(self.nodes))?;

@@ -71,7 +71,7 @@ struct Report {
     ratio_max: f64,
     /// Reconfigurations that were chosen.
     eras: u64,
-    /// Of the one writer: more than one if it was cut.
+    /// The streams of the one writer: more than one if it was cut.
     streams: usize,
     rounds: Vec<Round>,
     machine: Machine,
@@ -98,13 +98,13 @@ const NODES: u32 = 4;
 const LOG: &str = "main";
 /// Each of the voters has so many, so that the leader alone can join two quorums.
 const VOTES: u64 = 2;
-/// What is older is trimmed, so that the disk need not hold all that is written.
+/// Older bytes are trimmed, so that the disk need not hold all that is written.
 const RETENTION: &str = "4GiB";
 const RETAINED: u64 = 4 << 30;
 const PATIENCE: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(20);
 
-/// Whose votes go, and who has none yet.
+/// The node whose votes go, and the one that has none yet.
 struct Sides {
     old: u64,
     new: u64,

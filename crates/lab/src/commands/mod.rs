@@ -20,7 +20,7 @@ pub enum Command {
 }
 
 impl Command {
-    /// What it logs unless somebody asks for more or less. A simulated node is in trouble all the time.
+    /// The log level of a command unless somebody asks for another. A simulated node is in trouble all the time.
     pub fn usual_log(&self) -> &'static str {
         match self {
             Self::Node(_) => "info",

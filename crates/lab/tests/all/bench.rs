@@ -85,8 +85,8 @@ fn a_disk_that_is_too_small_is_refused_before_anything_starts() {
 fn an_auxiliary_saves_a_copy_and_stands_in_when_a_follower_dies() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "auxiliary --times 1 --seconds 1 --rate 4M";
-    // How much is saved is a measurement, and on a busy machine the auxiliary may stand in, for a
-    // follower that got no turn, even all of a second. That something can be saved can be asserted.
+    // The amount saved is a measurement, and on a busy machine the auxiliary may stand in, for a follower
+    // that got no turn, even all of a second. The test can only assert that something can be saved.
     let saves = |report: &Value| {
         let (three, cheap) = (&report["three_copies"], &report["with_an_auxiliary"]);
         let mut figures = ["leader_sends", "disks_total"].into_iter();
@@ -155,7 +155,7 @@ fn active_logs_are_compared_with_each_other() {
 fn rivals_that_are_not_installed_are_skipped_with_the_remedy() {
     let directory = tempfile::tempdir().unwrap();
     let arguments = "rivals --times 1 --seconds 0.5 --write-size 4KiB";
-    // Where no other program is to be found.
+    // No other program is to be found there.
     let mut command = command(PROGRAM, directory.path(), arguments);
     let output = command.env("PATH", directory.path()).output();
     let report = json(&output.expect("the program runs"));

@@ -1,4 +1,4 @@
-//! What the documents say of this program.
+//! The documents are held to this program.
 
 #[test]
 fn every_command_that_somebody_is_told_to_type_is_one() {

@@ -131,7 +131,7 @@ fn rounds_of_rests_are_not_mixed_with_faults_at_random() {
     }
 }
 
-/// What was kept can be looked at: with its histories, which the checker reads.
+/// Checks that kept files can be looked at, with their histories, which the checker reads.
 fn kept(directory: &Path, report: &Value) -> PathBuf {
     let kept = PathBuf::from(report["kept"].as_str().expect("a path"));
     assert_eq!(entries(directory), [kept.as_path()]);

@@ -1,4 +1,4 @@
-//! What the ring has of a connection.
+//! The ops of a connection that the ring has.
 
 use std::ops::Range;
 

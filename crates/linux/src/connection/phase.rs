@@ -1,4 +1,4 @@
-//! Where in its life a connection is.
+//! The phase of its life in which a connection is.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;

@@ -1,9 +1,9 @@
-//! What epoll has said of a socket, and whether it is to say more.
+//! Epoll's word about a socket, and whether it is to say more.
 
 use crate::epoll::EventFlags;
 
 pub(super) struct Readiness {
-    /// What epoll last said and no EAGAIN has contradicted.
+    /// As epoll last said, and no EAGAIN has contradicted.
     pub readable: bool,
     pub writable: bool,
     /// The other side sends no more, or the connection is broken: an incomplete receive no longer
@@ -35,7 +35,7 @@ impl Readiness {
         self.readable = all || self.hung_up;
     }
 
-    /// Whether to hear of bytes that come in, from here on. Somebody who sends single bytes while
+    /// Whether to hear no more of bytes that come in. Somebody who sends single bytes while
     /// nobody receives would wake us with each of them, to tell us again what we know. Who is deaf
     /// knows that the socket can be read and written; once one of the two may be over it has to
     /// hear again.

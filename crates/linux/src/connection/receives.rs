@@ -1,4 +1,4 @@
-//! What is queued to be received, and how far it got.
+//! The receives of a connection, and how far the first one got.
 
 use std::collections::VecDeque;
 use std::io;

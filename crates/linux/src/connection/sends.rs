@@ -1,4 +1,4 @@
-//! What is queued to be sent, and which bytes go out in one call.
+//! The sends of a connection, and which bytes go out in one call.
 
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -111,7 +111,7 @@ impl Sends {
         send_next(socket, &self.queue, bytes_max)
     }
 
-    /// What is next, at most `bytes_max`, and its length.
+    /// The next slices, `bytes_max` bytes at most, and their length.
     pub fn slices(&self, bytes_max: usize) -> (Vec<Slice>, usize) {
         gather(&self.queue, bytes_max, |slice, range| {
             Some(slice.within(range))
@@ -160,7 +160,7 @@ fn send_next(
     sends: &VecDeque<Sending>,
     bytes_max: usize,
 ) -> (usize, Result<usize, Errno>) {
-    // What is in a file goes out in a call of its own, and follows at once.
+    // A part of a file goes out in a call of its own, and follows at once.
     let mut in_file = None;
     let (slices, length) = gather(sends, bytes_max, |slice, range| {
         in_file = region_in_file(slice, &range);

@@ -1,4 +1,4 @@
-//! Log 0 becomes the directory: what is chosen is applied, and this node does what it says. Its leader
+//! Log 0 becomes the directory: chosen commands are applied, and this node does what they say. Its leader
 //! also keeps the log short.
 //!
 //! ```text
@@ -19,23 +19,23 @@ use crate::lent::Lent;
 
 #[derive(Default)]
 pub struct Directing {
-    /// What was applied that this node has not acted on.
+    /// The applied commands that this node has not acted on.
     news: News,
-    /// Of which logs something may be wanted that they have not heard.
+    /// The logs of which something may be wanted that they have not heard.
     wishes: News,
-    /// As the directory counts, when it was last acted on.
+    /// The directory's count of rescues when it was last acted on.
     rescues: u32,
     halt_told: bool,
-    /// The last snapshot is the beginning of this stream.
+    /// The stream that the last snapshot begins.
     snapshot_in: Option<StreamName>,
-    /// Its size, or rather what was applied when it was taken.
+    /// The snapshot's size, or rather what was applied when it was taken.
     snapshot_bytes: u64,
-    /// Where this node leads: whole frames that are not in the log's hands yet.
+    /// Whole frames that are not in the log's hands yet, where this node leads.
     commands: Vec<u8>,
 }
 
-/// What log 0 said, and is not acted on yet. A command that concerns one log must not cost a look at all: thousands of logs
-/// may be created one after the other.
+/// The news of log 0 that is not acted on yet. A command that concerns one log must not cost a look at all:
+/// thousands of logs may be created one after the other.
 #[derive(Default)]
 pub enum News {
     #[default]
@@ -70,12 +70,13 @@ impl Directing {
 }
 
 impl Cluster {
-    /// What was applied that this node has not acted on.
+    /// Takes the applied commands that this node has not acted on.
     pub fn take_news(&mut self) -> News {
         std::mem::take(&mut self.directing.news)
     }
 
-    /// Of which logs something may be wanted that they have not heard: of none while it may not be acted on.
+    /// Takes the logs of which something may be wanted that they have not heard: none while that may not be
+    /// acted on.
     pub fn take_wishes(&mut self) -> News {
         match self.is_confirmed() {
             true => std::mem::take(&mut self.directing.wishes),
@@ -89,12 +90,12 @@ impl Cluster {
         std::mem::replace(&mut self.directing.rescues, rescues) != rescues
     }
 
-    /// This node no longer leads log 0: its clients hear so.
+    /// Forgets the commands of a node that no longer leads log 0: its clients hear so.
     pub fn forget_commands(&mut self) {
         self.directing.forget_commands();
     }
 
-    /// Takes what log 0 has for the directory.
+    /// Applies what log 0 has for the directory.
     pub fn take_directory(&mut self, lent: &mut Lent<'_>) {
         loop {
             let Some(log) = lent.logs.get_mut(&DIRECTORY) else {
@@ -146,15 +147,15 @@ impl Cluster {
         }
     }
 
-    /// Once: health goes on saying it (`commands-halted`).
+    /// Tells a halt once: health goes on saying it (`commands-halted`).
     fn tell_halt(&mut self, stream: StreamName, halted: &Halted) {
         if !std::mem::replace(&mut self.directing.halt_told, true) {
             tracing::error!(%stream, %halted, "this node follows the directory no more");
         }
     }
 
-    /// All that was chosen before this leader's stream is applied: nobody adds to it any more, so a
-    /// snapshot at its beginning stands for everything before.
+    /// Begins this leader's stream with a snapshot. All that was chosen before the stream is applied and
+    /// nobody adds to it any more, so a snapshot at its beginning stands for everything before.
     fn begin_directory_stream(&mut self, lent: &mut Lent<'_>) {
         let grown = self.directory_has_grown(lent);
         let parts = grown.then(|| self.directory.snapshot()).flatten();
@@ -164,7 +165,7 @@ impl Cluster {
         self.submit_commands(lent);
     }
 
-    /// Into the log, as far as it takes them now.
+    /// Submits commands to the log, as many as it takes now.
     pub fn submit_commands(&mut self, lent: &mut Lent<'_>) {
         let Some(log) = lent.logs.get_mut(&DIRECTORY) else {
             return;
@@ -191,12 +192,12 @@ impl Cluster {
             .logs
             .get(&DIRECTORY)
             .map_or(0, |log| replica::output_bytes(log.engine().state()));
-        // So that the snapshots are a small part of all that is written.
+        // The bound keeps snapshots a small part of all that is written.
         bytes > lent.env.limits.directory_growth_bytes + 3 * self.directing.snapshot_bytes
     }
 
-    /// The directory's leader, now and then: opens another stream when the log has grown, and trims
-    /// what a chosen snapshot stands for.
+    /// Shortens the directory, on its leader, now and then: opens another stream when the log has grown, and
+    /// trims what a chosen snapshot stands for.
     pub fn shorten_directory(&mut self, lent: &mut Lent<'_>) {
         let grown = self.directory_has_grown(lent);
         let snapshot_in = self.directing.snapshot_in;
@@ -219,7 +220,7 @@ impl Cluster {
         }
     }
 
-    /// A log's replica has to do only with nodes that host it.
+    /// Parts a log's replica from nodes that do not host the log.
     pub fn part_from_strangers(&mut self, lent: &mut Lent<'_>) {
         for (id, entry) in self.directory.logs.iter() {
             let Some(log) = lent.logs.get_mut(id).filter(|_| !entry.hosts.is_empty()) else {

@@ -5,9 +5,9 @@
 //!                     └──── a replay: it changes tables, and proposes nothing ────┘
 //! ```
 //!
-//! ‡ What a node reads of log 0 after a start may be a year old, and acts that cannot be undone follow from
-//! it. So nothing is proposed by it before a barrier, begun after the start, has passed; and an answer stands
-//! behind a barrier that was begun after its request.
+//! ‡ A node may read a directory a year old in log 0 after a start, and acts that cannot be undone follow
+//! from it. So nothing is proposed by it before a barrier, begun after the start, has passed; and an answer
+//! stands behind a barrier that was begun after its request.
 
 use formats::version::{BARRIERS, WISHES};
 use paxos::mutation::{self, Mutation};
@@ -23,7 +23,7 @@ use crate::lent::Lent;
 use crate::logs::Logs;
 use crate::logs::due::Due;
 
-/// A barrier of log 0 that somebody waits for. One that fails, as leaders change, is asked for again.
+/// A barrier of log 0 that somebody waits for. If it fails, as leaders change, another is asked for.
 #[derive(Clone, Copy, Default)]
 pub struct Asked {
     barrier: Option<ReadId>,
@@ -34,15 +34,15 @@ pub struct Asked {
 pub struct Confirming {
     confirmed: bool,
     asked: Asked,
-    /// This node follows a leader of log 0 that is too old a program to be asked, since then.
+    /// The time since which this node follows a leader of log 0 whose program is too old to be asked.
     follows_since: Option<Time>,
 }
 
-/// Not more often is a barrier asked for that fails.
+/// The least time between two questions for a barrier that fails.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// A follower of a program without barriers takes what it has read of log 0 for current after so long. That
-/// is as much as the cluster knew before, and it lasts until the leader of log 0 is a newer program.
+/// The time after which a follower of a program without barriers takes what it has read of log 0 for current.
+/// That is as much as the cluster knew before, and it lasts until the leader of log 0 is a newer program.
 const OLD_LEADER_SETTLES: Duration = Duration::from_secs(2);
 
 impl Asked {
@@ -69,7 +69,7 @@ fn ask_directory(lent: &mut Lent<'_>) -> Option<ReadId> {
     Some(barrier)
 }
 
-/// Why no barrier of log 0 can be asked for now.
+/// The reason why no barrier of log 0 can be asked for now.
 pub fn check_directory(logs: &Logs, env: &Env) -> Result<(), Refusal> {
     let log = logs.directory().ok_or_else(still_joining)?;
     log.check_barrier(env)
@@ -81,7 +81,7 @@ impl Cluster {
         self.confirming.confirmed || mutation::is(Mutation::ReplayActs)
     }
 
-    /// Somebody else leads log 0: what this node knows of it is confirmed anew.
+    /// Confirms anew what this node knows of log 0, which has another leader.
     pub fn doubt_directory(&mut self, due: &mut Due) {
         due.awake.wake_all();
         self.confirming = Confirming::default();

@@ -12,7 +12,7 @@ use crate::directory::{Command, DIRECTORY};
 use crate::lent::Lent;
 use crate::logs::Logs;
 
-/// The directory begins with the cluster's first node alone.
+/// The directory's first members: it begins with the cluster's first node alone.
 pub fn directory_members() -> Vec<(u32, u32)> {
     vec![(1, 1)]
 }
@@ -22,7 +22,8 @@ impl Cluster {
         self.propose_commands(lent, std::slice::from_ref(command))
     }
 
-    /// In one batch: one record, one durable write. A command that is too large is told and left out.
+    /// Proposes commands in one batch: one record, one durable write. A command that is too large is told and
+    /// left out.
     pub fn propose_commands(&mut self, lent: &mut Lent<'_>, commands: &[Command]) -> bool {
         let mut batch = Batch::default();
         for command in commands {
@@ -39,21 +40,22 @@ impl Cluster {
         true
     }
 
-    /// Not while the directory is an empty one, or that of a lost cluster, which goes on alone first.
+    /// Whether the directory lists this node: not while it is empty, or that of a lost cluster, which goes on
+    /// alone first.
     pub fn is_listed(&self, env: &Env) -> bool {
         let entry = self.directory.nodes.get(&env.own.identity.node);
         let disk = entry.and_then(|entry| parse_hex16(&entry.disk));
         disk == Some(env.own.identity.disk.0)
     }
 
-    /// Every command of this node's that was chosen is applied here, and none is on its way.
+    /// Whether every chosen command of this node's is applied here, and none is on its way.
     pub fn has_applied_its_own(&self, logs: &Logs) -> bool {
         let log = logs.directory();
         self.directing.is_idle()
             && log.is_some_and(|log| log.guest_is_idle() && log.guest_is_current())
     }
 
-    /// What only the directory's leader does: makes the first entries of a new cluster.
+    /// Does what only the directory's leader does: makes the first entries of a new cluster.
     pub fn lead_directory(&mut self, lent: &mut Lent<'_>, start: &Start) {
         let Some(log) = lent.logs.get(&DIRECTORY) else {
             return;
@@ -116,7 +118,7 @@ impl Cluster {
 }
 
 impl Cluster {
-    /// The directory's leader: names of logs that have ended are free.
+    /// Frees, on the directory's leader, the names of logs that have ended.
     fn free_names(&mut self, lent: &mut Lent<'_>) {
         let sealing = self.directory.logs.sealing();
         let ended = sealing.filter(|id| self.has_ended(lent.logs, *id));
@@ -124,8 +126,8 @@ impl Cluster {
         self.propose_commands(lent, &commands);
     }
 
-    /// Nodes that said, when they started, that they are elsewhere. Whose disk it was is in the directory, so
-    /// that nobody else can say it.
+    /// Moves nodes that said, when they started, that they are elsewhere. The directory knows each node's
+    /// disk, so that nobody else can say it.
     fn move_nodes(&mut self, lent: &mut Lent<'_>) {
         let peers = lent.peers.live();
         let moved = peers.filter_map(|(node, peer)| {
@@ -143,7 +145,7 @@ impl Cluster {
         self.propose_commands(lent, &commands);
     }
 
-    /// What nodes said of themselves when they started, if that is news.
+    /// Writes down what nodes said of themselves when they started, if that is news.
     fn describe_nodes(&mut self, lent: &mut Lent<'_>) {
         let own = (&lent.env.own.identity.node, &lent.env.own.standing);
         let peers = lent.peers.iter();

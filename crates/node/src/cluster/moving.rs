@@ -1,4 +1,4 @@
-//! Where this node leads: each log's configuration is moved to what is wanted, one legal step at a time
+//! Moving the configuration of each log that this node leads to the wanted one, one legal step at a time
 //! ([`crate::membership::plan`] says which).
 //!
 //! ```text
@@ -6,14 +6,14 @@
 //!   (directory)                  │ no: it waits, and says for what
 //! ```
 //!
-//! Every step is worked out anew from the log's configuration, so it does not matter who leads
-//! meanwhile, nor whether the operator still listens.
+//! Every step is worked out anew from the log's configuration, so it does not matter who leads meanwhile, nor
+//! whether the operator still listens.
 //!
 //! ‡ Bytes are not protected by quorums that overlap once, over two steps. So every step that changes a
-//! weight insists on all that was chosen before it was looked at: a node is given weight once it durably
-//! holds that itself, and one loses weight, or an auxiliary is given more, once active members durably hold
-//! that which are a quorum of the configuration that follows. What is chosen in between is in the hands of a quorum of this era, and
-//! every quorum of the next one meets it (docs/decisions/0012).
+//! weight insists on all that was chosen before it was looked at. A node is given weight once it durably
+//! holds that itself. A node loses weight, or an auxiliary is given more, once active members durably hold
+//! that which are a quorum of the configuration that follows. Slots chosen in between are in the hands of a
+//! quorum of this era, and every quorum of the next one meets it (docs/decisions/0012).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -33,27 +33,27 @@ use crate::split::has_active_quorum;
 
 /// A log's way to its wanted configuration, as its leader sees it.
 pub struct Move {
-    /// The era whose next step it is, and the directory's count of changes.
+    /// The era of the next step, and the directory's count of changes.
     at: (Era, u64),
-    /// What was chosen when that was first looked at must be held before the step.
+    /// The slots chosen when the step was first looked at: they must be held before it.
     mark: Slot,
-    /// Proposed in this term and slot.
+    /// The term and slot in which the step was proposed.
     asked: Option<(Term, Slot)>,
     abdicated_at: Option<Time>,
-    /// A sentence.
+    /// The sentence that says what the step waits for.
     waits_for: String,
 }
 
-/// A leader that is to leave tries another successor after so long.
+/// The time after which a leader that is to leave tries another successor.
 const ABDICATE_AGAIN: Duration = Duration::from_secs(2);
 
 impl Cluster {
-    /// It is on its way to what is wanted.
+    /// Whether the log is on its way to what is wanted.
     pub fn moves(&self, id: LogId) -> bool {
         self.moves.contains_key(&id)
     }
 
-    /// For what a log's next step waits; empty if it does not.
+    /// The thing that a log's next step waits for; empty if it does not wait.
     pub fn waits_for(&self, id: LogId) -> Option<&str> {
         Some(self.moves.get(&id)?.waits_for.as_str())
     }
@@ -65,13 +65,13 @@ impl Cluster {
         waiting.map(|(id, _)| *id)
     }
 
-    /// Whether this node is none of the cluster's any more. It may not have heard so from the
-    /// directory, of which it is sent nothing more; then its peers say it.
+    /// Whether this node no longer belongs to the cluster. It may not have heard so from the directory, of
+    /// which it is sent nothing more; then its peers say it.
     pub fn is_gone(&self, env: &Env, logs: &Logs, peers: &Peers) -> bool {
         self.is_removed(logs, env.own.identity.node) || self.peers_call_us_removed(env, logs, peers)
     }
 
-    /// ‡ A quorum of them, or all: what answers at the address of one may be anybody.
+    /// ‡ Whether a quorum of its peers, or all, call it removed: anybody may answer at the address of one.
     fn peers_call_us_removed(&self, env: &Env, logs: &Logs, peers: &Peers) -> bool {
         let says = |node: NodeId| {
             let peer = peers.get(node);
@@ -196,7 +196,7 @@ impl Cluster {
         self.moves.insert(id, step);
     }
 
-    /// Who leaves goes out of the directory once it has weight nowhere, as far as its leader sees.
+    /// Takes leaving nodes out of the directory once they have weight nowhere, as far as its leader sees.
     pub fn dismiss(&mut self, lent: &mut Lent<'_>) {
         let idle = |log: &Log| log.can_propose() && log.guest_is_idle();
         if !self.directing.is_idle() || !lent.logs.get(&DIRECTORY).is_some_and(idle) {
@@ -217,8 +217,8 @@ impl Cluster {
         }
     }
 
-    /// Whether this node has nothing to do with that one any more. As long as a configuration known
-    /// here has it, it may be needed.
+    /// Whether this node has nothing to do with that one any more. As long as a configuration known here has
+    /// that node, it may be needed.
     pub fn is_removed(&self, logs: &Logs, node: NodeId) -> bool {
         self.directory.members.removed.contains(&node.0) && !logs.have_member(node)
     }
@@ -233,7 +233,7 @@ impl Cluster {
         }
     }
 
-    /// Nodes that are to have weight in a log that not all host.
+    /// Lets nodes that are to have weight host a log that not all host.
     pub fn welcome(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
         for id in logs {
             let entry = self.directory.logs.get(id);
@@ -251,7 +251,7 @@ impl Cluster {
     }
 }
 
-/// What a leader knows that decides about a step.
+/// A leader's view, which decides about a step.
 struct Look<'a> {
     log: &'a Log,
     env: &'a Env,
@@ -268,12 +268,12 @@ impl Look<'_> {
             || mutation::is(Mutation::HoldsBelowNotAsked)
     }
 
-    /// Whether those who hold all below the mark would be a quorum.
+    /// Whether the nodes that hold all below the mark would be a quorum.
     fn is_held_by_a_quorum_of(&self, next: &Configuration) -> bool {
         next.is_quorum(|member| self.holds(member))
     }
 
-    /// ‡ Why this node cannot be given weight yet.
+    /// ‡ The reason why this node cannot be given weight yet.
     fn lacks_for_weight(&self, node: NodeId) -> Option<String> {
         if !self.is_alive(node) {
             return Some(format!("node {node} is silent: start it, or take it back"));
@@ -305,7 +305,7 @@ impl Look<'_> {
         (!level).then(|| format!("node {node} is catching up with the newest bytes"))
     }
 
-    /// ‡ Why this node cannot lose weight yet, after which there is this configuration.
+    /// ‡ The reason why this node cannot lose weight yet, after which there is this configuration.
     fn lacks_to_lose(&self, node: NodeId, next: &Configuration) -> Option<String> {
         if !next.is_quorum(|member| self.is_alive(member)) {
             let silent = next.members().iter().map(|member| member.node);
@@ -327,7 +327,7 @@ impl Look<'_> {
         })
     }
 
-    /// Nothing is left to do, but the last bytes may be with a node that lost its weight.
+    /// The reason why the last bytes may be with a node that lost its weight, when nothing else is left to do.
     fn unsettled(&self) -> Option<String> {
         let engine = &self.log.engine();
         let configuration = &engine.state().configuration;
@@ -346,7 +346,7 @@ impl Look<'_> {
         ))
     }
 
-    /// Who leads best when this leader leaves.
+    /// The best leader when this one leaves.
     fn successor(&self, goal: Goal) -> Option<NodeId> {
         let own = self.env.own.identity.node;
         let engine = &self.log.engine();

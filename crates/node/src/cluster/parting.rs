@@ -1,4 +1,5 @@
-//! When a node that leaves may go: once the leader of every log says that it has no part in it any more.
+//! The parting of a node that leaves: it may go once the leader of every log says that it has no part in it
+//! any more.
 //!
 //! ```text
 //!   log's leader: its configuration is without node 6, and ── heartbeat ──► the directory's leader:
@@ -6,14 +7,15 @@
 //! ```
 //!
 //! Only a log's leader knows, and it says so only while no other configuration may still be chosen of what it
-//! proposed: a step that gives node 6 a vote may have been proposed just before it was to leave. Who leads the directory may not host that log, or know of it what was long
-//! ago; and once the node is out of the directory its operator is told that it may be destroyed. What a leader
-//! says stays true, as the node is wanted nowhere: unless the wish is taken back, which changes the members'
-//! version, and with that all that was said is forgotten.
+//! proposed: a step that gives node 6 a vote may have been proposed just before it was to leave. The
+//! directory's leader may not host that log, or know only an old state of it; and once the node is out of the
+//! directory its operator is told that it may be destroyed. A leader's statement stays true, as the node is
+//! wanted nowhere: unless the wish is taken back, which changes the members' version, and with that all
+//! statements are forgotten.
 //!
-//! What is left: a leader that follows who has not heard that node 6 leaves, and gives it a vote. Then the log
-//! has a voter that may be gone already, until that leader hears, and takes the vote back; it loses no byte, as
-//! everything stood without node 6 when it was let go.
+//! One case is left: a leader follows that has not heard that node 6 leaves, and gives it a vote. Then the
+//! log has a voter that may be gone already, until that leader hears, and takes the vote back; it loses no
+//! byte, as everything stood without node 6 when it was let go.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,7 +29,7 @@ use crate::lent::Sight;
 use crate::logs::Logs;
 use crate::membership::change::View;
 
-/// Heard while the directory's members have this version.
+/// The statements heard while the directory's members have this version.
 #[derive(Debug, Default)]
 pub struct Parted {
     version: u64,
@@ -35,7 +37,7 @@ pub struct Parted {
 }
 
 impl Cluster {
-    /// Of the logs that this node leads.
+    /// The nodes without a part in the logs that this node leads.
     pub fn parted(&self, logs: &Logs) -> Vec<(LogId, NodeId)> {
         let is_settled = |log: &Log, node: NodeId| {
             if log.engine().may_yet_reconfigure() {
@@ -101,7 +103,7 @@ impl Cluster {
         })
     }
 
-    /// Why a node that leaves, and has no weight any more, is kept: it may alone hold bytes.
+    /// The reason why a node that leaves, and has no weight any more, is kept: it may alone hold bytes.
     pub fn keeps_for_bytes(&self, sight: Sight<'_>, node: u32) -> Option<String> {
         self.with_view(sight, |view| view.kept_for_bytes(node))
     }
@@ -122,7 +124,7 @@ impl Cluster {
         })
     }
 
-    /// Of each log, who lacks bytes, by the last word of each. Auxiliaries hold none to speak of.
+    /// The nodes that lack bytes of each log, by the last word of each. Auxiliaries hold none to speak of.
     fn lacks(&self, sight: Sight<'_>) -> BTreeMap<u32, BTreeSet<u32>> {
         let own = sight.env.own.identity.node;
         let mut lacks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();

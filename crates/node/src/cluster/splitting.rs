@@ -1,4 +1,5 @@
-//! Where this node leads: who is auxiliary when somebody stays away ([`crate::split`] decides), and what is forgotten.
+//! The auxiliaries of the logs that this node leads, when a member stays away ([`crate::split`] decides), and
+//! their retention.
 
 use formats::LogId;
 use paxos::{Action, Change};
@@ -41,7 +42,7 @@ impl Cluster {
                 }
             });
             let parts: Vec<Part> = parts.collect();
-            // f of 2f+1 members, also where fewer are left.
+            // At most f of 2f+1 members may be auxiliary, also where fewer are left.
             let most = members.saturating_sub(1) / 2;
             let rules = Rules {
                 auxiliaries: first.len().min(most),
@@ -52,7 +53,7 @@ impl Cluster {
             let Some(change) = next_step(&state.configuration, &parts, &first, rules) else {
                 continue;
             };
-            // One after the other: the members first.
+            // The two changes come one after the other: the members first.
             if matches!(change, Change::MarkAuxiliary(_)) && self.moves.contains_key(id) {
                 continue;
             }
@@ -74,7 +75,7 @@ impl Cluster {
         }
     }
 
-    /// Each log's leader forgets what its retention says.
+    /// Lets each log's leader forget what its retention says.
     pub fn keep_to_retention(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
         for id in logs {
             let Some(basis) = self.basis_of(lent.logs, lent.env, *id) else {

@@ -18,14 +18,13 @@ use crate::peers::Peers;
 
 #[derive(Default)]
 pub struct Versioning {
-    /// All speak this version, by the directory's leader, since then.
+    /// The version that all nodes speak, by the directory's leader, and the time since when.
     settling: Option<(u8, Time)>,
     unspoken_told: bool,
 }
 
 impl Cluster {
-    /// What a connection with somebody who speaks this, and needs to speak one version at least, is
-    /// to be in.
+    /// The version of a connection with a node that speaks this range, and needs at least one version of it.
     pub fn check_speaks(
         &self,
         env: &Env,
@@ -54,7 +53,7 @@ impl Cluster {
         }
     }
 
-    /// The directory's leader: writes down what each node speaks, and takes the next step.
+    /// Writes down, on the directory's leader, what each node speaks, and takes the next step.
     pub fn raise_version(&mut self, lent: &mut Lent<'_>) {
         let own = lent.env.own.identity.node;
         let mut commands = Vec::new();
@@ -112,7 +111,7 @@ impl Cluster {
         }
     }
 
-    /// A cluster begins in the newest version of its first node: nobody else is there, and this disk was
+    /// The first version of a cluster, the newest of its first node: nobody else is there, and this disk was
     /// made in it.
     pub fn first_version(&self, env: &Env) -> Vec<Command> {
         let version = env.version.disk.min(env.own.speaks.newest());
@@ -141,7 +140,7 @@ impl Cluster {
         }
     }
 
-    /// Sentences about who keeps the cluster from going on to a newer version.
+    /// Sentences about the nodes that keep the cluster from going on to a newer version.
     pub fn versions_wait(&self, env: &Env, peers: &Peers) -> Vec<String> {
         let Some(version) = self.version_to_come() else {
             return Vec::new();
@@ -162,7 +161,7 @@ impl Cluster {
         waits.collect()
     }
 
-    /// No node can go back to a program that does not speak it.
+    /// Whether all disks are in this version: then no node can go back to a program that does not speak it.
     fn disks_are_in(&self, lent: &Lent<'_>, version: u8) -> bool {
         if mutation::is(Mutation::VersionRaisedTooEarly) {
             return true;
@@ -177,12 +176,13 @@ impl Cluster {
         nodes.all(|id| disk_version(id) >= version)
     }
 
-    /// Whoever leads next begins to wait anew.
+    /// Forgets the wait: the next leader begins to wait anew.
     pub fn forget_settling(&mut self) {
         self.versioning.settling = None;
     }
 
-    /// True once: the cluster has agreed on a version that this program does not speak.
+    /// Whether it is the first time to tell that the cluster has agreed on a version that this program does
+    /// not speak.
     pub fn tells_unspoken(&mut self) -> bool {
         !std::mem::replace(&mut self.versioning.unspoken_told, true)
     }

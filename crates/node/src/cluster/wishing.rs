@@ -1,4 +1,5 @@
-//! What the directory wants reaches the logs, and what the logs have heard reaches the directory's leader.
+//! The directory's wishes on their way to the logs, and the logs' word of them on its way to the directory's
+//! leader.
 //!
 //! ```text
 //!   log 0: retain main 1MB ─▶ wish 7 of main ─ main's leader proposes ─▶ main: Wish 7 ─▶ Trim by 7 …
@@ -7,7 +8,7 @@
 //! ```
 //!
 //! A log's leader acts on the wish in its log's own state, never on the directory: from that it only learns
-//! that there is a newer wish to propose. What is told is a fact of the log, which no delay makes wrong.
+//! that there is a newer wish to propose. Its word is a fact of the log, which no delay makes wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,17 +29,17 @@ use crate::logs::Logs;
 
 #[derive(Default)]
 pub struct Wishing {
-    /// What logs have chosen, as their leaders told this node, which leads the directory.
+    /// The wishes that logs have chosen, as their leaders told this node, which leads the directory.
     heard: BTreeMap<LogId, WishTold>,
-    /// Proposed in this term and slot.
+    /// The term and slot in which each wish was proposed.
     proposed: BTreeMap<LogId, (WishNumber, Term, Slot)>,
 }
 
-/// What a log's leader goes by.
+/// The basis of a log leader's acts.
 pub enum Basis {
     /// The last wish that the log has chosen.
     Wish(Arc<Wish>),
-    /// What this node has read and confirmed: for log 0, and while the cluster speaks no wishes.
+    /// The directory that this node has read and confirmed: for log 0, and while the cluster speaks no wishes.
     Directory,
 }
 
@@ -51,15 +52,15 @@ impl Basis {
     }
 }
 
-/// A peer tells of no more logs than that.
+/// The most logs that a peer tells of.
 const HEARD_MAX: usize = 1 << 20;
 
 impl Cluster {
-    /// By what this node, leading that log, may bring about anything there; nothing while it cannot know.
+    /// The basis on which this node, leading that log, may bring about anything there; none while it cannot know.
     pub fn basis_of(&self, logs: &Logs, env: &Env, id: LogId) -> Option<Basis> {
         let own = &logs.get(&id)?.engine().state().wish;
         match own {
-            // A later one is on its way.
+            // A later wish is on its way.
             Some(wish) if self.directory.wish_number(id) > Some(wish.number) => None,
             Some(wish) if wish.sealed => None,
             Some(wish) => Some(Basis::Wish(wish.clone())),
@@ -94,7 +95,7 @@ impl Cluster {
         }
     }
 
-    /// Where this node leads, newer wishes of the directory are proposed.
+    /// Proposes newer wishes of the directory in the logs that this node leads.
     pub fn propose_wishes(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
         if lent.env.version.logs < WISHES || !self.is_confirmed() {
             return;
@@ -129,7 +130,8 @@ impl Cluster {
         }
     }
 
-    /// Tells the directory's leader what these logs, where this node leads them, have chosen, if that is news.
+    /// Tells the directory's leader the wishes that these logs have chosen, where this node leads them, if
+    /// that is news.
     pub fn tell_wishes<'a>(&mut self, lent: &mut Lent<'_>, logs: impl Iterator<Item = &'a LogId>) {
         let director = lent.logs.director();
         for (id, peer) in lent.peers.iter_mut() {
@@ -155,7 +157,8 @@ impl Cluster {
         }
     }
 
-    /// ‡ A log's leader says what it has chosen, and leads by a vote: who has none there says nothing of it.
+    /// ‡ Takes a log leader's word of what its log has chosen. A leader leads by a vote: a node that has no
+    /// vote there says nothing of it.
     pub fn on_wishes_told(&mut self, logs: &Logs, peer: NodeId, told: &[WishTold]) {
         let votes: Vec<WishTold> = (told.iter().copied())
             .filter(|now| self.has_vote(logs, peer, now.log))
@@ -169,8 +172,8 @@ impl Cluster {
         }
     }
 
-    /// In the log's configuration as it is known here, or by what is wanted of it. Where the log is not here, whoever
-    /// was chosen to host it may have one still.
+    /// Whether a node has a vote in the log's configuration as it is known here, or by what is wanted of it.
+    /// Where the log is not here, a node that was chosen to host it may have a vote still.
     pub fn has_vote(&self, logs: &Logs, node: NodeId, log: LogId) -> bool {
         let wanted = self.directory.members.wanted.get(&log.0);
         let is_wanted = wanted.is_some_and(|wanted| wanted.weights.contains_key(&node.0));
@@ -189,7 +192,7 @@ impl Cluster {
         self.wishing.proposed.remove(&log);
     }
 
-    /// What deleted logs had heard is of no more use.
+    /// Forgets what deleted logs had heard: it is of no more use.
     pub fn forget_heard(&mut self, logs: &Logs) {
         let directory: &Directory = &self.directory;
         self.wishing
@@ -200,7 +203,7 @@ impl Cluster {
             .retain(|log, _| logs.contains_key(log));
     }
 
-    /// The last that this log is known to have chosen.
+    /// The last wish that this log is known to have chosen.
     fn heard_of(&self, logs: &Logs, id: LogId) -> Option<WishTold> {
         let here = logs.get(&id).and_then(|log| told_of(id, log));
         let told = self.wishing.heard.get(&id).copied();
@@ -210,7 +213,7 @@ impl Cluster {
             .max_by_key(|told| told.number)
     }
 
-    /// ‡ Whether a log has chosen what is wanted of it now.
+    /// ‡ Whether a log has chosen the present wish for it.
     pub fn has_heard(&self, logs: &Logs, id: LogId) -> bool {
         let wanted = self.directory.wish_number(id);
         let heard = self.heard_of(logs, id).map(|told| told.number);
@@ -223,13 +226,15 @@ impl Cluster {
             || mutation::is(Mutation::NameFreedBeforeTheSeal)
     }
 
-    /// Where what was agreed is not in force yet, by what this node knows of the directory and has heard of the logs.
+    /// The logs in which an agreed wish is not in force yet, by what this node knows of the directory and has
+    /// heard of the logs.
     pub fn unheard(&self, logs: &Logs) -> BTreeSet<LogId> {
         let all = self.directory.logs.keys().copied();
         all.filter(|id| !self.has_heard(logs, *id)).collect()
     }
 
-    /// The same, as the directory's leader warns of it: of nothing while it cannot know. ‡ That is no answer to an operator.
+    /// The same logs, as the directory's leader warns of them: none while it cannot know. ‡ That is no answer
+    /// to an operator.
     pub fn not_in_force(&self, logs: &Logs) -> BTreeSet<LogId> {
         let leads = logs.directory().is_some_and(Log::is_leading);
         match leads && self.is_confirmed() {
@@ -244,7 +249,7 @@ impl Cluster {
         names.join(", ")
     }
 
-    /// For an operator: log 0 has chosen what was asked for, and these logs have not.
+    /// The refusal for an operator when log 0 has chosen what was asked for, and these logs have not.
     pub fn agreed_only(&self, logs: &BTreeSet<LogId>) -> Refusal {
         let names = self.names_of(logs);
         let sentence = format!(

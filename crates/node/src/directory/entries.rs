@@ -7,12 +7,12 @@ use formats::LogId;
 
 use super::LogEntry;
 
-/// ‡ One name is one log's, also while that is to end. It never changes.
+/// ‡ The entries. A name belongs to one log, also while that is to end. It never changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogEntries {
     by_id: BTreeMap<LogId, LogEntry>,
     by_name: BTreeMap<String, LogId>,
-    /// They are to end, and have not yet.
+    /// The logs that are to end, and have not yet.
     sealing: BTreeSet<LogId>,
 }
 

@@ -35,7 +35,7 @@ struct Page {
     wishes: u64,
 }
 
-/// What stands behind the logs, in one piece: some 100 bytes a log.
+/// The part of a snapshot behind the logs, in one piece: some 100 bytes a log.
 #[derive(Serialize)]
 struct Rest<'a> {
     members: &'a Members,
@@ -46,12 +46,12 @@ struct Rest<'a> {
     wishes: u64,
 }
 
-/// What comes next in a snapshot.
+/// The next thing in a snapshot.
 #[derive(Clone, Debug, Default)]
 pub enum Place {
     #[default]
     Head,
-    /// Those after this one.
+    /// Nodes, after this one.
     Nodes(Option<NodeId>),
     Logs(Option<LogId>),
     Rest,
@@ -66,7 +66,7 @@ impl StateMachine for Directory {
     /// The page, as far as it came.
     type Restoring = Vec<u8>;
 
-    /// Older programs read no other.
+    /// The only layout that older programs read.
     const LAYOUT: Layout = Layout::Plain;
 
     /// The answer names the log that the command concerns, where it concerns one alone: [`Directory::concerned_by`].
@@ -76,7 +76,7 @@ impl StateMachine for Directory {
             #[serde(default = "super::first_version")]
             written_in: u8,
         }
-        // What a newer version says may be no command to us, and says which it is all the same.
+        // A newer version's command may be none to us, and says all the same which version it is.
         let mark: Mark = serde_json::from_slice(command).map_err(unknown)?;
         self.check(mark.written_in)?;
         let marked: Marked<Command> = serde_json::from_slice(command).map_err(unknown)?;
@@ -155,7 +155,7 @@ impl StateMachine for Directory {
 }
 
 impl Directory {
-    /// By the answer to a command: the one log that it concerns. Other commands may concern all.
+    /// The one log that a command concerns, by its answer. Other commands may concern all.
     pub fn concerned_by(answer: &[u8]) -> Option<LogId> {
         let id = answer.try_into().ok()?;
         Some(LogId(u32::from_le_bytes(id)))
@@ -169,7 +169,7 @@ impl Directory {
 
 const ALWAYS_JSON: &str = "numbers and text are always JSON";
 
-/// Appends some that follow, and gives the last one; `None` if there are no more.
+/// Appends some entries that follow, and gives the last one; `None` if there are no more.
 fn some_entries<K: Copy + Ord + Display, V: Serialize>(
     entries: &BTreeMap<K, V>,
     after: Option<K>,

@@ -1,7 +1,7 @@
-//! What the directory keeps of members: wanted weights, zones, who leaves and who is gone for ever.
+//! The directory's entries of members: wanted weights, zones, leaving nodes and nodes that are gone for ever.
 //!
-//! Wanted is not had: each log's leader moves its configuration there, step by step. What an operator
-//! asked for survives terminals and leaders, because it stands here.
+//! A wanted weight is not had yet: each log's leader moves its configuration there, step by step. An
+//! operator's request survives terminals and leaders, because it stands here.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,15 +13,15 @@ use super::DIRECTORY;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Members {
-    /// Counts changes. One that was planned with another count is void: somebody else was faster.
+    /// The count of changes. A change that was planned with another count is void: somebody else was faster.
     pub version: u64,
-    /// Of every log, the directory's own too.
+    /// The wanted weights of every log, the directory's own too.
     pub wanted: BTreeMap<u32, Wanted>,
-    /// Of nodes for which one was declared.
+    /// The zones of nodes for which one was declared.
     pub zones: BTreeMap<u32, String>,
-    /// Removed once they have weight nowhere.
+    /// The nodes that are removed once they have weight nowhere.
     pub leaving: BTreeSet<u32>,
-    /// Their ids never come back.
+    /// The removed nodes, whose ids never come back.
     pub removed: BTreeSet<u32>,
 }
 
@@ -30,18 +30,18 @@ pub struct Members {
 pub struct Wanted {
     /// Every weight is positive.
     pub weights: BTreeMap<u32, u32>,
-    /// Somebody chose them: nodes that join get no weight by themselves any more.
+    /// Somebody chose the weights: nodes that join get no weight by themselves any more.
     pub by_hand: bool,
 }
 
-/// Asked for by an operator, of all logs that it concerns at once.
+/// A change that an operator asked for, of all logs that it concerns at once.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// The version it was planned with.
+    /// The version that the change was planned with.
     pub was: u64,
     /// ⟨log, its wanted ⟨node, weight⟩⟩
     pub wanted: Vec<(u32, Vec<(u32, u32)>)>,
-    /// To be removed once they have weight nowhere.
+    /// The nodes to be removed once they have weight nowhere.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub leaving: Vec<u32>,
 }
@@ -79,7 +79,7 @@ impl Members {
         self.version += 1;
     }
 
-    /// All nodes but one are lost for good, and all logs but these.
+    /// Goes on with this node alone: all others are lost for good, and all logs but these.
     pub fn go_on_alone(&mut self, survivor: u32, nodes: impl Iterator<Item = u32>, logs: &[u32]) {
         let alone = Wanted {
             weights: BTreeMap::from([(survivor, 1)]),
@@ -94,8 +94,7 @@ impl Members {
         self.version += 1;
     }
 
-    /// Nodes are given weight as they join, until there are as many voters as wanted; the first that
-    /// came is the first.
+    /// Gives nodes weight as they join, until there are as many voters as wanted; the first that came is the first.
     pub fn grow(&mut self, nodes: impl Iterator<Item = u32> + Clone, voters: u32) {
         let Members { leaving, .. } = self;
         for wanted in self.wanted.values_mut().filter(|wanted| !wanted.by_hand) {
@@ -130,7 +129,7 @@ impl Members {
         let leaving = change.leaving.iter().copied();
         self.leaving
             .extend(leaving.filter(|node| nodes.contains(node)));
-        // Who is wanted again stays.
+        // A node that is wanted again stays.
         let Members {
             leaving, wanted, ..
         } = self;
@@ -145,12 +144,12 @@ impl Members {
         self.version += u64::from(before.unwrap_or_default() != zone);
     }
 
-    /// For ever: it is on its way out, or gone.
+    /// Whether the node leaves for ever: it is on its way out, or gone.
     pub fn leaves(&self, node: u32) -> bool {
         self.leaving.contains(&node) || self.removed.contains(&node)
     }
 
-    /// Whether it is gone: only who leaves and is wanted nowhere goes.
+    /// Removes a node. Returns whether it is gone: only a node that leaves and is wanted nowhere goes.
     pub fn remove(&mut self, node: u32) -> bool {
         if self.has_weight(node) || !self.leaving.remove(&node) {
             return false;

@@ -1,6 +1,6 @@
-//! Who stands in, by what nodes say of themselves.
+//! The nodes that stand in, by their own word.
 //!
-//! Zones: what an operator says by `members zone` holds until the node is started with another zone
+//! Zones: the zone that an operator sets by `members zone` holds until the node is started with another zone
 //! than it said before. A node that says none changes nothing.
 
 use formats::LogId;
@@ -23,7 +23,7 @@ impl Directory {
         entry.is_some_and(|entry| entry.kind == NodeKind::Auxiliary)
     }
 
-    /// Who is auxiliary in a log that begins with these members, when nobody said: those that stand
+    /// The auxiliaries of a log that begins with these members, when nobody chose them: the nodes that stand
     /// in, as long as the others are a quorum.
     pub fn auxiliaries_of(&self, members: &[(u32, u32)]) -> Vec<u32> {
         let mut marked = Vec::new();
@@ -38,7 +38,7 @@ impl Directory {
         marked
     }
 
-    /// Who is meant to be auxiliary in a log: those it was created with, and members that stand in.
+    /// The nodes that are meant to be auxiliary in a log: those it was created with, and members that stand in.
     pub fn meant_auxiliaries(&self, log: LogId) -> Vec<u32> {
         let created = self.logs.get(&log).into_iter();
         let mut meant: Vec<u32> = created.flat_map(|entry| entry.auxiliary.clone()).collect();

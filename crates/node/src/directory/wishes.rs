@@ -1,11 +1,11 @@
-//! What the directory wants of each log, and how that is numbered.
+//! The directory's wishes for each log, and their numbers.
 //!
-//! A log is born with its first wish, as it is with its first configuration: both are what log 0 said when it was
-//! created, so every replica begins with the same, and the log need not choose it.
+//! A log is born with its first wish, as it is with its first configuration: both are what log 0 said when it
+//! was created, so every replica begins with the same, and the log need not choose it.
 //!
-//! A log's number rises with each command that changes what is wanted of it, so of two prefixes of log 0
-//! the longer one never has the lower number, and equal numbers mean equal wishes. A rescue raises the first
-//! part: the survivor may not have known the last wishes of the cluster that is lost.
+//! A log's number rises with each command that changes its wish, so the longer of two prefixes of log 0 never
+//! has the lower number, and equal numbers mean equal wishes. A rescue raises the first part: the survivor
+//! may not have known the last wishes of the cluster that is lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use paxos::{NodeId, Wish, WishNumber};
 
 use super::{Command, Directory, FirstWish};
 
-/// Of whose wishes a command may change something.
+/// The logs whose wishes a command may change.
 #[derive(Clone, Copy)]
 pub(super) enum Touched {
     Nobody,
@@ -25,7 +25,7 @@ pub(super) enum Touched {
 }
 
 impl Directory {
-    /// What is wanted of this log; nothing while the cluster speaks no wishes.
+    /// The wish for this log; none while the cluster speaks no wishes.
     pub fn wish_of(&self, log: LogId) -> Option<Wish> {
         let count = self.logs.get(&log)?.wish;
         let number = WishNumber {
@@ -64,7 +64,8 @@ impl Directory {
         }
     }
 
-    /// What this log's replicas begin with. A log that has none chooses its first wish like every later one.
+    /// The wish that this log's replicas begin with. A log that has none chooses its first wish like every
+    /// later one.
     pub fn first_wish(&self, log: LogId) -> Option<Wish> {
         let entry = self.logs.get(&log)?;
         let first = entry.first_wish?;
@@ -84,8 +85,8 @@ impl Directory {
         })
     }
 
-    /// Right after the log was created. Where more is wanted than its first configuration, as of a log whose
-    /// members are too few, it begins with no wish and chooses one.
+    /// Gives a wish to a log that was just created. Where the wish is for more than the first configuration,
+    /// as for a log whose members are too few, the log begins with no wish and chooses one.
     pub(super) fn begin_with_wish(&mut self, log: LogId) {
         let wish = self.wish_of(log);
         let Some(entry) = self.logs.get_mut(log) else {
@@ -123,7 +124,7 @@ impl Directory {
         }
     }
 
-    /// Before a command: what is wanted of those that it may touch.
+    /// The wishes, before a command, for the logs that it may touch.
     pub(super) fn wanted_of(&self, touched: &Touched) -> Vec<(LogId, Wish)> {
         let logs: Vec<LogId> = match touched {
             _ if self.versions.agreed < WISHES => Vec::new(),
@@ -137,7 +138,7 @@ impl Directory {
             .collect()
     }
 
-    /// After it: new numbers for those of whom something else is wanted, or nothing was before.
+    /// Gives new numbers, after a command, to logs for which the wish is another one, or the first.
     pub(super) fn number_wishes(
         &mut self,
         touched: &Touched,
@@ -159,7 +160,7 @@ impl Directory {
     }
 }
 
-/// As a log's state holds it.
+/// The retention, as a log's state holds it.
 pub fn retention_of(wish: &Arc<Wish>) -> wire::Retention {
     wire::Retention {
         max_bytes: wish.max_bytes,

@@ -1,4 +1,4 @@
-//! Which log is scrubbed next, and when: one at a time per node, at the rate of its pass.
+//! The log that is scrubbed next, and the time of it: one at a time per node, at the rate of its pass.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -12,21 +12,21 @@ use crate::logs::due::Due;
 
 #[derive(Default)]
 pub struct Scrubbing {
-    /// With a pass under way; those that somebody asked for go first.
+    /// The logs with a pass under way; those that somebody asked for go first.
     queue: VecDeque<LogId>,
-    /// What was read is paid for by then.
+    /// The time by which the bytes read are paid for.
     next_at: Time,
 }
 
 impl Scrubbing {
-    /// Before the others, and at once: somebody asked for it.
+    /// Puts a log before the others, and at once: somebody asked for it.
     pub fn put_first(&mut self, id: LogId, now: Time) {
         self.queue.retain(|other| *other != id);
         self.queue.push_front(id);
         self.next_at = now;
     }
 
-    /// Passes that are due begin.
+    /// Begins the passes that are due.
     pub fn begin(&mut self, logs: &mut Logs, env: &Env) {
         let rate = env.limits.scrub_bytes_per_second;
         for (id, log) in logs.iter_mut() {
@@ -39,7 +39,7 @@ impl Scrubbing {
         }
     }
 
-    /// The next piece, if it is time for it.
+    /// Reads the next piece, if it is time for it.
     pub fn pump(&mut self, logs: &mut Logs, due: &mut Due, env: &mut Env) {
         for _ in 0..self.queue.len() {
             let now = env.now;
@@ -66,7 +66,7 @@ impl Scrubbing {
         }
     }
 
-    /// If only the rate holds the next piece back.
+    /// The time of the next piece, if only the rate holds it back.
     pub fn deadline(&self, now: Time) -> Option<Time> {
         (!self.queue.is_empty() && self.next_at > now).then_some(self.next_at)
     }

@@ -1,4 +1,4 @@
-//! How much room is left on the disks, ours and the peers', and whether ours is still there.
+//! The room that is left on the disks, ours and the peers', and whether our directory is still there.
 //!
 //! Files that are open outlive their names: a node whose directory was removed would go on to acknowledge
 //! bytes that nobody can find again. So the free space is asked for where one log's files are, each in its turn.
@@ -17,18 +17,18 @@ use crate::logs::Logs;
 use crate::peers::Peers;
 use crate::tokens;
 
-/// Others may write to the same disk: where nothing changed by us, it is looked at so often.
+/// The interval between two looks at the disk where this node changed nothing: others may write to it.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub struct Space {
-    /// Something was written here or removed since the last question.
+    /// Something was written or removed here since the last question.
     is_stale: bool,
     /// An answer is owed.
     asked: bool,
     asked_at: Time,
-    /// In this log's directory; `None`: in the node's.
+    /// The log in whose directory the free space is asked for; `None`: the node's.
     place: Option<LogId>,
-    /// This log's directory is not there: the next question is about the node's.
+    /// The log whose directory is not there: the next question is about the node's.
     missed: Option<LogId>,
 }
 
@@ -37,7 +37,7 @@ pub enum Found {
     Nothing,
     /// So many bytes are free.
     Room(u64),
-    /// So many are, and this log's directory is gone.
+    /// So many bytes are free, and this log's directory is gone.
     LogGone(u64, LogId),
     /// The node's directory is gone.
     NodeGone,
@@ -60,7 +60,7 @@ impl Space {
         self.is_stale = true;
     }
 
-    /// With every tick while it may change soon. A node without work is not woken for it.
+    /// Asks for the free space with every tick while it may change soon. A node without work is not woken for it.
     pub fn ask(&mut self, env: &mut Env, logs: &Logs, directory: &Path) {
         let now = env.now;
         let is_scarce = env.room.free_bytes < 2 * env.limits.disk_reserve_bytes;
@@ -104,7 +104,7 @@ impl Space {
     }
 }
 
-/// Which disks are full, with hysteresis; and whether any is, our own and those of the live peers.
+/// Judges which disks are full, with hysteresis. Returns whether any is, our own and those of the live peers.
 pub fn judge(env: &mut Env, peers: &Peers) -> bool {
     let least = peers.live().map(|(_, peer)| peer.said.free_bytes());
     let least = least.chain([env.room.free_bytes]).min();

@@ -9,41 +9,41 @@ use paxos::{NodeId, Time};
 
 use super::{Code, Key, State, Warning};
 
-/// So that somebody who looks a moment later sees it too.
+/// The time for which a warning is held, so that somebody who looks a moment later sees it too.
 const HELD: Duration = Duration::from_secs(10);
-/// What others say of whom they hear is compared once they have said it for so long: they do not all
-/// notice in the same moment.
+/// The time after which the nodes' words about each other's silence are compared: they do not all notice in
+/// the same moment.
 const SETTLED: Duration = Duration::from_secs(1);
-/// Some thirty bytes each, and over a bad network heartbeats have little room: not with each of them,
-/// but so often that two may be lost before a node's word is taken for old.
+/// The interval of telling. A warning is some thirty bytes, and over a bad network heartbeats have little
+/// room: so not each of them tells, but so often that two may be lost before a node's word is taken for old.
 const TOLD_EVERY: Duration = Duration::from_millis(300);
 
 #[derive(Debug, Default)]
 pub(crate) struct Board {
     own: BTreeMap<Key, Held>,
     others: BTreeMap<NodeId, BTreeMap<Key, Held>>,
-    /// When each last spoke for itself.
+    /// The time when each node last spoke for itself.
     heard: BTreeMap<NodeId, Time>,
     pub(super) tenures: BTreeMap<LogId, Tenure>,
-    /// Since when changes of members wait.
+    /// The time since which changes of members wait.
     pub(super) waiting: BTreeMap<LogId, Time>,
-    /// Since when logs have not heard of what was agreed.
+    /// The time since which logs have not heard of what was agreed.
     pub(super) unheard: BTreeMap<LogId, Time>,
     pub(super) next_judgement: Time,
     next_telling: Time,
-    /// Counts when they were last looked at.
+    /// The counts when they were last looked at.
     pub(super) seen: Seen,
 }
 
-/// Of a log's leaders, as this node saw them.
+/// The tenures of a log's leaders, as this node saw them.
 #[derive(Debug, Default)]
 pub(super) struct Tenure {
     pub leader: Option<NodeId>,
     pub leaderless_since: Option<Time>,
-    /// When another one led, or one again.
+    /// The times when another node led, or one again.
     pub changes: VecDeque<Time>,
     pub candidacies: u64,
-    /// What was chosen, when it was looked at.
+    /// The first unchosen slot, when it was looked at.
     pub chosen: Option<(Time, paxos::Slot)>,
     /// … and a while before that.
     pub chosen_before: paxos::Slot,
@@ -57,9 +57,9 @@ pub(super) struct Seen {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Held {
     pub warning: Warning,
-    /// When it began to be so, this time.
+    /// The time when the warning began to hold, this time.
     pub since: Time,
-    /// When it was last so, or said to be.
+    /// The time when it last held, or was said to.
     pub last: Time,
     pub is_active: bool,
 }
@@ -67,7 +67,7 @@ pub(super) struct Held {
 /// A warning as it is to be shown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Posted {
-    /// Whose word it is.
+    /// The node whose word it is.
     pub by: NodeId,
     pub held: Held,
     pub state: State,
@@ -80,12 +80,12 @@ impl Held {
 }
 
 impl Board {
-    /// A thousand logs are looked at each time.
+    /// Whether it is time to judge: a thousand logs are looked at each time.
     pub fn is_due(&self, now: Time) -> bool {
         now >= self.next_judgement
     }
 
-    /// What is so now, of this node. What was so is held.
+    /// Judges what is wrong on this node now. A warning whose cause is gone is held.
     pub fn judge(&mut self, now: Time, causes: impl IntoIterator<Item = Warning>) {
         let mut so_now = BTreeSet::new();
         for warning in causes {
@@ -99,14 +99,14 @@ impl Board {
         for others in self.others.values_mut() {
             others.retain(|_, held| !held.is_over(now));
             for held in others.values_mut() {
-                // Whoever said so is silent.
+                // The node that said so is silent.
                 held.is_active &= now <= held.last + SETTLED;
             }
         }
         self.others.retain(|_, others| !others.is_empty());
     }
 
-    /// With a heartbeat of `from`. Words of nodes that nobody `knows` are none.
+    /// Takes the warnings in a heartbeat of `from`. Words of nodes that nobody `knows` are none.
     pub fn on_told(
         &mut self,
         now: Time,
@@ -141,7 +141,7 @@ impl Board {
                     hold(others, now, warning, told.is_active);
                 }
             }
-            // It holds them itself: what it says no more is over.
+            // The node holds its warnings itself: one that it says no more is over.
             others.retain(|_, held| held.last == now);
         }
     }
@@ -155,8 +155,9 @@ impl Board {
         due
     }
 
-    /// For a heartbeat to `to`: our own, and those of nodes that it does not hear. Only what their own
-    /// heartbeats said a moment ago: else those who do not hear a node would tell each other for ever.
+    /// The warnings for a heartbeat to `to`: our own, and those of nodes that it does not hear. Only words of
+    /// the nodes' own heartbeats of a moment ago are told on: otherwise nodes that do not hear a node would
+    /// tell each other of it for ever.
     pub fn to_tell(&self, now: Time, own: NodeId, to: NodeId) -> Vec<Told> {
         let recent = |by: &NodeId| self.heard.get(by).is_some_and(|at| now <= *at + SETTLED);
         let unheard = |by: &NodeId| {
@@ -184,8 +185,8 @@ impl Board {
         told.take(TOLD_MAX).collect()
     }
 
-    /// Pairs of which one says, and has said for a while, that it does not hear the other, though
-    /// somebody does. `hears` are those that we hear, and we.
+    /// Pairs of which one node has said for a while that it does not hear the other, though somebody does.
+    /// `hears` are the nodes that we hear, and we.
     pub fn pairs(&self, now: Time, own: NodeId, hears: &BTreeSet<NodeId>) -> Vec<(NodeId, NodeId)> {
         let mut silent: BTreeMap<NodeId, BTreeMap<NodeId, bool>> = BTreeMap::new();
         let all = self.others.iter().filter(|(by, _)| hears.contains(by));
@@ -209,7 +210,7 @@ impl Board {
         pairs.into_iter().collect()
     }
 
-    /// What is to be shown: ours and the others', but of silence only what follows from all of it.
+    /// The warnings to be shown: ours and the others', but of silence only what follows from all words.
     pub(super) fn posted(&self, own: NodeId) -> Vec<Posted> {
         let pair = |a: NodeId, b: NodeId| {
             let key = (Code::PairCannotTalk, a.min(b), a.max(b));
@@ -233,7 +234,7 @@ impl Board {
                 };
                 let same = |other: &&mut Posted| says_same(&other.held.warning);
                 match posted.iter_mut().find(same) {
-                    // Several say the same: once is enough.
+                    // Several nodes say the same: once is enough.
                     Some(other) => {
                         other.state = other.state.max(state);
                         other.held.is_active |= held.is_active;
@@ -257,8 +258,8 @@ impl Board {
     }
 }
 
-/// What follows from what all say each works out for itself; and whether a node is one of the others is
-/// nothing that it tells them.
+/// Whether a code is told to others. Each node works out by itself what follows from all words; and whether a
+/// node belongs to the cluster is nothing that it tells them.
 fn is_told(code: Code) -> bool {
     !matches!(code, Code::PairCannotTalk | Code::NotJoined | Code::Removed)
 }
@@ -351,7 +352,7 @@ mod tests {
         assert_eq!(codes(&board), [(Code::DiskFull, true)]);
     }
 
-    /// 1 hears 2 and 3, and 2 does not hear 3.
+    /// Node 1 hears 2 and 3, and 2 does not hear 3.
     #[test]
     fn a_pair_that_cannot_talk_is_told_from_a_dead_node() {
         let hears = |nodes: &[u32]| nodes.iter().copied().map(NodeId).collect::<BTreeSet<_>>();
@@ -403,7 +404,7 @@ mod tests {
         let relayed = second.to_tell(Time::ZERO, NodeId(2), NodeId(1));
         first.on_told(Time::ZERO, NodeId(1), NodeId(2), &relayed, |_| true);
         assert!(codes(&first).contains(&(Code::DiskSlow, true)));
-        // It is dead: nobody keeps its words alive by telling them on.
+        // The node is dead: nobody keeps its words alive by telling them on.
         let later = Time::from_micros(2 * SECOND);
         assert!(second.to_tell(later, NodeId(2), NodeId(1)).is_empty());
     }

@@ -1,4 +1,4 @@
-//! What is wrong now, as this node sees it.
+//! The causes of warnings now, as this node sees them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::logs::Logs;
 use crate::peers::{Peer, Peers};
 
 const JUDGED_EVERY: Duration = Duration::from_millis(250);
-/// An election takes some tenths of a second; without a leader for so long there is more to it.
+/// The time without a leader after which there is more to it than an election, which takes some tenths of a second.
 const LEADERLESS: Duration = Duration::from_secs(1);
-/// So many changes of leader within so long are too many.
+/// The number of changes of leader within a time that are too many.
 const FLAPS: usize = 3;
 const FLAPS_WITHIN: Duration = Duration::from_secs(60);
 /// A process that has just started has heard nobody yet.
 const STARTING: Duration = Duration::from_millis(1500);
 /// A write to disk that takes longer is slow.
 const SLOW_WRITE: Duration = Duration::from_millis(300);
-/// What was chosen so long ago should be on every replica.
+/// The age at which chosen slots should be on every replica.
 const SPREAD: Duration = Duration::from_secs(1);
-/// A step of a change of members that waits for so long is held up.
+/// The wait after which a step of a change of members is held up.
 const HELD_UP: Duration = Duration::from_secs(5);
 const SLOW_WITHIN: Duration = Duration::from_secs(2);
-/// A log with a leader hears of what is wanted of it within milliseconds.
+/// The time after which a wish is unheard: a log with a leader hears of it within milliseconds.
 const UNHEARD: Duration = Duration::from_secs(1);
 
 /// A node as it shows itself, to be judged.
@@ -41,18 +41,18 @@ pub(crate) struct Judged<'a> {
     pub directory: &'a Replica<Directory>,
     pub counts: &'a NodeCounts,
     pub started_at: Time,
-    /// It is none of the cluster's any more.
+    /// The node no longer belongs to the cluster.
     pub is_gone: bool,
-    /// Where a change of members waits.
+    /// The logs in which a change of members waits.
     pub waiting: BTreeSet<LogId>,
-    /// Where what was agreed is not in force.
+    /// The logs in which an agreed wish is not in force.
     pub unheard: BTreeSet<LogId>,
     /// Silent nodes that keep the cluster from going on to a newer version.
     pub versions_wait_for: Vec<NodeId>,
 }
 
 impl Judged<'_> {
-    /// What it says of itself, and of what it sees.
+    /// Judges what the node says of itself, and what it sees.
     pub fn judge(mut self) {
         let now = self.env.now;
         self.board.next_judgement = now + JUDGED_EVERY;
@@ -185,7 +185,7 @@ impl Judged<'_> {
         self.hosts_causes(&hears, causes);
     }
 
-    /// Logs that live elsewhere, of whose weight too little is heard.
+    /// Judges logs that live elsewhere, of whose weight too little is heard.
     fn hosts_causes(&self, hears: &BTreeSet<NodeId>, causes: &mut Vec<Warning>) {
         let mut down = Warning::new(Code::HostsDown);
         for id in self.directory.logs.keys() {
@@ -237,7 +237,7 @@ impl Judged<'_> {
         }
     }
 
-    /// Whether one failure more could be borne; by the leader of each log.
+    /// Judges, as the leader of each log, whether one failure more could be borne.
     fn copies_causes(&mut self, causes: &mut Vec<Warning>) {
         let now = self.env.now;
         let own = self.env.own.identity.node;
@@ -292,8 +292,8 @@ impl Judged<'_> {
         causes.extend(lacking.into_iter().chain(zones).chain(slow));
     }
 
-    /// Replicas that do not hold what was chosen a while ago, and how many bytes they lack; of one that
-    /// is silent, by its last word.
+    /// Replicas that do not hold slots chosen a while ago, and how many bytes they lack; for a silent one, by
+    /// its last word.
     fn lagging(&self, id: LogId, log: &Log) -> Vec<(NodeId, u64)> {
         let tenure = self.board.tenures.get(&id);
         let before = tenure.map_or_else(Default::default, |tenure| tenure.chosen_before);
@@ -308,7 +308,7 @@ impl Judged<'_> {
             let missing = log.engine().peer_missing_bytes(*node).unwrap_or(0);
             let behind = match log.engine().peer_accepted_up_to(*node) {
                 Some(accepted) if accepted < before => next.0 - accepted.0,
-                // Before it was lost it may have held all, and this leader was not there.
+                // The replica may have held all before it was lost, and this leader was not there.
                 None if !log.alive().contains(node) && next.0 > 0 => 1,
                 _ => 0,
             };
@@ -370,7 +370,7 @@ fn survives_any(configuration: &Configuration, within: impl Fn(NodeId) -> bool) 
     within_members.all(|lost| configuration.is_quorum(|node| node != lost && within(node)))
 }
 
-/// One warning for each node, of all logs.
+/// Merges a warning of one log: there is one for each node, of all logs.
 fn merge(warnings: &mut Vec<Warning>, about: NodeId, code: Code, log: LogId, amount: u64) {
     let position = warnings.iter().position(|warning| warning.about == about);
     let before = position.map(|at| warnings.swap_remove(at));

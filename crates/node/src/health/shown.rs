@@ -1,4 +1,4 @@
-//! Warnings as `status` shows them: a sentence, and what helps.
+//! Warnings as `status` shows them: a sentence, and a remedy.
 
 use commands::{Halted, Replica};
 use formats::LogId;
@@ -13,7 +13,7 @@ use crate::directory::Directory;
 use crate::logs::Logs;
 use crate::peers::Peers;
 
-/// In `status`.
+/// The health shown in `status`.
 #[derive(Serialize)]
 pub(crate) struct Health {
     pub state: State,
@@ -24,13 +24,13 @@ pub(crate) struct Health {
 #[derive(Serialize)]
 pub(crate) struct Shown {
     pub code: &'static str,
-    /// What it makes of the whole.
+    /// The state in which it puts the whole.
     pub state: State,
     /// It is so now; else it was so within the last ten seconds.
     pub active: bool,
-    /// How long it has been known.
+    /// The time for which it has been known.
     pub for_ms: u64,
-    /// Whose word it is.
+    /// The node whose word it is.
     pub by: u32,
     pub node: Option<u32>,
     /// The other one of a pair.
@@ -51,7 +51,7 @@ pub(crate) struct View<'a> {
     pub logs: &'a Logs,
     pub peers: &'a Peers,
     pub directory: &'a Replica<Directory>,
-    /// For what a log's change of members waits.
+    /// The sentence that says what a log's change of members waits for.
     pub waits_for: &'a dyn Fn(LogId) -> Option<String>,
 }
 
@@ -113,12 +113,12 @@ impl View<'_> {
         }
     }
 
-    /// Why a peer's directory is refused here.
+    /// The reason why a peer's directory is refused here.
     fn old_copy_of(&self, node: NodeId) -> Option<&str> {
         self.peers.get(node)?.admission.old_copy()
     }
 
-    /// What this node's replicas know to be chosen and another one contradicts.
+    /// The fact that this node's replicas know to be chosen and another one contradicts.
     fn contradiction(&self, node: NodeId) -> Option<&str> {
         let own = node == self.env.own.identity.node;
         let mut logs = self
@@ -128,7 +128,7 @@ impl View<'_> {
         logs.find_map(|log| log.stopped())
     }
 
-    /// Why this node follows the directory no more, if it is the one that is meant.
+    /// The reason why this node follows the directory no more, if it is the one that is meant.
     fn halted_at(&self, node: NodeId) -> Option<&Halted> {
         let own = node == self.env.own.identity.node;
         self.directory.halted().filter(|_| own)

@@ -1,4 +1,4 @@
-//! A small state machine in memory, as `commands` has it, and what became of each command that was called here.
+//! A small state machine in memory, as `commands` has it, and the fate of each command that was called here.
 //!
 //! ```text
 //!  call ─▶ outbox ─ Begins ─▶ submitted: ⟨stream, end⟩ ─┬─ applied from that stream ─▶ Answered
@@ -16,39 +16,41 @@ use replica::{Event, NotNow, Port};
 
 use super::Hosted;
 
-/// Counts what was called here, from 1.
+/// The number of a call here, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallId(pub u64);
 
 /// A command's fate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is chosen, and applied here; of a session also if that was before.
+    /// The command is chosen, and applied here; a command of a session may have been applied before.
     Answered(Applied),
-    /// It was not applied, and never will be: it may be called again.
+    /// The command was not applied, and never will be: it may be called again.
     Never,
-    /// It was applied or never will be, and what would tell was trimmed. A command of a session may be called again.
+    /// The command was applied or never will be, and the proof was trimmed. A command of a session may be
+    /// called again.
     Unknown,
 }
 
-/// The outbox holds this many bytes; a call on top of them is refused.
+/// The bytes that the outbox holds; a call on top of them is refused.
 const OUTBOX_MAX: usize = 4 << 20;
 
 pub struct Small<M: StateMachine> {
     replica: Replica<M>,
     calls: u64,
-    /// Not submitted: the frame of each, in order.
+    /// The commands not submitted: the frame of each, in order.
     outbox: VecDeque<(CallId, Vec<u8>)>,
     outbox_bytes: usize,
-    /// In that stream, in order, each with where its frame ends there. What stands before them is a snapshot.
+    /// The commands submitted to that stream, in order, each with the end of its frame there. A snapshot
+    /// stands before them.
     submitted: VecDeque<Submitted>,
     outcomes: VecDeque<(CallId, Outcome)>,
-    /// The last snapshot begins this stream.
+    /// The stream that the last snapshot begins.
     snapshot_in: Option<StreamName>,
     snapshot_bytes: u64,
-    /// All before this stream is to be trimmed, and that is proposed.
+    /// The stream before which all is to be trimmed, which is proposed.
     trimming: Option<StreamName>,
-    /// A snapshot is written, and all before it trimmed, when the log has grown by so much.
+    /// The growth of the log after which a snapshot is written, and all before it trimmed.
     growth_bytes: u64,
     own: Option<StreamName>,
 }
@@ -59,7 +61,7 @@ struct Submitted {
     end: u64,
 }
 
-/// Why a command is not taken.
+/// The reason why a command is not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotCalled {
     #[error(transparent)]
@@ -94,7 +96,7 @@ impl<M: StateMachine> Small<M> {
         self.replica.halted()
     }
 
-    /// Its outcome follows, if this node leads: else it is `Never` at once.
+    /// Calls a command. Its outcome follows, if this node leads: else it is `Never` at once.
     pub fn call(&mut self, frame: &Frame<'_>) -> Result<CallId, NotCalled> {
         let mut batch = Batch::default();
         batch.push(frame)?;
@@ -114,7 +116,7 @@ impl<M: StateMachine> Small<M> {
 
     fn on_bytes(&mut self, stream: StreamName, position: u64, bytes: &[u8]) {
         self.replica.push(bytes);
-        // Halted, it applies nothing more, and says why (`halted`).
+        // A halted replica applies nothing more, and says why (`halted`).
         while let Ok(Some(applied)) = self.replica.apply_next() {
             if let Applied::Snapshot { bytes, .. } = applied {
                 self.snapshot_in = Some(stream);
@@ -133,7 +135,7 @@ impl<M: StateMachine> Small<M> {
         }
     }
 
-    /// All that is left of what was submitted to that stream.
+    /// Gives this outcome to all commands left of those submitted to that stream.
     fn end_submitted(&mut self, stream: StreamName, outcome: &Outcome) {
         while let Some(first) = self.submitted.pop_front_if(|first| first.stream == stream) {
             self.outcomes.push_back((first.call, outcome.clone()));
@@ -149,7 +151,7 @@ impl<M: StateMachine> Small<M> {
         let parts = self.replica.snapshot();
         let snapshot: Vec<u8> = parts.into_iter().flatten().flatten().collect();
         if !snapshot.is_empty() && port.submit(&snapshot).is_err() {
-            // Only of a full disk: the next stream begins with one.
+            // Only a full disk comes to this: the next stream begins with a snapshot.
             self.snapshot_bytes = 0;
         }
     }
@@ -219,7 +221,8 @@ impl<M: StateMachine> Hosted for Small<M> {
         if !port.is_leading() {
             return self.give_up_outbox();
         }
-        // ‡ The stream of who led before ends, whether anybody calls here or not: only then does he know what was never chosen.
+        // ‡ The stream of the earlier leader ends, whether anybody calls here or not: only then does that
+        // leader know what was never chosen.
         port.open();
         self.submit(port);
         match self.snapshot_in {

@@ -1,7 +1,7 @@
-//! Which log wants to be settled when.
+//! The time when each log wants to be settled.
 //!
-//! A node may host a thousand logs of which a few are busy. What a wake-up costs must depend on what
-//! woke it, so each log's next deadline is looked up when the log was settled, and not on every turn.
+//! A node may host a thousand logs of which a few are busy. The cost of a wake-up must depend on its cause,
+//! so each log's next deadline is looked up when the log was settled, and not on every turn.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct Agenda {
 }
 
 impl Agenda {
-    /// The log's next deadline, in place of the one it had.
+    /// Sets the log's next deadline, in place of the one it had.
     pub fn set(&mut self, log: LogId, deadline: Option<Time>) {
         let before = match deadline {
             Some(time) => self.by_log.insert(log, time),
@@ -32,12 +32,12 @@ impl Agenda {
         }
     }
 
-    /// The earliest of all.
+    /// The earliest deadline of all.
     pub fn first(&self) -> Option<Time> {
         self.by_time.first().map(|(time, _)| *time)
     }
 
-    /// Whose deadline has come. They stay until they are settled.
+    /// The logs whose deadline has come. They stay until they are settled.
     pub fn due(&self, now: Time) -> impl Iterator<Item = LogId> {
         let due = self
             .by_time

@@ -1,4 +1,4 @@
-//! Which logs a tick and a heartbeat look at.
+//! The logs that a tick and a heartbeat look at.
 //!
 //! ```text
 //!   a log is settled ─▶ awake ─▶ the next tick looks at it ──┬─▶ more is to come: it stays awake
@@ -6,9 +6,9 @@
 //!                         └── once a second, and when the directory says something else: all
 //! ```
 //!
-//! A node may host thousands of logs of which a few are busy. Whatever changes a log settles it, so a log that
-//! was not settled since it was last looked at is as it was. What depends on time alone, as the age of bytes does,
-//! waits for the next look at all.
+//! A node may host thousands of logs of which a few are busy. Every change of a log settles it, so a log that
+//! was not settled since it was last looked at is as it was. A change that depends on time alone, such as the
+//! age of bytes, waits for the next look at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -17,12 +17,12 @@ use paxos::{NodeId, Time};
 
 use formats::LogId;
 
-/// All logs are looked at so often.
+/// The interval at which all logs are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Awake {
-    /// It is in both sets: a busy log is settled many times between two looks.
+    /// The log woken last, which is in both sets: a busy log is settled many times between two looks.
     woken: Option<LogId>,
     for_tick: BTreeSet<LogId>,
     swept_at: Option<Time>,
@@ -30,14 +30,14 @@ pub struct Awake {
     /// Logs that each peer is still to be told of, besides.
     for_peers: BTreeMap<NodeId, BTreeSet<LogId>>,
     beats_swept_at: Option<Time>,
-    /// Who led log 0 at the last heartbeat.
+    /// The leader of log 0 at the last heartbeat.
     director: Option<NodeId>,
 }
 
 /// The logs that a tick looks at.
 pub struct Look {
     pub logs: Vec<LogId>,
-    /// These are all that there are.
+    /// Whether these are all logs that there are.
     pub is_sweep: bool,
 }
 
@@ -50,23 +50,23 @@ impl Awake {
         self.for_beat.insert(log);
     }
 
-    /// Those that the next tick looks at, if it is no sweep.
+    /// The logs that the next tick looks at, if it is no sweep.
     pub fn logs(&self) -> &BTreeSet<LogId> {
         &self.for_tick
     }
 
-    /// Something changed that all logs go by.
+    /// Wakes all logs, after a change that all go by.
     pub fn wake_all(&mut self) {
         self.swept_at = None;
         self.beats_swept_at = None;
     }
 
-    /// A peer may have forgotten what it was told: all peers are told of all logs.
+    /// Tells all peers of all logs: a peer may have forgotten what it was told.
     pub fn wake_all_for_peers(&mut self) {
         self.beats_swept_at = None;
     }
 
-    /// Before a heartbeat: who leads log 0 by now is told of all logs, and it is another than before.
+    /// Notes the leader of log 0 before a heartbeat: a new one is told of all logs.
     pub fn on_director(&mut self, director: Option<NodeId>) {
         if std::mem::replace(&mut self.director, director) != director {
             self.wake_all_for_peers();
@@ -89,12 +89,13 @@ impl Awake {
         }
     }
 
-    /// More is to come of this one.
+    /// Keeps this log awake: more is to come of it.
     pub fn stays(&mut self, log: LogId) {
         self.for_tick.insert(log);
     }
 
-    /// Before a heartbeat: those that were settled since the last one are looked at for every peer, and given back.
+    /// Marks the logs that were settled since the last heartbeat to be looked at for every peer, and gives
+    /// them back.
     pub fn on_beat<'a>(
         &mut self,
         now: Time,
@@ -120,7 +121,7 @@ impl Awake {
         of_peer.map(std::mem::take).unwrap_or_default()
     }
 
-    /// The next heartbeat to this peer looks at them, too.
+    /// Lets the next heartbeat to this peer look at these logs, too.
     pub fn stay_for_peer(&mut self, peer: NodeId, logs: BTreeSet<LogId>) {
         self.for_peers.entry(peer).or_default().extend(logs);
     }

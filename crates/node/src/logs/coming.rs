@@ -39,7 +39,7 @@ impl Coming {
         self.0.insert(id, creating);
     }
 
-    /// True if the manifest lists one more, and is to be saved.
+    /// Moves on. True if the manifest lists one log more, and is to be saved.
     pub fn advance(&mut self, env: &mut Env, manifest: &mut Manifest) -> bool {
         let mut news = false;
         for (id, creating) in &mut self.0 {
@@ -70,7 +70,7 @@ impl Coming {
         }
     }
 
-    /// Those that the manifest on disk lists: they take part from now on.
+    /// Takes the logs that the manifest on disk lists: they take part from now on.
     pub fn take_listed(&mut self, env: &Env) -> Vec<Log> {
         let listed = self.0.extract_if(.., |_, creating| creating.listed);
         let logs = listed.map(|(id, creating)| {

@@ -1,4 +1,5 @@
-//! Which logs something is to be done for: in this round, at their next deadline, with the next tick and heartbeat.
+//! The logs for which something is to be done: in this round, at their next deadline, with the next tick and
+//! heartbeat.
 
 use std::collections::BTreeSet;
 
@@ -10,14 +11,14 @@ use super::awake::Awake;
 
 #[derive(Default)]
 pub struct Due {
-    /// Something happened to them in this round.
+    /// The logs to which something happened in this round.
     touched: BTreeSet<LogId>,
     agenda: Agenda,
     pub awake: Awake,
 }
 
 impl Due {
-    /// This log is settled at the end of the round.
+    /// Marks this log to be settled at the end of the round.
     pub fn touch(&mut self, log: LogId) {
         self.touched.insert(log);
     }
@@ -26,7 +27,7 @@ impl Due {
         self.touched.extend(logs);
     }
 
-    /// Those whose deadline has come.
+    /// Marks the logs whose deadline has come.
     pub fn touch_due(&mut self, now: Time) {
         self.touched.extend(self.agenda.due(now));
     }
@@ -35,12 +36,12 @@ impl Due {
         !self.touched.is_empty()
     }
 
-    /// Those that are to be settled now.
+    /// Takes the logs that are to be settled now.
     pub fn take_touched(&mut self) -> BTreeSet<LogId> {
         std::mem::take(&mut self.touched)
     }
 
-    /// Those of which something may be under way: they were touched, or are awake.
+    /// The logs of which something may be under way: they were touched, or are awake.
     pub fn busy(&self) -> impl Iterator<Item = &LogId> {
         self.touched.union(self.awake.logs())
     }
@@ -54,7 +55,7 @@ impl Due {
         self.agenda.set(log, None);
     }
 
-    /// When the first log is to be looked at.
+    /// The time when the first log is to be looked at.
     pub fn deadline(&self) -> Option<Time> {
         self.agenda.first()
     }

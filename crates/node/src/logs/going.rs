@@ -7,8 +7,8 @@
 //!   ─▶ the files are closed, the directory is removed            a start finds it, and removes it
 //! ```
 //!
-//! What the manifest calls deleted is never made again, whatever comes from peers or from the
-//! beginning of log 0: an empty replica would have forgotten its promises.
+//! A log that the manifest calls deleted is never made again, whatever comes from peers or from the beginning
+//! of log 0: an empty replica would have forgotten its promises.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,19 +26,19 @@ use crate::tokens;
 #[derive(Default)]
 pub struct Going {
     logs: BTreeMap<LogId, Remains>,
-    /// Whose directory is being removed. One at a time: it is no hurry.
+    /// The log whose directory is being removed. One at a time: it is no hurry.
     current: Option<LogId>,
 }
 
 struct Remains {
-    /// Until its files are closed.
+    /// The log, until its files are closed.
     log: Option<Log>,
-    /// The manifest that is on disk says that it is deleted.
+    /// Whether the manifest that is on disk says that the log is deleted.
     unlisted: bool,
 }
 
 impl Going {
-    /// What a start found of logs that were deleted.
+    /// The remains of deleted logs that a start found.
     pub fn of(remains: Vec<LogId>) -> Going {
         let unlisted = |id| {
             let remains = Remains {
@@ -53,7 +53,7 @@ impl Going {
         }
     }
 
-    /// The directory says that it is no more: the manifest, which is to be saved, says so too.
+    /// Begins to remove a log that the directory says is no more: the manifest, which is to be saved, says so too.
     pub fn begin(&mut self, mut log: Log, env: &mut Env, manifest: &mut Manifest) {
         let id = log.id();
         tracing::info!(
@@ -75,7 +75,7 @@ impl Going {
         self.logs.insert(id, remains);
     }
 
-    /// The manifest that was written lists none of those that are being removed.
+    /// Goes on once the written manifest lists none of the logs that are being removed.
     pub fn on_unlisted(&mut self, env: &mut Env, directory: &Path) {
         for remains in self.logs.values_mut() {
             remains.unlisted = true;

@@ -1,4 +1,4 @@
-//! Whether a change would lose bytes, because nobody but who goes may hold them.
+//! The bytes that a change would lose, because only a node that goes may hold them.
 //!
 //! ```text
 //!   who goes      who stays and is alive     the change
@@ -8,10 +8,10 @@
 //!   no vote       all lack something         is refused: of a learner no step waits
 //! ```
 //!
-//! Who lacks bytes of a log says so to the directory's leader, in every heartbeat. Of a node that is
-//! alive and does not, it is believed that it holds everything; of one that is silent nothing is known,
-//! and it may be the one that alone holds something. What is known here only decides what is said to an
-//! operator at once: no step is made by it (`crate::moving` knows better, and waits).
+//! A node that lacks bytes of a log says so to the directory's leader, in every heartbeat. A node that is
+//! alive and does not say so is believed to hold everything; of a silent one nothing is known, and it may be
+//! the one that alone holds something. This knowledge only decides what an operator is told at once: no step
+//! is made by it (`crate::cluster::moving` knows better, and waits).
 
 use std::collections::BTreeSet;
 
@@ -21,14 +21,14 @@ use paxos::NodeId;
 use super::change::{View, listed, names};
 
 impl View<'_> {
-    /// Why a node that leaves, and has no weight any more, is kept.
+    /// The reason why a node that leaves, and has no weight any more, is kept.
     pub fn kept_for_bytes(&self, node: u32) -> Option<String> {
         let going = BTreeSet::from([node]);
         names(self.directory)
             .find_map(|(log, name)| self.bytes_risked(log.0, name, &going, &[node]))
     }
 
-    /// Why this log's bytes may be lost when these nodes lose their last weight or leave.
+    /// The reason why this log's bytes may be lost when these nodes lose their last weight or leave.
     pub(super) fn bytes_risked(
         &self,
         log: u32,

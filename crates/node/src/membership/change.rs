@@ -1,4 +1,4 @@
-//! What an operator asks of members, worked out against the directory: refused with a reason, or the
+//! An operator's request about members, worked out against the directory: refused with a reason, or the
 //! command that makes it wanted and the steps that will follow.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,13 +16,13 @@ use crate::directory::{Command, DIRECTORY, DIRECTORY_NAME, Directory, configurat
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
     action: Action,
-    /// By name; none means all that there are.
+    /// The logs by name; none means all that there are.
     logs: Vec<String>,
-    /// Risks are told, and taken.
+    /// The risks are told, and taken.
     force: bool,
     /// Nothing is changed.
     pub plan: bool,
-    /// Refused if somebody changed something since that version.
+    /// The version since which nobody may have changed anything; else the request is refused.
     version: Option<u64>,
 }
 
@@ -36,17 +36,17 @@ enum Action {
     Zone { node: u32, zone: String },
 }
 
-/// What is to come of it.
+/// The outcome that is to come of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Worked {
-    /// With which it was worked out.
+    /// The members' version with which it was worked out.
     pub version: u64,
     pub logs: Vec<LogChange>,
     /// Nodes that are removed when they have weight nowhere.
     pub leaves: Vec<u32>,
-    /// Taken because of `force`, each a sentence.
+    /// The risks taken because of `force`, each a sentence.
     pub risks: Vec<String>,
-    /// Whatever was asked for is so already, or is on its way.
+    /// The whole request is so already, or is on its way.
     pub nothing: bool,
     #[serde(skip)]
     pub command: Option<Command>,
@@ -62,12 +62,12 @@ pub struct LogChange {
     pub steps: Vec<String>,
 }
 
-/// What the directory's leader sees.
+/// The view of the directory's leader.
 pub struct View<'a> {
     pub directory: &'a Directory,
     pub alive: &'a BTreeSet<u32>,
     pub configurations: &'a BTreeMap<u32, Configuration>,
-    /// Of each log, who is known to lack bytes.
+    /// The nodes that are known to lack bytes of each log.
     pub lacks: &'a BTreeMap<u32, BTreeSet<u32>>,
 }
 
@@ -113,7 +113,7 @@ impl Action {
 }
 
 impl Ask {
-    /// Logs have to hear of it.
+    /// Whether it changes weights, so that logs have to hear of it.
     pub fn changes_weights(&self) -> bool {
         !matches!(self.action, Action::Address { .. } | Action::Zone { .. })
     }
@@ -164,7 +164,7 @@ impl Ask {
             }
             _ => self.change_weights(view, &mut worked)?,
         }
-        // Whoever lost the answer asks again with the same version.
+        // An operator who lost the answer asks again with the same version.
         if worked.nothing {
             worked.command = None;
         } else if self
@@ -241,7 +241,7 @@ impl Ask {
         }
     }
 
-    /// Of one log.
+    /// Alters the weights of one log.
     fn alter(&self, weights: &mut BTreeMap<u32, u32>, log: &str) -> Result<(), Refusal> {
         match self.action {
             Action::Add { node, weight } => match weights.insert(node, weight) {
@@ -273,7 +273,7 @@ impl Ask {
         Ok(())
     }
 
-    /// Nodes that are to go for good. All the others that are named must be known.
+    /// The nodes that are to go for good. All the others that are named must be known.
     fn leaves(&self, view: &View, logs: &[(u32, String)]) -> Result<Vec<u32>, Refusal> {
         match self.action {
             Action::Add { node, weight: 0 } => Err(refused(format!(
@@ -295,7 +295,7 @@ impl Ask {
                 let has = |(log, _): &(u32, String)| {
                     wanted(log).is_some_and(|w| w.weights.contains_key(&old))
                 };
-                // Asked for again while the old one still leaves.
+                // The request is repeated while the old node still leaves.
                 if old == new || !logs.iter().any(has) && !members.leaving.contains(&old) {
                     return Err(refused(format!(
                         "node {old} has no weight that node {new} could take over: `logberg members add {new}` gives it some"
@@ -338,7 +338,7 @@ impl View<'_> {
         })
     }
 
-    /// Refused, or with `force` a risk: what leaves no quorum or half of the weight in one zone.
+    /// Refuses, or with `force` tells as a risk, a change that leaves no quorum or half of the weight in one zone.
     fn risks(
         &self,
         name: &str,
@@ -380,7 +380,7 @@ impl View<'_> {
         Ok(risks)
     }
 
-    /// Where two zones or more are declared among these.
+    /// The heaviest zone, where two zones or more are declared among these nodes.
     fn heaviest_zone(&self, weights: &BTreeMap<u32, u32>) -> Option<(&str, u64)> {
         let zones = &self.directory.members.zones;
         let declared: BTreeSet<&String> = zones.values().collect();
@@ -394,7 +394,7 @@ impl View<'_> {
         heaviest.filter(|_| declared.len() > 1)
     }
 
-    /// Whether the zone's share grows by the change: one that was as large before is no reason to refuse it.
+    /// Whether the zone's share grows by the change: a share that was as large before is no reason to refuse it.
     fn heavier_than(&self, zone: &str, part: u64, total: u64, before: &BTreeMap<u32, u32>) -> bool {
         let zones = &self.directory.members.zones;
         let within = before
@@ -405,7 +405,7 @@ impl View<'_> {
         u128::from(part) * u128::from(all) > u128::from(within) * u128::from(total)
     }
 
-    /// Of a log that this node does not host: what is wanted, as if all of it had been done.
+    /// The configuration of a log. If this node does not host it, the wanted one, as if all of it had been done.
     pub(super) fn configuration(&self, log: u32) -> Option<Configuration> {
         let known = self.configurations.get(&log).cloned();
         known.or_else(|| {

@@ -87,7 +87,7 @@ fn a_replacement_moves_the_weight_and_lets_the_old_one_leave() {
         ]
     );
     scene.directory.apply(&worked.command.unwrap());
-    // While it goes on the same words change nothing, and show what is left.
+    // While it goes on the same words change nothing, and show the remaining steps.
     let again = scene.ask("replace 3 4").unwrap();
     assert!(again.nothing && again.command.is_none());
     assert_eq!(again.logs[0].steps.len(), 2);
@@ -247,7 +247,8 @@ fn a_zone_is_declared_and_taken_back() {
     assert_eq!(Ask::parse(&line).unwrap_err().code, "bad-request");
 }
 
-/// Of the directory; asked of it alone, so that nothing else is in the way.
+/// A scene in which these nodes lack bytes of the directory, which alone is asked of, so that nothing else is
+/// in the way.
 fn lacking(nodes: &[u32]) -> Scene {
     let mut scene = Scene::new();
     scene.lacks.insert(0, nodes.iter().copied().collect());
@@ -270,7 +271,7 @@ fn a_silent_node_that_may_alone_hold_bytes_is_not_dropped() {
         assert_eq!(forced.risks.len(), 1);
         assert!(forced.command.is_some());
     }
-    // It was being filled itself when it died: it holds nothing that others lack.
+    // The node was being filled itself when it died: it holds nothing that others lack.
     scene.lacks.get_mut(&0).unwrap().insert(3);
     assert!(scene.ask("replace 3 4").unwrap().risks.is_empty());
     let mut scene = lacking(&[1, 4]);

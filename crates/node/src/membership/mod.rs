@@ -1,4 +1,4 @@
-//! Who is a member of which log with which weight: what is wanted, and the way there.
+//! The members of each log and their weights: the wanted ones, and the way there.
 
 mod bytes;
 pub mod change;

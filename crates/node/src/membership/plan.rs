@@ -6,10 +6,10 @@
 //!              ─+4─► (2,2,1,2) ─−3─► (2,2,-,2) ─÷2─► (1,1,-,1)      casting vote, which four equal votes cannot
 //! ```
 //!
-//! A path scales the weights, takes one step after the other towards a multiple of what is wanted, and
-//! scales them back. Of a few such paths the best is taken, and of that only the first step: whoever
-//! leads next works out the rest anew. That ends, because the rest of the best path is one of the paths
-//! at the next step, and what a path costs is the sum of what its steps cost.
+//! A path scales the weights, takes one step after the other towards a multiple of what is wanted, and scales
+//! them back. The best of a few such paths is taken, and only its first step: the next leader works out the
+//! rest anew. That ends, because the rest of the best path is one of the paths at the next step, and the cost
+//! of a path is the sum of the costs of its steps.
 //!
 //! Units:  weights; a step is one `Change`.
 //! Errors: none; a goal that cannot be reached within the limits has no path.
@@ -21,19 +21,19 @@ use paxos::{Change, Configuration, NodeId, WEIGHT_TOTAL_MAX};
 
 use crate::split::has_active_quorum;
 
-/// Weights are scaled by no more than this on the way.
+/// The greatest factor by which weights are scaled on the way.
 const FACTOR_MAX: u32 = 4;
-/// A path longer than this is none: smaller weights say the same.
+/// The length of the longest path: smaller weights say the same as a longer one.
 pub const STEPS_MAX: usize = 200;
 
-/// What is wanted of a log.
+/// The goal of a log.
 #[derive(Clone, Copy, Debug)]
 pub struct Goal<'a> {
     /// Every weight is positive.
     pub weights: &'a BTreeMap<u32, u32>,
-    /// Of those nodes that have one.
+    /// The zones of those nodes that have one.
     pub zones: &'a BTreeMap<u32, String>,
-    /// Nodes that do not answer now: the votes of the others begin an era.
+    /// The nodes that do not answer now: the votes of the others begin an era.
     pub silent: &'a BTreeSet<u32>,
 }
 
@@ -48,7 +48,7 @@ enum Step {
     Divide(u32),
 }
 
-/// What there is to avoid, worst first; then the number of steps.
+/// The cost of a path: the evils to avoid, worst first; then the number of steps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 struct Cost {
     /// Configurations in which one node alone is a quorum, though in the end none is.
@@ -104,7 +104,7 @@ impl Ground {
         self.zone_count > 1 && (0..self.zone_count).any(heavy)
     }
 
-    /// Whether the heaviest that answers, if it leads, can have two quorums that only it is in both of.
+    /// Whether the heaviest node that answers, if it leads, can have two quorums that only it is in both of.
     /// The others are dealt out, the heaviest first, each to the lighter side; that finds nearly all.
     fn has_casting_vote(&self, weights: &[u32]) -> bool {
         let answering = weights.iter().zip(&self.silent);
@@ -121,15 +121,15 @@ impl Ground {
         2 * (leader + one.min(other)) > total(weights)
     }
 
-    /// Whether nothing gets worse by it that need not.
+    /// Whether nothing gets worse by a step that need not.
     fn is_good(&self, next: &[u32], now: &[u32], end: &[u32]) -> bool {
         let ruled = is_ruled_by_one(next) && !is_ruled_by_one(now) && !is_ruled_by_one(end);
         let lopsided = self.is_lopsided(next) && !self.is_lopsided(now) && !self.is_lopsided(end);
         !ruled && !lopsided && tolerance(next) >= tolerance(now).min(tolerance(end))
     }
 
-    /// The next step towards `end`. The weight of the lightest grows first and that of the heaviest
-    /// shrinks first: then no node becomes a quorum of its own that is none in the end.
+    /// The next step towards `end`. The weight of the lightest grows first and that of the heaviest shrinks
+    /// first: then no node becomes a quorum of its own that is none in the end.
     fn step(&self, now: &[u32], end: &[u32]) -> Option<Step> {
         if now == end {
             return None;
@@ -154,7 +154,7 @@ impl Ground {
         found.or_else(|| steps.iter().find(legal)).copied()
     }
 
-    /// Scaled first by `before`, then to `factor` times the goal, and back.
+    /// The path that is scaled first by `before`, then to `factor` times the goal, and back.
     fn path(&self, now: &[u32], end: &[u32], before: &[Step], factor: u32) -> Option<Vec<Step>> {
         let mut steps = Vec::new();
         let mut weights = now.to_vec();
@@ -244,7 +244,7 @@ fn is_ruled_by_one(weights: &[u32]) -> bool {
     2 * u64::from(most) > total(weights)
 }
 
-/// So many nodes may fail, whichever they are.
+/// The number of nodes that may fail, whichever they are.
 pub(super) fn tolerance(weights: &[u32]) -> usize {
     let all = total(weights);
     let mut heaviest = weights.to_vec();
@@ -267,7 +267,7 @@ fn common_divisor(weights: &[u32]) -> u32 {
     weights.iter().fold(0, |all, weight| divisor(all, *weight))
 }
 
-/// One step of scaling, if nothing else is between them.
+/// The step of scaling, if nothing else is between the two.
 fn scaling(now: &[u32], end: &[u32]) -> Option<Step> {
     let (a, b) = (common_divisor(now), common_divisor(end));
     if a == 0 || b == 0 || !now.iter().zip(end).all(|(x, y)| x / a == y / b) {
@@ -304,7 +304,7 @@ fn take(step: Step, now: &[u32]) -> Option<Weights> {
     legal.contains(&total(&next)).then_some(next)
 }
 
-/// Where auxiliaries are in the way of a step: the active members of what follows must be a quorum.
+/// Makes room where auxiliaries are in the way of a step: the active members of what follows must be a quorum.
 fn make_room(configuration: &Configuration, change: Change, goal: Goal) -> Change {
     let next = configuration.apply(change);
     if next.is_ok_and(|next| has_active_quorum(&next)) {

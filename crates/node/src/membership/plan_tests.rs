@@ -86,7 +86,7 @@ fn while_all_are_well_each_era_begins_by_a_casting_vote() {
                 .filter(|n| *n != leader)
                 .map(|n| voters[n])
                 .collect();
-            // Against every way there is to deal the others out.
+            // The answer is held against every way there is to deal the others out.
             let total: u32 = voters.iter().sum();
             let part = |mask: u32| -> u32 {
                 let chosen = others
@@ -222,7 +222,7 @@ proptest! {
             prop_assert!(!is_ruled_by_one(weights) || ends(is_ruled_by_one), "{way:?}");
             prop_assert!(total(weights) <= u64::from(WEIGHT_TOTAL_MAX));
         }
-        // Nothing is scaled that need not be: where an era can begin by no casting vote anyway.
+        // Weights are not scaled without need: where an era can begin by no casting vote anyway.
         let distance: u32 = now.iter().zip(&end).map(|(a, b)| a.abs_diff(*b)).sum();
         let worst = way.iter().map(|weights| tolerance(weights)).min().unwrap_or_default();
         if letters.trim().is_empty() && worst >= tolerance(&end) && distance > 0 {
@@ -243,7 +243,7 @@ proptest! {
         }
     }
 
-    /// Whoever leads works out the rest anew, and nodes come and go meanwhile.
+    /// The next leader works out the rest anew, and nodes come and go meanwhile.
     #[test]
     fn steps_that_are_worked_out_one_by_one_end_too(
         now in some_weights(), end in some_weights(), letters in some_zones(),

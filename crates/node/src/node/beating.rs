@@ -29,7 +29,7 @@ impl Node {
             let mut looked_at = self.due.awake.for_peer(id);
             let status_wanted = peer.told.take_status_wanted();
             looked_at.extend(&status_wanted);
-            // Where this peer is to be told again with the next heartbeat.
+            // The logs of which this peer is to be told again with the next heartbeat.
             let mut again = BTreeSet::new();
             for log_id in &looked_at {
                 let Some(log) = self.logs.get(log_id) else {
@@ -42,7 +42,7 @@ impl Node {
                     }
                     continue;
                 }
-                // Before somebody is dismissed it must be known who holds what.
+                // The holders of bytes must be known before a node is dismissed.
                 let lacks = directs == Some(id) && log.lacks_bytes();
                 let hosts = self.cluster.directory.hosts(*log_id, id);
                 if !lacks && !hosts {
@@ -62,7 +62,7 @@ impl Node {
                     }
                     continue;
                 }
-                // Only what is durable is told, and is news once it is durable.
+                // Only a durable promise is told, and it is news once it is durable.
                 let promised = log.engine().durable_promised();
                 let wanted = status_wanted.contains(log_id);
                 let news = !peer.told.knows_promise(*log_id, promised);
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    /// The answer of a peer to this node's greeting.
+    /// Takes the answer of a peer to this node's greeting.
     pub(super) fn on_peer_answered(
         &mut self,
         conn: ConnId,

@@ -1,4 +1,4 @@
-//! This node acts on what log 0 says, and on what its logs tell it.
+//! This node's acts on what log 0 says, and on what its logs tell it.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::cluster::News;
 use crate::directory::DIRECTORY;
 
 impl Node {
-    /// This log, of this node's, has chosen a wish.
+    /// Notes that this log of this node's has chosen a wish.
     fn on_wished(&mut self, id: LogId) {
         let Some(log) = self.logs.get_mut(&id) else {
             return;
@@ -76,7 +76,7 @@ impl Node {
         }
     }
 
-    /// At the end of a round: what was applied is acted on, and who waits for it is answered.
+    /// Acts on applied commands at the end of a round, and answers the clients that wait for them.
     pub(super) fn direct(&mut self) {
         let (cluster, mut lent) = self.lend();
         cluster.submit_commands(&mut lent);
@@ -105,7 +105,7 @@ impl Node {
         }
     }
 
-    /// Of these logs, this node's are made, and deleted ones removed.
+    /// Makes this node's among these logs, and removes deleted ones.
     fn keep_to_directory_of<'a>(&mut self, logs: impl Iterator<Item = &'a LogId>) {
         let own = self.env.own.identity.node;
         for id in logs {
@@ -131,7 +131,7 @@ impl Node {
         }
     }
 
-    /// Addresses are learned, logs of this node's made, and deleted ones removed.
+    /// Learns addresses, makes logs of this node's, and removes deleted ones.
     pub(super) fn keep_to_directory(&mut self) {
         self.due.awake.wake_all();
         if self.cluster.notice_rescue() {

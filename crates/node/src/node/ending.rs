@@ -1,4 +1,4 @@
-//! This process ends: its logs are handed over, flushed and closed; or it cannot go on.
+//! The end of this process: its logs are handed over, flushed and closed; or it cannot go on.
 
 use replica::Log;
 
@@ -24,7 +24,7 @@ impl Node {
         }
     }
 
-    /// With every tick, once it was asked to stop.
+    /// Goes on stopping with every tick, once it was asked to stop.
     pub(super) fn go_on_stopping(&mut self) {
         self.abdicate(); // perhaps nobody could succeed before
         let leaves = |log: &Log| log.may_hand_over() || log.holds_writers();
@@ -36,7 +36,7 @@ impl Node {
         }
     }
 
-    /// Nothing is said or taken any more; each log's last record says how far all is durable.
+    /// Closes the logs: nothing is said or taken any more; each log's last record says how far all is durable.
     fn close_logs(&mut self) {
         if self.ending.close(self.env.now) {
             for log in self.logs.values_mut() {

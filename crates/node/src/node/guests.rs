@@ -1,4 +1,4 @@
-//! Guests: who greets as a peer under an id that this node does not know (`crate::peers::guests`).
+//! Guests: nodes that greet as peers under an id that this node does not know (`crate::peers::guests`).
 
 use std::ops::Range;
 
@@ -24,8 +24,9 @@ impl Node {
             || self.logs.have_member(node)
     }
 
-    /// ‡ Whose word on a log may reach its engine: that of a node of the directory, or of a member of the log's
-    /// configuration as it is known here. Anybody may have heard the cluster's name and make up an id.
+    /// ‡ Whether the node's word on a log may reach its engine: the node is in the directory, or a member of
+    /// the log's configuration as it is known here. Anybody may have heard the cluster's name and make up an
+    /// id.
     pub(super) fn hears(&self, node: NodeId, log: LogId) -> bool {
         let is_member = |log: &replica::Log| log.engine().state().configuration.contains(node);
         self.cluster.directory.nodes.contains_key(&node)
@@ -33,7 +34,7 @@ impl Node {
             || self.logs.get(&log).is_some_and(is_member)
     }
 
-    /// A first line of somebody unknown, or of somebody who keeps to himself which disk he is.
+    /// Takes the first line of an unknown node, or of one that withholds its disk's id.
     pub(super) fn on_guest_greeting(
         &mut self,
         conn: ConnId,
@@ -94,7 +95,7 @@ impl Node {
         };
         control.push(self.env.now, &buffer[got]);
         let outcome = loop {
-            // What a frame leads to may end the connection.
+            // A frame's consequences may end the connection.
             let Some(control) = self.peers.controls.get_mut(&conn) else {
                 return;
             };
@@ -115,9 +116,9 @@ impl Node {
         }
     }
 
-    /// Two things are heard of a guest, both about log 0: a question from a node that may be lost, which goes on to
-    /// the engine because the answer goes to the node that the directory lists, and nowhere else; and the answer
-    /// to such a question of ours.
+    /// Hears two things of a guest, both about log 0. One is a question from a node that may be lost: it goes
+    /// on to the engine because the answer goes to the node that the directory lists, and nowhere else. The
+    /// other is the answer to such a question of ours.
     fn on_guest_frame(&mut self, guest: NodeId, frame: Frame) {
         let Frame::Engine {
             log: DIRECTORY,
@@ -166,7 +167,7 @@ impl Node {
         }
     }
 
-    /// Now and then: guests become peers, or go; and where nothing else is left they are asked.
+    /// Now and then lets guests become peers, or go; and asks them where nothing else is left.
     pub(super) fn keep_guests(&mut self) {
         let now = self.env.now;
         let log = self.logs.get(&DIRECTORY);
@@ -204,7 +205,7 @@ impl Node {
         }
     }
 
-    /// Members that greeted before this node had read which disks they have: now it can tell.
+    /// Proves members that greeted before this node had read which disks they have: now it can tell.
     fn prove_members(&mut self) {
         let peers = self.peers.iter();
         let unproven = peers.filter(|(id, peer)| {
@@ -227,7 +228,7 @@ impl Node {
         }
     }
 
-    /// What an earlier program took for peers, or this one was told of when it joined.
+    /// Forgets ids that an earlier program took for peers, or that this one was told of when it joined.
     fn forget_unlisted(&mut self) {
         let known = self.env.peers.addresses.keys().copied();
         let unlisted: Vec<NodeId> = known.filter(|id| !self.knows(*id)).collect();
@@ -240,8 +241,8 @@ impl Node {
         }
     }
 
-    /// Addresses that are not to be dialled: of ids that this node does not know, while log 0 has a leader that
-    /// does.
+    /// The addresses that are not to be dialled: of ids that this node does not know, while log 0 has a
+    /// leader that does.
     pub(super) fn not_dialled(&self) -> Vec<NodeId> {
         let addresses = self.env.peers.addresses.keys().copied();
         let unknown = addresses.filter(|id| !self.knows(*id));

@@ -37,7 +37,7 @@ impl Node {
         }
     }
 
-    /// ‡ None reaches an engine before it is known, and durably, which start of which disk says it.
+    /// ‡ Takes frames. None reaches an engine before it is known, and durably, which start of which disk says it.
     pub(super) fn take_frames(&mut self, conn: ConnId, peer: NodeId) -> Result<(), String> {
         while self.peers.controls.contains_key(&conn) {
             let state = self.peers.get_or_add(peer);
@@ -151,8 +151,9 @@ impl Node {
         if !self.hears(peer, id) {
             return;
         }
-        // ‡ A state replaces this replica's own, and comes from who has a vote there. A replica that hears no leader may
-        // have been away while all that it knew left, and has to learn from others who has.
+        // ‡ A state replaces this replica's own, and comes from a node that has a vote there. A replica that
+        // hears no leader may have been away while all nodes that it knew left, and has to learn from others
+        // which nodes have a vote.
         let is_led = |log: &replica::Log| log.engine().leader().is_some();
         let is_state = matches!(message, Message::State(_));
         if is_state

@@ -1,4 +1,4 @@
-//! Which logs and peers this node knows, and in what order that becomes durable.
+//! The logs and peers that this node knows, and the order in which that becomes durable.
 
 use std::sync::Arc;
 
@@ -28,8 +28,8 @@ impl Node {
         }
     }
 
-    /// The first segment is made durable first, then the manifest lists the log, then it takes part:
-    /// a listed log without its directory is a lost disk.
+    /// Creates a log. The first segment is made durable first, then the manifest lists the log, then it takes
+    /// part: a listed log without its directory is a lost disk.
     pub(super) fn create_log(
         &mut self,
         id: LogId,
@@ -70,7 +70,7 @@ impl Node {
         }
     }
 
-    /// The directory says that it is no more.
+    /// Deletes a log that the directory says is no more.
     pub(super) fn delete_log(&mut self, id: LogId) {
         self.hosted.remove(id);
         let Some(log) = self.logs.remove(id) else {
@@ -120,7 +120,8 @@ impl Node {
         self.save_new_id();
     }
 
-    /// ‡ After the others' addresses: who has an id asks nobody for one, and would know nobody if it ended in between.
+    /// ‡ Saves a new id, after the others' addresses: a node that has an id asks nobody for one, and would
+    /// know nobody if it ended in between.
     pub(super) fn save_new_id(&mut self) {
         let is_new = self.join.as_ref().and_then(Join::given).is_some();
         if is_new && !self.disk.is_writing_peers() {
@@ -128,7 +129,7 @@ impl Node {
         }
     }
 
-    /// What could not be written before, perhaps it can now.
+    /// Saves the files that could not be written before: perhaps they can now.
     pub(super) fn save_stale_files(&mut self) {
         if self.disk.manifest_waits() {
             self.disk.save_manifest(&mut self.env);
@@ -138,7 +139,7 @@ impl Node {
         }
     }
 
-    /// A peer's address, from the directory or from its own greeting.
+    /// Learns a peer's address, from the directory or from its own greeting.
     pub(super) fn learn_address(&mut self, id: NodeId, address: &str) {
         if id == self.env.own.identity.node || id == NodeId(0) || address.is_empty() {
             return;
@@ -148,15 +149,15 @@ impl Node {
         }
         let before = self.env.peers.addresses.insert(id, address.to_string());
         if before.as_deref() != Some(address) {
-            // It may be there yet, if the newer word is wrong.
+            // The peer may be there yet, if the newer word is wrong.
             self.peers.places.note(id, &before.unwrap_or_default());
             self.save_peers();
         }
     }
 
-    /// ‡ What the directory says of an address is one word among others: this node may know a newer one, by the
-    /// peer's own greeting, or since it was found there. It goes before the others only when it changes while
-    /// this node looks, and not when a replay comes past what was once so.
+    /// ‡ Learns an address from the directory, whose word is one among others: this node may know a newer
+    /// one, by the peer's own greeting, or since it was found there. The directory's word goes before the
+    /// others only when it changes while this node looks, and not when a replay comes past an old one.
     pub(super) fn learn_listed_address(&mut self, id: NodeId, address: &str) {
         let is_news = self.cluster.is_confirmed() && self.peers.on_listed(id, address);
         match self.env.peers.addresses.get(&id) {

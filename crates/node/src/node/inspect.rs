@@ -1,4 +1,4 @@
-//! What a checker may look at. Nothing here changes anything.
+//! The view of a checker. Nothing here changes anything.
 
 use formats::{LogId, Speaks};
 use paxos::NodeId;
@@ -8,27 +8,27 @@ use crate::counts::NodeCounts;
 use crate::health::{Code, State};
 use crate::node::Node;
 
-/// What a node could read, and what it writes.
+/// The versions that a node could read, and those that it writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VersionsView {
     pub speaks: Speaks,
     pub disk: u8,
-    /// As far as this node knows.
+    /// The agreed version, as far as this node knows.
     pub agreed: u8,
 }
 
 impl Node {
-    /// 0 until it has joined.
+    /// The node's id; 0 until it has joined.
     pub fn id(&self) -> NodeId {
         self.env.own.identity.node
     }
 
-    /// Those that take part, or stopped.
+    /// The logs that take part, or stopped.
     pub fn log_views(&self) -> impl Iterator<Item = LogView<'_>> {
         self.logs.values().map(Log::view)
     }
 
-    /// Which start of the node this is.
+    /// The number of this start of the node.
     pub fn incarnation(&self) -> u32 {
         self.env.own.incarnation
     }
@@ -48,13 +48,13 @@ impl Node {
         self.env.room.share.ring_bytes
     }
 
-    /// ⟨node, weight⟩ of a log, as the directory says that is known here.
+    /// ⟨node, weight⟩ of a log, by the directory as it is known here.
     pub fn wanted(&self, log: LogId) -> Option<impl Iterator<Item = (u32, u32)>> {
         let wanted = self.cluster.directory.members.wanted.get(&log.0)?;
         Some(wanted.weights.iter().map(|(node, weight)| (*node, *weight)))
     }
 
-    /// Of the cluster, as the directory says that is known here.
+    /// The nodes of the cluster, by the directory as it is known here.
     pub fn nodes(&self) -> impl Iterator<Item = NodeId> {
         self.cluster.directory.nodes.keys().copied()
     }
@@ -67,7 +67,7 @@ impl Node {
         }
     }
 
-    /// Why it follows the directory no more.
+    /// The reason why it follows the directory no more.
     pub fn halted(&self) -> Option<String> {
         self.cluster.directory.halted().map(ToString::to_string)
     }
@@ -76,7 +76,7 @@ impl Node {
         self.cluster.directory.members.removed.iter().copied()
     }
 
-    /// To be removed.
+    /// The nodes to be removed.
     pub fn leaving_nodes(&self) -> Vec<u32> {
         self.cluster
             .directory
@@ -87,8 +87,8 @@ impl Node {
             .collect()
     }
 
-    /// What this node says of the cluster's health, and each warning: its code, the node that it is
-    /// about (0: none), and whether it is so now.
+    /// This node's word of the cluster's health, and each warning: its code, the node that it is about (0:
+    /// none), and whether it is so now.
     pub fn warnings(&self) -> (State, Vec<(Code, NodeId, bool)>) {
         let health = self.health();
         let by_name = |name: &str| Code::ALL.into_iter().find(|code| code.name() == name);

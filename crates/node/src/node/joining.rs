@@ -1,4 +1,4 @@
-//! This node gets its id from the cluster ([`crate::join`]), and begins with what it was told.
+//! This node's way to its id from the cluster ([`crate::join`]), and its beginning with what it was told.
 
 use ops::ConnId;
 use wire::Refusal;
@@ -36,7 +36,7 @@ impl Node {
         }
     }
 
-    /// The manifest knows our id: host the directory, and through it everything else.
+    /// Begins once the manifest knows our id: hosts the directory, and through it everything else.
     pub(super) fn on_joined_durably(&mut self) {
         if let Some(given) = self.join.as_ref().and_then(Join::given).cloned() {
             self.create_log(DIRECTORY, DIRECTORY_NAME, &given.members, &[], None);

@@ -25,7 +25,8 @@ impl Node {
         self.cluster.is_gone(&self.env, &self.logs, &self.peers)
     }
 
-    /// What others write is not heard here, so who reads here would wait for ever.
+    /// Parts with clients of a removed node: bytes that others write are not heard here, so a reader would
+    /// wait for ever.
     fn part_if_removed(&mut self) {
         if self.is_gone() {
             for log in self.logs.values_mut() {
@@ -57,7 +58,7 @@ impl Node {
         }
     }
 
-    /// It is dialled, heard and told of no more.
+    /// Forgets a node: it is dialled, heard and told of no more.
     pub(super) fn forget_node(&mut self, node: NodeId) {
         for (id, log) in self.logs.iter_mut() {
             log.break_links(&mut self.env, node);

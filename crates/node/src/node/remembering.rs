@@ -17,11 +17,12 @@ use store::past::met::Seen;
 use super::Node;
 use crate::peers::{CalledOld, Entry};
 
-/// A peer that lies about more logs makes nothing grow.
+/// The number of unread logs beyond which a peer that lies makes nothing grow.
 const UNREAD_LOGS_MAX: usize = 4096;
 
 impl Node {
-    /// It is who it says, as far as its start's number tells. True if its frames are heard from now on.
+    /// Admits a peer that is the node it says, as far as its start's number tells. True if its frames are
+    /// heard from now on.
     pub(super) fn admit(&mut self, peer: NodeId, claim: Seen, told: Option<&Told>) -> bool {
         let room = self.room_for_ends();
         let proof = self.peers.get_or_add(peer).admission.proof();
@@ -40,7 +41,7 @@ impl Node {
         self.peers.get_or_add(peer).admission.entry() == Entry::Open
     }
 
-    /// The first frame of a peer's connection. An error is why it is not heard.
+    /// Takes the first frame of a peer's connection. An error is the reason why it is not heard.
     pub(super) fn on_past(&mut self, peer: NodeId, claim: Seen, told: &Told) -> Result<(), String> {
         let own = Start {
             incarnation: claim.incarnation,
@@ -82,12 +83,12 @@ impl Node {
         Ok(())
     }
 
-    /// How many logs' ends are kept of one peer. It may know logs that this node has not read of yet.
+    /// The number of logs whose ends are kept of one peer. It may know logs that this node has not read of yet.
     fn room_for_ends(&self) -> usize {
         self.cluster.directory.logs.len().max(self.logs.len()) + UNREAD_LOGS_MAX
     }
 
-    /// It goes on, and more is durable.
+    /// Notes that a peer's past goes on, and more is durable.
     pub(super) fn on_past_grown(&mut self, peer: NodeId, told: &Told) {
         let room = self.room_for_ends();
         self.past.on_grown(self.env.now, peer, told, room);
@@ -105,7 +106,7 @@ impl Node {
         }
     }
 
-    /// On a connection that is up: before anything else.
+    /// Tells the past on a connection that is up, before anything else.
     pub(super) fn tell_past(&mut self, peer: NodeId) {
         self.due.awake.wake_all_for_peers();
         let state = self.peers.get_or_add(peer);
@@ -118,7 +119,8 @@ impl Node {
         self.peers.send(&mut self.env, peer, &Frame::Past(told));
     }
 
-    /// ‡ This disk said that once, as its own key shows, whoever brings it. What is not in the directory was forgotten.
+    /// ‡ Takes evidence of what this disk said once, as its own key shows, whoever brings it. A fact that is
+    /// not in the directory was forgotten.
     pub(super) fn on_evidence(&mut self, evidence: &Evidence, told: &str) {
         let disk = self.env.own.identity.disk;
         let is_own = |key: &DiskKey| key.has_said(disk, evidence);
@@ -146,7 +148,7 @@ impl Node {
         }
     }
 
-    /// To all, where logs end, if that is more than was told.
+    /// Tells all peers where logs end, if that is more than was told.
     pub(super) fn tell_ends(&mut self) {
         let (now, own) = (self.env.now, &self.env.own);
         let Some(told) = self.past.news_of_ends(now, &self.logs, own) else {
@@ -161,12 +163,12 @@ impl Node {
         }
     }
 
-    /// A peer says that this directory is an old copy. What it forgot others may count on, and not all of them may
-    /// know: nothing more is said or taken.
+    /// Takes a peer's word that this directory is an old copy. Others may count on what it forgot, and not
+    /// all of them may know: nothing more is said or taken.
     ///
-    /// ‡ The word is believed only of a peer whose own connection to this node is admitted and speaks: that one told
-    /// its chain of starts, and goes on from the start that this node met. Somebody else may answer at the address of a
-    /// node that is gone, and could stop one node after the other.
+    /// ‡ The word is believed only of a peer whose own connection to this node is admitted and speaks: that
+    /// peer told its chain of starts, and goes on from the start that this node met. Somebody else may answer
+    /// at the address of a node that is gone, and could stop one node after the other.
     pub(super) fn on_called_old(&mut self, called: &CalledOld) {
         let CalledOld {
             by,
@@ -191,7 +193,8 @@ impl Node {
         self.refuse_directory(format!("node {by} refuses it: {why}"));
     }
 
-    /// What this directory forgot others may count on, and not all of them may know: nothing more is said or taken.
+    /// Refuses this directory. Others may count on what it forgot, and not all of them may know: nothing more
+    /// is said or taken.
     fn refuse_directory(&mut self, why: String) {
         if self.past.refused().is_some() {
             return;

@@ -1,4 +1,4 @@
-//! Whose business a completion is: of a connection by its purpose, of a disk by its token.
+//! The owner of a completion: for a connection by its purpose, for a disk op by its token.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! Room on this node's disk: what follows when it was asked for ([`crate::disk::space`]).
+//! Room on this node's disk: the consequences of an answer about it ([`crate::disk::space`]).
 
 use std::io;
 

@@ -1,5 +1,5 @@
-//! Ten times a second: what depends on time, and what nobody else asks for. Of the logs those are looked at that
-//! something happened to, and once a second all ([`crate::logs::awake`]).
+//! The work of ten times a second: all that depends on time, and that nobody else asks for. A tick looks at
+//! the logs to which something happened, and once a second at all ([`crate::logs::awake`]).
 
 use formats::LogId;
 use paxos::Input;
@@ -59,7 +59,7 @@ impl Node {
         let was_full = self.env.room.own_is_full;
         let full = space::judge(&mut self.env, &self.peers);
         if self.env.room.own_is_full && !was_full {
-            // Idle ones, too, have spares to give up.
+            // Idle logs, too, have spares to give up.
             self.due.touch_all(self.logs.keys().copied());
         }
         self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
@@ -81,7 +81,7 @@ impl Node {
         }
     }
 
-    /// Those of which something is to come that may not settle them.
+    /// Keeps logs awake of which something is to come that may not settle them.
     fn keep_awake(&mut self, logs: &[LogId]) {
         for id in logs {
             let log = self.logs.get(id);
@@ -100,9 +100,9 @@ impl Node {
         }
     }
 
-    /// This process may have been kept from running. Silence meanwhile says nothing about the others
-    /// or the disk; but they may have elected another leader, whom a leader that knows nothing of it
-    /// must not unseat by preparing above it.
+    /// Notices that this process may have been kept from running. Silence meanwhile says nothing about the
+    /// others or the disk; but the others may have elected another leader, whom a leader that knows nothing
+    /// of it must not unseat by preparing above it.
     pub(super) fn notice_gap(&mut self) {
         let now = self.env.now;
         let Some((gap, beyond)) = self.rounds.notice_gap(now) else {
@@ -127,7 +127,7 @@ impl Node {
         }
     }
 
-    /// A node that comes back asks before it acts ([`crate::rounds::settling`]).
+    /// Settles a node that comes back: it asks before it acts ([`crate::rounds::settling`]).
     pub(super) fn settle_start(&mut self) {
         if !self.env.own.settling {
             return;
@@ -139,7 +139,7 @@ impl Node {
             configuration.is_quorum(|node| node == own)
         };
         let waits_to_be_dialled = self.logs.values().any(is_alone);
-        // Where nobody takes a connection somebody may yet: he may be elsewhere, or about to start.
+        // A node that takes no connection yet may be elsewhere, or about to start.
         let mut known = self.env.peers.addresses.keys();
         let all = !waits_to_be_dialled && known.all(|peer| self.peers.is_alive(*peer));
         if all || has_rested {

@@ -58,8 +58,8 @@ impl Node {
 
     /// Whether this node serves anybody that verb now.
     fn admits(&self, caller: &Caller) -> Result<(), Refusal> {
-        // The last ones are for peers, who would take this node for dead, and for who asks what is
-        // the matter.
+        // The last connections are for peers, which would take this node for dead, and for clients that ask
+        // what is the matter.
         let limit = self.env.limits.connections_max;
         let is_crowded = self.env.conns.count() > limit - limit / 8;
         let asks_what_is_wrong = matches!(caller.verb, Verb::Status | Verb::Metrics);
@@ -99,7 +99,7 @@ impl Node {
         }
     }
 
-    /// The log that is named. The connection is its business from now on.
+    /// Turns the connection over to the log that is named.
     fn turn_to_log(
         &mut self,
         conn: ConnId,

@@ -1,4 +1,4 @@
-//! This node goes on to the versions that the cluster agreed on ([`crate::cluster`]), as far as this program can.
+//! This node's way to the versions that the cluster agreed on ([`crate::cluster`]), as far as this program can.
 
 use paxos::mutation::{self, Mutation};
 
@@ -30,7 +30,7 @@ impl Node {
         }
     }
 
-    /// The manifest is durable as it is: every log goes on in a segment of its version.
+    /// Lets every log go on in a segment of the manifest's version, now that the manifest is durable as it is.
     pub(super) fn on_version_written(&mut self) {
         let version = self.disk.manifest.version;
         if version <= self.env.version.disk {

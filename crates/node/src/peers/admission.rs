@@ -1,4 +1,4 @@
-//! Whether a node may speak as a peer: what it claims to be, how it proves that, and whether its frames are heard.
+//! The admission of a node as a peer: its claim, the proof of that, and whether its frames are heard.
 
 use formats::DiskId;
 use formats::proof::{Challenge, PublicKey, Signature};
@@ -11,21 +11,21 @@ use thiserror::Error;
 use wire::Standing;
 
 pub struct Admission {
-    /// The connection that it speaks on.
+    /// The connection on which the node speaks.
     incoming: Option<ConnId>,
     /// Its last start that was admitted, by this start of ours or by an earlier one.
     seen: Option<Seen>,
-    /// What it says that it is, on its control connection.
+    /// The identity that it claims, on its control connection.
     claim: Option<Seen>,
     /// The words of a greeting that is not proven yet.
     unproven: Option<SaidOfItself>,
-    /// By what it proves that it is, if its disk has a key.
+    /// The proof of its identity, if its disk has a key.
     proof: Option<Proof>,
     /// Whether its frames are heard.
     entry: Entry,
-    /// Which start of it is refused, and why: it hears so when it greets again.
+    /// The start of it that is refused, and why: it hears so when it greets again.
     lacks_start: Option<(Seen, Lacks)>,
-    /// Why what came last as this node was not it, but an old copy of it.
+    /// The reason why the last claimant to be this node was not it, but an old copy of it.
     old_copy: Option<String>,
 }
 
@@ -33,18 +33,18 @@ pub struct Admission {
 pub struct SaidOfItself {
     pub standing: Standing,
     pub address: String,
-    /// The directory knows its disk for that of the node.
+    /// Whether the directory knows its disk for that of the node.
     pub is_listed: bool,
-    /// On a control connection.
+    /// The versions that it speaks, on a control connection.
     pub speaks: Option<Speaks>,
 }
 
-/// By what a disk with a key proves a start of it.
+/// The means by which a disk with a key proves a start of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Proof {
     pub key: PublicKey,
     pub signature: Signature,
-    /// To be signed by the first frame.
+    /// The challenge, to be signed by the first frame.
     pub challenge: Challenge,
 }
 
@@ -52,13 +52,13 @@ pub struct Proof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entry {
     Open,
-    /// It is to say first what its disk has been through.
+    /// The node is to say first what its disk has been through.
     AwaitsPast,
-    /// Until this version of what is known of all stands on our disk.
+    /// The node waits until this version of what is known of all stands on our disk.
     AwaitsDisk(u64),
 }
 
-/// Why somebody who greets is not taken for the node whose id he says.
+/// The reason why a node that greets is not taken for the node whose id it says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotAdmitted {
     #[error(
@@ -82,7 +82,7 @@ pub enum NotAdmitted {
 }
 
 impl NotAdmitted {
-    /// It must not go on: what it forgot others count on.
+    /// Whether the node must not go on: others count on what it forgot.
     pub fn is_old_copy(self) -> bool {
         matches!(
             self,
@@ -91,13 +91,13 @@ impl NotAdmitted {
     }
 }
 
-/// So often a node may have started, at most, since this one met it last. A start number that is believed is never
-/// gone back from, so one that nobody can have come to must not be believed.
+/// The most starts that a node may have made since this one met it last. A start number that is believed is
+/// never gone back from, so one that nobody can have come to must not be believed.
 const STARTS_MAX: u32 = 1 << 20;
-/// Of a node that is met first: far enough from the end that it can start as often as it likes.
+/// The highest start of a node that is met first: far enough from the end that it can start as often as it likes.
 const FIRST_INCARNATION_MAX: u32 = 1 << 30;
 
-/// Whether who claims this may be the node that was met.
+/// Checks that the claimant may be the node that was met.
 fn goes_on_as(seen: Seen, claim: Seen, is_in_use: bool) -> Result<(), NotAdmitted> {
     if claim.disk != seen.disk {
         return Err(NotAdmitted::OtherDisk);
@@ -148,22 +148,22 @@ impl Admission {
         self.entry
     }
 
-    /// Why what came last as this node was an old copy of it.
+    /// The reason why the last claimant to be this node was an old copy of it.
     pub fn old_copy(&self) -> Option<&str> {
         self.old_copy.as_deref()
     }
 
-    /// Which disk it said that it has.
+    /// The disk that the node said it has.
     pub fn disk(&self) -> Option<DiskId> {
         self.claim.or(self.seen).map(|seen| seen.disk)
     }
 
-    /// Its frames are heard, as this start.
+    /// Whether its frames are heard, as this start.
     pub fn is_open_as(&self, claim: Seen) -> bool {
         self.claim == Some(claim) && self.entry == Entry::Open
     }
 
-    /// An earlier start of ours met it.
+    /// Recalls the start that an earlier start of ours met.
     pub fn recall(&mut self, known: Option<Seen>) {
         self.seen = self.seen.or(known);
     }
@@ -199,18 +199,19 @@ impl Admission {
         Ok(())
     }
 
-    /// The last that came as this node was an old copy of it.
+    /// Notes that the last claimant to be this node was an old copy of it.
     pub fn call_old(&mut self, why: &NotAdmitted) {
         self.old_copy = Some(why.to_string());
     }
 
-    /// This start of it lacks what an earlier one told.
+    /// Refuses this start of the node, which lacks what an earlier one told.
     pub fn refuse(&mut self, claim: Seen, lacks: Lacks) {
         self.lacks_start = Some((claim, lacks));
         self.old_copy = Some(lacks.to_string());
     }
 
-    /// It greeted on a control connection, and is to say what its disk has been through. Its connection of before.
+    /// Notes that the node greeted on a control connection, and is to say what its disk has been through.
+    /// Returns its connection of before.
     pub fn on_greeted(
         &mut self,
         conn: ConnId,
@@ -223,14 +224,14 @@ impl Admission {
         self.incoming.replace(conn)
     }
 
-    /// True if it spoke there.
+    /// Notes the end of a connection. True if the node spoke there.
     pub fn on_ended(&mut self, conn: ConnId) -> bool {
         self.incoming
             .take_if(|incoming| *incoming == conn)
             .is_some()
     }
 
-    /// Its word counts once it is proven.
+    /// Keeps the node's word, which counts once it is proven.
     pub fn keep_unproven(&mut self, said: SaidOfItself) {
         self.unproven = Some(said);
     }
@@ -239,14 +240,14 @@ impl Admission {
         self.unproven.take()
     }
 
-    /// It is who it says. Its frames are heard once that stands on our disk.
+    /// Admits the node, which is the one it says. Its frames are heard once that stands on our disk.
     pub fn on_admitted(&mut self, claim: Seen, entry: Entry) {
         self.seen = Some(claim);
         self.old_copy = None;
         self.entry = entry;
     }
 
-    /// This version stands on our disk. The connection that is heard from now on.
+    /// Opens the entry once this version stands on our disk. Returns the connection that is heard from now on.
     pub fn open(&mut self, version: u64) -> Option<ConnId> {
         match self.entry {
             Entry::AwaitsDisk(awaited) if awaited <= version => {

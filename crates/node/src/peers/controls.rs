@@ -1,4 +1,4 @@
-//! Incoming control connections: what arrived and is no whole frame yet, and how they end.
+//! Incoming control connections: the bytes that arrived and are no whole frame yet, and their end.
 
 use ops::ConnId;
 use paxos::NodeId;
@@ -6,12 +6,12 @@ use replica::{Env, Purpose};
 
 use super::{Inbound, Peers};
 
-/// So much of unfinished frames each peer may always have.
+/// The bytes of unfinished frames that each peer may always have.
 const UNFINISHED_FREE: usize = 1 << 20;
 
 impl Peers {
-    /// ‡ What is held of frames that are not whole is bounded over all peers together. Whoever exceeds it sends
-    /// again, when others have ended; what is short passes always.
+    /// ‡ Bounds the bytes held of frames that are not whole, over all peers together. A peer that exceeds the
+    /// bound sends again, when others have ended; a short frame passes always.
     pub fn check_unfinished(&self, env: &Env, conn: ConnId) -> Result<(), String> {
         let held = |control: &Inbound| control.held();
         let own = self.controls.get(&conn).map_or(0, held);
@@ -27,7 +27,7 @@ impl Peers {
         }
     }
 
-    /// A peer that began a frame ends it in time.
+    /// Ends connections of peers that began a frame and did not end it in time.
     pub fn expire_frames(&mut self, env: &mut Env) {
         let (now, within) = (env.now, env.limits.unfinished_timeout);
         let late = self.controls.iter();

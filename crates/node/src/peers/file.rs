@@ -1,10 +1,10 @@
-//! `peers.json`: where the other nodes were last, for a start without anybody who could be asked.
+//! `peers.json`: the last places of the other nodes, for a start without anybody who could be asked.
 //!
 //! ```json
 //! { "1": "a.example:7117", "2": "b.example:7117" }
 //! ```
 //!
-//! It is a help, not a truth: what cannot be read of it is done without, and the directory replaces it.
+//! It is a help, not a truth: parts that cannot be read are done without, and the directory replaces it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -17,10 +17,10 @@ use thiserror::Error;
 /// The file's greatest length. Nothing is written beyond it, and nothing read.
 pub const BYTES_MAX: usize = 1 << 20;
 
-/// Nodes of which a start takes the addresses: the first that are named, which are those that joined first.
+/// The most nodes whose addresses a start takes: the first that are named, which are those that joined first.
 const NODES_MAX: usize = 1024;
 
-/// What could not be read.
+/// The reason why the file could not be read.
 #[derive(Debug, PartialEq, Eq, Error)]
 pub enum Trouble {
     #[error("the file with the peers' addresses is longer than {BYTES_MAX} bytes")]
@@ -31,7 +31,7 @@ pub enum Trouble {
     Damaged(String),
 }
 
-/// The addresses that stand before whatever is wrong.
+/// The addresses before the first fault.
 pub fn read(bytes: &[u8]) -> (BTreeMap<NodeId, String>, Option<Trouble>) {
     let mut known = BTreeMap::new();
     let is_long = bytes.len() > BYTES_MAX;
@@ -52,12 +52,12 @@ pub fn read(bytes: &[u8]) -> (BTreeMap<NodeId, String>, Option<Trouble>) {
     (known, trouble)
 }
 
-/// As many as there is room for: those that come first matter most.
+/// Writes as many addresses as there is room for: those that come first matter most.
 pub fn write<'a>(addresses: impl Iterator<Item = (NodeId, &'a String)>) -> Vec<u8> {
     let mut room = BYTES_MAX - 2;
     let mut kept = BTreeMap::new();
     for (id, address) in addresses {
-        // With the id, what stands around the two, and every byte of the address escaped.
+        // The length counts the id, the signs around the two, and every byte of the address escaped.
         let bytes = 24 + 6 * address.len();
         let Some(less) = room.checked_sub(bytes) else {
             break;

@@ -1,10 +1,11 @@
 //! Ids that greet as peers and that this node does not know: guests.
 //!
-//! Peers are the nodes of the directory, and the members of every configuration that this node knows. Whoever greets
-//! under another id may be a node that joins, of which this follower of the directory has not heard; or a proper
-//! member, of which this node, away for long, has an old directory; or nobody of ours. A guest is heard on one
-//! connection, for a while, within a small bound, and what it says reaches no engine. It is dialled and told nothing
-//! that proves who this node is. Once it is known its connection ends, and it greets anew as what it is.
+//! Peers are the nodes of the directory, and the members of every configuration that this node knows. A node
+//! that greets under another id may be a node that joins, of which this follower of the directory has not
+//! heard; or a proper member, of which this node, away for long, has an old directory; or nobody of ours. A
+//! guest is heard on one connection, for a while, within a small bound, and its words reach no engine. It is
+//! dialled and told nothing that proves who this node is. Once it is known its connection ends, and it greets
+//! anew as what it is.
 //!
 //! ```text
 //!              the directory lists it, or a configuration known here has it
@@ -14,8 +15,8 @@
 //!     └── its answer is taken if it begins a later era, of which the guest is a member ──▶ known
 //! ```
 //!
-//! The last is for a node of which all that it knows have left the cluster meanwhile. Within one era it needs no
-//! guest: a quorum of members that it knows tells it the same.
+//! The last way is for a node whose known members have all left the cluster meanwhile. Within one era it
+//! needs no guest: a quorum of members that it knows tells it the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -31,38 +32,39 @@ use wire::welcome::Welcome;
 
 use crate::directory::DIRECTORY;
 
-/// Guests that are heard at once. When another comes, the one that was heard for longest goes.
+/// The most guests that are heard at once. When another comes, the one that was heard for longest goes.
 pub(crate) const GUESTS_MAX: usize = 16;
-/// A guest that is no peer by then may greet again.
+/// The time after which a guest that is no peer may greet again.
 pub(crate) const GUEST_TIME: Duration = Duration::from_secs(10);
-/// Log 0 has had no leader for so long: guests are asked what it is like where they are.
+/// The time without a leader of log 0 after which guests are asked for log 0's state where they are.
 pub(crate) const LOST_AFTER: Duration = Duration::from_secs(2);
-/// Between two such questions to one guest.
+/// The least time between two such questions to one guest.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
-/// Addresses of ids that the directory does not list (yet, or any more) that are dialled while log 0 has no leader.
+/// The most addresses of ids that the directory does not list (yet, or any more) that are dialled while log 0
+/// has no leader.
 pub(crate) const UNLISTED_DIALLED_MAX: usize = 64;
-/// What an earlier start left in `peers.json` is forgotten when a directory that has been current for so long does
-/// not list it.
+/// The time for which a directory has been current before addresses that an earlier start left in
+/// `peers.json`, and that it does not list, are forgotten.
 pub(crate) const SETTLED_AFTER: Duration = Duration::from_secs(10);
 
 #[derive(Default)]
 pub struct Guests {
     pub(crate) here: BTreeMap<NodeId, Guest>,
-    /// Named by the node that gave this one its id, until this node has a directory of its own.
+    /// The nodes named by the one that gave this one its id, until this node has a directory of its own.
     pub(crate) introduced: BTreeSet<NodeId>,
-    /// Since when log 0 has had no leader here.
+    /// The time since which log 0 has had no leader here.
     pub(crate) lost_since: Option<Time>,
-    /// Since when this node has followed log 0 without a break, and applied all of it.
+    /// The time since which this node has followed log 0 without a break, and applied all of it.
     pub(crate) current_since: Option<Time>,
 }
 
 pub(crate) struct Guest {
-    /// It says who it is, and proves nothing: what it is told is nothing that others may not know.
+    /// The guest says who it is, and proves nothing: it is told nothing that others may not know.
     pub withholds_disk: bool,
     pub incoming: ConnId,
     since: Time,
     pub address: String,
-    /// Ours to it.
+    /// Our connection to it.
     pub link: Link,
     asked_at: Option<Time>,
 }
@@ -113,7 +115,7 @@ impl Guests {
         longest.filter(|_| self.here.len() >= GUESTS_MAX)
     }
 
-    /// Log 0 has had no leader here for a while: perhaps all that this node knows have left.
+    /// Whether log 0 has had no leader here for a while: perhaps all that this node knows have left.
     pub(crate) fn are_lost(&self, now: Time) -> bool {
         self.lost_since
             .is_some_and(|since| now >= since + LOST_AFTER)
@@ -174,7 +176,7 @@ impl Guests {
         env.receive(conn, Buffer::new(BLOCK), 0..BLOCK, false);
     }
 
-    /// The answer to our first line.
+    /// Takes the answer to our first line.
     pub(crate) fn on_answered(
         &mut self,
         env: &mut Env,
@@ -208,7 +210,7 @@ impl Guests {
     }
 }
 
-/// The first line of a connection to somebody of whom nothing is known but what it says itself.
+/// The first line of a connection to a node of which nothing is known but its own word.
 fn hello_as_guest(env: &Env, to: NodeId) -> Vec<u8> {
     let hello = Request::new("peer")
         .key("kind", "control")

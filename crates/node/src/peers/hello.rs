@@ -1,4 +1,4 @@
-//! A peer's first line, as far as it can be understood without knowing who it is.
+//! A peer's first line, as far as it can be understood without knowing the peer.
 
 use formats::past::Start;
 use formats::proof::{Evidence, PublicKey, Signature};
@@ -17,7 +17,7 @@ pub struct Hello {
     pub kind: Kind,
     pub from: NodeId,
     pub speaks: Speaks,
-    /// Where it says that it can be dialled; perhaps nothing.
+    /// The address at which it says that it can be dialled; perhaps nothing.
     pub address: String,
     /// The disk and start that it claims. `None`: it knows this node no better than this node knows a guest.
     pub claim: Option<Seen>,
@@ -27,7 +27,7 @@ pub struct Hello {
     pub compares: bool,
 }
 
-/// The connection is to carry this.
+/// The kind of bytes that the connection is to carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     Control,
@@ -36,7 +36,7 @@ pub enum Kind {
 }
 
 impl Hello {
-    /// What needs to be so of guests too.
+    /// Reads the line, and checks what must hold of guests too.
     pub fn read(
         request: &Request,
         own: &Own,
@@ -75,7 +75,7 @@ impl Hello {
     }
 }
 
-/// Whether it means this node, of this cluster; and who it says that it is.
+/// Checks that it means this node, of this cluster. Returns the id that it says.
 fn check_names(request: &Request, own: &Own) -> Result<NodeId, Refusal> {
     let cluster = request.require("cluster")?;
     let (own_cluster, own_id) = (own.identity.cluster.to_string(), own.identity.node);
@@ -117,7 +117,8 @@ fn read_claim(request: &Request) -> Result<Seen, Refusal> {
     })
 }
 
-/// ‡ Who says a disk that a key names has that key: the key, and how it signed this start.
+/// ‡ Checks that a node which names a disk with a key has that key. Returns the key, and its signature of
+/// this start.
 pub fn check_proof(
     request: &Request,
     claim: Seen,

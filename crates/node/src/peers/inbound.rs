@@ -1,4 +1,4 @@
-//! What a control connection brought: frames, some of them in parts.
+//! The bytes of a control connection: frames, some of them in parts.
 
 use std::time::Duration;
 
@@ -9,18 +9,18 @@ use formats::frame::{
 use formats::version::Speaks;
 use paxos::Time;
 
-/// ‡ A frame that was begun is whole in time, and what is held until then is bounded: of one connection by
-/// `frame_bytes_max`, of all together by the node.
+/// ‡ A frame that was begun is whole in time, and the bytes held until then are bounded: for one connection
+/// by `frame_bytes_max`, for all together by the node.
 pub struct Inbound {
     bytes: Vec<u8>,
-    /// Bytes before were taken.
+    /// The number of bytes in front that were taken.
     taken: usize,
-    /// Of a frame that is not whole yet.
+    /// The parts of a frame that is not whole yet.
     parts: Vec<u8>,
     frame_bytes_max: usize,
-    /// When the last bytes came.
+    /// The time when the last bytes came.
     grew_at: Time,
-    /// Since when there are bytes of a frame that is not whole, and parts of one.
+    /// The time since which there are bytes of a frame that is not whole, and that of parts of one.
     bytes_since: Option<Time>,
     parts_since: Option<Time>,
 }
@@ -39,20 +39,20 @@ impl Default for Inbound {
     }
 }
 
-/// The state of log 0, which is trimmed to its snapshots, is shorter by far.
+/// The longest frame of a guest. The state of log 0, which is trimmed to its snapshots, is shorter by far.
 const GUEST_FRAME_BYTES_MAX: usize = 1 << 20;
 
-/// Nothing more came of a frame for so long.
+/// The time after which a frame of which nothing more came is stalled.
 const STALLED: Duration = Duration::from_secs(10);
 
-/// What is kept for the next frames where a long one was.
+/// The memory that is kept for the next frames where a long one was.
 const KEPT_BYTES: usize = 256 << 10;
 
-/// A frame's longest form: what is put together must not be longer than what comes at once.
+/// The longest form of a frame: one that is put together must not be longer than one that comes at once.
 const FRAME_BYTES_MAX: usize = CONTROL_PREFIX + BODY_BYTES_MAX as usize;
 
 impl Inbound {
-    /// For the frames of a node that is not known.
+    /// An inbound side for the frames of a node that is not known.
     pub fn of_guest() -> Inbound {
         Inbound {
             frame_bytes_max: GUEST_FRAME_BYTES_MAX,
@@ -67,12 +67,12 @@ impl Inbound {
         self.bytes.extend_from_slice(bytes);
     }
 
-    /// Memory that it takes.
+    /// The memory that it takes.
     pub fn held(&self) -> usize {
         self.bytes.capacity() + self.parts.capacity()
     }
 
-    /// A frame was begun, and neither ended nor gone on with.
+    /// Whether a frame was begun, and neither ended nor gone on with.
     pub fn is_late(&self, now: Time, within: Duration) -> bool {
         let late = |since: Time| {
             let has_stalled = now > self.grew_at + STALLED;
@@ -217,7 +217,7 @@ mod tests {
             state(2, 8),
         ];
         assert_eq!(heard, expected);
-        // Now it is news again.
+        // The state is news again.
         out.push(FIRST, &state(1, 9), Some(16));
         assert!(out.next(FIRST, 16).is_some());
     }

@@ -1,6 +1,6 @@
-//! What waits for a control connection. The state of a log with many streams is tens of megabytes: it
-//! goes in parts, and whatever is short passes between them, so that a heartbeat waits for no more of
-//! it than the kernel has taken.
+//! The frames that wait for a control connection. The state of a log with many streams is tens of megabytes:
+//! it goes in parts, and short frames pass between them, so that a heartbeat waits for no more of it than the
+//! kernel has taken.
 
 use std::collections::VecDeque;
 
@@ -8,12 +8,12 @@ use formats::frame::{Part, encode_control};
 use formats::{Frame, LogId};
 use paxos::Message;
 
-/// Dropped when the connection breaks or grows stale, as messages may be.
+/// The frames. They are dropped when the connection breaks or grows stale, as messages may be.
 #[derive(Default)]
 pub struct Outbound {
     /// Encoded frames, in order.
     short: Vec<u8>,
-    /// Sent one after the other.
+    /// The states, sent one after the other.
     states: VecDeque<LongFrame>,
 }
 
@@ -32,7 +32,7 @@ impl Outbound {
         let Some((log, part_bytes)) = state_of(frame).zip(part_bytes) else {
             return self.push_short(encode_control(version, frame));
         };
-        // Who waits asks again and again. A state that is on its way is answer enough.
+        // A peer that waits asks again and again. A state that is on its way is answer enough.
         let is_coming = self.states.iter().any(|state| state.log == log);
         if is_coming || self.state_bytes() > BYTES_MAX {
             return;
@@ -55,7 +55,7 @@ impl Outbound {
         }
     }
 
-    /// What is sent next, until when nothing else is: all that is short, and one part.
+    /// The bytes that are sent next, until when nothing else is: all short frames, and one part.
     pub fn next(&mut self, version: u8, part_bytes: usize) -> Option<Vec<u8>> {
         let mut bytes = std::mem::take(&mut self.short);
         if let Some(state) = self.states.front_mut() {

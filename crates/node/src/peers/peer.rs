@@ -1,4 +1,4 @@
-//! One other node: the way to it, whether it is alive, what it said of itself, and what it was told.
+//! One other node: the way to it, its liveness, its word of itself, and what it was told.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -36,7 +36,7 @@ impl Peer {
         self.pulse.alive
     }
 
-    /// It is connected, and was heard a moment ago.
+    /// Whether it is connected, and was heard a moment ago.
     pub fn is_here(&self, now: Time, limits: &Limits) -> bool {
         let is_heard = now < self.pulse.heard_at + 4 * limits.heartbeat_interval;
         self.admission.incoming().is_some() && is_heard
@@ -59,7 +59,8 @@ pub struct Pulse {
 }
 
 impl Pulse {
-    /// `said`: our last round. What answers a later one was meant for an earlier process of this node.
+    /// Notes a heartbeat. `said`: our last round. An answer to a later one was meant for an earlier process
+    /// of this node.
     pub fn on_heartbeat(&mut self, now: Time, round: u64, answers: u64, said: u64) {
         self.heard_at = now;
         self.heard_round = self.heard_round.max(round);
@@ -69,7 +70,7 @@ impl Pulse {
         }
     }
 
-    /// A new control connection: perhaps of a new process, whose rounds begin again.
+    /// Notes a new control connection: perhaps of a new process, whose rounds begin again.
     pub fn on_greeted(&mut self) {
         self.heard_round = 0;
     }
@@ -96,7 +97,7 @@ impl Pulse {
         self.heard_at.min(self.answered_at)
     }
 
-    /// Silence of so long says nothing about it.
+    /// Forgives silence of this length, which says nothing about the peer.
     pub fn forgive(&mut self, by: Duration) {
         for at in [&mut self.heard_at, &mut self.answered_at] {
             if *at != Time::ZERO {
@@ -105,7 +106,7 @@ impl Pulse {
         }
     }
 
-    /// It is silent soon, unless it is heard before.
+    /// Lets the peer fall silent soon, unless it is heard before.
     pub fn shorten(&mut self, now: Time, limits: &Limits) {
         if self.alive {
             let soon = now + limits.peer_reconnect_grace - limits.peer_timeout;
@@ -114,17 +115,17 @@ impl Pulse {
     }
 }
 
-/// Its word of itself.
+/// A peer's word of itself.
 pub struct Said {
-    /// By its last greeting, of a disk that the directory knows for its own.
+    /// The address by its last greeting, if the directory knows its disk for its own.
     address: Option<String>,
-    /// Where it said that it can be dialled, while the directory did not say which disk it has.
+    /// The address at which it said that it can be dialled, while the directory did not say which disk it has.
     unproven_address: Option<String>,
-    /// By its last greeting.
+    /// The standing by its last greeting.
     standing: Option<Standing>,
-    /// By its last greeting.
+    /// The versions that it speaks, by its last greeting.
     speaks: Option<Speaks>,
-    /// What its disk is written in, at least: by its heartbeats.
+    /// The version in which its disk is written, at least: by its heartbeats.
     disk_version: u8,
     free_bytes: u64,
     /// Logs of which it lacks bytes, by its last heartbeat.
@@ -169,7 +170,7 @@ impl Said {
         self.address.as_deref()
     }
 
-    /// It gave an address, and nothing was known of its disk.
+    /// Whether it gave an address, and nothing was known of its disk.
     pub fn is_unproven(&self) -> bool {
         self.unproven_address.is_some()
     }
@@ -190,7 +191,7 @@ impl Said {
         self.disk_version
     }
 
-    /// `u64::MAX` until it said how many.
+    /// The free bytes of its disk; `u64::MAX` until it said how many.
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes
     }
@@ -200,13 +201,13 @@ impl Said {
     }
 }
 
-/// The last that it was told, and asked for, on our connection to it.
+/// The last words and questions to it on our connection.
 #[derive(Default)]
 pub struct ToldToIt {
     /// Logs about which it sent its leader status since our last heartbeat.
     status_wanted: BTreeSet<LogId>,
     promises: BTreeMap<LogId, PromisedTerm>,
-    /// What it, leading the directory, was told that logs have chosen.
+    /// The wishes of logs that it, leading the directory, was told.
     wishes: BTreeMap<LogId, WishTold>,
 }
 
@@ -215,7 +216,7 @@ impl ToldToIt {
         self.status_wanted.insert(log);
     }
 
-    /// They are told with this heartbeat.
+    /// Takes the logs that are told with this heartbeat.
     pub fn take_status_wanted(&mut self) -> BTreeSet<LogId> {
         std::mem::take(&mut self.status_wanted)
     }
@@ -228,7 +229,7 @@ impl ToldToIt {
         self.promises.insert(log, promised);
     }
 
-    /// True if it is news.
+    /// Notes a wish that it is told. True if it is news.
     pub fn on_wish(&mut self, now: WishTold) -> bool {
         self.wishes.insert(now.log, now) != Some(now)
     }
@@ -237,7 +238,7 @@ impl ToldToIt {
         self.wishes.clear();
     }
 
-    /// The connection is another: perhaps another process is at its end.
+    /// Forgets what it was told: the connection is another, with perhaps another process at its end.
     pub fn forget(&mut self) {
         self.promises.clear();
         self.wishes.clear();

@@ -1,4 +1,4 @@
-//! Where a peer may be found, when it is not where it was last.
+//! The places where a peer may be found, when it is not where it was last.
 //!
 //! ```text
 //!   peers.json ── its own word ── the directory ── --peer, --join
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Nodes move while others are down, or all at once, and then no quorum is there to agree on where they are:
-//! so no word about an address is final before the node itself has answered there. Who answers elsewhere
-//! says which node it is, and the place is tried for that one.
+//! so no word about an address is final before the node itself has answered there. A node that answers
+//! elsewhere says which node it is, and the place is tried for that one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -18,13 +18,13 @@ use crate::config::Place;
 
 #[derive(Debug, Default)]
 pub struct Places {
-    /// The newest first.
+    /// The places of each node, the newest first.
     of: BTreeMap<NodeId, VecDeque<String>>,
-    /// Said of no node in particular.
+    /// The places said of no node in particular.
     of_somebody: Vec<String>,
 }
 
-/// HOST:PORT, and a name is at most 253 bytes long.
+/// The longest address: HOST:PORT, and a name is at most 253 bytes long.
 pub const ADDRESS_BYTES_MAX: usize = 300;
 
 pub fn check_address(address: &str) -> Result<(), Refusal> {
@@ -37,9 +37,9 @@ pub fn check_address(address: &str) -> Result<(), Refusal> {
     }
 }
 
-/// So many places of one node, besides where it is thought to be.
+/// The most places of one node, besides where it is thought to be.
 const PLACES_MAX: usize = 4;
-/// Those of no node in particular.
+/// The most places of no node in particular.
 const SOMEWHERE_MAX: usize = 64;
 
 impl Places {
@@ -65,7 +65,7 @@ impl Places {
         known.truncate(PLACES_MAX);
     }
 
-    /// That node answers there, so that no other is looked for there any more.
+    /// Notes that this node answers there, so that no other is looked for there any more.
     pub fn is_of(&mut self, node: NodeId, address: &str) {
         for known in self.of.values_mut() {
             known.retain(|other| other != address);
@@ -78,8 +78,8 @@ impl Places {
         self.of.remove(&node);
     }
 
-    /// Where to dial it for the so-manieth time since it was there: first where it is thought to be, and
-    /// there again between any two others.
+    /// The place to dial at this attempt since it was there: first the usual one, and that again between any
+    /// two others.
     pub fn choose<'a>(&'a self, node: NodeId, usual: &'a str, attempt: u32) -> &'a str {
         let own = self.of.get(&node).into_iter().flatten();
         let others = own.chain(&self.of_somebody);

@@ -1,4 +1,4 @@
-//! Our connection to a peer: where it was dialled, what waits for it, and what answered there.
+//! Our connection to a peer: the place that was dialled, the frames that wait for it, and the answers from there.
 
 use formats::Frame;
 use formats::proof::Challenge;
@@ -10,20 +10,20 @@ use super::outbound::Outbound;
 
 pub struct Way {
     pub(super) link: Link,
-    /// Where it was dialled last, and how often since it answered.
+    /// The place that was dialled last, and how often since it answered.
     pub(super) dialled: String,
     pub(super) attempts: u32,
     outbound: Outbound,
     sending: bool,
-    /// When the link came up, or was last found to work.
+    /// The time when the link came up, or was last found to work.
     pub(super) up_at: Time,
-    /// By its last greeting: a state may come to it in parts.
+    /// Whether a state may come to it in parts, by its last greeting.
     takes_parts: bool,
-    /// What answered at its address last said that this node was removed from the cluster.
+    /// Whether the last answer from its address said that this node was removed from the cluster.
     pub(super) calls_us_removed: bool,
-    /// Why it takes no connection of ours, as it said last.
+    /// The reason why it takes no connection of ours, as it said last.
     pub(super) refuses_us: Option<String>,
-    /// To be signed by this node, for it.
+    /// The challenge to be signed by this node, for it.
     challenges_us: Option<Challenge>,
 }
 

@@ -1,6 +1,6 @@
 //! A survivor's segments under a new identity.
 //!
-//! Only first blocks say whose a segment is; records, their checksums and their places stay as they are.
+//! Only first blocks name the owner of a segment; records, their checksums and their places stay as they are.
 
 use std::path::{Path, PathBuf};
 
@@ -85,7 +85,7 @@ impl Rescue {
     }
 }
 
-/// The new directory is there, empty, and this process's.
+/// Takes the new directory: it is there, empty, and this process's.
 fn take(disk: &mut dyn Disk, old: &Path, into: &Path, needed: u64) -> Result<(), RescueError> {
     if into.starts_with(old) {
         return Err(RescueError::Inside(into.to_owned()));
@@ -106,7 +106,7 @@ fn take(disk: &mut dyn Disk, old: &Path, into: &Path, needed: u64) -> Result<(),
 }
 
 impl RescuedLog {
-    /// What is true from now on.
+    /// Settles the state that is true from now on.
     fn settle(
         &mut self,
         identity: Identity,

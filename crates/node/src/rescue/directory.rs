@@ -1,4 +1,4 @@
-//! What the cluster's directory says, read from a stopped node.
+//! The cluster's directory, read from a stopped node.
 
 use commands::{Replica, SessionBounds};
 use formats::LogId;

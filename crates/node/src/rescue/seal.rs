@@ -1,4 +1,4 @@
-//! Writes what a store still has to write, and closes it.
+//! Writes the rest of a store, and closes it.
 
 use std::io;
 

@@ -9,7 +9,7 @@ use store::{Manifest, ManifestLog, OfflineError, ReadOffline, Store, StoreConfig
 
 use super::{Hole, HolesOf, Kept, RescueError, RescuedLog};
 
-/// No id above it was ever a member's or an owner's here.
+/// The greatest id of a member or an owner here.
 pub(super) fn greatest_node(state: &LogState) -> u32 {
     let members = state.configuration.members().iter().map(|m| m.node.0);
     let owners = state.sequences.keys().map(|node| node.0);
@@ -98,7 +98,7 @@ fn shown(place: OutputPlace) -> String {
     format!("{}@{}", place.stream, place.position)
 }
 
-/// Holes that touch are one, for the first's reason.
+/// Adds a hole. Holes that touch are one, for the first's reason.
 fn add(holes: &mut Vec<(Range<u64>, String)>, range: Range<u64>, why: String) {
     match holes.last_mut() {
         Some((last, _)) if last.end == range.start => last.end = range.end,
@@ -113,13 +113,13 @@ struct Part {
     bytes: u64,
 }
 
-/// The longest part of the output in which nothing is missing; of two equal ones the later. `None` of
-/// a log without streams.
+/// The longest part of the output in which nothing is missing; of two equal ones the later. `None` for a log
+/// without streams.
 fn longest_part(state: &LogState, holes: &HolesOf) -> Option<Part> {
     let mut parts: Vec<Part> = Vec::new();
     for stream in &state.streams {
         let mut from = stream.trimmed.0;
-        // Where one stream ends and the next begins there is no hole.
+        // There is no hole where one stream ends and the next begins.
         if parts.is_empty() {
             parts.push(Part::at(stream.name, from));
         }

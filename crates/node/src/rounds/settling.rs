@@ -5,23 +5,24 @@
 //!               └─ one of them remembers more of this disk: its evidence stops the node first
 //! ```
 //!
-//! ‡ An old copy of a directory would promise, accept and lead within a tenth of a second, and with one node that was away
-//! it is a quorum. A node whose own vote is one needs nobody; those that it does not know of yet, or not any more,
-//! dial it in the meantime, and show it what they remember.
+//! ‡ An old copy of a directory would promise, accept and lead within a tenth of a second, and with one node
+//! that was away it is a quorum. A node whose own vote is a quorum needs nobody. Nodes that it does not know
+//! of yet, or not any more, dial it in the meantime, and show it what they remember.
 
 use paxos::Time;
 use std::time::Duration;
 
-/// Longer than it takes to dial a peer, and to be dialled by it, where both run.
+/// The rest: longer than it takes to dial a peer, and to be dialled by it, where both run.
 const SETTLES_WITHIN: Duration = Duration::from_millis(300);
-/// A process that was stopped meanwhile, or that waited for the machine, heard nobody.
+/// The most that one step counts: a process that was stopped meanwhile, or that waited for the machine, heard
+/// nobody.
 const STEP_MAX: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 pub struct Settling {
-    /// For how long others could say something.
+    /// The time for which others could say something.
     rested: Duration,
-    /// The last round. There is none before the first: what came before, the reading of the disk, gave nobody time.
+    /// The last round. There is none before the first: the reading of the disk before it gave nobody time.
     looked_at: Option<Time>,
 }
 
@@ -33,7 +34,7 @@ impl Settling {
         self.rested >= SETTLES_WITHIN
     }
 
-    /// When to look again.
+    /// The time of the next look.
     pub fn deadline(&self, now: Time) -> Time {
         let rest = SETTLES_WITHIN.saturating_sub(self.rested);
         self.looked_at.unwrap_or(now) + rest.min(STEP_MAX)
@@ -63,7 +64,7 @@ mod tests {
         assert!(!settling.pass(Time::ZERO));
         assert!(!settling.pass(Time::from_micros(3_600_000_000)));
         assert_eq!(settling.rested, STEP_MAX);
-        // A clock that stands still.
+        // The clock stands still.
         assert!(!settling.pass(Time::from_micros(3_600_000_000)));
         assert_eq!(settling.rested, STEP_MAX);
     }

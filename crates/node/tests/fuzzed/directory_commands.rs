@@ -52,7 +52,7 @@ fn check_stream(stream: &[u8], cut: usize) {
     }
 }
 
-/// How a stream ended.
+/// The end of a stream.
 #[derive(Debug, PartialEq)]
 enum End {
     Whole,

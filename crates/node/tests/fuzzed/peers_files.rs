@@ -1,4 +1,4 @@
-//! Files with peers' addresses: whatever stands there, what is taken of it can be written and read again.
+//! Files with peers' addresses: the part that is taken of one can be written and read again, whatever stands there.
 
 use node::peers_file::{BYTES_MAX, read, write};
 

@@ -1,23 +1,23 @@
-//! Whether one state can have become another: what is known to be chosen stays chosen.
+//! Whether one state can have become another: chosen slots stay chosen.
 
 use core::fmt;
 
 use super::{LogState, StreamEnd};
 use crate::{Era, Slot, StreamName, StreamPosition};
 
-/// What a state says that another one denies, or lacks.
+/// A statement of one state that another one denies, or lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contradicted {
     /// Both say what all slots below come to, and differ.
     Slots(Slot),
-    /// One began it, and the other had gone past its beginning without it, or began it otherwise.
+    /// One state began the era, and the other had gone past its beginning without it, or began it otherwise.
     Era(Era),
-    /// One holds it so far, and the other has none of it, or less, or another one in its place.
+    /// One state holds the stream so far, and the other has none of it, or less, or another one in its place.
     Stream {
         name: StreamName,
         length: StreamPosition,
     },
-    /// What the earlier state had forgotten, or counted, the later one has still, or counts less of.
+    /// The later state still has what the earlier one had forgotten, or counts less than it did.
     Trims(Slot),
 }
 
@@ -37,11 +37,11 @@ impl fmt::Display for Contradicted {
 }
 
 impl LogState {
-    /// ‡ What one of two states knows to be chosen and the other contradicts, or lacks though it knows of later slots.
-    /// None if either became the other. Takes as long as there are streams.
+    /// ‡ The first thing that one of two states knows to be chosen and the other contradicts, or lacks though
+    /// it knows of later slots. `None` if either became the other. Takes as long as there are streams.
     ///
-    /// A state of which nothing is chosen contradicts none: what it begins with is what its maker knew (a rescue
-    /// carries logs out whose beginning nobody who joins later makes the same).
+    /// A state of which nothing is chosen contradicts none: its beginning is only what its maker knew (a
+    /// rescue carries logs out whose beginning nobody who joins later makes the same).
     pub fn contradicted_by(&self, other: &LogState) -> Option<Contradicted> {
         if self.next == Slot(0) || other.next == Slot(0) {
             return None;
@@ -73,7 +73,7 @@ impl LogState {
         (later.next == self.next && later != self).then_some(Contradicted::Slots(self.next))
     }
 
-    /// Streams leave the table from its beginning, and come at its end.
+    /// A stream that the later state lacks. Streams leave the table from its beginning, and come at its end.
     fn stream_lost_in(&self, later: &LogState) -> Option<Contradicted> {
         let contradicted = |stream: &super::StreamState| Contradicted::Stream {
             name: stream.name,
@@ -194,7 +194,7 @@ mod tests {
         all
     }
 
-    /// As it is after a rescue: the log that was carried out knows of no node that joined since.
+    /// A state after a rescue: the log that was carried out knows of no node that joined since.
     #[test]
     fn a_state_in_which_nothing_is_chosen_contradicts_none() {
         let nodes = |nodes: &[u32]| {
@@ -225,14 +225,14 @@ mod tests {
             name: name(1),
             length: StreamPosition(100),
         };
-        // As many slots and more, and bytes that were chosen are not there.
+        // The other state has as many slots and more, and lacks bytes that were chosen.
         let other = open(&stem, 2);
         assert_eq!(other.contradicted_by(&long).map(|_| ()), Some(()));
         let longer = say(&other, 2, 500);
         assert_eq!(long.contradicted_by(&longer), Some(stream));
         assert_eq!(longer.contradicted_by(&long), Some(stream));
         assert!(stream.to_string().contains("100 bytes"));
-        // In the same slots, and nothing but the end is another one.
+        // The slots are the same, and nothing but the end is another one.
         let close = Action::CloseStream {
             stream: name(1),
             at: StreamPosition(10),
@@ -252,7 +252,7 @@ mod tests {
             era.contradicted_by(&without),
             Some(Contradicted::Era(era.era))
         );
-        // Without a stream that was there.
+        // The other state lacks a stream that was there.
         let with = say(&open(&say(&stem, 1, 3), 3), 3, 4);
         let lacks = say(&stem, 1, 50);
         assert!(with.contradicted_by(&lacks).is_some());

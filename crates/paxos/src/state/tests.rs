@@ -233,7 +233,7 @@ fn a_stream_continues_another_only_at_its_very_end_and_once() {
         stream: name(3, 1),
         reason: NotOpened::UnknownStream,
     };
-    // Whoever did not hear that it continued the first one is told so even after that is trimmed.
+    // A writer that did not hear that it continued the first stream is told so even after that is trimmed.
     let before = Action::Trim {
         before: state.next,
         by: crate::By::Unsaid,
@@ -363,7 +363,7 @@ fn a_trim_forgets_no_slot_at_or_above_it() {
     assert!(state.is_sound());
 }
 
-/// Whoever reads a chain by its first stream's name goes on doing so.
+/// A reader of a chain by its first stream's name goes on reading it.
 #[test]
 fn a_chain_keeps_its_positions_when_its_first_streams_are_gone() {
     let mut state = fresh();

@@ -88,7 +88,7 @@ fn auxiliaries_are_engaged_when_nothing_is_chosen_for_a_while() {
     assert!(due <= one.now + Timing::default().engage_after);
     pass(&mut one, Duration::from_micros(99_999));
     assert!(!one.engine.is_engaged());
-    // What is chosen meanwhile sets the clock back.
+    // Slots that are chosen meanwhile set the clock back.
     one.durable();
     one.accepted(TWO, t, slots(1, 11), 5);
     one.write(stream(1, 1), 10, 10, 5);
@@ -276,7 +276,7 @@ fn what_a_member_held_is_asked_of_it_again_when_it_comes_back_and_by_each_new_le
     );
     one.from(TWO, status(t, 11, 0));
     assert_eq!(one.engine.holds_below(TWO), Some(Slot(11)));
-    // What it loses while another leads, it tells the other.
+    // The follower tells its losses under another leader to that leader.
     one.input(Input::StepDown);
     let again = one.lead();
     assert!(again > t);
@@ -308,7 +308,7 @@ fn a_leader_holds_only_what_is_durable_on_its_own_disk() {
     );
 }
 
-/// ‡ In an earlier era it may have been auxiliary, and have dropped since what it held.
+/// ‡ In an earlier era the member may have been auxiliary, and have dropped since what it held.
 #[test]
 fn what_a_member_said_in_an_earlier_era_does_not_count() {
     let (mut one, t) = leader();
@@ -462,7 +462,7 @@ fn a_release_is_void_when_the_era_ends_before_its_record_is_durable() {
     assert_eq!(dropped(&out), None);
 }
 
-/// ‡ Nobody takes it for whole before its node has counted.
+/// ‡ Nobody takes an auxiliary for whole before its node has counted.
 #[test]
 fn an_auxiliary_says_that_it_holds_nothing_until_it_is_active_and_has_counted() {
     let told = |one: &Solo| match one.engine.follower_status() {

@@ -12,7 +12,7 @@ fn name() -> StreamName {
     stream(NAME.0, NAME.1)
 }
 
-/// Asked to promise, and by which term.
+/// The nodes asked to promise, and the term.
 fn asked(out: &[Output]) -> Vec<(NodeId, Term)> {
     let sent = sent(out).into_iter();
     let prepares = sent.filter_map(|(to, message, _)| match message {
@@ -32,8 +32,8 @@ fn reconfigure(one: &mut Solo, change: Change) -> Slot {
     one.propose(action).unwrap()
 }
 
-/// Leads in t with ten bytes chosen, and a reconfiguration that TWO has accepted, so that it is
-/// chosen: in slot 11, and the era begins in slot 12. Returns t and what came of the choice.
+/// Leads in t with ten bytes chosen, and a reconfiguration that TWO has accepted, so that it is chosen: in
+/// slot 11, and the era begins in slot 12. Returns t and the outputs of the choice.
 fn begin(one: &mut Solo, change: Change) -> (Term, Vec<Output>) {
     let t = one.lead();
     one.open_chosen(t, name());
@@ -110,7 +110,7 @@ fn a_new_era_begins_while_the_term_before_goes_on() {
     assert_eq!(permit.content, PermitContent::Free);
     assert_eq!(one.engine.finishing(), None, "nothing is left open");
 
-    // What was under way is finished in t, and only there; behind it, in the new term.
+    // The slots under way are finished in t, and only there; slots behind them, in the new term.
     let new = write_and_sync(&mut one, 20, 5);
     one.accepted(TWO, next, new, 1);
     one.accepted(THREE, next, new, 1);
@@ -153,7 +153,7 @@ fn a_leader_alone_casts_its_vote_at_its_own_disk() {
     assert_eq!(one.engine.permit().unwrap().term, term(1, 1, 1));
 }
 
-/// As phase 1 always was: everybody is asked, and the permit is closed.
+/// Phase 1 as it always was: everybody is asked, and the permit is closed.
 fn stalls(one: &Solo, out: &[Output], everybody: &[NodeId]) {
     let nodes: Vec<NodeId> = asked(out).iter().map(|(to, _)| *to).collect();
     assert_eq!(nodes, everybody);
@@ -170,7 +170,7 @@ fn without_a_split_everybody_is_asked() {
     let mut one = Solo::new(fresh(three()));
     let (_, out) = begin(&mut one, Change::Increment(NodeId(4)));
     stalls(&one, &out, &[TWO, THREE, NodeId(4)]);
-    // Who is silent is in neither part.
+    // A silent node is in neither part.
     let mut one = Solo::new(fresh(three()));
     let t = one.lead();
     one.input(Input::PeerSilent(THREE));
@@ -391,7 +391,7 @@ fn as_long_as_some_of_it_is_chosen_it_is_finished() {
     let batches = [10, 15, 20].map(|at| write_and_sync(&mut one, at, 5));
     one.from(THREE, Message::Promise(free(next, 12)));
     assert_eq!(one.engine.role(), Role::Leader { term: next });
-    // In all twice as long as nothing may be chosen.
+    // The waits together are twice as long as nothing may be chosen.
     let wait = Timing::default().leader_timeout * 2 / 3;
     for batch in batches {
         one.now += wait;
@@ -419,7 +419,7 @@ fn reads_are_served_while_the_vote_is_cast() {
     assert!(out.contains(&Output::ReadReady(ReadId(1))));
 }
 
-// What the record says to a start.
+// The record, and what it says to a start.
 
 fn recovered(one: &Solo, more: &[(Term, SlotRange)]) -> Result<Checkpoint, RecoveryError> {
     let mut recovery = Recovery::new(three());
@@ -565,7 +565,7 @@ fn a_proposal_that_comes_before_the_word_of_it_asks_for_no_state() {
     assert_eq!(one.next(), 8);
 }
 
-/// They come by different connections.
+/// The two come by different connections.
 #[test]
 fn the_word_of_it_may_overtake_what_is_to_be_finished() {
     let (mut one, t) = follows();
@@ -621,8 +621,8 @@ fn a_prepare_that_comes_before_its_era_is_answered_when_that_is_known() {
     assert_eq!((to, promise.term, promise.from), (TWO, next, Slot(3)));
 }
 
-/// Node 1 prepares a term of its own when it is told of an era in which somebody else's prepare waits
-/// for an answer: it gives that one, and no second promise in the same breath.
+/// Node 1 prepares a term of its own when it is told of an era in which somebody else's prepare waits for an
+/// answer: it gives that one, and no second promise in the same breath.
 #[test]
 fn who_learns_of_an_era_promises_once() {
     let mut one = Solo::new(fresh(three()));

@@ -9,10 +9,10 @@ use stateright::{Checker, Expectation, HasDiscoveries, Model, Path, Property};
 use crate::small::memory::Memory;
 use crate::small::{self, Rule, Small};
 
-/// More states than any world here has: a search that reaches it was not bounded enough.
+/// The limit of a search: more states than any world here has. A search that reaches it was not bounded enough.
 const STATES_MAX: usize = 10_000_000;
 
-/// Visits every state: what must hold always does, and all that is to be seen sometimes is seen.
+/// Visits every state: each invariant always holds, and each sight that is wanted is seen sometimes.
 fn search(name: &str, world: Small) -> Small {
     let checker = world.clone().checker().threads(2);
     let checker = checker.target_state_count(STATES_MAX).spawn_bfs().join();
@@ -94,7 +94,7 @@ fn two_leaders_agree() {
     );
 }
 
-/// What was accepted in two terms: the later one counts, also when the earlier is one's own.
+/// The later of two terms counts, also when the earlier acceptance is one's own.
 #[test]
 fn a_leader_that_comes_again_proposes_the_latest_value() {
     let elections = vec![2, 1, 0];
@@ -107,7 +107,7 @@ fn a_leader_that_comes_again_proposes_the_latest_value() {
     );
 }
 
-/// It votes, and never leads.
+/// An auxiliary votes, and never leads.
 #[test]
 fn two_leaders_and_an_auxiliary_agree() {
     search(

@@ -9,6 +9,7 @@ mod auxiliary;
 mod casting;
 mod cluster;
 mod exhaustive;
+#[cfg_attr(feature = "mutations", expect(dead_code))] // run by exhaustive_mutations then
 mod hidden_eras;
 #[cfg_attr(feature = "mutations", expect(dead_code))] // run by exhaustive_mutations then
 mod liars;

@@ -1,5 +1,5 @@
-//! Messages from a peer that has lost its mind: whatever they say, nothing panics, and what this
-//! replica itself did stays true.
+//! Messages from a peer that has lost its mind: nothing panics, whatever they say, and what this replica
+//! itself did stays true.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -170,7 +170,7 @@ enum Step {
     Message(u32, Message),
     /// A promise for the term under way, so that nonsense meets leaders too.
     Promise(u32, Vec<AcceptedRun>),
-    /// An acceptance of what was proposed last.
+    /// An acceptance of the last proposal.
     Accept(u32),
     Durable,
     Timer,

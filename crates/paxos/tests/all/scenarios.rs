@@ -1,4 +1,4 @@
-//! What broke other systems, where one engine is enough to show it. docs/scenarios.md has the list.
+//! Failures of other systems, where one engine is enough to show them. docs/scenarios.md has the list.
 
 use paxos::*;
 
@@ -104,7 +104,7 @@ fn a_decree_costs_one_message_to_each_follower_and_one_back() {
     assert!(said.iter().all(|(to, ..)| *to == TWO));
 }
 
-/// Another system took how far a node had promised for how far it had accepted.
+/// Another system took the promise of a node for its acceptance.
 #[test]
 fn who_promised_a_term_is_not_taken_for_having_accepted_in_it() {
     let mut one = Solo::new(fresh(three()));
@@ -120,7 +120,7 @@ fn who_promised_a_term_is_not_taken_for_having_accepted_in_it() {
         first_unchosen: Slot(0),
         missing_bytes: 0,
     };
-    // Chosen by the others meanwhile: to whom it need not be sent is decided by the status alone.
+    // The others chose these slots meanwhile: the status alone decides to whom they need not be sent.
     for slot in 0..3 {
         one.accepted(THREE, t, slots(slot, slot + 1), 0);
     }
@@ -145,7 +145,7 @@ fn a_stream_of_more_than_four_gib_is_counted_to_the_byte() {
         one.write(name, length, count, 7);
         length += count;
     }
-    // All of it is unchosen, and then all at once chosen.
+    // All of the stream is unchosen, and then all at once chosen.
     let proposed = one.engine.permit().expect("there is room").next;
     assert_eq!(proposed, Slot(opened + 1 + length));
     one.durable();

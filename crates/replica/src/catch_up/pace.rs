@@ -1,8 +1,8 @@
-//! How fast missing bytes are asked for: a bucket of bytes that fills at a rate.
+//! The pace of requests for missing bytes: a bucket of bytes that fills at a rate.
 //!
-//! Who appends must not feel that another node catches up: while new bytes come in, requests are
-//! small and evenly spaced. While none do, the disks and the network are free, and the sooner a
-//! node is whole the better.
+//! A writer must not feel that another node catches up: while new bytes come in, requests are small and
+//! evenly spaced. While none do, the disks and the network are free, and the sooner a node is whole the
+//! better.
 
 use std::time::Duration;
 
@@ -16,12 +16,12 @@ pub(super) struct Pace {
     filled_at: Time,
 }
 
-/// New bytes came in so recently that more are expected.
+/// The time after new bytes came in for which more are expected.
 const FOREGROUND: Duration = Duration::from_millis(250);
 
 impl Pace {
-    /// How many bytes the next request may ask for; none yet if it is too early. The last request
-    /// of a range may be small, so it is not waited for longer than for its own bytes.
+    /// The number of bytes that the next request may ask for; none yet if it is too early. The last request
+    /// of a range may be small, so it waits no longer than for its own bytes.
     pub fn take(
         &mut self,
         now: Time,
@@ -42,7 +42,7 @@ impl Pace {
         Some(count)
     }
 
-    /// When so many bytes may be asked for, if appends go on.
+    /// The time when so many bytes may be asked for, if appends go on.
     pub fn due(&self, limits: &Limits, wanted: u64) -> Time {
         let lacking = wanted
             .min(limits.fetch_bytes_busy)
@@ -57,7 +57,8 @@ impl Pace {
         let gained =
             (passed.as_micros() * u128::from(limits.catch_up_bytes_per_second) / 1_000_000) as u64;
         if gained > 0 {
-            // No more than one request: what was not asked for in time makes no burst later.
+            // The bucket holds no more than one request: an allowance that was not used in time makes no
+            // burst later.
             self.allowance = (self.allowance + gained).min(limits.fetch_bytes_busy);
             self.filled_at = now;
         }

@@ -9,7 +9,7 @@ use crate::conns::Purpose;
 impl Env {
     /// Says a last line, which may be long, and closes.
     pub fn answer(&mut self, conn: ConnId, line: String) {
-        // What is no longer than a piece is sent at once, as other answers are.
+        // A line that is no longer than a piece is sent at once, as other answers are.
         match line.len() <= self.limits.answer_piece_bytes {
             true => self.part(conn, line.as_bytes()),
             false => self.send_line(conn, line.into_bytes(), 0),
@@ -26,7 +26,7 @@ impl Env {
         self.send_piece(conn, &piece, rest);
     }
 
-    /// Nothing more of this answer is made before the piece is with the kernel.
+    /// Sends a piece. Nothing more of this answer is made before the piece is with the kernel.
     pub(crate) fn send_piece(&mut self, conn: ConnId, piece: &[u8], rest: Rest) {
         if !self.conns.is_open(conn) {
             return;
@@ -47,7 +47,7 @@ impl Env {
 
     fn break_off(&mut self, conn: ConnId) {
         self.memory.answers.leave(conn);
-        // An end might look like that of a whole answer.
+        // A clean end might look like that of a whole answer.
         self.reset(conn);
     }
 

@@ -51,7 +51,7 @@ impl Log {
                 continue;
             };
             let length = stream.length.0;
-            // What the stream is now, once it can grow no more or is too long already.
+            // The stream's state is told once it can grow no more or is too long already.
             let other_length = |sentence: String| {
                 let refusal = Refusal::new("continues", sentence).key("length", length);
                 match stream.continued_by {
@@ -99,7 +99,7 @@ impl Log {
         }
     }
 
-    /// Or leaves it for later, while nothing can be proposed.
+    /// Proposes the close, or leaves it for later, while nothing can be proposed.
     fn propose_close(&mut self, env: &mut Env, close: Close) {
         let action = Action::CloseStream {
             stream: close.stream,
@@ -123,14 +123,14 @@ impl Log {
         let closes = self.ingest.closing.remove(&stream).unwrap_or_default();
         let of_writer = |w: &Writer| w.stream == stream;
         let Some(at) = at else {
-            // It grew or ended meanwhile: decide again by its state.
+            // The stream grew or ended meanwhile: its state decides again.
             let agreed = closes.into_iter().map(|close| Close {
                 agreed: true,
                 ..close
             });
             self.ingest.early_closes.extend(agreed);
             let state = self.core.engine.state().stream(stream);
-            // Otherwise it was somebody else's close, and the writer's own is still to come.
+            // If the stream is still open it was somebody else's close, and the writer's own is still to come.
             let is_over = state.is_none_or(|s| s.end != StreamEnd::Open);
             let writer = self.ingest.writer.as_ref();
             if is_over && writer.is_some_and(|w| of_writer(w) && w.close_proposed) {

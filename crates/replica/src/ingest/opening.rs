@@ -1,4 +1,4 @@
-//! Opening a stream: whose turn it is, what it continues, and what came of the open-stream.
+//! Opening a stream: the turn of each append, the stream that it continues, and the outcome of the open-stream.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::env::Env;
 use crate::lent::no_quorum;
 use crate::log::Log;
 
-/// How often a writer that waits for its stream is told so.
+/// The interval at which a writer that waits for its stream is told so.
 const WAITING_TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// An append request before its stream is open.
@@ -25,7 +25,7 @@ pub(super) struct Append {
     pub(super) continues: Option<(StreamName, u64)>,
     pub(super) mode: Mode,
     pub(super) end: ConnectionEnd,
-    /// What came after the request line.
+    /// The bytes that came after the request line.
     pub(super) leftover: Vec<u8>,
     /// The client's end of bytes came with it.
     pub(super) ended: bool,
@@ -70,7 +70,7 @@ pub(super) fn parse_append(
 }
 
 impl Ingest {
-    /// A stream of the guest's own, whoever writes now.
+    /// Queues a stream of the guest's own, whichever writer is active now.
     pub(crate) fn open_for_guest(&mut self, now: Time) {
         self.queue.push_back(Append {
             from: Sink::Guest,
@@ -124,8 +124,8 @@ impl Log {
                 env.refuse(conn, refusal);
                 continue;
             }
-            // What cannot be continued any more is known before who else writes matters: the answer
-            // to an earlier attempt of this very client may have been lost.
+            // A stream that cannot be continued any more is refused first, whoever else writes: the answer to
+            // an earlier attempt of this very client may have been lost.
             if let (Sink::Client(conn), Some((name, at))) = (append.from, append.continues)
                 && let Some(stream) = self.core.engine.state().stream(name)
                 && (stream.continued_by.is_some() && !mutation::is(Mutation::ContinuedTwice)
@@ -223,7 +223,7 @@ impl Log {
     }
 
     pub(crate) fn on_opened(&mut self, env: &mut Env, stream: StreamName) {
-        // Whoever wrote before is over, whether the new stream is ours or not.
+        // The writer of the stream before is over, whether the new stream is ours or not.
         let old = self.ingest.writer.as_ref().map(|w| w.stream);
         if old.is_some_and(|old| old != stream) {
             self.core.counts.writers_superseded += 1;
@@ -283,7 +283,7 @@ impl Log {
         self.ingest.writer = Some(writer);
     }
 
-    /// The guest goes on from one stream of its own to the next.
+    /// Whether the guest goes on from one stream of its own to the next.
     fn is_guest_again(&self, stream: StreamName) -> bool {
         let opening = self.ingest.opening.get(&stream);
         let opens = opening.is_some_and(|append| append.from == Sink::Guest);
@@ -302,8 +302,8 @@ impl Log {
         self.refuse_continuing(env, conn, continued, reason);
     }
 
-    /// The stream that is being written or opened, and what it continues. A client that has sent its
-    /// last byte keeps nobody from writing.
+    /// The stream that is being written or opened, and the one it continues. A client that has sent its last
+    /// byte keeps nobody from writing.
     fn rival(&self) -> Option<(StreamName, Option<StreamName>)> {
         let active = |w: &&Writer| !w.ended || w.end == ConnectionEnd::Fin;
         if let Some(writer) = self.ingest.writer.as_ref().filter(active) {
@@ -364,7 +364,7 @@ impl Log {
         env.refuse(conn, refusal);
     }
 
-    /// Where in its chain of continued streams this one begins.
+    /// The position in its chain of continued streams at which this one begins.
     pub(crate) fn chain_base(&self, stream: StreamName) -> u64 {
         let chain = self.core.engine.state().chain_of(stream);
         chain.map_or(0, |(_, begins)| begins.0)

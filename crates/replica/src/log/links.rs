@@ -1,4 +1,4 @@
-//! Connections to and from peers: which part of a log each belongs to.
+//! Connections to and from peers, and the part of a log that each belongs to.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ impl Log {
         self.followers.on_connected(&self.core, env, peer, conn, ok);
     }
 
-    /// The peer's answer to our first line; later, anything at all means the end.
+    /// Takes the peer's answer to our first line; later, anything at all means the end.
     pub fn on_data_out_received(
         &mut self,
         env: &mut Env,
@@ -85,22 +85,22 @@ impl Log {
         self.sources.pump(&self.core, env);
     }
 
-    /// Nothing more is sent to anybody: this node does not lead.
+    /// Ends replication: this node does not lead, and sends nothing more to anybody.
     pub fn end_replication(&mut self, env: &mut Env) {
         self.followers.end(&mut self.core, env);
     }
 
-    /// Everything unchosen goes to this peer again: it, or its way to us, came back.
+    /// Sends everything unchosen to this peer again: it, or its way to us, came back.
     pub fn resend_to(&mut self, peer: NodeId) {
         self.followers.resend_to(&self.core, peer);
     }
 
-    /// Of a log that rests: its next proposal makes new ones.
+    /// Closes the links of a log that rests: its next proposal makes new ones.
     pub fn close_idle_links(&mut self, env: &mut Env) {
         self.followers.close_idle(&self.core, env);
     }
 
-    /// Closes what leads to this peer: it is silent, so nobody may ever tell us that it is gone.
+    /// Closes the links to this peer: it is silent, so nobody may ever tell us that it is gone.
     pub fn break_links(&mut self, env: &mut Env, peer: NodeId) {
         if let Some(conn) = self.followers.link_to(peer) {
             self.followers.on_broken(&self.core, env, peer, conn);

@@ -1,4 +1,4 @@
-//! What the engine asks for, and what the store has to say.
+//! The engine's requests, and the store's reports.
 
 use formats::codec;
 use ops::Slice;
@@ -210,7 +210,7 @@ impl Log {
                     .on_lost(stream, range.end, self.core.engine.state());
                 self.catch_up.recount_and_tell(&mut self.core, env);
             }
-            // Who is alone waits for the device.
+            // A replica that is alone waits for the device.
             StoreEvent::Unreadable { .. } if self.core.alive.is_empty() => {}
             StoreEvent::Unreadable { stream, range } => {
                 tracing::error!(
@@ -247,7 +247,7 @@ impl Log {
                     self.pulse.stop();
                     self.rebind.stop();
                     self.part_with_writers(env);
-                    // Who follows what is chosen goes on at the next leader.
+                    // Readers that follow the chosen bytes go on at the next leader.
                     self.fail_barriers(env);
                     self.readers.part_with_followers(&self.core, env);
                 }
@@ -287,7 +287,7 @@ impl Log {
         }
     }
 
-    /// What clients asked for is their leader's to count.
+    /// Counts an outcome. Requests of clients are their leader's to count.
     fn count(&mut self, outcome: &Outcome) {
         let leading = u64::from(self.core.is_leading());
         let counts = &mut self.core.counts;

@@ -1,4 +1,4 @@
-//! What may be possible now and was asked for by nobody, once per round; and when the next one is due.
+//! The steps that may be possible now and that nobody asked for, once per round; and when the next one is due.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use paxos::Input;
 use super::Log;
 use crate::env::Env;
 
-/// How often a log with something under way is settled when nothing else wakes it.
+/// The interval at which a log with something under way is settled when nothing else wakes it.
 const BUSY_ROUND: Duration = Duration::from_millis(20);
 
 impl Log {
@@ -97,12 +97,13 @@ impl Log {
         .min()
     }
 
-    /// ‡ No engine acts before peers said what they remember of this disk (`node::rounds::settling`).
+    /// ‡ The engine's deadline. No engine acts before peers said what they remember of this disk
+    /// (`node::rounds::settling`).
     fn engine_deadline(&self, env: &Env) -> Option<paxos::Time> {
         self.core.engine.deadline().filter(|_| !env.own.settling)
     }
 
-    /// When a leader whose disk does nothing gives up leading, if somebody else could.
+    /// The time when a leader whose disk does nothing gives up leading, if another node could lead.
     fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
         let since = self
             .core
@@ -119,11 +120,11 @@ impl Log {
 
     fn catch_up_deadline(&self, env: &Env) -> Option<paxos::Time> {
         let due = self.catch_up.due(&env.limits)?;
-        // If it passed, something else than the rate holds it back.
+        // If that time passed, something else than the rate holds it back.
         (due > env.now).then_some(due)
     }
 
-    /// Something is under way that nobody else would wake us for.
+    /// Whether something is under way that nobody else would wake us for.
     pub fn is_busy(&self) -> bool {
         self.core.stopped.is_none()
             && (self.rebind.is_under_way()

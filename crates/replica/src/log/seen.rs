@@ -1,4 +1,4 @@
-//! What the node around a log sees of it, and the few things that it does to it out of turn.
+//! The node's view of a log, and the few things that it does to the log out of turn.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl Log {
         self.core.is_leading()
     }
 
-    /// Leading, and free to propose something new.
+    /// Whether it leads, and is free to propose something new.
     pub fn can_propose(&self) -> bool {
         self.core.can_propose()
     }
@@ -61,7 +61,7 @@ impl Log {
         &self.core.store
     }
 
-    /// Why it takes no part any more.
+    /// The reason why the replica takes no part any more.
     pub fn stopped(&self) -> Option<&str> {
         self.core.stopped.as_deref()
     }
@@ -70,7 +70,7 @@ impl Log {
         self.core.stopped.is_some()
     }
 
-    /// It stopped since another replica contradicts what is chosen here.
+    /// Whether it stopped since another replica contradicts what is chosen here.
     pub fn is_contradicted(&self) -> bool {
         self.is_contradicted
     }
@@ -80,12 +80,12 @@ impl Log {
         &self.core.alive
     }
 
-    /// How long proposals take.
+    /// The duration of proposals.
     pub fn pulse(&self) -> &Pulse {
         &self.pulse
     }
 
-    /// What its recent proposals hold of the memory.
+    /// The memory that its recent proposals hold.
     pub fn ring_bytes(&self) -> u64 {
         self.core.ring.bytes()
     }
@@ -95,12 +95,12 @@ impl Log {
         self.ingest.writer_stream()
     }
 
-    /// Writers wait until another node leads.
+    /// Whether writers wait until another node leads.
     pub fn holds_writers(&self) -> bool {
         self.moves.hold_writers()
     }
 
-    /// The node stops: nothing more is done here.
+    /// Ends the log when the node stops: nothing more is done here.
     pub fn end(&mut self, why: &str) {
         self.core.stopped.get_or_insert(why.to_owned());
     }
@@ -112,30 +112,30 @@ impl Log {
         Ok(slot)
     }
 
-    /// A step towards the wanted members had to wait.
+    /// Counts a step towards the wanted members that had to wait.
     pub fn count_step_put_off(&mut self) {
         self.core.counts.steps_put_off += 1;
     }
 
-    /// What its recovery came upon.
+    /// Counts the findings of its recovery.
     pub fn count_found(&mut self, report: &RecoveryReport) {
         self.core.counts.torn_tails = u64::from(report.torn.is_some());
         self.core.counts.corrupt_records = report.corruptions.len() as u64;
         self.core.counts.segments_put_aside = report.quarantined.len() as u64;
     }
 
-    /// That node is no peer any more.
+    /// Forgets a node that is no peer any more.
     pub fn forget_follower(&mut self, node: NodeId) {
         self.followers.forget(node);
     }
 
-    /// What is written from here on is written in this version.
+    /// Writes in this version from here on.
     pub fn write_in(&mut self, env: &mut Env, version: u8) {
         self.core.store.write_in(version);
         self.drain(env);
     }
 
-    /// Since this was last asked for.
+    /// The slowest write since this was last asked for.
     pub fn take_slowest_write(&mut self) -> Duration {
         self.core.store.take_slowest_write()
     }

@@ -18,7 +18,7 @@ impl Log {
         self.drain(env);
     }
 
-    /// What a reader says is thrown away: it matters only that it is there.
+    /// Throws away what a reader says: it matters only that it is there.
     pub fn on_reader_received(
         &mut self,
         env: &mut Env,
@@ -30,7 +30,7 @@ impl Log {
             .on_received(&self.core, env, conn, buffer, result);
     }
 
-    /// It says no more, and still reads.
+    /// Notes a reader that says no more, and still reads.
     pub fn on_reader_silent(&mut self, env: &mut Env, conn: ConnId) {
         self.readers.on_silent(env, conn);
     }
@@ -54,13 +54,13 @@ impl Log {
         self.readers.send_tables(&self.core, env);
     }
 
-    /// The next piece of a list.
+    /// Sends the next piece of a list.
     pub fn send_streams(&self, env: &mut Env, conn: ConnId, list: StreamList) {
         list.send(&self.core, env, conn);
     }
 
-    /// For whoever must know all that is chosen in this log by now. It may have passed or failed
-    /// already when this returns; whoever waits looks again whenever this log was settled.
+    /// Asks for a barrier, for a caller that must know all that is chosen in this log by now. It may have
+    /// passed or failed already when this returns; the caller looks again whenever this log was settled.
     pub fn ask_barrier(&mut self, env: &mut Env) -> Result<ReadId, Refusal> {
         let barrier = self.readers.ask_barrier(&mut self.core, env)?;
         self.drain(env);
@@ -80,8 +80,8 @@ impl Log {
         self.readers.has_failed(barrier)
     }
 
-    /// None of the barriers that were asked for will pass: this node no longer leads, or the leader that
-    /// it asked is another by now.
+    /// Fails all barriers that were asked for: this node no longer leads, or the leader that it asked is
+    /// another by now.
     pub(crate) fn fail_barriers(&mut self, env: &mut Env) {
         self.trims.refuse(env, &self.core.not_leader(env));
         self.readers.fail_barriers(&self.core, env);
@@ -109,7 +109,7 @@ impl Log {
         }
     }
 
-    /// A trim was chosen, by whoever asked for it.
+    /// Notes that a trim was chosen, whoever asked for it.
     pub(super) fn on_trimmed(&mut self, env: &mut Env, slot: Slot) {
         self.trim_store();
         self.catch_up.recount_soon();
@@ -117,13 +117,13 @@ impl Log {
         self.trims.on_trimmed(&self.core, env, slot);
     }
 
-    /// What the state says is trimmed leaves the store, and what an auxiliary is released from.
+    /// Takes out of the store what the state says is trimmed, and what an auxiliary is released from.
     pub(super) fn trim_store(&mut self) {
         let released = self.auxiliary.released(&self.core);
         trim_store(&mut self.core, &released);
     }
 
-    /// Something was trimmed and could not leave the store at once.
+    /// Trims what could not leave the store at once.
     pub(super) fn trim_what_was_held_back(&mut self) {
         if self.core.store.is_trim_held_back() {
             let context = self.core.context();
@@ -140,7 +140,7 @@ impl Log {
         self.pump_moves(env);
     }
 
-    /// Begins, or answers, what can be by now.
+    /// Begins or answers the moves that are ready.
     pub(super) fn pump_moves(&mut self, env: &mut Env) {
         if self.moves.are_waiting() {
             self.moves.pump(&mut self.core, env);
@@ -151,14 +151,14 @@ impl Log {
         }
     }
 
-    /// We led, and lead no more.
+    /// Parts with the writers of a leader that no longer leads.
     pub(super) fn part_with_writers(&mut self, env: &mut Env) {
         if !self.moves.hold_writers_if_handed_over(&self.core, env) {
             self.refuse_writers_not_leading(env);
         }
     }
 
-    /// It is known who leads now, or has been unknown for too long.
+    /// Releases writers, once the next leader is known or has been unknown for too long.
     pub(super) fn release_writers(&mut self, env: &mut Env) {
         if self.moves.release_writers() {
             self.refuse_writers_not_leading(env);

@@ -1,4 +1,4 @@
-//! What keeps a log whole and small: catching up, scrubbing, retention.
+//! The upkeep of a log, which keeps it whole and small: catching up, scrubbing, retention.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -17,7 +17,7 @@ impl Log {
         self.catch_up.missing_bytes()
     }
 
-    /// Others may be needed to fill it. (An auxiliary is not to be filled.)
+    /// Whether others may be needed to fill this replica. (An auxiliary is not to be filled.)
     pub fn lacks_bytes(&self) -> bool {
         self.catch_up.lacks_bytes(&self.core)
     }
@@ -27,7 +27,7 @@ impl Log {
         self.catch_up.lost_bytes(&self.core)
     }
 
-    /// Bytes we asked for, checked against their digest.
+    /// Takes bytes we asked for, checked against their digest.
     pub(super) fn on_fetched(
         &mut self,
         env: &mut Env,
@@ -45,7 +45,7 @@ impl Log {
             .on_bytes_not_here(&self.core, env, peer, request);
     }
 
-    /// A pass over all that is chosen by now begins, at so many bytes a second.
+    /// Begins a pass over all that is chosen by now, at so many bytes a second.
     pub fn begin_pass(&mut self, env: &Env, rate: u64, asked: bool) {
         self.scrub.begin(&self.core, env, rate, asked);
     }
@@ -55,19 +55,19 @@ impl Log {
         self.scrub.is_due(&self.core, env)
     }
 
-    /// Goes on with the pass. What was read since must be paid for first.
+    /// Goes on with the pass. Bytes read since must be paid for first.
     pub fn scrub_on(&mut self, env: &mut Env) -> Progress {
         let progress = self.scrub.go_on(&mut self.core, &self.catch_up, env);
         self.drain(env);
         progress
     }
 
-    /// So long nobody scrubs on this node, for what was read of this log.
+    /// The time for which nobody scrubs on this node, for the bytes read of this log.
     pub fn take_scrub_debt(&mut self) -> Duration {
         self.scrub.take_debt()
     }
 
-    /// A leader's pass wants to know.
+    /// Takes the question of a leader's pass.
     pub fn on_ask_digest(&mut self, env: &mut Env, peer: NodeId, ask: &AskDigest) {
         self.scrub
             .on_ask_digest(&mut self.core, &self.catch_up, env, peer, ask);
@@ -88,13 +88,13 @@ impl Log {
         self.scrub.differences()
     }
 
-    /// A sentence for whoever looks at the node, while replicas differ.
+    /// A sentence for the viewer of the node, while replicas differ.
     pub fn scrub_warning(&self) -> Option<String> {
         self.scrub.warning(&self.core)
     }
 
-    /// Every node remembers what was chosen when; the leader proposes to trim what is too much or too
-    /// old. True if it did.
+    /// Proposes, on the leader, to trim bytes that are too many or too old; every node remembers what was
+    /// chosen when. True if it did.
     pub fn keep_to(&mut self, env: &mut Env, retention: Retention, by: By) -> bool {
         let proposed = self.keeping.keep_to(&mut self.core, env, retention, by);
         if proposed {

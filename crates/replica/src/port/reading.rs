@@ -12,10 +12,10 @@ use crate::read::cursor::{Cursor, Target};
 
 pub(super) struct Reading {
     cursor: Cursor,
-    /// From disk: asked for, or here.
+    /// A chunk from disk: asked for, or here.
     fetching: bool,
     fetched: Option<(Wanted, Slice)>,
-    /// The disk did not give it.
+    /// The time of the next attempt, after the disk did not give the bytes.
     retry_at: Option<Time>,
 }
 

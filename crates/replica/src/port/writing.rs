@@ -9,7 +9,7 @@ use super::NotNow;
 use crate::env::Env;
 use crate::log::Log;
 
-/// Bytes that are taken before they can be proposed; one submission may exceed it.
+/// The most bytes that are taken before they can be proposed; one submission may exceed it.
 const PENDING_MAX: usize = 1 << 20;
 
 #[derive(Default)]
@@ -18,7 +18,7 @@ pub(crate) struct Writing {
     pending: VecDeque<u8>,
     /// A stream of the guest's own is being opened.
     is_opening: bool,
-    /// The guest was told that it may write this one.
+    /// The stream that the guest was told it may write.
     begun: Option<StreamName>,
     uses_reserve: bool,
 }
@@ -31,12 +31,12 @@ impl Writing {
         }
     }
 
-    /// The stream is open, or came to nothing.
+    /// Notes that the stream is open, or came to nothing.
     pub(crate) fn on_opened(&mut self) {
         self.is_opening = false;
     }
 
-    /// Bytes that are not proposed never will be.
+    /// Drops the bytes that are not proposed: they never will be.
     pub(crate) fn stop(&mut self) {
         self.pending.clear();
         self.is_opening = false;
@@ -96,7 +96,8 @@ impl Log {
         Ok(end)
     }
 
-    /// ‡ Bounded as clients' bytes are: by what may be unchosen, by the ring, and by what waits for the disk.
+    /// ‡ Proposes submitted bytes, bounded as clients' bytes are: by what may be unchosen, by the ring, and
+    /// by the disk's queue.
     pub(crate) fn propose_submitted(&mut self, env: &mut Env) {
         while !self.port.writing.pending.is_empty() && self.guest_has_begun() {
             let Some(stream) = self.ingest.guests_stream() else {
@@ -131,7 +132,7 @@ impl Log {
         Some(stream)
     }
 
-    /// The guest's stream is open, and all before it is taken.
+    /// The guest's stream, once it is open and all before it is taken.
     pub(super) fn take_begun(&mut self) -> Option<StreamName> {
         let stream = self.ingest.guests_stream()?;
         let is_new = self.port.writing.begun != Some(stream);

@@ -1,4 +1,4 @@
-//! The read barrier: who must know all that is chosen by now waits until the engine says so.
+//! The read barrier: a caller that must know all that is chosen by now waits until the engine says so.
 //!
 //! ```text
 //!   ask_barrier ──┬── this node leads:   a round of confirmations
@@ -31,8 +31,8 @@ impl Readers {
 }
 
 impl Readers {
-    /// For whoever must know all that is chosen in this log by now. Once the log was drained, it may have
-    /// passed or failed.
+    /// Asks for a barrier, for a caller that must know all that is chosen in this log by now. Once the log
+    /// was drained, it may have passed or failed.
     pub fn ask_barrier(&mut self, core: &mut Core, env: &mut Env) -> Result<ReadId, Refusal> {
         self.check_barrier(core, env)?;
         self.last_read += 1;
@@ -67,7 +67,7 @@ impl Readers {
         self.passed.is_some_and(|passed| barrier <= passed)
     }
 
-    /// One that was asked for later, and passed, serves the earlier ones too.
+    /// Whether the barrier will not pass. One that was asked for later, and passed, serves the earlier ones too.
     pub fn has_failed(&self, barrier: ReadId) -> bool {
         let failed = self.failed.is_some_and(|failed| barrier <= failed);
         failed && !self.has_passed(barrier)
@@ -109,8 +109,8 @@ impl Readers {
         }
     }
 
-    /// None of the barriers that were asked for will pass: this node no longer leads, or the leader that
-    /// it asked is another by now.
+    /// Fails all barriers that were asked for: this node no longer leads, or the leader that it asked is
+    /// another by now.
     pub fn fail_barriers(&mut self, core: &Core, env: &mut Env) {
         self.failed = Some(ReadId(self.last_read));
         let refusal = core.not_leader(env);
@@ -122,7 +122,8 @@ impl Readers {
         });
     }
 
-    /// What is chosen from now on may not be heard of here: who follows goes on at another node.
+    /// Parts with readers that follow: bytes chosen from now on may not be heard of here, and they go on at
+    /// another node.
     pub fn part_with_followers(&mut self, core: &Core, env: &mut Env) {
         self.refuse_readers(core, env, |reader| reader.follow && !reader.stale);
     }
@@ -137,8 +138,8 @@ impl Readers {
         }
     }
 
-    /// A replica that finds no leader hears of nothing, and whoever follows what is chosen would wait
-    /// here for as long as that lasts. A change of leader is no reason to part.
+    /// Notes a new role. A replica that finds no leader hears of nothing, and a reader that follows would
+    /// wait here for as long as that lasts. A change of leader is no reason to part.
     pub fn on_role(&mut self, env: &Env, role: Role) {
         let before = self.leaderless_until.take();
         if role == Role::Candidate {

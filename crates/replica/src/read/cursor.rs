@@ -10,7 +10,7 @@ pub(crate) struct Cursor {
     /// The stream that `at` is in, and where that stream begins.
     pub(crate) stream: Option<StreamName>,
     pub(crate) base: u64,
-    /// Its index among all streams of the log, those that left the table included.
+    /// The stream's index among all streams of the log, those that left the table included.
     pub(crate) index: u64,
 }
 
@@ -20,13 +20,13 @@ pub(crate) enum Target {
     Chain(StreamName),
 }
 
-/// What the cursor points at.
+/// The spot at which the cursor points.
 pub(crate) struct Spot {
     pub(crate) stream: StreamName,
     pub(crate) position: u64,
     /// Chosen bytes from there to the stream's end.
     pub(crate) available: u64,
-    /// What the cursor points at was trimmed: from here on there are bytes, or will be.
+    /// The first position with bytes, or with bytes to come, if the cursor points at trimmed ones.
     pub(crate) left_from: Option<u64>,
     pub(crate) end: StreamEnd,
     /// A later stream of the chain was entered to get here.
@@ -106,8 +106,8 @@ impl Cursor {
         }
     }
 
-    /// What follows the stream that the cursor is in, and its index: it was opened later, so that a walk
-    /// through a chain looks at no stream twice.
+    /// The stream that follows the one that the cursor is in, and its index. It was opened later, so that a
+    /// walk through a chain looks at no stream twice.
     fn next<'s>(
         &self,
         state: &'s LogState,
@@ -152,7 +152,7 @@ impl Cursor {
         cursor.base + stream.trimmed.0
     }
 
-    /// Whether somebody may still be writing at its end.
+    /// Whether a writer may still be active at its end.
     pub(crate) fn is_open(&self, state: &LogState) -> bool {
         match self.target {
             Target::Everything => state.current.is_some(),
@@ -239,7 +239,7 @@ mod tests {
         );
     }
 
-    /// Where the cursor is, and from where on there are bytes if there are none.
+    /// The place of the cursor, and the place from which on there are bytes if there are none.
     fn at(cursor: &mut Cursor, state: &LogState) -> (u32, u64, Option<u64>) {
         let spot = cursor.spot(state).unwrap();
         let counter = spot.stream.sequence.counter;
@@ -288,7 +288,7 @@ mod tests {
         let mut state = state();
         let mut cursor = Cursor::new(Target::Chain(name(1)), 15);
         assert_eq!(at(&mut cursor, &state), (2, 5, None));
-        // All of 1 leaves the table.
+        // All of stream 1 leaves the table.
         trim(&mut state, 2, 2);
         assert_eq!(at(&mut cursor, &state), (2, 5, None));
         cursor.at = 20;
@@ -298,7 +298,7 @@ mod tests {
             "behind the unrelated 3"
         );
         assert_eq!(cursor.length(&state), Some(30));
-        // All of 2 and 3.
+        // All of streams 2 and 3 leaves the table.
         trim(&mut state, 4, 3);
         assert_eq!(at(&mut cursor, &state), (4, 0, Some(23)));
         assert_eq!(cursor.length(&state), Some(30));
@@ -308,7 +308,7 @@ mod tests {
     #[test]
     fn wholly_trimmed_streams_are_passed_over() {
         let mut state = state();
-        // All of 3 and 4: the last one stays in the table, with no byte left.
+        // All of streams 3 and 4 is trimmed: the last one stays in the table, with no byte left.
         trim(&mut state, 4, 10);
         assert_eq!(
             at(&mut Cursor::new(Target::Everything, 0), &state).2,

@@ -1,4 +1,4 @@
-//! Whether a reader is still there, and how it knows that we are.
+//! Signs that a reader is still there, and signs for it that we are.
 
 use std::io;
 use std::time::Duration;
@@ -12,11 +12,12 @@ use crate::lent::Core;
 
 pub(super) const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
-/// How often a reader that said its last, and hears nothing, is looked at.
+/// The interval at which a reader that said its last, and hears nothing, is looked at.
 const PRESENCE_EVERY: Duration = Duration::from_secs(10);
 
 impl Readers {
-    /// So that a reader for whom there is nothing yet can tell this node from a vanished one.
+    /// Gives a sign of life, so that a reader for which there is nothing yet can tell this node from a
+    /// vanished one.
     pub(super) fn give_sign_of_life(&mut self, env: &mut Env, conn: ConnId) {
         if let Some(reader) = self.readers.get_mut(&conn)
             && reader.framed
@@ -36,7 +37,7 @@ impl Readers {
         }
     }
 
-    /// What a reader says is thrown away: it matters only that it is there.
+    /// Throws away what a reader says: it matters only that it is there.
     pub fn on_received(
         &mut self,
         core: &Core,
@@ -52,7 +53,8 @@ impl Readers {
         }
     }
 
-    /// It says no more, and still reads. That a reset ended this too is told to who sends, or asks.
+    /// Notes a reader that says no more, and still reads. A reset that ended this too is told by the next
+    /// send, or look.
     pub fn on_silent(&mut self, env: &mut Env, conn: ConnId) {
         if let Some(reader) = self.readers.get_mut(&conn)
             && reader.follow

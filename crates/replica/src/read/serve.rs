@@ -25,7 +25,8 @@ impl Readers {
             self.waiting.remove(&place);
         }
         if !reader.began {
-            // ‡ The end was chosen behind the barrier, and nobody was told yet: the name may be another log's.
+            // ‡ The end was chosen behind the barrier, and this client was told nothing yet: the name may be
+            // another log's.
             if state.is_sealed() && !reader.stale {
                 return self.end_reader(core, env, conn, Err(ended()));
             }
@@ -51,8 +52,7 @@ impl Readers {
                 reader.to = Some(reader.to.map_or(length, |to| to.min(length)));
                 reader.sent_at = env.now;
             }
-            // To a follower nothing counts as sent yet: it is told at once that there will be signs
-            // of life.
+            // A reader that follows has got nothing yet: it is told at once that there will be signs of life.
             reader.began = true;
             if reader.framed {
                 let begins = Answer::Reading {
@@ -73,7 +73,7 @@ impl Readers {
             if let Target::Chain(first) = reader.cursor.target {
                 return self.end_reader(core, env, conn, Err(forgotten(first))); // Since it began.
             }
-            // Nothing was ever opened.
+            // No stream was ever opened.
             match reached || !reader.follow {
                 true => self.end_reader(core, env, conn, Ok(ReadEnd::Open)),
                 false => self.give_sign_of_life(env, conn),
@@ -101,7 +101,7 @@ impl Readers {
             return self.end_reader(core, env, conn, Err(trimmed_before(from)));
         }
         if spot.available == 0 {
-            // Following: more may come, unless its writer said that there is no more.
+            // The reader follows: more may come, unless the writer said that there is no more.
             return match spot.end == StreamEnd::Closed && reader.cursor.target != Target::Everything
             {
                 true => self.end_reader(core, env, conn, Ok(ReadEnd::Closed)),
@@ -244,7 +244,7 @@ fn trimmed_before(from: u64) -> Refusal {
     Refusal::new("trimmed", format!("bytes before {from} were trimmed")).key("from", from)
 }
 
-/// Nothing of its chain is left in the table, or its place in the chain is not known any more.
+/// The refusal where nothing of its chain is left in the table, or its place in the chain is not known any more.
 fn forgotten(stream: StreamName) -> Refusal {
     let sentence = format!("stream {stream} was trimmed; `logberg streams` lists what is left");
     Refusal::new("trimmed", sentence)

@@ -1,4 +1,4 @@
-//! Whose turn it is to read from disk, among the readers of all logs of a node.
+//! The turns to read from disk, among the readers of all logs of a node.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,8 +12,7 @@ use crate::limits::Limits;
 pub struct ReadSlots {
     taken: BTreeMap<LogId, usize>,
     total: usize,
-    /// Logs that wait for other logs' reads. Each will need one slot, and then it is behind the others
-    /// again.
+    /// Logs that wait for other logs' reads. Each will need one slot, and then it is behind the others again.
     waiting: VecDeque<LogId>,
 }
 
@@ -41,7 +40,7 @@ impl ReadSlots {
         true
     }
 
-    /// A read of this log has ended.
+    /// Gives back the slot of a read of this log that has ended.
     pub fn give_back(&mut self, log: LogId) {
         let Some(own) = self.taken.get_mut(&log) else {
             return;
@@ -53,7 +52,7 @@ impl ReadSlots {
         }
     }
 
-    /// None of its readers waits any more.
+    /// Takes this log out of the queue: none of its readers waits any more.
     pub fn leave(&mut self, log: LogId) {
         self.waiting.retain(|waits| *waits != log);
     }

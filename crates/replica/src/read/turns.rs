@@ -30,7 +30,7 @@ impl Readers {
         true
     }
 
-    /// As many of those that wait to read from disk as may by now.
+    /// Goes on with as many readers as may read from disk by now.
     pub(super) fn pump_waiting(&mut self, core: &mut Core, env: &mut Env) {
         while let Some((place, conn)) = self.waiting.first_key_value() {
             let (place, conn) = (*place, *conn);

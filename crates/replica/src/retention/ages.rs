@@ -1,28 +1,28 @@
-//! How old slots are: what was known chosen by when.
+//! The ages of slots, by what was known chosen at which moment.
 //!
 //! ```text
 //!   Tuesday 08:00:00  all below slot 1000 was chosen        a segment's first block, on disk
 //!   Tuesday 09:30:00  all below slot 5000 was chosen        noted while running, in memory
 //! ```
 //!
-//! What was chosen by a moment is at least as old as that moment, so whatever a mark says errs on the
-//! side of keeping, and so does losing one. Clocks may be wrong for a while all the same:
+//! A slot chosen by a moment is at least as old as that moment, so whatever a mark says errs on the side of
+//! keeping, and so does losing one. Clocks may be wrong for a while all the same:
 //!
-//! - One that was behind leaves a mark that says too much: a slot is called older than it is. Slots are
+//! - A clock that was behind leaves a mark that says too much: a slot is called older than it is. Slots are
 //!   chosen in order, so it is not believed where a later mark has a lower slot.
-//! - One that was ahead leaves a mark that lies in the future, which says nothing yet. Once its second has
+//! - A clock that was ahead leaves a mark that lies in the future, which says nothing yet. Once its second has
 //!   come, it may make earlier ones unbelievable, which again errs on the side of keeping.
 
 use std::collections::BTreeMap;
 
 use paxos::Slot;
 
-/// More are thinned out.
+/// The most marks; more are thinned out.
 const MARKS_MAX: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ages {
-    /// By second: all slots below were chosen by then.
+    /// The slot below which all were chosen, by second.
     marks: BTreeMap<u64, Slot>,
 }
 
@@ -38,7 +38,7 @@ impl Ages {
         }
     }
 
-    /// When the last mark was made, those aside that lie in the future.
+    /// The time of the last mark, those aside that lie in the future.
     pub fn last(&self, now: u64) -> Option<u64> {
         self.marks
             .range(..=now)
@@ -46,15 +46,15 @@ impl Ages {
             .map(|(second, _)| *second)
     }
 
-    /// All slots below were chosen by that second, as far as is known now.
+    /// The slot below which all were chosen by that second, as far as is known now.
     pub fn chosen_by(&self, second: u64, now: u64) -> Slot {
         let mut believed = self.believed(now);
         let found = believed.find(|(at, _)| *at <= second);
         found.map_or(Slot(0), |(_, slot)| slot)
     }
 
-    /// What is trimmed has no age. What is left was chosen later, and is no older than that: marks that say
-    /// so go, too, before the last one that contradicts them does.
+    /// Forgets the ages of trimmed slots. The slots that are left were chosen later, and are no older: marks
+    /// that say so go, too, before the last one that contradicts them does.
     pub fn forget_below(&mut self, trimmed: Slot, now: u64) {
         let gone = self.believed(now).find(|(_, slot)| *slot <= trimmed);
         let since = gone.map_or(0, |(second, _)| second);
@@ -62,7 +62,7 @@ impl Ages {
             .retain(|second, slot| *slot > trimmed && *second >= since);
     }
 
-    /// Newest first.
+    /// The believed marks, newest first.
     fn believed(&self, now: u64) -> impl Iterator<Item = (u64, Slot)> {
         let mut lowest_later = None;
         self.marks
@@ -77,7 +77,7 @@ impl Ages {
             })
     }
 
-    /// The mark that stands closest between its neighbours goes.
+    /// Drops the mark that stands closest between its neighbours.
     fn thin_out(&mut self) {
         let seconds: Vec<u64> = self.marks.keys().copied().collect();
         let closest = seconds.windows(3).min_by_key(|three| three[2] - three[0]);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     proptest! {
-        /// However marks are lost: nothing is said to be older than it is.
+        /// No slot is said to be older than it is, however marks are lost.
         #[test]
         fn no_slot_is_taken_for_older_than_it_is(
             steps in prop::collection::vec((1u64..100, 0u64..1000), 1..200),

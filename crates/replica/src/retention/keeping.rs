@@ -1,4 +1,4 @@
-//! What a log's leader does about its retention, now and then.
+//! The leader's care for its log's retention, now and then.
 
 use std::time::Duration;
 
@@ -14,22 +14,22 @@ use crate::trim::output_bytes;
 pub(crate) struct Keeping {
     ages: Ages,
     look_at: Time,
-    /// Of the last trim that was proposed for it.
+    /// The slot of the last trim that was proposed for it.
     proposed: Option<Slot>,
 }
 
-/// Between two looks at one log.
+/// The time between two looks at one log.
 const RETENTION_EVERY: Duration = Duration::from_millis(500);
 
-/// A maximal age is kept to this part of itself.
+/// The part of itself to which a maximal age is kept.
 const AGE_PARTS: u64 = 16;
 
-/// A log may exceed its maximal size by this part of it, and by no more than these bytes, before it is
-/// trimmed back to it.
+/// The part of its maximal size by which a log may exceed it, and the bytes by which it may do so at most,
+/// before it is trimmed back to it.
 const SIZE_PARTS: u64 = 16;
 const SIZE_SLACK_MAX: u64 = 128 << 20;
 
-/// Before which slot all may be trimmed so that at least `max_bytes` of output are left.
+/// The slot before which all may be trimmed so that at least `max_bytes` of output are left.
 fn size_point(state: &LogState, max_bytes: u64) -> Option<Slot> {
     let mut left = max_bytes;
     for stream in state.streams.iter().rev() {
@@ -43,7 +43,7 @@ fn size_point(state: &LogState, max_bytes: u64) -> Option<Slot> {
     None
 }
 
-/// Before which slot all is to be trimmed, if anything is.
+/// The slot before which all is to be trimmed, if anything is.
 fn point(state: &LogState, ages: &Ages, retention: Retention, second: Option<u64>) -> Option<Slot> {
     let by_size = retention.max_bytes.and_then(|max| {
         let slack = (max / SIZE_PARTS).min(SIZE_SLACK_MAX);
@@ -55,20 +55,20 @@ fn point(state: &LogState, ages: &Ages, retention: Retention, second: Option<u64
         Some(ages.chosen_by(now.checked_sub(max)?, now))
     });
     let point = by_size.max(by_age)?;
-    // A trim takes a slot of its own, so that there is always something to forget but no bytes.
+    // A trim takes a slot of its own, so there is always something to forget, if no bytes.
     (point > state.trimmed && state.would_forget(point)).then_some(point)
 }
 
 impl Keeping {
-    /// What this node's segments say of their ages.
+    /// Learns the ages of this node's segments.
     pub fn learn(&mut self, core: &Core) {
         for birth in core.store.births() {
             self.ages.note(birth.second, birth.first_unchosen);
         }
     }
 
-    /// Every node remembers what was chosen when; the leader proposes to trim what is too much or too
-    /// old. True if it did.
+    /// Proposes, on the leader, to trim bytes that are too many or too old; every node remembers what was
+    /// chosen when. True if it did.
     pub fn keep_to(
         &mut self,
         core: &mut Core,
@@ -94,7 +94,7 @@ impl Keeping {
         if !core.can_propose() {
             return false;
         }
-        // The last one is not known chosen yet.
+        // The last trim is not known chosen yet.
         if self.proposed.is_some_and(|slot| slot >= state.next) {
             return false;
         }

@@ -13,7 +13,7 @@ use crate::catch_up::CatchUp;
 use crate::env::Env;
 use crate::lent::{Asker, Core, Ticket, Wanted};
 
-/// After so many records an own piece ends, so that small records are read at the rate of large ones.
+/// The most records of an own piece, so that small records are read at the rate of large ones.
 const RECORDS_MAX: u32 = 256;
 
 pub(crate) struct Examination {
@@ -23,11 +23,11 @@ pub(crate) struct Examination {
     to: u64,
     digest: u32,
     records: u32,
-    /// From the disk, with headers and padding.
+    /// The bytes read from the disk, with headers and padding.
     pub read_bytes: u64,
     not_here: bool,
     damaged: bool,
-    /// The store was asked, perhaps for what the same asker wanted before.
+    /// The store was asked, perhaps for an earlier piece of the same asker.
     reads: bool,
 }
 
@@ -57,8 +57,8 @@ impl Examination {
 }
 
 impl Scrub {
-    /// Replaces what the same asker wanted before: it has given up on that. A read that is under way for it
-    /// comes back first: however fast somebody asks, he holds one buffer here.
+    /// Examines a piece, in place of the same asker's last one, which it has given up on. A read that is
+    /// under way for the last one comes back first: however fast a node asks, it holds one buffer here.
     pub(super) fn examine(
         &mut self,
         core: &mut Core,
@@ -77,7 +77,7 @@ impl Scrub {
         }
     }
 
-    /// The next record, or the answer.
+    /// Reads the next record, or answers.
     fn examine_on(&mut self, core: &mut Core, catch_up: &CatchUp, env: &mut Env, asker: Asker) {
         if core.stopped.is_some() {
             self.examined.remove(&asker);
@@ -151,7 +151,7 @@ impl Scrub {
                 examination.read_bytes += total_length(content.len()) as u64;
             }
             Err(failure) => {
-                // The store gives up what is damaged. What it still counts on is not read for ever.
+                // The store gives up damaged bytes. Bytes that it still counts on are not read for ever.
                 let (stream, at) = (examination.stream, examination.next);
                 let byte = StreamPosition(at)..StreamPosition(at + 1);
                 if core.store.holdings().holds(stream, byte) {

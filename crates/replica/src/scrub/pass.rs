@@ -8,21 +8,21 @@ use paxos::LogState;
 pub(super) struct Pass {
     pub report: Report,
     pub piece: Option<Piece>,
-    /// The next byte: of the first stream that was opened here or later. (Streams leave the table when
+    /// The next byte: it is in the first stream that was opened here or later. (Streams leave the table when
     /// they are trimmed, so that a place in it means nothing.)
     opened: Slot,
     pub position: u64,
-    /// Behind it nothing was chosen when the pass began.
+    /// The place behind which nothing was chosen when the pass began.
     end: (Slot, u64),
     /// Pieces of the first round that were not good, and how many replicas were damaged there.
     again: VecDeque<(StreamName, Range<u64>, usize)>,
     second: bool,
     pub second_at: Time,
-    /// Something was not good when it was looked at again.
+    /// The end of the rest after a piece that was not good when it was looked at again.
     pub rest_until: Time,
 }
 
-/// Pieces that are looked at again; more of them are unchecked.
+/// The most pieces that are looked at again; more of them are unchecked.
 const AGAIN_MAX: usize = 4096;
 
 impl Pass {
@@ -41,7 +41,7 @@ impl Pass {
         }
     }
 
-    /// What to look at next, and for which time.
+    /// The piece to look at next, and the number of damaged replicas if it was looked at before.
     pub fn next(&mut self, state: &LogState) -> Option<(StreamName, Range<u64>, Option<usize>)> {
         match self.second {
             false => self
@@ -70,7 +70,7 @@ impl Pass {
             let from = begun.max(stream.trimmed.0);
             if from < known {
                 let border = (from / PIECE_BYTES_MAX + 1) * PIECE_BYTES_MAX;
-                // Where it ends is known when it was read.
+                // The end of the piece is known when it was read.
                 self.opened = stream.opened;
                 self.position = from;
                 return Some((stream.name, from..border.min(known)));

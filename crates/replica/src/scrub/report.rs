@@ -1,4 +1,4 @@
-//! What a pass came to, for people and machines (docs/wire.md, `scrub`).
+//! The outcome of a pass, for people and machines (docs/wire.md, `scrub`).
 
 use std::fmt;
 
@@ -6,30 +6,30 @@ use serde::Serialize;
 
 use super::*;
 
-/// Of one pass, so far or altogether.
+/// The report of one pass, so far or altogether.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     pub number: u64,
-    /// By somebody; others run by themselves.
+    /// Whether somebody asked for it; other passes run by themselves.
     pub asked: bool,
-    /// Read at the leader, a second at most.
+    /// The bytes read at the leader, a second at most.
     pub rate: u64,
-    /// To be looked at, as counted at its beginning.
+    /// The bytes to be looked at, as counted at its beginning.
     pub of_bytes: u64,
     pub bytes: u64,
-    /// With the same digest on two replicas or more.
+    /// The bytes with the same digest on two replicas or more.
     pub compared_bytes: u64,
     /// Replicas' pieces with records that could not be read or had a wrong checksum.
     pub damaged: u64,
-    /// Of those, the ones that were sound and the same when they were looked at again.
+    /// The damaged pieces that were sound and the same when they were looked at again.
     pub repaired: u64,
-    /// Of those, the ones that were trimmed before.
+    /// The damaged pieces that were trimmed before.
     pub trimmed: u64,
     /// Pieces that are sound on all replicas, and not the same.
     pub different: u64,
-    /// Not compared with all replicas: some did not hold them, or did not answer.
+    /// The bytes not compared with all replicas: some did not hold them, or did not answer.
     pub unchecked_bytes: u64,
-    /// That no member holds any more: each of them said so.
+    /// The bytes that no member holds any more: each of them said so.
     pub lost_bytes: u64,
     pub took_ms: u64,
     #[serde(skip)]
@@ -49,16 +49,16 @@ pub(crate) struct Difference {
 #[derive(Serialize)]
 struct Shown<'a> {
     log: &'a str,
-    /// That answers.
+    /// The node that answers.
     node: u32,
     leads: bool,
     pass: Option<Report>,
     last: Option<Last<'a>>,
     differences: Vec<ShownDifference>,
-    /// On this node's own disk, since it started.
+    /// Damaged records on this node's own disk, since it started.
     found_here: u64,
     repaired_here: u64,
-    /// What runs by itself, in bytes a second; 0 is never.
+    /// The rate of passes that run by themselves, in bytes a second; 0 is never.
     background_rate: u64,
 }
 
@@ -74,7 +74,7 @@ struct ShownDifference {
     stream: String,
     from: u64,
     to: u64,
-    /// By node.
+    /// The digests by node.
     digests: BTreeMap<u32, String>,
 }
 
@@ -154,7 +154,7 @@ impl Scrub {
         self.differences.len() as u64
     }
 
-    /// A sentence for whoever looks at the node, while replicas differ.
+    /// A sentence for the viewer of the node, while replicas differ.
     pub fn warning(&self, core: &Core) -> Option<String> {
         let first = self.differences.first()?;
         Some(format!(

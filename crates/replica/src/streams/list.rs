@@ -3,19 +3,19 @@
 use paxos::StreamName;
 use wire::{Refusal, Request};
 
-/// Which streams a list is to name, and how far it has come.
+/// The streams that a list is to name, and its progress.
 #[derive(Clone, Debug)]
 pub struct StreamList {
     pub(super) after: Option<StreamName>,
-    /// How many may still be named.
+    /// The number that may still be named.
     pub(super) left: u64,
-    /// The next one's index among all streams that the table ever had.
+    /// The next stream's index among all streams that the table ever had.
     pub(super) next: u64,
-    /// One was named: the next stands behind a comma.
+    /// A stream was named: the next stands behind a comma.
     pub(super) named: bool,
 }
 
-/// How many of a list are asked for.
+/// The number of entries of a list that are asked for.
 pub fn limit(request: &Request) -> Result<u64, Refusal> {
     Ok(wire::ask::limit(request)?.unwrap_or(u64::MAX))
 }

@@ -2,7 +2,7 @@
 //!
 //! Units:  5 s for all of it, however the other side drips; 8 KiB of request. While others wait for their
 //!         turn: 25 ms of silence, and 250 ms until the request is whole.
-//! Errors: none for the caller. Who cannot be understood hears so; who vanishes hears nothing.
+//! Errors: none for the caller. A client that is not understood is told so; one that vanishes hears nothing.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ const HEADERS_MAX: usize = 64;
 /// In one write, so that the deadline is looked at in between.
 const CHUNK: usize = 64 << 10;
 
-/// What can be asked for.
+/// The things that can be asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Route {
     Metrics,
@@ -40,7 +40,7 @@ impl Answer {
     }
 }
 
-/// What the first bytes of a connection ask for.
+/// The request in the first bytes of a connection.
 enum Asked {
     /// They are not all there.
     NotYet,
@@ -58,7 +58,7 @@ pub fn answer(
     answer: impl FnOnce(Route) -> Answer,
 ) {
     let until = Instant::now() + DEADLINE;
-    // Whoever does not stay for the answer has lost nothing.
+    // A client that does not stay for the answer has lost nothing.
     let _ = converse(&mut stream, until, others_wait, answer);
 }
 

@@ -30,12 +30,12 @@ use http::{Answer, Route};
 const THREADS: usize = 4;
 /// Accepted connections for which no thread is free yet. The kernel keeps those beyond.
 const WAITING_MAX: usize = 8;
-/// Who asks within so long gets the same answer.
+/// The age up to which an answer is given again.
 const FRESH: Duration = Duration::from_millis(250);
 /// A node that does not answer itself within so long is not well.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the node said last, and when.
+/// The last answer of the node, and its time.
 struct Source {
     client: Client,
     node: String,
@@ -114,7 +114,7 @@ impl Queue {
     }
 }
 
-/// Who listens on all addresses is asked on loopback.
+/// A node that listens on all addresses is asked on loopback.
 fn reachable(node: SocketAddr) -> SocketAddr {
     let ip = match node.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),

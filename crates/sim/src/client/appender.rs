@@ -30,7 +30,7 @@ pub struct AppenderConfig {
     pub ahead_bytes_max: u64,
     /// After an error.
     pub rest_us: Range<u64>,
-    /// How long it waits for an answer before it tries another node.
+    /// The time for which it waits for an answer before it tries another node.
     pub patience_us: u64,
 }
 
@@ -53,7 +53,7 @@ pub struct Appender {
     next_chunk_at: Time,
 }
 
-/// What other writers did to this one.
+/// Counts of what other writers did to this one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AppenderCounts {
     /// Refused because another was writing.

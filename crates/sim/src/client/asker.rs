@@ -58,7 +58,7 @@ impl Asker {
         self
     }
 
-    /// What it asks and hears is written down there.
+    /// Writes its questions and answers down there.
     pub fn in_ledger(mut self, ledger: &Ledger) -> Asker {
         self.ledger = ledger.clone();
         self

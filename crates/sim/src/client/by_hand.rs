@@ -25,7 +25,7 @@ pub(super) struct Hand {
     pub(super) patient_until: Time,
 }
 
-/// Of a hand.
+/// The link of a connection that is driven by hand.
 pub(super) const LINK: Link = Link(0);
 
 impl Appender {

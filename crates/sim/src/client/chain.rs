@@ -1,4 +1,4 @@
-//! What one writer sent and was promised: the streams that it made one the continuation of another.
+//! The bytes that one writer sent and was promised: the streams that it made one the continuation of another.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use std::rc::Rc;
 /// ```
 #[derive(Debug)]
 pub struct Chain {
-    /// Whose content it is.
+    /// The client whose content the chain carries.
     pub client: u64,
     pub total: u64,
     /// The stream that the chain begins with; readers name it.
@@ -30,7 +30,7 @@ pub struct Chain {
     pub trimmed: u64,
     pub close_asked: bool,
     pub closed: bool,
-    /// How often the writer began again.
+    /// The number of times that the writer began again.
     pub attempts: u64,
 }
 
@@ -85,7 +85,7 @@ impl Chain {
         self.trimmed = self.trimmed.max(position);
     }
 
-    /// What a read that begins now must contain.
+    /// The bytes that a read which begins now must contain.
     pub(crate) fn known(&self) -> u64 {
         self.acknowledged.max(self.observed)
     }

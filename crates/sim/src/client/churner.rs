@@ -16,12 +16,21 @@ pub struct Churner {
     /// Told to those who use the log meanwhile.
     over: Rc<Cell<bool>>,
     random: Random,
-    rounds_left: u32,
+    habits: Habits,
     clients: u64,
-    on_all: bool,
     doing: Doing,
     step: Step,
     rest_until: Option<Time>,
+}
+
+#[derive(Clone, Copy)]
+pub struct Habits {
+    pub rounds: u32,
+    /// The log is always on all nodes; else mostly on some, and those may be the very ones that are dead, or whose disk
+    /// is lost.
+    pub on_all: bool,
+    /// Half of the deletions do without the log's word.
+    pub abandons: bool,
 }
 
 enum Doing {
@@ -41,23 +50,21 @@ enum Step {
 const TRIES: u32 = 6;
 
 impl Churner {
-    /// It rests within `config.rest_us`. The log is always on all nodes, or mostly on some: those may be the
-    /// very ones that are dead, or whose disk is lost.
+    /// It rests within `config.rest_us`.
     pub fn new(
         seed: u64,
         config: VisitorConfig,
-        rounds: u32,
-        on_all: bool,
+        mut habits: Habits,
         ledger: &Ledger,
         over: Rc<Cell<bool>>,
     ) -> Churner {
+        habits.rounds = habits.rounds.max(1);
         let mut churner = Churner {
             random: Random::new(seed ^ 0x63_6875_726e),
             ledger: ledger.clone(),
             over,
-            rounds_left: rounds.max(1),
+            habits,
             clients: 0,
-            on_all,
             doing: Doing::Asking(Asker::new(&[String::new()], "", config.nodes.clone()).into()),
             step: Step::Create,
             rest_until: None,
@@ -89,7 +96,7 @@ impl Churner {
                 let on_all = format!("create-log {log}");
                 match self.random.below(3) {
                     0 => vec![on_all],
-                    _ if self.on_all => vec![on_all],
+                    _ if self.habits.on_all => vec![on_all],
                     _ => vec![on_some, on_all],
                 }
             }
@@ -102,6 +109,9 @@ impl Churner {
                 self.clients += 1;
                 let visit = Visit::read(config, ledger, client, TRIES);
                 return Doing::Visiting(visit.after(before).into());
+            }
+            Step::Delete if self.habits.abandons && self.random.coin() => {
+                vec![format!("delete-log {log} abandon=1")]
             }
             Step::Delete => vec![format!("delete-log {log}")],
         };
@@ -133,8 +143,8 @@ impl Churner {
             (Step::Delete, _) => Step::Create,
         };
         if matches!(self.step, Step::Create) {
-            self.rounds_left -= 1;
-            if self.rounds_left == 0 {
+            self.habits.rounds -= 1;
+            if self.habits.rounds == 0 {
                 self.over.set(true);
                 return;
             }
@@ -178,6 +188,6 @@ impl Machine for Churner {
     }
 
     fn is_finished(&self) -> bool {
-        self.rounds_left == 0
+        self.habits.rounds == 0
     }
 }

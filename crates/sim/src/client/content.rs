@@ -1,4 +1,4 @@
-//! What clients write: a function of the client and the position, so that nobody has to keep it.
+//! The bytes that clients write: a function of the client and the position, so that nobody has to keep them.
 
 use crate::random::mixed;
 

@@ -22,7 +22,7 @@ pub(crate) enum News {
     Sent,
     /// There is more to take.
     Heard,
-    /// The end of the stream, or an error. What was heard before can still be taken.
+    /// The end of the stream, or an error. Lines that were heard before can still be taken.
     Over,
 }
 

@@ -1,4 +1,4 @@
-//! What people asked of the cluster and what they were told, in the order in which it happened.
+//! The requests of people to the cluster and its answers, in the order in which they happened.
 //!
 //! Each attempt is an entry of its own: one that was never answered may have been heard all the same,
 //! and take effect at any time. The world runs in one thread, so the order of the entries is that of
@@ -13,7 +13,7 @@ pub struct Ledger(Rc<RefCell<Entries>>);
 #[derive(Debug, Default)]
 struct Entries {
     attempts: u64,
-    /// That nobody has looked at yet.
+    /// Entries that nobody has looked at yet.
     new: Vec<Entry>,
 }
 
@@ -38,7 +38,7 @@ pub enum Entry {
 pub enum Answer {
     /// Without its LF.
     Line(String),
-    /// So many bytes of this client's stream.
+    /// So many bytes of this client's stream were acknowledged.
     Acknowledged { client: u64, bytes: u64 },
     /// All of a log's output, to its end.
     Output(Vec<u8>),

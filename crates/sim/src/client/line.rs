@@ -1,4 +1,4 @@
-//! The lines of the wire, taken apart by their grammar, for whoever looks at words and keys.
+//! The lines of the wire, taken apart by their grammar, for callers that look at words and keys.
 
 use wire::Answer;
 use wire::line::Words;
@@ -13,7 +13,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// A line that the grammar of `wire` does not take is a mistake of whoever said it.
+    /// Parses a line. A line that the grammar of `wire` does not take is its speaker's mistake.
     pub fn parse(text: &str) -> Line {
         if let Some(json) = text.strip_prefix("ok ") {
             return Line {

@@ -1,8 +1,8 @@
 //! Clients that know what they sent, and readers that know what they should see.
 //!
-//! Both are the client that people use, the machines of the crate `talk`, over simulated connections; a part of
-//! the writers speaks by hand. They share a [`Chain`]: the one place that remembers what was promised to whom. A
-//! notary writes it, who listens to what is said and heard on every connection: no client is believed. A broken
+//! Both are the client that people use, the machines of the crate `talk`, over simulated connections; a part
+//! of the writers speaks by hand. They share a [`Chain`]: the one place that remembers what was promised to
+//! whom. A notary writes it, which listens to all words on every connection: no client is believed. A broken
 //! promise is a panic, at the moment somebody sees it, whether a node broke it or the client.
 
 mod appender;
@@ -28,7 +28,7 @@ pub use appender::{Appender, AppenderConfig, AppenderCounts, Ending};
 pub use asker::Asker;
 pub use by_hand::ByHand;
 pub use chain::{Chain, SharedChain};
-pub use churner::Churner;
+pub use churner::{Churner, Habits};
 pub use content::{byte_at, crc32c, fill};
 pub use ledger::{Answer, Attempt, Entry, Ledger};
 pub use line::Line;

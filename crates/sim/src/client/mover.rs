@@ -78,7 +78,7 @@ impl Asks for Moves {
         }
     }
 
-    /// Who was told whom to ask does so at once.
+    /// A mover that was told whom to ask asks at once.
     fn rest_us(&self, random: &mut Random, hinted: bool) -> u64 {
         let rest_us = random.within(&self.config.rest_us);
         if hinted { 1 } else { rest_us }

@@ -23,12 +23,12 @@ pub(crate) struct Notary {
     pub superseded: u64,
 }
 
-/// What was said and heard on one connection.
+/// The words said and heard on one connection.
 #[derive(Default)]
 struct Record {
     /// Once the request line was sent.
     ask: Option<Ask>,
-    /// Where the stream begins that is written here, in the chain.
+    /// The place in the chain where the stream begins that is written here.
     begins: Option<u64>,
     /// Bytes behind the request line.
     sent: u64,
@@ -51,7 +51,7 @@ impl Notary {
         self.links.clear();
     }
 
-    /// Where the chain goes on, as far as it is known; nowhere before it began.
+    /// The place where the chain goes on, as far as it is known; none before it began.
     pub fn place(&self) -> Option<StreamPlace> {
         let chain = self.chain.borrow();
         let (name, begins) = chain.streams.last()?;
@@ -115,7 +115,7 @@ impl Notary {
         }
     }
 
-    /// Where the bytes stand that are said next on this connection.
+    /// The place of the bytes that are said next on this connection.
     fn place_of(&self, link: Link) -> u64 {
         let record = &self.links[&link];
         let begins = record.begins.unwrap_or_else(|| match &record.ask {
@@ -235,7 +235,7 @@ impl Notary {
 
     fn opened(&mut self, name: StreamName, at: u64, eager: bool) {
         let mut chain = self.chain.borrow_mut();
-        // The bytes of whoever says them before may be seen before it hears that its stream is open.
+        // The bytes of a client that says them early may be seen before it hears that its stream is open.
         assert!(
             eager || chain.observed <= at,
             "bytes were seen that are not in the chain: {name} begins at {at} of {chain:?}"

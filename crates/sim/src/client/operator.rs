@@ -23,8 +23,8 @@ pub struct OperatorConfig {
 
 pub type Operator = Requester<Changes>;
 
-/// Asks for a change until it is agreed or refused for what it says, and then for the next one, whether
-/// the first was carried out or not. What it asked for last must come true in the end.
+/// Asks for a change until it is agreed or refused for what it says, and then for the next one, whether the
+/// first was carried out or not. Its last change must come true in the end.
 pub struct Changes {
     config: OperatorConfig,
     /// Asked again if its answer is lost.
@@ -32,7 +32,7 @@ pub struct Changes {
     left: u64,
 }
 
-/// Of one node: with three nodes every split of the votes occurs.
+/// The largest weight of one node: with three nodes every split of the votes occurs.
 const WEIGHT_MAX: u64 = 3;
 
 /// Between two changes in quick succession.

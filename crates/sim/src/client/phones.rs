@@ -38,7 +38,7 @@ pub(crate) fn since_start(now: Time) -> Duration {
     now - Time::ZERO
 }
 
-/// Not before the moment: whoever is called too early asks to be called again.
+/// A time that is not before the moment: a machine that is called too early asks to be called again.
 pub(crate) fn time(moment: Duration) -> Time {
     let micros = moment.as_nanos().div_ceil(1000);
     Time::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))

@@ -38,7 +38,7 @@ pub struct Reader {
     phones: Phones,
     state: State,
     read: Read,
-    /// Where to go on if the client gave up.
+    /// The place to go on from if the client gave up.
     resume_at: Option<u64>,
     bytes_checked: u64,
     counts: ReaderCounts,
@@ -55,7 +55,7 @@ pub struct ReaderCounts {
     pub trimmed: u64,
 }
 
-/// What was asked, and when.
+/// A question, and its time.
 #[derive(Clone, Debug, Default)]
 struct Read {
     from: u64,
@@ -67,10 +67,10 @@ struct Read {
     known: u64,
     /// Known to be trimmed by then.
     trimmed: u64,
-    /// Of the last answer.
+    /// The length in the last answer.
     length: u64,
     at: u64,
-    /// What each connection asked from, and heard of its first line.
+    /// The beginning of each connection's question, and the first line it heard.
     links: BTreeMap<Link, First>,
 }
 
@@ -155,7 +155,7 @@ impl Reader {
         let timeouts = Timeouts {
             connect: Duration::from_secs(1).min(silence),
             silence,
-            // Whoever probes asks one node, once.
+            // A reader that probes asks one node, once.
             total: if self.config.probes {
                 Duration::ZERO
             } else {
@@ -182,7 +182,7 @@ impl Reader {
         self.tell(now, &Input::Time);
     }
 
-    /// What to read; the name of the chain.
+    /// Chooses the bytes to read; returns the name of the chain.
     fn choose(&mut self) -> String {
         let chain = self.chain.borrow();
         let from = match self.resume_at.take() {

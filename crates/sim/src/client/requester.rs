@@ -1,5 +1,5 @@
-//! Who asks the cluster one thing after another: a connection to whoever is said to lead, one line out,
-//! one line in, a rest. What there is to ask, and what an answer means, is the `Asks`' business.
+//! A client that asks the cluster one thing after another: a connection to the node that is said to lead, one
+//! line out, one line in, a rest. The `Asks` decides what there is to ask, and what an answer means.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ impl<A: Asks> Requester<A> {
         }
     }
 
-    /// What it asks and hears is written down there.
+    /// Writes its questions and answers down there.
     pub fn in_ledger(mut self, ledger: &Ledger) -> Requester<A> {
         self.ledger = ledger.clone();
         self

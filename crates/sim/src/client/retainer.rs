@@ -19,7 +19,7 @@ pub struct RetainerConfig {
 pub type Retainer = Requester<Retains>;
 
 /// Asks for a retention until it is in force, and then for another: mostly a narrow one is taken back at
-/// once. What it asks for last is to keep everything.
+/// once. Its last request is to keep everything.
 pub struct Retains {
     config: RetainerConfig,
     chain: SharedChain,
@@ -69,7 +69,7 @@ impl Retains {
             // Wide enough for all of it, and too narrow for anything.
             1 => format!("{}B", 2 * total),
             parts => {
-                // Whatever is chosen may be trimmed from now on.
+                // Everything that is chosen may be trimmed from now on.
                 chain.trim_asked = chain.total;
                 match random.below(3) {
                     0 => format!("{}s", 1 + random.below(3)),

@@ -39,7 +39,7 @@ impl Trimmer {
         Requester::over(trims, seed ^ 0x7472_696d, nodes, patience_us)
     }
 
-    /// That were chosen.
+    /// The number of trims that were chosen.
     pub fn trims(&self) -> u64 {
         self.asks.trims
     }

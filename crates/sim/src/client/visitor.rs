@@ -19,7 +19,7 @@ pub struct VisitorConfig {
     pub nodes: Vec<String>,
     pub rest_us: Range<u64>,
     pub patience_us: u64,
-    /// Of the contents that it appends: each attempt has a number of its own, from here on.
+    /// The first number of the contents that the visitor appends: each attempt has its own, from here on.
     pub first_client: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the contract asks of whoever gives an op to a disk, and what an op that cannot be done is answered.
+//! The contract for the giver of an op to a disk, and the answer to an op that cannot be done.
 
 use std::io;
 use std::ops::Range;
@@ -44,7 +44,7 @@ pub(super) fn token_of(op: &Op) -> Token {
     }
 }
 
-/// Asserts what the contract asks of whoever gives the op.
+/// Asserts what the contract asks of the giver of the op.
 pub(super) fn check_shape(op: &Op) {
     match op {
         Op::Write { offset, slices, .. } => {

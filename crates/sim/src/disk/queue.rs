@@ -50,13 +50,13 @@ impl Queue {
         self.in_flight.remove(&number)
     }
 
-    /// Those with which nothing is wrong, oldest first.
+    /// The ops with which nothing is wrong, oldest first.
     pub fn sound(&self) -> impl Iterator<Item = &Op> {
         let ops = self.in_flight.values();
         ops.filter_map(|(op, wrong)| wrong.is_none().then_some(op))
     }
 
-    /// The process died: what it had given, and with which nothing is wrong, oldest first.
+    /// Forgets the ops of a process that died. Returns those with which nothing is wrong, oldest first.
     pub fn abandon(&mut self) -> Vec<Op> {
         self.held.clear();
         let ops = std::mem::take(&mut self.in_flight).into_values();

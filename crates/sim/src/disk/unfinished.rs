@@ -1,4 +1,4 @@
-//! What was not done: by a crash, by an error, or yet.
+//! Unfinished changes: by a crash, by an error, or not done yet.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ impl SimDisk {
         self.failed_changes = 0;
     }
 
-    /// What was received into files since the last look stands there.
+    /// Takes in the bytes received into files since the last look: they stand there.
     pub(super) fn take_arrived(&mut self) {
         let Some(landing) = &self.landing else {
             return;
@@ -37,7 +37,7 @@ impl SimDisk {
             let length = contents.borrow().len();
             let more = end.saturating_sub(length.next_multiple_of(BLOCK) as u64);
             if self.has_room(more).is_err() {
-                // Who received it is not told here; but nothing can be written any more.
+                // The receiver is not told here; but nothing can be written any more.
                 if let Some(open) = self.open.get_mut(&place.file) {
                     open.failed = true;
                 }
@@ -98,7 +98,7 @@ impl SimDisk {
         );
     }
 
-    /// What a change that was answered with an error leaves: anything between nothing and all.
+    /// Leaves the remains of a change that was answered with an error: anything between nothing and all.
     pub(super) fn fail(&mut self, op: Op, random: &mut Random) {
         if let Op::Write { file, .. } = &op
             && let Some(open) = self.open.get_mut(file)
@@ -141,7 +141,7 @@ impl SimDisk {
             Op::WriteFile { path, contents, .. } => match random.below(3) {
                 0 => {}
                 1 => {
-                    // What was written aside was not renamed yet, and not all of it is there.
+                    // The file that was written aside was not renamed yet, and not all of it is there.
                     let written = random.below(contents.len() as u64 + 1) as usize;
                     let _ = self.replace(&media::aside_of(&path), &contents[..written]);
                 }
@@ -170,7 +170,7 @@ impl SimDisk {
         }
     }
 
-    /// Of a write that is not over, a reader sees any of its blocks. How many bytes there are now.
+    /// Lets a reader see any blocks of a write that is not over. Returns how many bytes there are now.
     pub(super) fn see_in_flight(
         &self,
         file: FileId,

@@ -1,4 +1,4 @@
-//! Where and when files were written last: what a process may take for durable, and what rests.
+//! The last writes to files, their places and times: what a process may take for durable, and what rests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use ops::Time;
 
-/// So many writes later a record says that this one was durable.
+/// The number of writes after which a record says that this one was durable.
 const LAST_WRITES: usize = 6;
 
 #[derive(Default)]
 pub(super) struct Writes {
-    /// Where the last few writes to each file began, oldest first.
+    /// The beginnings of the last few writes to each file, oldest first.
     last: BTreeMap<PathBuf, VecDeque<u64>>,
-    /// When the last write to each file was to be over.
+    /// The time when the last write to each file was to be over.
     quiet_from: BTreeMap<PathBuf, Time>,
 }
 
@@ -31,7 +31,7 @@ impl Writes {
         }
     }
 
-    /// When the file was written last.
+    /// The time of the last write to the file.
     pub fn quiet_from(&self, path: &Path) -> Option<Time> {
         self.quiet_from.get(path).copied()
     }
@@ -58,7 +58,7 @@ impl Writes {
         self.last.clear();
     }
 
-    /// Of a copy of the disk, where nothing was ever written.
+    /// The places on a copy of the disk, where nothing is under way.
     pub fn copy(&self) -> Writes {
         Writes {
             last: self.last.clone(),

@@ -1,4 +1,4 @@
-//! What elections are made of: leaders that go at the wrong moment.
+//! Elections on purpose: leaders that go at the wrong moment.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::world::World;
 /// The shortest time for which a leader is deposed; drawn are up to 64 times as much.
 const LASTS_US: u64 = 100_000;
 
-/// So long after its return a deposed leader may be killed for the bytes that it alone has.
+/// The time after its return in which a deposed leader may be killed for the bytes that it alone has.
 const HUNT: Duration = Duration::from_secs(3);
 const LOOK_EVERY_US: Range<u64> = 200..2_000;
 
@@ -26,7 +26,7 @@ const UNHEARD_US: u64 = 1_000_000;
 /// And it stays dead for longer than anybody waits for bytes.
 const DEAD: Duration = Duration::from_secs(15);
 
-/// Who leads a log, if anybody does.
+/// The leader of a log, if anybody leads.
 pub(super) fn leader(world: &World, nodes: &[HostId]) -> Option<HostId> {
     let leads = |view: LogView| view.stopped.is_none() && matches!(view.role, Role::Leader { .. });
     let mut nodes = nodes.iter().copied();
@@ -94,8 +94,7 @@ impl Nemesis {
         world.at(over, move |world| hunt.look(world));
     }
 
-    /// Of the others a minority dies until then: whoever is elected meanwhile needs all that are
-    /// left.
+    /// Kills a minority of the other nodes until then: the next leader needs all that are left.
     pub(super) fn send_away(
         &mut self,
         world: &mut World,

@@ -23,7 +23,7 @@ use crate::world::World;
 const MEET_US: Range<u64> = 2_000_000..4_000_000;
 /// Without those who are away they choose.
 const ALONE_US: Range<u64> = 300_000..2_000_000;
-/// How long the nodes that chose are dead.
+/// The time for which the nodes that chose are dead.
 const DEAD_US: Range<u64> = 2_000_000..4_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// So often somebody looks whether the copy is refused.

@@ -71,8 +71,7 @@ impl Watch {
         world.at(again, move |world| self.look(world));
     }
 
-    /// Who leads now, once it knows something chosen that a follower accepted and does not know
-    /// chosen.
+    /// The present leader, once it knows something chosen that a follower accepted and does not know chosen.
     fn second(&self, world: &World) -> Option<HostId> {
         let others = || self.nodes.iter().filter(|host| **host != self.first);
         let leads = |view: &LogView| matches!(view.role, Role::Leader { .. });

@@ -16,21 +16,21 @@ use crate::world::World;
 /// A node that runs for so long and has nothing to write has said that what it wrote is durable.
 const REST: Duration = Duration::from_millis(300);
 
-/// What a node wrote last, as far as it counts as written last.
+/// The length of a node's last writes, as far as they count as last.
 const TAIL_BYTES: u64 = 16 << 10;
 
 /// For so long the others choose without the minority that is away.
 const ALONE_US: Range<u64> = 200_000..3_000_000;
 
-/// So long they are dead who know what was chosen.
+/// The time for which the nodes that know what was chosen are dead.
 const DEAD_US: Range<u64> = 1_500_000..6_000_000;
 
 /// Among so many blocks a record is spoilt.
 const LAST_BLOCKS: u64 = 6;
 
 impl Nemesis {
-    /// The bad disk turns a bit of what its node wrote last; while the node starts again, whoever
-    /// leads dies, so that somebody asks for promises.
+    /// The bad disk turns a bit of its node's last writes; while the node starts again, the leader dies, so
+    /// that somebody asks for promises.
     pub(super) fn flip_in_tail(&mut self, world: &mut World, index: usize, over: Time) {
         if self.random.coin() {
             return self.forget_alone(world, index);
@@ -128,8 +128,8 @@ impl Nemesis {
         world.corrupt(node, path, offset.min(last));
     }
 
-    /// Of what a node wrote last a record says that it was durable once the node has had a moment
-    /// of rest. If that record is damaged too, nothing says so any more.
+    /// The end below which records are settled. A record says that a node's last writes were durable once the
+    /// node has had a moment of rest; if that record is damaged too, nothing says so any more.
     fn settled_below(&self, world: &World, node: HostId, path: &Path) -> u64 {
         let disk = world.disk(node);
         let rested = world.now() - REST;

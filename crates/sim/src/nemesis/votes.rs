@@ -1,4 +1,4 @@
-//! What eras begin with: casting votes that somebody is slow to answer, or whose leader goes meanwhile.
+//! The beginnings of eras: casting votes that somebody is slow to answer, or whose leader goes meanwhile.
 //!
 //! Mostly such a vote is over within a round trip and a durable write, and little can happen in it.
 
@@ -59,7 +59,7 @@ struct Watch {
     nodes: Vec<HostId>,
     until: Time,
     random: Random,
-    /// What was struck already.
+    /// The votes that were struck already.
     struck: BTreeSet<(LogId, PromisedTerm)>,
 }
 

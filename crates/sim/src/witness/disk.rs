@@ -16,7 +16,7 @@ use crate::client;
 use crate::disk::SimDisk;
 use crate::host::HostId;
 
-/// What is on its way to one host's disk.
+/// The ops on their way to one host's disk.
 #[derive(Default)]
 pub(super) struct Watching {
     files: BTreeMap<FileId, PathBuf>,
@@ -39,7 +39,7 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// None if the slice is something else: the first block of a segment.
+    /// Returns `None` if the slice is something else: the first block of a segment.
     fn parse(slice: &'a [u8]) -> Option<Record<'a>> {
         let (header, _, _) = RecordHeader::decode(slice, None).ok()?;
         let end = RECORD_HEADER + header.payload_length as usize;
@@ -167,8 +167,8 @@ impl Witness {
         }
     }
 
-    /// The process is gone and its disk as the next start finds it. Of what was on its way, those
-    /// records count that are there whole, up to the first of their log that is not.
+    /// Takes the disk of a process that is gone as the next start finds it. The records on their way count if
+    /// they are there whole, up to the first of their log that is not.
     pub(super) fn on_disk_end(&mut self, host: HostId, disk: &SimDisk) {
         let Some(seen) = self.hosts.get_mut(&host) else {
             return;

@@ -1,5 +1,5 @@
-//! Which of a node's files hold which bytes: to see that a file that goes takes nothing with it that
-//! is not trimmed.
+//! The bytes that each of a node's files holds: to see that a file that goes takes nothing with it that is
+//! not trimmed.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

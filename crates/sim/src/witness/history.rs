@@ -33,18 +33,18 @@ pub(super) struct History {
     pub streams: BTreeMap<StreamName, StreamInfo>,
     /// By client: how far its chain of streams is chosen.
     pub reach: BTreeMap<u64, u64>,
-    /// Which stream is continued by which.
+    /// The stream that continues each stream.
     continued: BTreeMap<StreamName, StreamName>,
     /// Streams that came to be.
     opened: BTreeSet<StreamName>,
     /// The state after each trim.
     trims: Vec<LogState>,
-    /// That nobody has judged yet.
+    /// Acts that nobody has judged yet.
     pub acts: Vec<Act>,
     /// Its name is free for another.
     pub is_freed: bool,
     wanted: wanted::Wanted,
-    /// What all its replicas begin with.
+    /// The wish that all its replicas begin with.
     first_wish: Option<Arc<Wish>>,
 }
 
@@ -91,7 +91,7 @@ pub(super) struct PromiseSeen {
 pub(super) struct Chosen {
     pub term: Term,
     pub value: Value,
-    /// What the run leaves: the same however it is cut, but for the length it grows to.
+    /// The shape that the run leaves: the same however it is cut, but for the length it grows to.
     pub after: Shape,
     /// The length of the last stream is that of the run's end less what is left of the run.
     pub grows: bool,
@@ -99,7 +99,7 @@ pub(super) struct Chosen {
     pub length_offset: i128,
 }
 
-/// What changes with what is chosen, cheap to look at in any state.
+/// The part of the state that changes with each choice, cheap to look at in any state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shape {
     pub era: Era,
@@ -109,10 +109,10 @@ pub(super) struct Shape {
     pub trimmed: Slot,
 }
 
-/// What the open-stream of a client's stream says.
+/// The open-stream of a client's stream, and its words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamInfo {
-    /// Whose content; none if it is no client of ours.
+    /// The client whose content it is; none if it is no client of ours.
     pub client: Option<u64>,
     /// The chain's position at which it begins.
     pub begins: u64,
@@ -135,7 +135,7 @@ impl History {
         self.state.as_ref().map_or(Slot(0), |state| state.next)
     }
 
-    /// Where what is left of a client's chain begins; beyond it all, if nothing is.
+    /// The beginning of the rest of a client's chain; beyond it all, if nothing is left.
     pub fn left_from(&self, client: u64) -> u64 {
         let state = self.state.iter();
         let mut streams = state.flat_map(|state| &state.streams);
@@ -425,7 +425,7 @@ impl History {
         })
     }
 
-    /// Where the output of each stream ends below that slot, whatever of it is trimmed.
+    /// The end of each stream's output below that slot, whatever of it is trimmed.
     pub fn output_below(&self, below: Slot) -> impl Iterator<Item = (&StreamState, u64)> + '_ {
         let streams = self.state.iter().flat_map(|state| state.streams.iter());
         streams.filter_map(move |stream| {
@@ -441,7 +441,7 @@ impl History {
         })
     }
 
-    /// Of streams that a trim has taken out of the table since, how far they went below that slot.
+    /// The ends, below that slot, of the streams that a trim has since taken out of the table.
     pub fn forgotten_below(&self, below: Slot) -> BTreeMap<StreamName, u64> {
         let mut ends = BTreeMap::new();
         let Some(state) = &self.state else {
@@ -464,8 +464,8 @@ impl History {
         ends
     }
 
-    /// Where the output of a stream ends for good, if it has ended: bytes proposed behind that, to a
-    /// stream that another one superseded meanwhile, are nobody's.
+    /// The final end of a stream's output, if it has ended: bytes proposed behind that, to a stream that
+    /// another one superseded meanwhile, are nobody's.
     pub fn output_end(&self, stream: StreamName) -> u64 {
         let state = self.state.as_ref().and_then(|state| state.stream(stream));
         match state {
@@ -474,8 +474,8 @@ impl History {
         }
     }
 
-    /// The position below which a stream is trimmed for whoever knows all below `known` for chosen.
-    /// One that never came to be is nobody's output once its number is used up.
+    /// The position below which a stream is trimmed for a node that knows all below `known` for chosen. A
+    /// stream that never came to be is nobody's output once its number is used up.
     pub fn trimmed_below(&self, stream: StreamName, known: Slot) -> u64 {
         let by_then = match self.opened.contains(&stream) {
             true => self.trims.iter().rev().find(|state| state.next <= known),
@@ -532,7 +532,7 @@ impl History {
     }
 }
 
-/// What a promise says of a slot: free, or the value accepted there and its term.
+/// The word of a promise on a slot: free, or the value accepted there and its term.
 type Answer<'a> = Option<(Term, &'a Value)>;
 
 /// Whether a quorum's promises allow the value in the slot.
@@ -542,7 +542,7 @@ fn may_propose(
     at: u64,
     value: &Value,
 ) -> bool {
-    // What each node said of the slot, where it may be counted.
+    // The words of each node on the slot, where they may be counted.
     let mut said: Vec<(NodeId, Vec<Answer>)> = Vec::new();
     for (node, promises) in promises {
         let counted = promises.iter().filter(|promise| promise.from.0 <= at);

@@ -1,4 +1,4 @@
-//! What cannot be undone is what somebody wanted: bytes are trimmed, and weights moved, by what the
+//! An act that cannot be undone is what somebody wanted: bytes are trimmed, and weights moved, by what the
 //! cluster was told and has not been told otherwise since.
 //!
 //! ```text
@@ -36,7 +36,7 @@ pub(super) struct Intent {
     deletions: BTreeSet<String>,
     /// Names, and what somebody asked to keep of them.
     retentions: BTreeMap<String, Vec<Retention>>,
-    /// How far log 0 was held to what was asked.
+    /// The point up to which log 0 was held to the requests.
     judged: Point,
 }
 
@@ -143,7 +143,7 @@ impl Intent {
         self.raise(log, *point.max(at));
     }
 
-    /// Of logs for which it changed something: where nothing was to be changed nothing was waited for.
+    /// Raises the logs for which it changed something: where nothing was to be changed nothing was waited for.
     fn on_members_changed(&mut self, asked: &Asked, said: &Said) {
         let Asked { request, at } = asked;
         let number = |index: usize| request.arguments.get(index)?.parse::<u32>().ok();
@@ -171,7 +171,7 @@ impl Intent {
         }
     }
 
-    /// What was wanted of the log when it was last heard that something is in force, and all since.
+    /// The wish in force when an answer last said that one is, and all wishes since.
     fn in_force<'a>(&self, said: &'a Said, log: LogId) -> impl Iterator<Item = &'a Wanted> {
         let floor = self.floors.get(&log).copied().unwrap_or_default();
         let wanted = said.wanted_since(log, floor).iter();

@@ -51,17 +51,17 @@ pub(crate) struct Witness {
     /// As they stood when a disk was copied last.
     copied: BTreeMap<HostId, BTreeMap<(LogId, NodeId), Replica>>,
     names: BTreeMap<String, LogId>,
-    /// Which node gave up which log.
+    /// The logs that each node gave up.
     removed: BTreeSet<(LogId, NodeId)>,
-    /// The whole state of a log up to a slot, by whoever was first to know it.
+    /// The whole state of a log up to a slot, by the first node that knew it.
     states: BTreeMap<(LogId, Slot), Digest>,
-    /// Bytes of streams that are no client's, by whoever held them first.
+    /// Bytes of streams that are no client's, by the first node that held them.
     bytes: BTreeMap<paxos::StreamName, BTreeMap<u64, u8>>,
     /// Said in this step: who releases what in which era.
     releases: Vec<(Whose, paxos::Era, Slot)>,
-    /// Of each log the last era whose beginning was looked at.
+    /// The last era of each log whose beginning was looked at.
     eras_checked: BTreeMap<LogId, paxos::Era>,
-    /// Of frames that are not whole yet, by whoever sends them.
+    /// The beginnings of frames that are not whole yet, by sender.
     parts: BTreeMap<(HostId, ConnId), Vec<u8>>,
     written: versions::Written,
     ledger: Ledger,
@@ -82,7 +82,7 @@ struct Seen {
     promises: promises::Listing,
 }
 
-/// What a replica's view said last.
+/// The last word of a replica's view.
 #[derive(Clone, Copy, Default)]
 struct Told {
     next: Slot,
@@ -135,7 +135,8 @@ impl Witness {
         self.copied.insert(host, copies.collect());
     }
 
-    /// What its node accepted and promised since is not forgotten by the histories: it is still what others count on.
+    /// Keeps the acceptances and promises of a node whose disk is put back: the histories do not forget what
+    /// others count on.
     pub fn on_put_back(&mut self, host: HostId) {
         let node = self.hosts.get(&host).map(|seen| seen.node);
         self.replicas.retain(|(_, owner), _| Some(*owner) != node);
@@ -189,7 +190,7 @@ impl Witness {
         }
     }
 
-    /// What took effect in this log, and what log 0 says by now.
+    /// Judges what took effect in this log, and what log 0 says by now.
     fn on_chosen(&mut self, log: LogId) {
         let Some(history) = self.logs.get_mut(&log) else {
             return;

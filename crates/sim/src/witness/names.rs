@@ -1,5 +1,5 @@
-//! A name is a register: logs come and go under it one after the other, and whoever uses it does so with
-//! the one that has it at some moment between the question and the answer.
+//! A name is a register: logs come and go under it one after the other. A request by name uses the log that
+//! has the name at some moment between the question and the answer.
 //!
 //! ```text
 //!   create ok 7 ──────── delete ok 7 ─ create ok 9 ─────────        asked behind the delete's ok, nothing is
@@ -34,12 +34,12 @@ struct Asked {
     since: u64,
 }
 
-/// What was answered of one log.
+/// The answers about one log.
 #[derive(Default)]
 struct Known {
     /// An answer told of it first here.
     told: Option<u64>,
-    /// From here on nobody who asks for its name uses it.
+    /// The point from which on nobody who asks for its name uses it.
     gone: Option<u64>,
     /// ⟨when, how far the log's output is acknowledged⟩
     acknowledged: Vec<(u64, u64)>,
@@ -120,7 +120,7 @@ impl Names {
                     !existed.is_empty(),
                     "names: {name} is said to exist, and did at no point since somebody asked to create it"
                 );
-                // Of several the answer does not say which.
+                // The answer does not say which of several it means.
                 if let (Some(log), 1) = (existed.first(), existed.len()) {
                     self.tell(*log);
                 }
@@ -241,7 +241,7 @@ impl Names {
     }
 }
 
-/// Where in the log's output the client's stream begins, and how much of it is chosen.
+/// The place in the log's output where the client's stream begins, and how much of it is chosen.
 fn place_of(history: &History, client: u64) -> Option<(u64, u64)> {
     let mut begins = 0;
     for stream in &history.state.as_ref()?.streams {

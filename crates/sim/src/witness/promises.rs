@@ -9,7 +9,7 @@ use paxos::{NodeId, PromisedTerm};
 /// Heartbeats that may leave before one lists the promise. The first to each peer does.
 const HEARTBEATS_MAX: u32 = 20;
 
-/// What one life of a node said in its heartbeats of its own promises.
+/// The promises that one life of a node told in its heartbeats.
 #[derive(Default)]
 pub(super) struct Listing {
     listed: BTreeMap<LogId, PromisedTerm>,

@@ -1,4 +1,4 @@
-//! What is said of ranges of slots or positions: neighbours that say the same are one entry.
+//! Facts about ranges of slots or positions: neighbours with the same fact are one entry.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -24,7 +24,7 @@ impl<V: Clone + PartialEq> Ranges<V> {
         let first = before.filter(|(_, (end, _))| *end > range.start);
         let from = first.map_or(range.start, |(start, _)| *start);
         let end = range.end.max(from);
-        // Of nothing there is nothing.
+        // An empty range overlaps nothing.
         let end = if range.is_empty() { from } else { end };
         let overlapping = self.entries.range(from..end);
         overlapping.map(move |(start, (stop, value))| {
@@ -75,7 +75,7 @@ impl<V: Clone + PartialEq> Ranges<V> {
         }
     }
 
-    /// Where the values from `from` on end for the first time, or stop passing.
+    /// The first end of the values from `from` on, or the place where they stop passing.
     pub fn prefix_end(&self, from: u64, mut passes: impl FnMut(&V) -> bool) -> u64 {
         let mut end = from;
         for (range, value) in self.over(from..u64::MAX) {

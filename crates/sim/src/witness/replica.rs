@@ -1,4 +1,4 @@
-//! What one node's disk holds of one log, by the records that became durable.
+//! One node's holdings of one log, by the records that became durable.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,11 +26,11 @@ pub(super) struct Replica {
     /// sent may be recorded with the promise whose own record comes next.
     promised_issued: PromisedTerm,
     promised_at_most: PromisedTerm,
-    /// What the last promise leaves open, by the records given to the disk; the casting vote.
+    /// The part that the last promise leaves open, by the records given to the disk; the casting vote.
     left_open: Option<Finishing>,
     /// From here on it proposes in the promised term although that is not closed by a record yet.
     takes_over_at: Option<Slot>,
-    /// What it accepted last in each slot, durably.
+    /// The last acceptance in each slot, durably.
     pub accepted: Ranges<(Term, Value)>,
     /// The same, with what its damaged disk lost.
     once_accepted: Ranges<(Term, Value)>,
@@ -40,7 +40,7 @@ pub(super) struct Replica {
     issued: BTreeMap<Term, Ranges<()>>,
     /// By stream: below it an auxiliary was released.
     pub released: BTreeMap<StreamName, u64>,
-    /// Who told it so knew all below for chosen: what that trims, it may give up.
+    /// The leader that released it knew all below for chosen: what that trims, the replica may give up.
     pub released_below: Slot,
     /// Bytes of streams.
     pub held: BTreeMap<StreamName, Ranges<()>>,
@@ -126,13 +126,13 @@ impl Replica {
         news.then_some(open)
     }
 
-    /// What it leaves open: the term before, and the promised one.
+    /// The terms that it leaves open: the one before, and the promised one.
     pub fn finishes(&self, term: Term) -> Option<Term> {
         let open = self.left_open.filter(|open| open.term == term);
         open.map(|_| self.promised_at_most.0)
     }
 
-    /// What it accepted from there on, durably.
+    /// The acceptances from there on, durably.
     pub fn accepted_from(&self, from: Slot) -> impl Iterator<Item = AcceptedRun> + '_ {
         let accepted = self.accepted.over(from.0..u64::MAX);
         accepted.map(|(range, (term, value))| AcceptedRun {
@@ -265,7 +265,7 @@ fn check_kept(
     }
 }
 
-/// Whom a sentence is about.
+/// The replica that a sentence is about.
 #[derive(Clone, Copy)]
 pub(super) struct Whose {
     pub node: NodeId,

@@ -16,7 +16,7 @@ use node::directory::{DIRECTORY, Directory};
 use paxos::{LogState, StreamName, Wish};
 use wire::Retention;
 
-/// So many commands of log 0 are applied.
+/// A point: so many commands of log 0 are applied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Point(pub u64);
 
@@ -33,7 +33,7 @@ pub(super) struct Said {
     names: BTreeMap<String, Vec<(Point, Option<LogId>)>>,
 }
 
-/// What a log is to be, by everything up to a point.
+/// The wanted state of a log, by everything up to a point.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Wanted {
     pub retention: Retention,
@@ -119,7 +119,7 @@ impl Said {
         }
     }
 
-    /// What is otherwise since the last point.
+    /// Notes the changes since the last point.
     fn note(&mut self) {
         let point = self.point;
         let directory = &*self.replica;
@@ -153,7 +153,7 @@ impl Said {
         }
     }
 
-    /// What was wanted of the log at any point from `from` on.
+    /// The wishes for the log at any point from `from` on.
     pub fn wanted_since(&self, log: LogId, from: Point) -> &[(Point, Wanted)] {
         let of_log = self.wanted.get(&log).map_or(&[][..], |of_log| &of_log[..]);
         since(of_log, from)
@@ -164,13 +164,13 @@ impl Said {
         logs.chain([DIRECTORY]).collect()
     }
 
-    /// What had this name at any point from `from` on. Nothing ever had one that is not known.
+    /// The logs that had this name at any point from `from` on. No log ever had a name that is not known.
     pub fn named_since(&self, name: &str, from: Point) -> &[(Point, Option<LogId>)] {
         let of_name = self.names.get(name).map_or(&[][..], |of_name| &of_name[..]);
         since(of_name, from)
     }
 
-    /// What has this name now.
+    /// The log that has this name now.
     pub fn named(&self, name: &str) -> Option<LogId> {
         self.replica.log_by_name(name)
     }

@@ -1,5 +1,5 @@
-//! I5, where weights change: who gets weight holds what was chosen before, and who loses some is not
-//! alone with it.
+//! I5, where weights change: a node that gets weight holds what was chosen before, and a node that loses some
+//! is not alone with it.
 //!
 //! ```text
 //!   ── era e−2 ──┤── era e−1 ──┤── era e          bytes of e−1 are in the hands of a quorum of e−1, and
@@ -64,7 +64,7 @@ impl Witness {
         );
     }
 
-    /// What of the bytes chosen below that slot the node does not hold.
+    /// The bytes chosen below that slot that the node does not hold.
     fn lacks(&self, log: LogId, node: NodeId, below: Slot, world: &World) -> Option<String> {
         let mut bytes = self.logs[&log].bytes_below(below);
         let lacked =

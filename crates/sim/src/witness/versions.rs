@@ -1,7 +1,7 @@
 //! Versions: nothing is written or sent that somebody's program could not read.
 //!
-//! What stands on a disk is no newer than its manifest, which older programs refuse; and what stands
-//! in a log is no newer than any manifest of the cluster.
+//! The contents of a disk are no newer than its manifest, which older programs refuse; and the contents of a
+//! log are no newer than any manifest of the cluster.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ pub(super) struct Written {
     /// In this step: the newest on its way to a disk, and into a log.
     disk: u8,
     log: u8,
-    /// What was found to be all right. Manifests only grow.
+    /// The contents that were found to be all right. Manifests only grow.
     disks_checked: BTreeMap<HostId, u8>,
     logs_checked: u8,
 }
@@ -107,7 +107,7 @@ impl Witness {
     }
 }
 
-/// Whose disk it is, and in what version.
+/// The node that owns a disk, and the disk's version.
 fn manifest(disk: &SimDisk) -> Option<(NodeId, u8)> {
     let contents = disk.contents(MANIFEST)?;
     let manifest = Manifest::parse(Speaks::ALL, &contents, MANIFEST.as_ref());

@@ -137,7 +137,7 @@ impl Witness {
         }
     }
 
-    /// I5: who is told to drop bytes, others hold them now: every active member of the era does.
+    /// I5: bytes that a node is told to drop, others hold now: every active member of the era does.
     pub(super) fn check_releases(&mut self, world: &World) {
         for (whose, era, below) in std::mem::take(&mut self.releases) {
             let Some(history) = self.logs.get(&whose.log) else {
@@ -199,7 +199,7 @@ impl Witness {
             }
     }
 
-    /// I1, P7: whoever says that slots are chosen, they are.
+    /// I1, P7: slots that a node calls chosen are chosen.
     fn check_chosen(&self, node: NodeId, log: LogId, up_to: Slot) {
         let whose = Whose { node, log };
         let chosen = self.history_next(log);
@@ -239,7 +239,7 @@ impl Witness {
                     "I4: {whose} promises {} after it accepted {own:?}",
                     promise.term
                 );
-                // What it accepted in that term, or later, before its promise went out: it owes nobody.
+                // The node owes nobody the acceptances in that term, or later, before its promise went out.
                 let below = Some(promise.term);
                 replica.check_promise(whose, promise.from, below, &promise.runs);
                 let history = self.logs.entry(log).or_default();

@@ -1,4 +1,4 @@
-//! How often what is rare happened, as the production code counted it and the clients saw it.
+//! Counts of rare events, as the production code counted them and the clients saw them.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::host::Process;
 #[serde(transparent)]
 pub struct Coverage(BTreeMap<&'static str, u64>);
 
-/// What a search of some size must have met.
+/// The events that a search of some size must have met.
 const EVENTS: [&str; 53] = [
     "elections",
     "duels",
@@ -86,7 +86,7 @@ impl Coverage {
         self.0.iter().map(|(event, count)| (*event, *count))
     }
 
-    /// What did not happen once.
+    /// The events that did not happen once.
     pub fn never(&self) -> Vec<&'static str> {
         let never = self.0.iter().filter(|(_, count)| **count == 0);
         never.map(|(event, _)| *event).collect()
@@ -119,7 +119,7 @@ impl Coverage {
         self.add("casting-votes-waited-for", 1);
     }
 
-    /// What a process counted in its life, at the end of it.
+    /// Takes the counts of a process at the end of its life.
     pub(super) fn take(&mut self, process: &dyn Process) {
         let process: &dyn std::any::Any = process;
         if let Some(node) = process.downcast_ref::<Node>() {

@@ -27,7 +27,8 @@ pub fn draw(seed: u64) -> Scenario {
             .with(Act::FlipBit, 1 + random.below(8) as u32)
             .with(Act::FlipBitAtStart, 1 + random.below(4) as u32);
     }
-    // Not the first node's: whoever starts that with `--bootstrap` again makes another cluster.
+    // The first node's disk is not lost: an operator that starts that node with `--bootstrap` again makes
+    // another cluster.
     let loses_disk = !damaged && seed % 16 == 5 && !seed.is_multiple_of(nodes as u64);
     if loses_disk {
         swarm = swarm.with(Act::LoseDisk, 1);
@@ -51,7 +52,7 @@ pub fn draw(seed: u64) -> Scenario {
         bytes_per_writer: bytes / writers,
         stale_ppm: [0, 200_000, 800_000][random.below(3) as usize],
         follow_ppm: [0, 200_000, 800_000][random.below(3) as usize],
-        // Whoever trims a log trims it for all who write to it.
+        // A trim of a log takes the bytes of all who write to it.
         trims: writers == 1 && seed % 3 == 1,
         moves: seed % 5 == 2,
         scrubs: seed % 4 == 3,
@@ -61,7 +62,7 @@ pub fn draw(seed: u64) -> Scenario {
             false => 2_000_000 << random.below(4),
             true => 24_000_000,
         },
-        // Whose disk is lost or damaged holds one of few copies.
+        // A lost or damaged disk must not hold one of few copies.
         auxiliary: nodes == 3 && !damaged && !loses_disk && seed % 3 == 1,
         // Some networks carry a few KiB a second, and everybody reads everything.
         calm_us: 1_200_000_000,
@@ -89,7 +90,7 @@ pub fn draw(seed: u64) -> Scenario {
     if random.below(8) == 0 {
         scenario.dark_us = 10_000_000 << random.below(3);
     }
-    // What all must remember has to be on their disks before some may stay away.
+    // Facts that all must remember have to be on their disks before some may stay away.
     let spoiled = damaged || loses_disk;
     scenario.swarm.leaves_dead = scenario.begin_well && !spoiled && (random.coin() || only_deposes);
     // Weights that may move to those who stay away leave no quorum.
@@ -117,14 +118,14 @@ pub fn draw(seed: u64) -> Scenario {
         // A log that is made on those alone whose disks went can never be deleted.
         scenario.churns = 0;
     }
-    // What is left behind the end of a file is no damage that somebody has to find.
+    // Bytes left behind the end of a file are no damage that somebody has to find.
     let random = &mut Random::new(seed ^ 0x006c_616e_6473);
     scenario.lands = !damaged && random.below(4) == 0;
     scenario
 }
 
-/// What operators do to whole logs, and how old what they said before may be read again. What it draws
-/// is none of what other seeds draw.
+/// Draws the acts of operators on whole logs, and the age of their earlier words that may be read again.
+/// These draws are none of what other seeds draw.
 fn ask_much(scenario: &mut Scenario) {
     let random = &mut Random::new(scenario.seed ^ 0x696e_7465_6e74);
     let one_writer = scenario.logs.len() == 1;
@@ -144,11 +145,11 @@ fn ask_much(scenario: &mut Scenario) {
         let weight = 1 + random.below(8) as u32;
         scenario.swarm.acts.push((Act::KillRested, weight));
     }
+    scenario.abandons = scenario.churns > 0 && random.below(3) == 0;
 }
 
-/// In half of the seeds in which members change, that is all that matters: changes come in quick
-/// succession, little may be under way, and votes on new eras take longer. What it draws is none of
-/// what other seeds draw.
+/// In half of the seeds in which members change, that is all that matters: changes come in quick succession,
+/// little may be under way, and votes on new eras take longer. These draws are none of what other seeds draw.
 fn disturb_eras(scenario: &mut Scenario) {
     let random = &mut Random::new(scenario.seed ^ 0x0065_7261_7300);
     if random.coin() {
@@ -180,12 +181,12 @@ fn swap_leaders(scenario: &mut Scenario) {
     scenario.begin_well = true;
 }
 
-/// Which faults may be drawn. The others stay off, whatever a seed draws.
+/// The faults that may be drawn. The others stay off, whatever a seed draws.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FaultSet(BTreeSet<&'static str>);
 
-/// What a [`FaultSet`] can name besides the nemesis' acts: faults that come by chance, all paths cut
-/// for a while after the harm, and a minority that stays dead for some time.
+/// The names of a [`FaultSet`] besides the nemesis' acts: faults that come by chance, all paths cut for a
+/// while after the harm, and a minority that stays dead for some time.
 const RATES: [&str; 8] = [
     "darkness",
     "left-dead",

@@ -1,4 +1,4 @@
-//! What heartbeats carry besides what they are for, and when they are said.
+//! The additional contents of heartbeats, and the times when heartbeats are said.
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -47,7 +47,7 @@ use crate::world::World;
 use violation::{Caught, catch};
 use watch::Watcher;
 
-/// Which run.
+/// The run that is wanted.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub seed: u64,
@@ -56,7 +56,7 @@ pub struct Options {
     pub faults: FaultSet,
 }
 
-/// What a run did that showed nothing wrong.
+/// The report of a run that showed nothing wrong.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     pub seed: u64,
@@ -68,13 +68,13 @@ pub struct Report {
     pub acknowledged_bytes: u64,
     pub faults: BTreeMap<&'static str, u64>,
     pub coverage: Coverage,
-    /// Of everything that happened, in order.
+    /// The hash of everything that happened, in order.
     pub trace_hash: u64,
-    /// Of the nemesis.
+    /// The turns of the nemesis.
     pub turns: u64,
 }
 
-/// What becomes of the lines that say what happens.
+/// The fate of the lines that say what happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lines {
     #[default]
@@ -173,8 +173,8 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
     let told = |failure: crate::Failure| format!("{failure:?}");
     if cluster.scenario().begin_well {
         wait_until_whole(cluster)?;
-        // What all know need not be on every disk yet: of the last configuration of two members
-        // both must remember that they chose the one of three.
+        // Common knowledge need not be on every disk yet: of the last configuration of two members both must
+        // remember that they chose the one of three.
         cluster.world.run_for(SETTLE, u64::MAX);
     }
     cluster.suffer().map_err(told)?;
@@ -202,7 +202,7 @@ fn perform(cluster: &mut Cluster) -> Result<(), String> {
     go_on_in_the_newer_version(cluster)
 }
 
-/// Every node has the newer program, and nobody is waited for who never comes.
+/// Waits until every node has the newer program; no node is waited for that never comes.
 fn go_on_in_the_newer_version(cluster: &mut Cluster) -> Result<(), String> {
     let scenario = cluster.scenario();
     let upgrade = scenario.upgrade.as_ref();
@@ -218,7 +218,7 @@ fn go_on_in_the_newer_version(cluster: &mut Cluster) -> Result<(), String> {
     wait_until_whole(cluster)
 }
 
-/// What a minority of dead nodes must not hinder went on without them; now they come back.
+/// Checks that the work which a minority of dead nodes must not hinder went on without them; now they come back.
 fn do_without_the_dead(cluster: &mut Cluster) -> Result<(), String> {
     let is_dead = |node: &&crate::HostId| cluster.world.status(**node) == Status::Crashed;
     let dead: Vec<_> = cluster.nodes.iter().filter(is_dead).copied().collect();

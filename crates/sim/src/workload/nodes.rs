@@ -71,7 +71,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
     });
     let mut cluster = scenario.build_in(world, ledger.clone(), |index, addresses| {
         let start = match index {
-            // Whoever changes members has somebody to add.
+            // A run that changes members has a node to add.
             0 => Start::Bootstrap {
                 voters: match scenario.member_changes {
                     0 => addresses.len() as u32,
@@ -118,7 +118,7 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
         let alone = scenario.member_changes > 0;
         let ledger = ledger.clone();
         let asker = move |_: &mut dyn Disk, _| -> io::Result<Box<dyn Process>> {
-            // Who asked twice for an id has a greater one.
+            // A node that asked twice for an id has a greater one.
             let mut requests: Vec<String> = match auxiliary {
                 false => vec![format!("create-log {log}")],
                 true => [3, 4, 5, 6, 2]

@@ -1,6 +1,6 @@
 //! Less of a run that still shows the same: fewer turns of the nemesis, fewer faults, less traffic.
 //!
-//! A run is chaotic: with anything left out, everything behind it happens otherwise. What still
+//! A run is chaotic: with anything left out, everything behind it happens otherwise. A smaller run that still
 //! fails with the same checker is taken, whatever its text.
 
 use std::collections::BTreeSet;
@@ -10,12 +10,12 @@ use crate::random::PerMillion;
 use crate::scenario::Scenario;
 use crate::swarm::Swarm;
 
-/// What is left, and what it shows.
+/// The rest of a scenario, and what it shows.
 #[derive(Clone, Debug)]
 pub struct Shrunk {
     pub scenario: Scenario,
     pub violation: Violation,
-    /// How many runs it took.
+    /// The number of runs it took.
     pub runs: u32,
 }
 

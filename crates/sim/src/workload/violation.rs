@@ -1,4 +1,4 @@
-//! What a run can end with besides well: who saw it, when, and what it says.
+//! The bad ends of a run: who saw one, when, and its words.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -7,10 +7,10 @@ use std::sync::Once;
 
 use serde::Serialize;
 
-/// Who saw it. The names are stable: reports and scripts carry them.
+/// The checker that saw a violation. The names are stable: reports and scripts carry them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Checker {
-    /// The invariants of docs/invariants.md, by whomever they were asserted.
+    /// The invariants of docs/invariants.md, wherever they were asserted.
     #[serde(rename = "I1 agreement")]
     Agreement,
     #[serde(rename = "I2 proposal")]
@@ -66,14 +66,14 @@ pub enum Checker {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Violation {
     pub seed: u64,
-    /// Of the nodes, when it was seen.
+    /// The step of the nodes when it was seen.
     pub step: u64,
     pub simulated_us: u64,
     pub checker: Checker,
     pub text: String,
     /// In our source; empty if nothing panicked.
     pub location: String,
-    /// How many turns the nemesis had had.
+    /// The number of turns that the nemesis had had.
     pub turns: u64,
 }
 

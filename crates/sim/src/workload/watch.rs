@@ -1,4 +1,4 @@
-//! Who looks on: the witness, and what each process counted at its end.
+//! The observers: the witness, and what each process counted at its end.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::world::{Watch, World};
 pub(super) struct Watcher {
     coverage: Rc<RefCell<Coverage>>,
     witness: Witness,
-    /// What the nodes that run speak, or spoke last.
+    /// The versions that the running nodes speak, or spoke last.
     programs: BTreeMap<HostId, Speaks>,
     /// Casting votes that were waited for, each log's last.
     waited_for: BTreeMap<LogId, PromisedTerm>,

@@ -70,7 +70,7 @@ fn a_scenario_runs_twice_the_same_way() {
     );
 }
 
-/// How many of some seeds see the lie.
+/// The number of seeds, of some, that see the lie.
 fn seen(lie: Lie, kills: bool) -> usize {
     let mut swarm = Swarm::calm();
     if kills {
@@ -91,7 +91,7 @@ fn seen(lie: Lie, kills: bool) -> usize {
 fn every_lie_is_seen() {
     assert_eq!(seen(Lie::None, true), 0, "nobody lied");
     assert!(seen(Lie::LoseTail, true) >= 10);
-    // What nobody acknowledged may go, unless a reader was told of it just then.
+    // Bytes that nobody acknowledged may go, unless a reader was told of them just then.
     assert!(seen(Lie::Truncate, true) >= 1);
     for lie in [Lie::Repeat, Lie::Flip, Lie::StaleRead, Lie::AckEarly] {
         assert!(seen(lie, false) >= 10, "{lie:?}");

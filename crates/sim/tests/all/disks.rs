@@ -169,7 +169,7 @@ fn an_open_and_its_writes_may_be_given_at_once() {
     }
 }
 
-/// What each of three blocks is after a crash in the middle of overwriting them.
+/// The state of each of three blocks after a crash in the middle of overwriting them.
 fn torn(seed: u64, rule: TornBlocks) -> Vec<&'static str> {
     let (mut world, hand) = setup(seed);
     world.disk_mut(hand.host).model.torn = rule;

@@ -1,4 +1,4 @@
-//! Every script in `testdata/` is replayed: what once showed a mistake shows none any more.
+//! Every script in `testdata/` is replayed: a script that once showed a mistake shows none any more.
 
 use std::fs;
 use std::path::Path;

@@ -32,7 +32,7 @@ const ADDRESS: &str = "node1:7000";
 const RECEIVE_BYTES: usize = 16 << 10;
 const LISTED: [u32; 2] = [2, 3];
 const NONCE: u64 = 7;
-/// Of control frames, and one that there is not.
+/// The kinds of control frames, and one that there is not.
 const KINDS: u8 = 11;
 
 /// `bytes`: acts of three bytes (which of four connections, what, how many bytes) and their bytes.
@@ -103,7 +103,7 @@ impl Scene {
         scene
     }
 
-    /// Whether a client who asks this is told ok.
+    /// Whether a client that asks this is told ok.
     fn is_granted(&mut self, request: &str) -> bool {
         self.conns += 1;
         let conn = ConnId(2 * self.conns);
@@ -231,7 +231,7 @@ impl Scene {
         node.expect("nobody can stop it").check_invariants();
     }
 
-    /// Whatever was said: it still answers.
+    /// The node still answers, whatever was said.
     fn end(mut self) {
         assert_eq!(self.world.status(self.node), Status::Running);
         for (_, conn) in std::mem::take(&mut self.open) {

@@ -1,4 +1,4 @@
-//! A log whose name is freed by `delete-log abandon=1`: who may still answer from it, and until when.
+//! A log whose name is freed by `delete-log abandon=1`: the nodes that may still answer from it, and until when.
 
 use node::directory::DIRECTORY_NAME;
 use paxos::{NodeId, Role};
@@ -30,8 +30,8 @@ fn answer_of(stage: &mut Stage, index: usize, request: &str) -> String {
     caller.text()
 }
 
-/// Who leads log 0 has applied the deletion when it says ok. The others hear of it some milliseconds later, and one of
-/// them leads the log.
+/// The leader of log 0 has applied the deletion when it says ok. The others hear of it some milliseconds
+/// later, and one of them leads the log.
 #[test]
 fn nobody_answers_from_a_log_that_could_end_once_it_is_abandoned() {
     for seed in 0..10 {
@@ -68,7 +68,7 @@ fn nobody_answers_from_a_log_that_could_end_once_it_is_abandoned() {
     }
 }
 
-/// `some` lives on nodes that hear nothing of log 0's. It goes on there until they hear, as whoever typed its name was told.
+/// `some` lives on nodes that hear nothing of log 0's. It goes on there until they hear, as the operator was told.
 #[test]
 fn a_log_that_cannot_end_goes_on_where_nobody_hears_and_ends_when_they_do() {
     let mut stage = Stage::three(1);

@@ -87,7 +87,7 @@ impl Cheap {
         self.stage.say_and_wait(&mut self.caller, count);
     }
 
-    /// So many batches of so many bytes, and the longest time until one was acknowledged.
+    /// Appends so many batches of so many bytes. Returns the longest time until one was acknowledged.
     fn load(&mut self, batches: u64, bytes: u64, pause: Duration) -> Duration {
         let mut longest = Duration::ZERO;
         for _ in 0..batches {

@@ -62,14 +62,14 @@ impl Caller {
         caller
     }
 
-    /// So many bytes of this caller's content.
+    /// Says so many bytes of this caller's content.
     pub fn say(&mut self, world: &mut World, count: u64) {
         let bytes = self.content(self.said..self.said + count);
         self.said += count;
         self.send(world, &bytes);
     }
 
-    /// What `say` said there.
+    /// The bytes that `say` said there.
     pub fn content(&self, range: std::ops::Range<u64>) -> Vec<u8> {
         let mut bytes = vec![0; (range.end - range.start) as usize];
         sim::client::fill(self.content, range.start, &mut bytes);
@@ -130,7 +130,7 @@ impl Caller {
         world.reset(self.host, CONN);
     }
 
-    /// Of the stream that was opened for it.
+    /// The name of the stream that was opened for it.
     pub fn stream(&self) -> String {
         let text = self.text();
         let name = text.strip_prefix("stream ").expect("it is open");

@@ -56,7 +56,7 @@ fn an_append_whose_acknowledgements_are_lost_is_continued_without_hole_or_repeat
     }
 }
 
-/// Whoever takes over is chosen behind the last bytes of the one before, who hears of both at once.
+/// A writer that takes over is chosen behind the last bytes of the one before, which hears of both at once.
 #[test]
 fn who_is_superseded_hears_first_how_much_was_chosen() {
     for half_closed in [false, true] {
@@ -76,7 +76,7 @@ fn who_is_superseded_hears_first_how_much_was_chosen() {
         let second = stage.call(leader, "append main mode=takeover");
         stage.pass(50 * MS);
         assert_eq!(first.acknowledged(), 100);
-        // Who accepted both says so while the leader does not listen.
+        // A follower that accepted both says so while the leader does not listen.
         stage.world.pause(stage.nodes[leader], 100 * MS);
         for index in &others {
             stage.world.release_disk(stage.nodes[*index]);
@@ -183,7 +183,7 @@ fn who_waits_for_its_turn_and_vanishes_leaves_no_connection_behind() {
     assert!(!writer.is_over(), "{}", writer.text());
 }
 
-/// An answer may be long, and who asked for it slow to take it.
+/// An answer may be long, and its client slow to take it.
 #[test]
 fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_given_up() {
     const CONNECTIONS: usize = 16;
@@ -215,7 +215,7 @@ fn who_does_not_take_its_last_answer_counts_among_the_connections_until_it_is_gi
     assert!(!answered.text().starts_with("error"), "{}", answered.text());
 }
 
-/// What is kept for peers and `status` is kept from them too.
+/// Connections kept for peers and `status` are kept from the crowd too.
 #[test]
 fn a_crowd_that_says_nothing_shuts_nobody_out() {
     const CONNECTIONS: usize = 16;
@@ -237,8 +237,8 @@ fn a_crowd_that_says_nothing_shuts_nobody_out() {
     }
 }
 
-/// The kernel takes a line or two for a client that does not read. What else was said each second would
-/// only wait in the node's memory.
+/// The kernel takes a line or two for a client that does not read. Further lines, one each second, would only
+/// wait in the node's memory.
 #[test]
 fn who_waits_and_does_not_read_is_not_told_more_and_more() {
     let mut stage = Stage::three(1);

@@ -1,5 +1,5 @@
-//! What the directory said yesterday loses nothing today: a node reads log 0 at its own pace, and no
-//! act that cannot be undone depends on how far it came.
+//! Yesterday's words of the directory lose nothing today: a node reads log 0 at its own pace, and no act that
+//! cannot be undone depends on how far it came.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ fn granted(stage: &mut Stage, request: &str) -> String {
     answer
 }
 
-/// So many commands of which nothing is left but what the last one says.
+/// Says so many commands of which nothing is left but the last one's effect.
 pub fn talk(stage: &mut Stage, commands: usize) {
     for round in 0..commands {
         let zone = ["a", "b"][round % 2];
@@ -43,7 +43,7 @@ pub fn talk(stage: &mut Stage, commands: usize) {
     }
 }
 
-/// Asked of one node, which has a while to answer. None if it says nothing, or cannot now.
+/// The answer of one node, which has a while to give it. `None` if it says nothing, or cannot now.
 fn answer_of(stage: &mut Stage, index: usize, request: &str) -> Option<String> {
     let caller = stage.call(index, request);
     let until = stage.world.now() + 20 * SECOND;
@@ -90,8 +90,8 @@ fn check_all_there(stage: &mut Stage) {
     );
 }
 
-/// The last command of log 0 is durable everywhere, and perhaps known chosen nowhere: each node stops
-/// one short of it when it starts, and who leads `main` may do so before log 0 has a leader.
+/// The last command of log 0 is durable everywhere, and perhaps known chosen nowhere: each node stops one
+/// short of it when it starts, and `main` may have a leader so before log 0 has one.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_retention_that_was_taken_back_trims_nothing_after_a_start_of_all() {
     for seed in 0..24 {
@@ -129,8 +129,8 @@ pub fn a_retention_of_long_ago_trims_nothing_while_log_0_is_replayed() {
     }
 }
 
-/// Two nodes were given votes after much else was said. While log 0 is replayed the wish of yesterday,
-/// one vote, takes none of them away.
+/// Two nodes were given votes after much else was said. While log 0 is replayed the wish of yesterday, one
+/// vote, takes no vote away.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
     for seed in 0..4 {
@@ -149,7 +149,7 @@ pub fn weights_of_yesterday_move_nothing_while_log_0_is_replayed() {
         stage.wait_whole(3);
         append(&mut stage);
         slow_disks(&mut stage);
-        // Where a node stands behind the last step, as one that reads it again does, it knows an earlier era.
+        // A node that stands behind the last step, as one that reads it again does, knows an earlier era.
         let eras = |stage: &Stage| -> BTreeSet<(&str, u32)> {
             let of = |log: &'static str| {
                 let era = |index| Some(stage.look().view_of(index, log)?.state.era.0);

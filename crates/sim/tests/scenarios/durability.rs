@@ -35,7 +35,7 @@ fn what_was_acknowledged_survives_the_loss_of_power_on_all_nodes_at_the_step_of_
     }
 }
 
-/// Of each log and each node, by the log's directory.
+/// The number of segments of each log and each node, by the log's directory.
 fn segments(stage: &Stage) -> BTreeMap<PathBuf, usize> {
     let mut segments = BTreeMap::new();
     for node in &stage.nodes {

@@ -1,4 +1,4 @@
-//! Who leads, when nodes die, are cut off in part, and come back.
+//! Elections when nodes die, are cut off in part, and come back.
 
 use paxos::Term;
 
@@ -127,7 +127,7 @@ fn one_way_deafness_costs_the_lead(cut: impl Fn(&mut Stage, usize, usize)) {
     }
 }
 
-/// What only the minority holds loses against what the majority chose meanwhile.
+/// Bytes that only the minority holds lose against what the majority chose meanwhile.
 #[test]
 fn a_deposed_leader_acknowledges_nothing_more_and_its_bytes_lose() {
     for seed in 0..5 {
@@ -331,7 +331,7 @@ fn bytes_that_were_given_up_keep_no_others_waiting() {
     assert!(met > 0, "it never came to that");
 }
 
-/// What a new leader lacks and has to propose again comes to it once.
+/// Bytes that a new leader lacks and has to propose again come to it once.
 #[test]
 fn bytes_that_a_new_leader_lacks_are_fetched_once() {
     let mut met = 0;

@@ -88,7 +88,7 @@ fn what_the_grammar_takes_is_no_bad_request_to_a_node() {
     }
 }
 
-/// What a node says in JSON is declared in `wire`, all of it and as it is said.
+/// A node's JSON is declared in `wire`, all of it and as it is said.
 #[test]
 fn what_a_node_says_in_json_is_what_the_grammar_declares() {
     let mut stage = Stage::three(1);

@@ -225,7 +225,7 @@ fn a_full_disk_on_one_node_loses_nothing_also_over_a_restart() {
     fill(&mut stage, &others[..1]);
 }
 
-/// What is remembered of a peer's start must be durable before it is heard: that is small, and the reserve has room.
+/// The memory of a peer's start must be durable before the peer is heard: that is small, and the reserve has room.
 #[test]
 fn who_starts_anew_is_heard_by_nodes_whose_disks_are_at_their_reserve() {
     let mut stage = Stage::three(7);
@@ -286,8 +286,8 @@ fn a_refusal_for_want_of_room_names_the_node_whose_disk_is_full() {
     assert!(status.text().contains(&sentence), "{}", status.text());
 }
 
-/// Who was away fetches no more than its disk has room for, and goes on once there is more. It would stop
-/// if it could not write, and then no trim would help it.
+/// A node that was away fetches no more than its disk has room for, and goes on once there is more. It would
+/// stop if it could not write, and then no trim would help it.
 #[test]
 fn a_disk_without_room_for_what_was_missed_stops_no_replica() {
     let mut stage = Stage::three(5);

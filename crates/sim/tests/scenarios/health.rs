@@ -1,4 +1,4 @@
-//! What a node says of the cluster's health: no more and no less than is so.
+//! A node's word of the cluster's health: no more and no less than is so.
 
 use node::health::{Code, State};
 use paxos::NodeId;

@@ -33,7 +33,7 @@ struct Books {
     now: BTreeMap<u64, (String, BTreeMap<String, u64>)>,
 }
 
-/// Where this node leads the bank, it deposits a coin now and then.
+/// A guest that deposits a coin now and then where this node leads the bank.
 struct Teller {
     number: u64,
     name: String,
@@ -162,8 +162,8 @@ impl Books {
     }
 }
 
-/// The leader alone has accepted its last deposits when another one leads, who has nothing to write. Then that one dies, and what
-/// the first accepted is chosen after all.
+/// The leader alone has accepted its last deposits when another one leads, which has nothing to write. Then
+/// that one dies, and the deposits that the first accepted are chosen after all.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn what_a_deposed_leader_alone_accepted_is_not_said_never_to_be() {
     for seed in 0..4 {

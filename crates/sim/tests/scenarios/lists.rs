@@ -116,7 +116,7 @@ fn an_answer_that_is_made_whole_counts_with_the_others() {
     assert!(figure(&mut stage, "answers_broken") > 0, "nobody made room");
 }
 
-/// What one entry refers to stands behind it, however much is opened while the list is taken.
+/// A stream to which an entry refers stands behind it, however much is opened while the list is taken.
 #[test]
 fn a_list_names_all_that_was_opened_until_its_last_piece() {
     let (mut stage, all) = stage();

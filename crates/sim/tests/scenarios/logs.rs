@@ -137,7 +137,7 @@ fn a_log_with_members_is_hosted_by_them_alone_and_found_through_all() {
     assert!(!hosts(&stage, 0, "some"));
 }
 
-/// The directory's leader does not host the log, and cannot know by itself who is needed there.
+/// The directory's leader does not host the log, and cannot know by itself which nodes are needed there.
 #[test]
 fn a_node_that_leaves_is_kept_until_the_leader_of_each_of_its_logs_needs_it_no_more() {
     for seed in 0..3 {
@@ -158,7 +158,7 @@ fn a_node_that_leaves_is_kept_until_the_leader_of_each_of_its_logs_needs_it_no_m
         stage.wait("its replicas", |look| {
             (3..6).all(|index| look.view_of(index, "some").is_some())
         });
-        // What is chosen from here on the others alone have.
+        // The others alone have the bytes chosen from here on.
         stage.crash(3);
         let answer = done(&mut stage, "append some mode=takeover");
         assert!(answer.starts_with("stream "), "{answer}");

@@ -1,7 +1,7 @@
-//! What broke other systems, as scripts: hand-written faults at exact moments. docs/scenarios.md has
-//! the list, with the tests at other levels.
+//! Failures of other systems, as scripts: hand-written faults at exact moments. docs/scenarios.md has the
+//! list, with the tests at other levels.
 
-// What is run with rules broken on purpose is no test of its own then (tests/directed_mutations.rs).
+// A scenario that is run with rules broken on purpose is no test of its own then (tests/directed_mutations.rs).
 #![cfg_attr(feature = "mutations", expect(dead_code))]
 
 mod caller;

@@ -6,16 +6,16 @@ use sim::workload::small_limits;
 
 use crate::stage::{LOG, Look, MS, SECOND, Stage};
 
-/// Of all rings together, and of the only one that is used.
+/// The bytes of all rings together, and of the only one that is used.
 const RINGS_BYTES: u64 = 64 << 10;
-/// So many busy logs leave each of them less than `LOG` holds when it has gone idle.
+/// The number of busy logs that leave each of them less than `LOG` holds when it has gone idle.
 const OTHERS: usize = 7;
 
 fn ring_share(look: &Look<'_>, index: usize) -> u64 {
     look.node(index).expect("it runs").ring_share()
 }
 
-/// How often this node did not propose at once what a writer of the log had sent.
+/// The number of times that this node did not propose at once what a writer of the log had sent.
 fn held(look: &Look<'_>, index: usize) -> u64 {
     let view = look.view_of(index, LOG).expect("it is hosted");
     view.counts.held_by_followers

@@ -1,5 +1,5 @@
-//! Who begins to lead holds a later wish, does not know yet that it is chosen, and acts by the one before:
-//! what it proposes comes behind the later wish, and has no effect.
+//! A new leader holds a later wish, does not know yet that it is chosen, and acts by the one before: what it
+//! proposes comes behind the later wish, and has no effect.
 //!
 //! ```text
 //!   the leader that died    … narrow ……………… bytes, forever (chosen)
@@ -61,7 +61,7 @@ fn overtake(stage: &mut Stage, request: &str) -> bool {
     knows == before
 }
 
-/// How much of the output is forgotten, as the one knows it who knows most.
+/// The forgotten part of the output, by the node that knows most.
 fn forgotten(stage: &Stage) -> u64 {
     let look = stage.look();
     let views = (0..3).filter_map(|index| look.view_of(index, LOG));

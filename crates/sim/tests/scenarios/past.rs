@@ -15,7 +15,7 @@ use crate::stage::{Look, MS, SECOND, Stage, done};
 const TOLD: Duration = Duration::from_secs(2);
 const WRITTEN: Duration = Duration::from_secs(13);
 
-/// Three nodes that are whole. Who leads, and the other two.
+/// Three nodes that are whole. Returns the leader, and the other two.
 fn three(seed: u64) -> (Stage, usize, usize, usize) {
     let mut stage = Stage::three(seed);
     let (leader, others) = stage.roles();
@@ -23,7 +23,7 @@ fn three(seed: u64) -> (Stage, usize, usize, usize) {
     (stage, leader, others[0], others[1])
 }
 
-/// What stands on the node's disk while it does not run; it is started again.
+/// A copy of the node's disk while it does not run; it is started again.
 fn copy_at_rest(stage: &mut Stage, index: usize) -> DiskCopy {
     stage.crash(index);
     let copy = stage.world.copy_disk(stage.nodes[index]);
@@ -488,8 +488,8 @@ pub fn an_overheard_greeting_changes_nothing_of_what_is_known_of_its_node() {
     }
 }
 
-/// Nobody is left who was told more than the copy says: what the copy's node forgot is chosen anew, as something else.
-/// A node that knows the former comes back, and does not take the latter for it.
+/// No node is left that was told more than the copy says: slots that the copy's node forgot are chosen anew,
+/// as something else. A node that knows the former values comes back, and does not take the latter for them.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_replica_does_not_replace_what_is_chosen_by_less() {
     for seed in 0..4 {

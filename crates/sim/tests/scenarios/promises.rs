@@ -1,4 +1,4 @@
-//! What the documents promise an operator, and nothing else holds the program to.
+//! The promises of the documents to an operator that nothing else holds the program to.
 
 use node::health::{Code, State};
 use paxos::NodeId;
@@ -32,7 +32,7 @@ fn warnings(look: &Look<'_>, index: usize) -> Vec<(Code, NodeId, bool)> {
     node.map_or_else(Vec::new, |node| node.warnings().1)
 }
 
-/// That it is so, or was a moment ago.
+/// Whether the warning holds, or held a moment ago.
 fn shows(look: &Look<'_>, index: usize, code: Code) -> bool {
     let mut warnings = warnings(look, index).into_iter();
     warnings.any(|(found, _, _)| found == code)
@@ -54,7 +54,7 @@ fn wait_gone(stage: &mut Stage, by: &[usize], code: Code) {
     });
 }
 
-/// What the leader answers to one request.
+/// The leader's answer to one request.
 fn asked(stage: &mut Stage, request: &str) -> String {
     let leader = stage.leader();
     let caller = stage.call(leader, request);
@@ -62,7 +62,7 @@ fn asked(stage: &mut Stage, request: &str) -> String {
     caller.text()
 }
 
-/// Asked of everybody in turn, until whoever leads the directory does it.
+/// Asks every node in turn, until the directory's leader does it.
 fn done(stage: &mut Stage, request: &str) {
     for _ in 0..100 {
         for index in 0..stage.nodes.len() {
@@ -265,7 +265,7 @@ fn a_node_with_hardly_a_connection_left_is_known_to_all_until_the_crowd_is_gone(
     wait_gone(&mut stage, &ALL, Code::ConnectionsCrowded);
 }
 
-/// Read by scrubs of all logs, whoever leads them.
+/// The bytes read by scrubs of all logs, whichever nodes lead them.
 fn scrubbed(look: &Look<'_>) -> u64 {
     let nodes = ALL.iter().filter_map(|index| look.node(*index));
     let views = nodes.flat_map(|node| node.log_views());

@@ -36,7 +36,7 @@ fn who_waits_for_missing_bytes_hears_of_life_and_then_that_they_are_not_here() {
     assert!(raw.text().starts_with("error not-here"), "{}", raw.text());
 }
 
-/// Who reads raw bytes is told nothing but by how they end.
+/// A reader of raw bytes learns nothing but from how they end.
 #[test]
 fn a_raw_answer_that_cannot_go_on_does_not_end_as_if_it_were_whole() {
     let mut stage = Stage::new(1, 1);

@@ -68,7 +68,7 @@ fn a_node_that_joins_while_another_is_cut_off_gets_its_vote_when_that_is_safe() 
         let mut caller = stage.open(0, "append main");
         stage.say_and_wait(&mut caller, 1_000);
         stage.wait_whole(2);
-        // Both of two are needed for a change, so there is none.
+        // Both of two members are needed for a change, so there is no change.
         stage.isolate(1);
         stage.add_node();
         stage.pass(5 * SECOND);

@@ -13,14 +13,14 @@ use crate::stage::{LOG, MS, SECOND, Stage, done};
 const OLD: &str = "/data";
 const NEW: &str = "/new";
 
-/// What the cluster and the survivor knew at the moment of the loss.
+/// The knowledge of the cluster and the survivor at the moment of the loss.
 struct Truth {
     /// To the writer.
     acknowledged: u64,
     sent: u64,
     /// Everything below was durable on the survivor, of the writer's bytes.
     durable: u64,
-    /// Of the log's output, by whoever of the three knew most.
+    /// The end of the log's output, by whichever of the three knew most.
     chosen: u64,
     /// The survivor's first slot that is not known to be chosen.
     next: u64,
@@ -183,7 +183,7 @@ fn check_obeys_nobody(stage: &Stage, survivor: usize) {
     );
 }
 
-/// What came of a seed.
+/// The result of a seed.
 struct Came {
     lost: u64,
     unsure: u64,
@@ -233,7 +233,7 @@ fn lose_a_majority(seed: u64) -> Came {
     });
     let (from, left) = read(&mut stage, survivor);
 
-    // What is said is so.
+    // The report is true.
     let place = format!("seed {seed}, {before:?}");
     assert_eq!(left.len() as u64, report.carried_bytes, "{place}");
     let end = from + report.carried_bytes;
@@ -247,7 +247,7 @@ fn lose_a_majority(seed: u64) -> Came {
         all - report.unsure_bytes <= truth.chosen,
         "{place}: said to be chosen, and is not"
     );
-    // What was acknowledged and stood on the survivor's disk is there.
+    // Bytes that were acknowledged and stood on the survivor's disk are there.
     let kept = truth.acknowledged.min(truth.durable);
     match report.holes.is_empty() {
         true => {
@@ -305,8 +305,8 @@ pub fn what_a_survivor_held_durably_lives_on_whenever_the_others_were_lost() {
     );
 }
 
-/// That a node goes on alone stands in log 0 for ever. When the node reads it again, it is not alone any
-/// more, and forgets nobody a second time.
+/// Log 0 says for ever that a node goes on alone. When the node reads it again, it is not alone any more, and
+/// forgets nobody a second time.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn who_went_on_alone_once_does_not_do_so_again_while_it_reads_its_directory() {
     for seed in 0..4 {

@@ -1,4 +1,5 @@
-//! Nodes that are removed for ever: the change ends, and who comes when they are gone finds those that stay.
+//! Nodes that are removed for ever: the change ends, and a client that comes when they are gone finds those
+//! that stay.
 
 use std::path::Path;
 

@@ -41,7 +41,7 @@ impl Stage {
         );
     }
 
-    /// What `scrub` says.
+    /// The answer to `scrub`.
     fn scrub(&mut self, index: usize, keys: &str) -> String {
         let space = if keys.is_empty() { "" } else { " " };
         let caller = self.call(index, &format!("scrub {LOG}{space}{keys}"));
@@ -269,8 +269,8 @@ fn who_does_not_lead_begins_no_scrub() {
     assert!(said.contains("\"leads\":false"), "{said}");
 }
 
-/// Of an acceptance of bytes a header says all but the bytes. So a replica that lost some knows what it accepted, and votes;
-/// and no two replicas wait for each other to learn what both still know.
+/// A header says all of an acceptance but its bytes. So a replica that lost some bytes knows what it
+/// accepted, and votes; and no two replicas wait for each other to learn what both still know.
 #[test]
 fn bytes_that_rot_on_several_nodes_keep_no_log_from_its_next_leader() {
     for seed in 0..12 {

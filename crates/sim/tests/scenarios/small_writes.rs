@@ -8,7 +8,7 @@ use ops::BLOCK;
 
 use crate::stage::{MS, Stage};
 
-/// How many batches of content stand on a node's disk, and how many bytes in them.
+/// The number of batches of content on a node's disk, and of bytes in them.
 fn batches(stage: &Stage, index: usize) -> (u64, u64) {
     let disk = stage.world.disk(stage.nodes[index]);
     let (mut batches, mut bytes) = (0, 0);

@@ -34,13 +34,13 @@ pub struct Stage {
     voters: u32,
     limits: replica::Limits,
     hosts: Hosts,
-    /// What each node speaks from its next start on.
+    /// The versions that each node speaks from its next start on.
     programs: Rc<RefCell<Vec<Speaks>>>,
     next_program: Speaks,
     known: Rc<RefCell<Known>>,
 }
 
-/// The state of the log after all slots below, by whoever was first to know it.
+/// The state of the log after all slots below, by the first node that knew it.
 type Known = BTreeMap<(LogId, Slot), Digest>;
 
 /// The cluster at one moment.
@@ -167,8 +167,7 @@ impl Stage {
         }
     }
 
-    /// A node whose disk was recovered into this directory. What the lost cluster knew is another
-    /// history.
+    /// A node whose disk was recovered into this directory. The lost cluster's knowledge is another history.
     pub fn go_on_alone(&mut self, index: usize, directory: &str) {
         self.known.borrow_mut().clear();
         let config = self.config(directory, &self.addresses[index], Start::Again);
@@ -297,7 +296,7 @@ impl Stage {
         self.programs.borrow_mut()[index] = speaks;
     }
 
-    /// Of the nodes that are added.
+    /// Sets the program of the nodes that are added.
     pub fn next_program(&mut self, speaks: Speaks) {
         self.next_program = speaks;
     }
@@ -307,12 +306,12 @@ impl Stage {
         restarted.expect("its disk is sound");
     }
 
-    /// What the nodes know from here on is compared anew: one of them is to come back from another history.
+    /// Compares the nodes' knowledge anew from here on: one of them is to come back from another history.
     pub fn forget_known(&mut self) {
         self.known.borrow_mut().clear();
     }
 
-    /// What the first says does not reach the second.
+    /// Cuts the way from the first to the second: its words do not arrive.
     pub fn cut(&mut self, from: usize, to: usize) {
         self.world.cut(self.nodes[from], self.nodes[to]);
     }
@@ -334,14 +333,14 @@ impl Stage {
         Caller::call(&mut self.world, &name, &self.addresses[index], request)
     }
 
-    /// Who says this line, whatever it is.
+    /// A caller that says this line, whatever it is.
     pub fn say_line(&mut self, index: usize, line: &str) -> Caller {
         let caller = self.dial(index);
         caller.send(&mut self.world, format!("{line}\n").as_bytes());
         caller
     }
 
-    /// Who connects, and says nothing.
+    /// A caller that connects, and says nothing.
     pub fn dial(&mut self, index: usize) -> Caller {
         let name = self.next_caller();
         Caller::dial(&mut self.world, &name, &self.addresses[index])
@@ -422,7 +421,7 @@ impl Stage {
         });
     }
 
-    /// Where on a node's disk these bytes stand.
+    /// The place of these bytes on a node's disk.
     pub fn place_of(&self, index: usize, bytes: &[u8]) -> Option<(PathBuf, u64)> {
         let disk = self.world.disk(self.nodes[index]);
         disk.files().into_iter().find_map(|(path, _)| {
@@ -498,7 +497,7 @@ impl Look<'_> {
         views.find(|view| view.name == log)
     }
 
-    /// Who leads in the latest term.
+    /// The leader in the latest term.
     pub fn leader(&self) -> Option<usize> {
         let leads = |index: &usize| self.leads_in(*index).is_some();
         let leaders = (0..self.nodes.len()).filter(leads);
@@ -522,7 +521,7 @@ impl Look<'_> {
         Some(self.view(index)?.state.next.0)
     }
 
-    /// That this node knows to be agreed on.
+    /// The version that this node knows to be agreed on.
     pub fn version(&self, index: usize) -> u8 {
         self.node(index).map_or(0, |node| node.versions().agreed)
     }

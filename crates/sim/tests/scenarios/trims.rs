@@ -8,7 +8,7 @@ use sim::client::{Trimmer, TrimmerConfig};
 use crate::caller::Caller;
 use crate::stage::{LOG, MS, SECOND, Stage};
 
-/// What the leader answers to one request.
+/// The leader's answer to one request.
 fn asked(stage: &mut Stage, request: &str) -> String {
     let leader = stage.leader();
     let caller = stage.call(leader, request);
@@ -16,7 +16,7 @@ fn asked(stage: &mut Stage, request: &str) -> String {
     caller.text()
 }
 
-/// Of a stream of which something was acknowledged.
+/// The name of a stream of which something was acknowledged.
 fn name_of(writer: &Caller) -> String {
     let text = writer.text();
     text.split(' ').nth(1).expect("its name").to_owned()
@@ -114,7 +114,7 @@ fn a_reader_is_overtaken_by_a_trim_and_told_where_to_go_on() {
     }
 }
 
-/// Ages are known from the segments' births, whoever leads, and by nobody's memory alone.
+/// The segments' births tell the ages, whichever node leads, and nobody's memory alone does.
 #[test]
 fn an_age_outlives_restarts_and_forgets_nothing_that_is_younger() {
     let mut stage = Stage::three(7);

@@ -1,4 +1,4 @@
-//! What the directory answers while its leaders change, its logs end, and others ask for the same.
+//! The directory's answers while its leaders change, its logs end, and others ask for the same.
 
 use std::time::Duration;
 
@@ -148,7 +148,8 @@ fn a_log_that_was_made_anew_is_not_unknown_to_who_was_away() {
     }
 }
 
-/// It may exist: whoever is cut off cannot know. What it has read of the directory so far is told only to those who ask for that.
+/// The log may exist: a node that is cut off cannot know. It tells what it has read of the directory so far
+/// only to clients that ask for that.
 #[test]
 fn a_node_that_is_cut_off_denies_no_log_and_tells_what_it_knew_when_asked_for_that() {
     let mut stage = Stage::three(4);

@@ -62,7 +62,7 @@ fn nodes_are_upgraded_one_after_the_other_under_appends() {
             chain.borrow().acknowledged == 400_000
         });
         stage.wait_for_readers();
-        // What the newer program wrote, it finds again.
+        // The newer program finds again what it wrote.
         for index in 0..3 {
             change_program(&mut stage, index, NEWER);
         }

@@ -1,5 +1,5 @@
-//! `ends`: where each log ended when the node was last stopped. It counts for the very next start: the manifest
-//! numbers starts, and a note of an earlier one says nothing any more.
+//! `ends`: the end of each log when the node was last stopped. It counts for the very next start: the
+//! manifest numbers starts, and a note of an earlier one says nothing any more.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,11 +12,11 @@ use super::page;
 
 pub const ENDS_FILE: &str = "ends";
 
-/// How a start ended that was asked to.
+/// The end of a start that was asked to stop.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ends {
-    /// Which start it was.
+    /// The number of the start.
     pub incarnation: u32,
     /// The number of each log's last record.
     records: BTreeMap<u32, u64>,
@@ -44,8 +44,7 @@ impl Ends {
         page::encode(ENDS_FILE, self)
     }
 
-    /// What is gone since, of a log whose last record is this one now, if the manifest still says that no start came
-    /// between.
+    /// The loss of a log whose last record is this one now, if the manifest still says that no start came between.
     pub fn lost(&self, incarnation: u32, log: LogId, last_record: u64) -> Option<Lost> {
         let was = self.records.get(&log.0).copied()?;
         let so = self.incarnation == incarnation && last_record < was;
@@ -56,7 +55,7 @@ impl Ends {
     }
 }
 
-/// Records that a log had when its node was stopped.
+/// Records of a log that were there when its node was stopped, and are gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "it ends with record {is}, and ended with record {was} when this node was stopped: its newest files were removed, cut or replaced by older ones since; put them back as they were, or let this node join again as a new one with an empty directory"

@@ -1,5 +1,6 @@
-//! `found`: where the last starts of this node found that its logs ended. Whoever was told something by an earlier start
-//! compares it with what the next one found: what stands there now may have been written by a node that forgot.
+//! `found`: the ends of the logs that the last starts of this node found. A node that was told something by
+//! an earlier start compares it with what the next one found: the present bytes may have been written by a
+//! node that forgot.
 //!
 //! Written after the list of starts, and before anything is said.
 
@@ -21,7 +22,7 @@ struct Page {
     starts: Vec<(u32, Vec<PageEnd>)>,
 }
 
-/// Those of before; empty if no program that keeps them has run here.
+/// Loads the findings of earlier starts; empty if no program that keeps them has run here.
 pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<Findings, String> {
     let contents = page::read(disk, &directory.join(FOUND_FILE));
     match contents.map_err(|error| error.to_string())? {

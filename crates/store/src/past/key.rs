@@ -1,5 +1,5 @@
-//! `key`: what this disk proves itself with (`formats::proof`). It names the disk, so it is written before the
-//! manifest, and it never leaves the directory: whoever has it can speak for this node.
+//! `key`: the means by which this disk proves itself (`formats::proof`). It names the disk, so it is written
+//! before the manifest, and it never leaves the directory: anybody who has it can speak for this node.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::page;
 
 pub const KEY_FILE: &str = "key";
-/// One that was being written when the process ended.
+/// A key that was being written when the process ended.
 pub const KEY_ASIDE: &str = ".key.new";
 
 #[derive(Serialize, Deserialize)]
@@ -40,7 +40,7 @@ pub fn encode(key: &DiskKey) -> Vec<u8> {
     page::encode(KEY_FILE, &Page { seed })
 }
 
-/// Whether this is the key of that disk. One of before disks had keys may have any, and needs none.
+/// Checks that this is the key of that disk. A disk of before disks had keys may have any, and needs none.
 pub(super) fn check(key: Option<&DiskKey>, disk: DiskId) -> Result<(), String> {
     match key {
         None if disk.is_keyed() => Err("it is not there".to_owned()),

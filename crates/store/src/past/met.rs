@@ -1,4 +1,4 @@
-//! `met`: what this node remembers of the others' disks.
+//! `met`: this node's memory of the others' disks.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,7 +16,7 @@ use super::page::{self, PageEnd, page_end};
 
 pub const MET_FILE: &str = "met";
 
-/// Which start of which disk a peer was when we last met it.
+/// The disk and the start of a peer when we last met it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Seen {
     pub disk: DiskId,
@@ -24,22 +24,23 @@ pub struct Seen {
     pub nonce: u64,
 }
 
-/// What is known of one node's disk.
+/// The knowledge of one node's disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Met {
     /// The last start of it that was admitted.
     pub seen: Seen,
-    /// The last of those that told which ones came before: an older program's does not, and is in no list.
+    /// The last of the starts that told which ones came before: an older program's does not, and is in no list.
     pub listed: Option<Start>,
-    /// Its own signature under `seen`, if its disk has a key: an old copy of it knows by that what it has forgotten.
+    /// The disk's own signature under `seen`, if it has a key: an old copy of it knows by that what it has
+    /// forgotten.
     pub signature: Option<Signature>,
-    /// Never above what it told to be durable.
+    /// The ends of its logs, never above those it told to be durable.
     pub ends: BTreeMap<LogId, End>,
-    /// Its own seals of these, where it told them, and as which start.
+    /// The disk's own seals of these ends, where it told them, and the start that sealed.
     pub seals: BTreeMap<LogId, (Start, Seal)>,
 }
 
-/// What a directory should have and has not.
+/// The fact that a directory should have and has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Lacks {
     #[error(
@@ -63,13 +64,15 @@ impl Met {
         }
     }
 
-    /// Whether a start that tells this goes on where this node knows that disk to have been.
+    /// Checks that a start which tells this goes on where this node knows that disk to have been.
     ///
-    /// ‡ An honest node is never refused. A start that was admitted had written its list before it said anything, so
-    /// every later one lists it, or has listed `STARTS_KEPT` others since. (A start that nobody met may be missing,
-    /// and an older program's is in no list.) What it told of a log was durable, and neither number goes back.
+    /// ‡ An honest node is never refused. A start that was admitted had written its list before it said
+    /// anything, so every later one lists it, or has listed `STARTS_KEPT` others since. (A start that nobody
+    /// met may be missing, and an older program's is in no list.) The ends that it told were durable, and
+    /// neither number goes back.
     ///
-    /// ‡ What an earlier start told stands in what this one found. What it holds by now may be more, and something else.
+    /// ‡ The ends that an earlier start told stand in what this one found. The present log may hold more, and
+    /// something else.
     pub fn check(&self, told: &Told) -> Result<(), Lacks> {
         let starts = &told.starts;
         let seen = self.start();
@@ -106,7 +109,7 @@ impl Met {
         Ok(())
     }
 
-    /// It is admitted as this start, and told this. True if the start is news.
+    /// Takes the word of an admitted start. True if the start is news.
     pub fn take(
         &mut self,
         claim: Seen,
@@ -129,7 +132,7 @@ impl Met {
         before != (self.seen, self.listed, self.signature)
     }
 
-    /// What shows an old copy of this disk that it is one, whoever shows it.
+    /// The evidence that shows an old copy of this disk that it is one, whoever shows it.
     pub fn evidence(&self, lacks: Option<Lacks>) -> Option<Evidence> {
         if let Some(Lacks::End { log, told, .. }) = lacks {
             let kept = self.kept().find(|kept| kept.log == log);
@@ -138,7 +141,7 @@ impl Met {
         Some(Evidence::Start(self.start(), self.signature?))
     }
 
-    /// Its words of its logs, as they can be shown.
+    /// Its words of its logs, in a form that can be shown.
     pub fn kept(&self) -> impl Iterator<Item = SealedEnd> {
         self.seals.iter().filter_map(|(log, (start, seal))| {
             Some(SealedEnd {
@@ -157,7 +160,7 @@ impl Met {
         }
     }
 
-    /// It told more. True if it did. So many logs are kept, and what it tells of others is dropped.
+    /// Takes more that it told. True if it did tell more. So many logs are kept, and words of others are dropped.
     pub fn grow(&mut self, told: &Told, room: usize) -> bool {
         let mut grew = false;
         let start = self.start();
@@ -169,7 +172,7 @@ impl Met {
             let more = known.and(end);
             grew |= more != *known;
             *known = more;
-            // A seal is of both numbers as they were told.
+            // A seal covers both numbers as they were told.
             match seal.filter(|_| more == end) {
                 Some(seal) => _ = self.seals.insert(log, (start, seal)),
                 None => _ = self.seals.remove(&log),
@@ -189,7 +192,7 @@ struct PageMet {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     signature: Option<String>,
     ends: Vec<PageEnd>,
-    /// One for each end, as INCARNATION:NONCE:SEAL, or an empty text.
+    /// The seals, one for each end, as INCARNATION:NONCE:SEAL, or an empty text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     seals: Vec<String>,
 }
@@ -284,7 +287,7 @@ pub fn parse(contents: &[u8]) -> Result<BTreeMap<NodeId, Met>, String> {
     all.into_iter().map(of).collect()
 }
 
-/// What the last start of this node left.
+/// Loads the memory that the last start of this node left.
 pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<BTreeMap<NodeId, Met>, String> {
     let contents = page::read(disk, &directory.join(MET_FILE));
     match contents.map_err(|error| error.to_string())? {
@@ -371,7 +374,7 @@ mod tests {
         assert_eq!(met.check(&told(&[(1, 11), (2, 12)], &ends)), Ok(()));
         let next = told(&[(1, 11), (2, 12), (3, 13)], &ends);
         assert_eq!(met.check(&next), Ok(()));
-        // Starts that nobody met, and one that ended before it had written its list.
+        // These are starts that nobody met, and one that ended before it had written its list.
         let later = told(&[(1, 11), (2, 12), (3, 13), (7, 17)], &ends);
         assert_eq!(met.check(&later), Ok(()));
     }
@@ -385,7 +388,7 @@ mod tests {
         );
         let again = told(&[(1, 11), (2, 99), (3, 98)], &[]);
         assert_eq!(met.check(&again), Err(Lacks::Start(2)));
-        // Copied before its program kept a list.
+        // The copy was made before its program kept a list.
         assert_eq!(met.check(&told(&[(5, 15)], &[])), Err(Lacks::Start(2)));
     }
 
@@ -422,7 +425,7 @@ mod tests {
         );
     }
 
-    /// It forgot what it had promised, and has promised more since.
+    /// The node forgot what it had promised, and has promised more since.
     #[test]
     fn what_a_later_start_wrote_is_not_what_an_earlier_one_told() {
         let mut met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50)), (2, end(1, 7))]);
@@ -438,7 +441,7 @@ mod tests {
             matches!(lacks, Err(Lacks::End { has, .. }) if has == end(3, 40)),
             "{lacks:?}"
         );
-        // A log that it had to make anew.
+        // The node had to make this log anew.
         let anew = Told {
             found: found(3, &[(1, end(3, 50))]),
             ..more.clone()
@@ -449,7 +452,7 @@ mod tests {
             ..more.clone()
         };
         assert_eq!(met.check(&honest), Ok(()));
-        // It was started once more since it forgot: the start behind the one that was met speaks.
+        // The node was started once more since it forgot: the start behind the one that was met speaks.
         let mut again = more.clone();
         again.starts.push(Start {
             incarnation: 4,
@@ -458,19 +461,19 @@ mod tests {
         again.found.add(4, &again.ends.clone(), |_| false);
         assert!(met.check(&again).is_err());
         met.take(seen(3, 13), None, Some(&honest), 100);
-        // A new connection of the same start: it holds what it told since it began.
+        // A new connection of the same start comes: it holds what it told since it began.
         assert_eq!(met.check(&honest), Ok(()));
         assert_eq!(met.ends[&LogId(1)], end(4, 90));
     }
 
-    /// The older program wrote no list, and its number is in none.
+    /// The older program wrote no list, and its number is in no list.
     #[test]
     fn a_node_that_went_back_to_the_older_program_and_forward_again_is_admitted() {
         let mut met = met(&[(1, 11), (2, 12)], &[(1, end(3, 50))]);
         assert!(met.take(seen(3, 13), None, None, 100));
         let forward = told(&[(1, 11), (2, 12), (4, 14)], &[(1, end(3, 60))]);
         assert_eq!(met.check(&forward), Ok(()));
-        // A copy of before the newer program's last start is none of them.
+        // A copy of before the newer program's last start does not pass.
         let old = told(&[(1, 11), (4, 14)], &[(1, end(3, 60))]);
         assert_eq!(met.check(&old), Err(Lacks::Start(2)));
         met.take(seen(4, 14), None, Some(&forward), 100);

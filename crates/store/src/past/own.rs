@@ -1,4 +1,4 @@
-//! What a directory says of its own past: whether a node may start from it, and what it must still hold.
+//! A directory's word of its own past: whether a node may start from it, and what it must still hold.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -23,15 +23,15 @@ pub struct Own {
     pub starts: Vec<Start>,
     /// The findings of these starts.
     pub found: Findings,
-    /// None in a directory of before disks had keys.
+    /// The key; `None` in a directory of before disks had keys.
     pub key: Option<DiskKey>,
     /// The last start, by the manifest.
     incarnation: u32,
-    /// How that one ended, if it was asked to.
+    /// The ends of that start, if it was asked to stop.
     ends: Option<Ends>,
 }
 
-/// Why no node starts from it.
+/// The reason why no node starts from the directory.
 #[derive(Debug, Error)]
 pub enum Trouble {
     #[error(
@@ -77,13 +77,13 @@ impl Own {
         let fits = key::check(key.as_ref(), manifest.identity.disk);
         fits.map_err(damaged(KEY_FILE))?;
         let starts = starts::load(disk, directory).map_err(damaged(STARTS_FILE))?;
-        // The note only adds to what the logs say of themselves: a start can do without.
+        // The note only adds to what the logs say of themselves: a start can do without it.
         let ends = Ends::load(disk, directory).unwrap_or_else(|reason| {
             let path = directory.join(ENDS_FILE);
             tracing::error!(path = %path.display(), reason, "where the logs ended at the last stop cannot be read, so it is not known whether newer files were cut or removed since");
             None
         });
-        // A start can do without: then only what it finds itself speaks.
+        // A start can do without it: then only its own findings speak.
         let found = found::load(disk, directory).unwrap_or_else(|reason| {
             let path = directory.join(FOUND_FILE);
             tracing::error!(path = %path.display(), reason, "what earlier starts found cannot be read, and is not told any more");
@@ -92,7 +92,7 @@ impl Own {
         let last = starts.last().map_or(0, |start| start.incarnation);
         let noted = ends.as_ref().map_or(0, |ends| ends.incarnation);
         for (file, other) in [(STARTS_FILE, last), (ENDS_FILE, noted)] {
-            // The manifest is written before either.
+            // The manifest is written before either file.
             if other > manifest.incarnation {
                 return Err(Trouble::OldManifest {
                     directory: directory.to_owned(),
@@ -111,12 +111,12 @@ impl Own {
         })
     }
 
-    /// Whether it was noted where this log ended, and no start came since.
+    /// Whether the end of this log was noted, and no start came since.
     pub fn has_noted(&self, log: LogId) -> bool {
         self.lost(log, 0).is_some()
     }
 
-    /// What is gone of a log since the node was stopped, if no start came between.
+    /// The loss of a log since the node was stopped, if no start came between.
     pub fn lost(&self, log: LogId, last_record: u64) -> Option<Lost> {
         let ends = self.ends.as_ref()?;
         ends.lost(self.incarnation, log, last_record)

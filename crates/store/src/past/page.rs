@@ -49,7 +49,7 @@ pub(super) fn encode<T: Serialize>(name: &str, page: &T) -> Vec<u8> {
     contents
 }
 
-/// The inverse, or what is wrong.
+/// The inverse, or the reason why the file is not one.
 pub(super) fn parse<T: DeserializeOwned>(name: &str, contents: &[u8]) -> Result<T, String> {
     let end = contents.iter().position(|byte| *byte == b'\n');
     let end = end.ok_or("it has no first line")?;
@@ -61,7 +61,7 @@ pub(super) fn parse<T: DeserializeOwned>(name: &str, contents: &[u8]) -> Result<
     serde_json::from_slice(body).map_err(|error| error.to_string())
 }
 
-/// `None` if there is no such file.
+/// Reads a file. `None` if it is not there.
 pub(super) fn read(disk: &mut dyn Disk, path: &Path) -> io::Result<Option<Vec<u8>>> {
     let mut contents = Vec::new();
     loop {

@@ -1,5 +1,5 @@
-//! `refused`: a peer said that this directory is an old copy. Where it is, the node does not start: it may have
-//! forgotten what others count on, and not every peer may know it.
+//! `refused`: a peer said that this directory is an old copy. While the file is there the node does not
+//! start: others may count on what it has forgotten, and not every peer may know it.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::page;
 
 pub const REFUSED_FILE: &str = "refused";
 
-/// What the peer said, if the directory was refused.
+/// Loads the peer's words, if the directory was refused.
 pub fn load(disk: &mut dyn Disk, directory: &Path) -> io::Result<Option<String>> {
     let contents = page::read(disk, &directory.join(REFUSED_FILE))?;
     let unreadable = |_| "what it said cannot be read any more".to_owned();

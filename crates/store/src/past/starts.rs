@@ -1,5 +1,5 @@
-//! `starts`: the last starts of this node. Each tells peers which ones came before it, so that whoever met one
-//! of them sees whether this directory is its continuation.
+//! `starts`: the last starts of this node. Each tells peers which ones came before it, so that a peer that
+//! met one of them sees whether this directory is its continuation.
 //!
 //! Written after the manifest that counts the start, and before anything is said: so its last start is never above
 //! the manifest's.
@@ -22,7 +22,7 @@ struct Page {
     starts: Vec<(u32, u64)>,
 }
 
-/// Those of before; empty if no program that keeps them has run here.
+/// Loads the earlier starts; empty if no program that keeps them has run here.
 pub fn load(disk: &mut dyn Disk, directory: &Path) -> Result<Vec<Start>, String> {
     let contents = page::read(disk, &directory.join(STARTS_FILE));
     match contents.map_err(|error| error.to_string())? {
@@ -42,7 +42,7 @@ pub fn parse(contents: &[u8]) -> Result<Vec<Start>, String> {
     }
 }
 
-/// With one more. What was said by a start of a higher number was said by nobody: its manifest was never written.
+/// The list with one start more. A start of a higher number said nothing: its manifest was never written.
 pub fn after(mut starts: Vec<Start>, start: Start) -> Vec<Start> {
     starts.retain(|before| before.incarnation < start.incarnation);
     starts.push(start);

@@ -7,17 +7,17 @@ use ops::{FileId, Op, OpenMode};
 use super::super::{Awaiting, Store};
 use super::{READS_MAX, Reader, Step, again};
 
-/// Files open for reading: with as many reads as there may be, each of which needs one, or one index,
-/// at a time, there is always one that nobody uses.
+/// The most files open for reading. Each read needs one, or one index, at a time; so with as many reads as
+/// there may be, there is always a file that nobody uses.
 const FILES_MAX: usize = 2 * READS_MAX;
 
-/// Of these, while nobody reads.
+/// The most of these while nobody reads.
 const FILES_IDLE: usize = 2;
 
 pub(super) struct OpenFile {
     file: FileId,
     ready: bool,
-    /// Who reads from it, or will as soon as it is open: it stays for them.
+    /// The number of reads that use it, or will as soon as it is open: it stays for them.
     users: usize,
     last_used: u64,
 }
@@ -75,7 +75,7 @@ impl Store {
         );
     }
 
-    /// The file that was not used for longest, of those that nobody uses. False if there is none.
+    /// Closes the file that was not used for longest, of those that nobody uses. False if there is none.
     fn close_unused(&mut self) -> bool {
         let files = self.reader.files.iter();
         let unused = files.filter(|(_, file)| file.users == 0 && file.ready);
@@ -85,7 +85,7 @@ impl Store {
         closed.map(|closed| self.close_file(closed.file)).is_some()
     }
 
-    /// A node has many logs, and files that nobody reads are not to be all that it may open.
+    /// Closes idle files: a node has many logs, and files that nobody reads are not to be all that it may open.
     pub(super) fn close_idle_files(&mut self) {
         while self.reader.jobs.is_empty()
             && self.reader.files.len() > FILES_IDLE

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! Rot there shows at the next start, which then takes the disk for lost. The running node knows all that the head says, so
-//! where the head is damaged it begins the next segment, with another one.
+//! where the head is damaged it begins the next segment, with another one. A disk that gives no head back whatever is
+//! written gets one such segment, not one with each check: only a head that is found sound allows the next.
 
 use std::io;
 use std::time::Duration;
@@ -19,32 +20,34 @@ use paxos::Time;
 use super::super::{Awaiting, Store};
 use super::OpenFile;
 
-/// A scrub asks for each piece that it reads.
+/// The interval of the checks: a scrub asks for each piece that it reads.
 const CHECKED_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(crate) struct Head {
     checking: Option<Checking>,
-    /// When the last check began.
+    /// The time when the last check began.
     checked_at: Option<Time>,
-    /// Of this segment.
+    /// The segment whose head is damaged, and which is to have a successor.
     damaged: Option<u64>,
+    /// No head was found sound since a successor was begun for the sake of one.
+    in_vain: bool,
 }
 
 struct Checking {
     segment: u64,
-    /// How much is read: first as far as the checkpoint's header, then all of it.
+    /// The length that is read: first as far as the checkpoint's header, then all of it.
     length: usize,
     /// The kernel is asked.
     reads: bool,
 }
 
-/// What the bytes of a head come to.
+/// The result of looking at the bytes of a head.
 #[derive(Debug, PartialEq, Eq)]
 enum Looks {
     Sound,
     Damaged,
-    /// It is so long.
+    /// The head is so long.
     Longer(usize),
 }
 
@@ -71,7 +74,7 @@ impl Store {
         if head.is_busy() || soon.is_some_and(|soon| self.now < soon) || self.writer.closing {
             return;
         }
-        // What is under way may be the head itself.
+        // Records under way may be the head itself.
         if !self.is_all_durable() {
             return;
         }
@@ -86,7 +89,7 @@ impl Store {
         self.read_head();
     }
 
-    /// Reads it if the file is open.
+    /// Reads the head if the file is open.
     pub(super) fn read_head(&mut self) {
         let reader = &mut self.reader;
         let Some(checking) = reader.head.checking.as_mut().filter(|head| !head.reads) else {
@@ -129,13 +132,24 @@ impl Store {
             return self.read_head();
         }
         self.end_check();
-        if looks == Looks::Damaged {
-            let path = self.path(segment);
+        let path = self.path(segment);
+        let head = &mut self.reader.head;
+        if looks == Looks::Sound {
+            head.in_vain = false;
+        } else if !head.in_vain {
             tracing::warn!(
                 path = %path.display(),
                 "the beginning of this segment has rotted: the next one begins, with all that a start needs"
             );
-            self.reader.head.damaged = Some(segment);
+            head.in_vain = true;
+            head.damaged = Some(segment);
+        } else if head.damaged.is_some_and(|damaged| damaged != segment) {
+            tracing::error!(
+                path = %path.display(),
+                "the beginning of this segment cannot be read, and it was written for the sake of another that could not: \
+                 replace the disk of this node before it is started again"
+            );
+            head.damaged = None;
         }
     }
 
@@ -163,7 +177,7 @@ impl Store {
         }
     }
 
-    /// The file could not be opened: nothing is known of its head.
+    /// Ends the check of a file that could not be opened: nothing is known of its head.
     pub(super) fn forget_head_of(&mut self, segment: u64) {
         let checking = &mut self.reader.head.checking;
         _ = checking.take_if(|checking| checking.segment == segment);

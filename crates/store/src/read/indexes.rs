@@ -12,11 +12,11 @@ use super::super::index::SegmentIndex;
 use super::super::{Awaiting, Store};
 use super::{READS_MAX, Step, again};
 
-/// Indexes of sealed segments in memory: each read needs one at a time.
+/// The most indexes of sealed segments in memory: each read needs one at a time.
 const INDEXES_MAX: usize = READS_MAX;
 
 impl Store {
-    /// Every read that waits for the index goes on, or fails, when it was read.
+    /// Loads an index. Every read that waits for it goes on, or fails, when it was read.
     pub(super) fn load_index(&mut self, segment: u64) {
         if self.reader.loading.insert(segment) {
             self.use_file(segment + 1);
@@ -73,7 +73,7 @@ impl Store {
         self.admit();
     }
 
-    /// Every read that waits for this index fails.
+    /// Fails every read that waits for this index.
     pub(super) fn fail_search(&mut self, sealed: u64, error: &io::Error) {
         let waits = |step: &Step| matches!(step, Step::NeedsIndex(segment) if *segment == sealed);
         for job in self.reader.jobs_that(waits) {

@@ -1,4 +1,4 @@
-//! What cannot be read: bytes that are to come from a peer, for a while or for good.
+//! Unreadable bytes: those that are to come from a peer, for a while or for good.
 
 use std::io;
 use std::ops::Range;
@@ -20,13 +20,13 @@ pub(crate) struct Distrusted {
 }
 
 impl Distrusted {
-    /// False if nothing is left.
+    /// Forgets trimmed bytes. False if nothing is left.
     pub(crate) fn forget_below(&mut self, position: StreamPosition) -> bool {
         self.bytes.start = self.bytes.start.max(position.0);
         !self.bytes.is_empty()
     }
 
-    /// What is left without those bytes.
+    /// The rest without those bytes.
     fn without(self, stream: StreamName, bytes: &Range<u64>) -> Vec<Distrusted> {
         if self.stream != stream {
             return vec![self];
@@ -36,27 +36,27 @@ impl Distrusted {
     }
 }
 
-/// Bytes that are to come from a peer do not count as held here for so long,
+/// The least time for which bytes that are to come from a peer do not count as held here.
 const DISTRUSTED_FOR: Duration = Duration::from_secs(5);
-/// and for as long as it takes to fetch them at this rate.
+/// The rate of fetching them: by the time that takes the least time is prolonged.
 const FETCHED_BYTES_PER_US: u64 = 4;
 
-/// Of a segment that cannot be read, what others may hold too is fetched in such pieces as it is asked for.
+/// The pieces in which bytes of an unreadable segment that others may hold too are fetched, as they are asked for.
 const ASKED_BYTES: u64 = 1 << 20;
 
 impl Store {
-    /// The device does not give its file, or its index: nothing in it can be read.
+    /// Handles a segment whose file, or index, the device does not give: nothing in it can be read.
     pub(super) fn on_unreadable_segment(&mut self, segment: u64, error: &io::Error) {
-        // Of this process, and not of the device.
+        // The error is one of this process, and not of the device.
         if is_want_of_descriptors(error) || error.kind() == io::ErrorKind::OutOfMemory {
             return;
         }
-        // What of it is not held any more is not to count as held after a while.
+        // Bytes of it that are not held any more are not to count as held after a while.
         let searchable = self.segments.get(&segment).filter(|s| !s.unsearchable);
         let extents = searchable.map(|s| &s.extents);
         let mut lost = Vec::new();
         for (stream, extent) in extents.into_iter().flat_map(Extents::iter) {
-            // What another segment may hold is left to whoever wants to read it.
+            // Bytes that another segment may hold are left to the read that wants them.
             let others = self.segments.iter().filter(|(other, _)| **other != segment);
             let others = others.filter_map(|(_, other)| other.extents.get(stream));
             let mut parts = extent.ranges();
@@ -82,7 +82,7 @@ impl Store {
         }
     }
 
-    /// Of what is not held any more nobody need hear.
+    /// Says that bytes are unreadable. Nobody need hear of bytes that are not held any more.
     pub(super) fn say_unreadable(&mut self, stream: StreamName, bytes: Range<u64>) {
         let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);
         let held = self.holdings.held(stream, range);
@@ -90,13 +90,13 @@ impl Store {
         self.events.extend(events);
     }
 
-    /// These bytes are to come from a peer: for a while they do not count as held here. Nothing says
+    /// Distrusts bytes that are to come from a peer: for a while they do not count as held here. Nothing says
     /// so on disk.
     pub fn distrust(&mut self, stream: StreamName, range: Range<StreamPosition>) {
         let bytes = range.start.0..range.end.0;
         self.holdings.remove(stream, bytes.clone());
         let length = bytes.end - bytes.start;
-        // They come one after the other.
+        // The bytes come one after the other.
         let missing = |d: &&Distrusted| {
             let bytes = StreamPosition(d.bytes.start)..StreamPosition(d.bytes.end);
             !self.holdings.holds(d.stream, bytes)
@@ -112,8 +112,8 @@ impl Store {
         });
     }
 
-    /// Whether what did not come from a peer in time counts as held again: perhaps no peer has it,
-    /// and the device gives it now.
+    /// Counts bytes that did not come from a peer in time as held again: perhaps no peer has them, and the
+    /// device gives them now. True if there were any.
     pub fn trust_again(&mut self) -> bool {
         let now = self.now;
         let over = self.distrusted.extract_if(.., |d| d.until <= now);
@@ -124,9 +124,9 @@ impl Store {
         !over.is_empty()
     }
 
-    /// The index of a segment is corrupt, so that nothing in it can be found: as long as this process
-    /// runs, none of its bytes are held. They may be sound, and the only copy, so the disk is told
-    /// nothing: the next start reads a segment without an index itself.
+    /// Gives up a segment whose index is corrupt, so that nothing in it can be found: as long as this process
+    /// runs, none of its bytes are held. They may be sound, and the only copy, so the disk is told nothing:
+    /// the next start reads a segment without an index itself.
     pub(super) fn give_up_segment(&mut self, segment: u64) {
         let Some(sealed) = self.segments.get_mut(&segment) else {
             return;
@@ -147,7 +147,7 @@ impl Store {
         }
     }
 
-    /// A record is corrupt: none of the bytes it held are held any more.
+    /// Gives up a corrupt record: none of the bytes it held are held any more.
     pub(super) fn give_up(&mut self, stream: StreamName, reading: &Reading) {
         let index = self
             .segments
@@ -164,17 +164,17 @@ impl Store {
         }
     }
 
-    /// These bytes are not held any more, durably so.
+    /// Loses these bytes: they are not held any more, durably so.
     fn lose(&mut self, stream: StreamName, bytes: Range<u64>) {
         if self.let_go(stream, bytes.clone()) {
             self.append_lost(stream, bytes);
         }
     }
 
-    /// These bytes are not held any more, and whoever wants them has to hear of it. False if none was:
-    /// two reads may meet the same record.
+    /// Lets go of these bytes, which are not held any more, so that all who want them hear of it. False if
+    /// none was: two reads may meet the same record.
     fn let_go(&mut self, stream: StreamName, bytes: Range<u64>) -> bool {
-        // Not to count as held again after a while.
+        // The bytes are not to count as held again after a while.
         let distrusted = std::mem::take(&mut self.distrusted).into_iter();
         self.distrusted = distrusted.flat_map(|d| d.without(stream, &bytes)).collect();
         let range = StreamPosition(bytes.start)..StreamPosition(bytes.end);

@@ -1,4 +1,4 @@
-//! What a start takes from the records: what each segment holds, and what the engine is told.
+//! The facts that a start takes from the records: the bytes of each segment, and the engine's part.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::super::recovery::Taken;
 use super::files::Sink;
 use super::{RecoveredRecord, apply};
 
-/// Turns records into what the engine's recovery is told.
+/// Turns records into the words of the engine's recovery.
 pub(super) struct Feed<'a> {
     pub speaks: Speaks,
     pub on_record: &'a mut dyn FnMut(RecoveredRecord),
@@ -58,21 +58,21 @@ impl Sink for Feed<'_> {
     }
 }
 
-/// As the engine is told of a record that was found so.
+/// The engine's word for a record that was found so.
 pub(in super::super) fn recovered_of(
     speaks: Speaks,
     header: &RecordHeader,
     payload: &[u8],
     taken: Taken,
 ) -> Result<Option<RecoveredRecord>, DecodeError> {
-    // Only where a rule is broken on purpose is an action's payload lost here.
+    // Only a rule that is broken on purpose loses an action's payload here.
     match taken.is_whole || header.value == ValueKind::Content {
         true => recovered(speaks, header, payload),
         false => Ok(None),
     }
 }
 
-/// As the engine is told of it, if it is.
+/// The engine's word for a record, if it has one.
 pub fn recovered(
     speaks: Speaks,
     header: &RecordHeader,

@@ -14,12 +14,12 @@ use super::RecoverError;
 
 /// Answers from the disk, and hands what is taken to a sink.
 ///
-/// Errors: what cannot be read but by trying again, and what this program does not understand.
+/// Errors: a block that can only be read by trying again, and words that this program does not understand.
 pub(crate) struct Files<'a, S> {
     disk: &'a mut dyn Disk,
     of: Whose,
     paths: Vec<PathBuf>,
-    /// The one used last comes last.
+    /// The windows; the one used last comes last.
     windows: Vec<(usize, Window)>,
     pub sink: S,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Whose {
     pub speaks: Speaks,
 }
 
-/// What becomes of the records.
+/// The receiver of the records.
 pub(crate) trait Sink {
     fn record(
         &mut self,
@@ -45,7 +45,7 @@ pub(crate) trait Sink {
 
     fn gap(&mut self);
 
-    /// Whether it could be understood.
+    /// Takes an index. Returns whether it could be understood.
     fn index(&mut self, of: usize, offset: u64, payload: &[u8], vouches: bool) -> bool;
 }
 

@@ -1,10 +1,10 @@
 //! Whether the last segments were ever more than begun.
 //!
-//! A segment's birth is its first block, its checkpoint and the index of the one before. What stands behind
-//! was told to nobody before the birth was durable; so a segment whose birth is not whole, and of which
-//! no record knows the birth to be durable, is as if it were not there.
+//! A segment's birth is its first block, its checkpoint and the index of the one before. Records behind were
+//! told to nobody before the birth was durable; so a segment whose birth is not whole, and of which no record
+//! knows the birth to be durable, is as if it were not there.
 //!
-//! ‡ But for what it says of the one before: it was begun when everything there was durable.
+//! ‡ Only its word of the segment before counts: it was begun when everything there was durable.
 
 use formats::segment::Predecessor;
 use ops::BLOCK;
@@ -17,16 +17,16 @@ use super::verdict::{Aside, Expected};
 use super::walk::{Behind, Scope, behind, record, walk};
 use crate::read::FIRST_RECORD;
 
-/// What segments that are put aside say of the one before.
+/// The word of segments that are put aside about the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Testimony {
-    /// It ends with this record.
+    /// The last record of that segment.
     pub last_record: Option<u64>,
-    /// All up to this record were durable.
+    /// The record up to which all were durable.
     pub durable: u64,
 }
 
-/// Takes those that were being born from the end of `uses`.
+/// Takes the segments that were being born from the end of `uses`.
 pub(super) fn put_aside<B: Blocks>(
     blocks: &mut B,
     uses: &mut Vec<Use>,
@@ -41,7 +41,7 @@ pub(super) fn put_aside<B: Blocks>(
         if let Some(Said::Unreadable) = blocks.block(at, 0).map_err(Stop::Failed)? {
             of_itself.unreadable.insert(0);
         }
-        // ‡ The word that it was born may stand there.
+        // ‡ The unreadable block may hold the word that the segment was born.
         if let Some(&offset) = of_itself.unreadable.first()
             && !mutation::is(Mutation::UnreadableReadAsAbsent)
         {
@@ -66,7 +66,7 @@ pub(super) fn put_aside<B: Blocks>(
     Ok((aside, testimony))
 }
 
-/// `None` if it was; else what its blocks say.
+/// Returns `None` if the segment was born; else what its blocks say.
 fn was_born<B: Blocks>(
     blocks: &mut B,
     uses: &[Use],
@@ -98,7 +98,7 @@ fn was_born<B: Blocks>(
         (Some(last), _) => Some(last),
         (None, None) if own.number == 1 => Some(0),
         (None, Some(before)) => end_of(blocks, uses, before)?,
-        // Nothing else is left to ask.
+        // No other block is left to ask.
         (None, None) => None,
     };
     let durable = of_itself.watermark.max(testimony.durable);
@@ -106,13 +106,14 @@ fn was_born<B: Blocks>(
     Ok((!known).then_some(of_itself))
 }
 
-/// The first record of a file of which nothing is known comes behind all that is known of those before.
+/// The record before the first one of a file of which nothing is known: it comes behind all that is known of
+/// those before.
 fn before_of_file(uses: &[Use], at: usize) -> u64 {
     let before = uses[..at].iter().filter_map(|before| before.last_before);
     before.max().unwrap_or(0)
 }
 
-/// A file in which nothing of this use can be read.
+/// Judges a file in which nothing of this use can be read.
 fn unrecognised<B: Blocks>(blocks: &mut B, at: usize, own: &Use) -> Result<Behind, Stop<B::Error>> {
     let mut found = Behind::default();
     let mut offset = 0;

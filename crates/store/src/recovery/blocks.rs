@@ -7,13 +7,13 @@ use formats::segment::{SegmentError, SegmentHeader};
 ///
 /// A record that stands in a file of another log, or is of no log, is [`Said::Nothing`].
 pub trait Blocks {
-    /// What keeps a block from being asked at all: no fact about it.
+    /// The reason why a block cannot be asked at all: no fact about it.
     type Error;
 
-    /// What the file's first block says.
+    /// The word of the file's first block.
     fn first(&mut self, at: usize) -> Result<First, Self::Error>;
 
-    /// What the block says; `None` behind the file's end.
+    /// The word of a block; `None` behind the file's end.
     fn block(&mut self, at: usize, offset: u64) -> Result<Option<Said>, Self::Error>;
 
     /// Whether the record whose header stands there has its payload.
@@ -24,9 +24,9 @@ pub trait Blocks {
         header: &RecordHeader,
     ) -> Result<bool, Self::Error>;
 
-    /// A record of the segment, in order, whole or at least all of it but its bytes. `counts` if the engine is to know it too: it stands in the
-    /// segment of the newest whole checkpoint, or behind. `chosen` if all below its first unchosen
-    /// slot is what was accepted here before.
+    /// Takes a record of the segment, in order, whole or at least all of it but its bytes. `counts` if the
+    /// engine is to know it too: it stands in the segment of the newest whole checkpoint, or behind. `chosen`
+    /// if all slots below its first unchosen one hold the values accepted here before.
     fn take(
         &mut self,
         at: usize,
@@ -35,11 +35,11 @@ pub trait Blocks {
         taken: Taken,
     ) -> Result<(), Self::Error>;
 
-    /// Records that were durable cannot be read, and acceptances may have been among them.
+    /// Takes a gap: durable records cannot be read, and acceptances may have been among them.
     fn take_gap(&mut self, at: usize);
 
-    /// A whole index of the segment `of`, which its successor holds. Whether it could be understood. If it
-    /// `vouches`, the segment is not read; else all of it was.
+    /// Takes a whole index of the segment `of`, which its successor holds. Returns whether it could be
+    /// understood. If it `vouches`, the segment is not read; else all of it was.
     fn take_index(
         &mut self,
         of: usize,
@@ -49,24 +49,24 @@ pub trait Blocks {
     ) -> Result<bool, Self::Error>;
 }
 
-/// What is to be done with a record.
+/// The treatment of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     pub counts: bool,
     pub chosen: bool,
-    /// Else its bytes are lost, and its header stands alone.
+    /// Whether the record is whole: else its bytes are lost, and its header stands alone.
     pub is_whole: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum First {
-    /// This segment's.
+    /// The first block is this segment's.
     Own(SegmentHeader),
-    /// A segment's of this log and disk, of another number and salt.
+    /// The first block is that of a segment of this log and disk, of another number and salt.
     OtherNumber { number: u64, salt: u64 },
-    /// Another directory's, or a later program's.
+    /// The first block is another directory's, or a later program's.
     Foreign(SegmentError),
-    /// None that can be read.
+    /// The first block cannot be read.
     Lost,
 }
 
@@ -80,6 +80,6 @@ pub enum Said {
     },
     /// No record begins here.
     Nothing { why: RecordError, is_written: bool },
-    /// The device does not give it.
+    /// The device does not give the block.
     Unreadable,
 }

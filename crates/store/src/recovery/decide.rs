@@ -1,4 +1,4 @@
-//! From what the blocks say to the verdict.
+//! The way from the words of the blocks to the verdict.
 
 use formats::record::{RecordHeader, RecordKind};
 use formats::segment::SegmentError;
@@ -13,16 +13,16 @@ use super::verdict::{Expected, Lost, Segment, Verdict};
 use super::walk::{Bound, Scope, Walked, behind, header, walk};
 use crate::read::FIRST_RECORD;
 
-/// How much is read.
+/// The depth of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// Segments before the newest whole checkpoint are vouched for by their successors' indexes.
+    /// Segments before the newest whole checkpoint are not read: their successors' indexes vouch for them.
     Start,
-    /// Every record of every segment.
+    /// Every record of every segment is read.
     All,
 }
 
-/// What the log's files come to, by their numbers, oldest first.
+/// The verdict on the log's files, by their numbers, oldest first.
 pub fn decide<B: Blocks>(
     blocks: &mut B,
     numbers: &[u64],
@@ -83,12 +83,12 @@ struct Deciding<'u> {
     /// Records that counted are lost, this one the last of them, and no full checkpoint followed.
     gap: Option<Lost>,
     had_gap: bool,
-    /// By all headers that counted, and those behind what was lost.
+    /// The bound by all headers that counted, and those behind what was lost.
     bound: Bound,
     newest: Option<RecordHeader>,
-    /// Told to the engine.
+    /// The first unchosen slot that the engine was told.
     first_unchosen: Option<Slot>,
-    /// Where the last walk ended.
+    /// The end of the last walk.
     next: Option<Expected>,
 }
 
@@ -131,7 +131,7 @@ impl Deciding<'_> {
         self.uses.get(at + 1)?.predecessor
     }
 
-    /// Reads the segment's records; returns what would come next.
+    /// Reads the segment's records; returns the record that would come next.
     fn walk<B: Blocks>(&mut self, blocks: &mut B, at: usize) -> Result<Expected, Stop<B::Error>> {
         let uses = self.uses;
         let own = &uses[at];
@@ -149,7 +149,7 @@ impl Deciding<'_> {
             self.first_block_lost(blocks, at, scope.as_ref(), start)?;
         }
         let (Some(start), Some(scope)) = (start, scope) else {
-            // Nothing of it can be read: what is due next is known by who comes next.
+            // Nothing of the segment can be read: the segment behind it says what is due next.
             let known = self.uses.get(at + 1).and_then(|next| next.last_before);
             let number = known.unwrap_or(self.testimony.durable) + 1;
             return Ok(Expected {
@@ -169,7 +169,7 @@ impl Deciding<'_> {
                 bound,
                 watermark,
             } => {
-                // ‡ Only those that are put aside know of it: without them it would be forgotten.
+                // ‡ Only the segments that are put aside know of it: without them it would be forgotten.
                 let unborn_alone = scope.is_last && lost.last_record > watermark;
                 if unborn_alone
                     && !self.verdict.aside.is_empty()
@@ -182,7 +182,7 @@ impl Deciding<'_> {
             }
         })?;
         if scope.is_last {
-            // Behind a use of it a used file goes on with what was there before.
+            // Behind its present use a used file goes on with its old bytes.
             self.verdict.torn = end.torn && !own.birth.in_used_file;
         }
         Ok(end.next)
@@ -245,7 +245,7 @@ impl Deciding<'_> {
         let counts = at >= self.base;
         let mut chosen = false;
         if counts {
-            // It holds all that a replica must not forget.
+            // The record holds all that a replica must not forget.
             let is_full = matches!(
                 header.kind,
                 RecordKind::Checkpoint | RecordKind::Promise | RecordKind::State
@@ -253,7 +253,7 @@ impl Deciding<'_> {
             if is_full || mutation::is(Mutation::GapForgotten) {
                 self.gap = None;
             }
-            // ‡ The value that was chosen may be a lost one.
+            // ‡ The chosen value may be a lost one.
             let doubtful = self.gap.is_some() && !mutation::is(Mutation::ChosenOverAGap);
             if !doubtful && self.first_unchosen < Some(header.first_unchosen) {
                 self.first_unchosen = Some(header.first_unchosen);
@@ -286,7 +286,7 @@ impl Deciding<'_> {
 
     fn finish<E>(mut self) -> Result<Verdict, Stop<E>> {
         let newest = self.newest.unwrap_or_default();
-        // ‡ Nothing above what a later header says can have stood there; without one, anything can.
+        // ‡ Nothing above the word of a later header can have stood there; without one, anything can.
         if let Some(gap) = &self.gap
             && self.bound.number < gap.last_record
             && !mutation::is(Mutation::DoubtWithoutBound)
@@ -321,7 +321,7 @@ fn no_bound(lost: &Lost) -> Refusal {
     }
 }
 
-/// How the segment's records are recognised, and where they end.
+/// The marks by which the segment's records are recognised, and their end.
 fn scope(uses: &[Use], at: usize, testimony: Testimony) -> Option<Scope> {
     let is_last = at + 1 == uses.len();
     let last_record = match uses.get(at + 1) {
@@ -355,8 +355,8 @@ fn begins_with_checkpoint<B: Blocks>(
     }
 }
 
-/// Where the successor holds the segment's index, if it can be understood. It is the second record of a
-/// segment.
+/// The place where the successor holds the segment's index, if it can be understood. It is the second record
+/// of a segment.
 fn index_of<B: Blocks>(
     blocks: &mut B,
     uses: &[Use],

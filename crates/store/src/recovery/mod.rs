@@ -1,19 +1,19 @@
-//! What a start makes of a log's directory: one function from what each block says, or refuses to say, to
-//! what may have been promised, accepted and chosen.
+//! The decision about a log's directory at a start: one function from the word or the silence of each block
+//! to what may have been promised, accepted and chosen.
 //!
 //! ```text
 //!  blocks ──▶ whose is each file ──▶ was the last one born ──▶ newest whole checkpoint ──▶ walk ──▶ Verdict
 //!             (uses)                 (birth)                   (decide)                    (walk)   or a Refusal
 //! ```
 //!
-//! Nothing here touches a disk, and nothing is changed before the verdict is known. [`Blocks`] answers
-//! what is asked, block by block, so that a start reads no more than it must; the verdict follows from
-//! the answers alone. The node's start, `logberg verify` and a rescue all ask [`decide`], and
-//! `tests/small_disks` asks it about every small disk there is.
+//! Nothing here touches a disk, and nothing is changed before the verdict is known. [`Blocks`] answers the
+//! questions, block by block, so that a start reads no more than it must; the verdict follows from the
+//! answers alone. The node's start, `logberg verify` and a rescue all ask [`decide`], and `tests/small_disks`
+//! asks it about every small disk there is.
 //!
-//! What it promises: whatever was answered before (a promise told, an acceptance told) is in the
-//! verdict, or below [`Verdict::learn_past`], or there is a [`Refusal`]. The exception is a write of the
-//! last moments that nothing on the disk bears witness to: it looks like one that a crash tore.
+//! Its guarantee: every answer given before (a promise told, an acceptance told) is in the verdict, or below
+//! [`Verdict::learn_past`], or there is a [`Refusal`]. The exception is a write of the last moments that
+//! nothing on the disk bears witness to: it looks like one that a crash tore.
 
 mod birth;
 mod blocks;

@@ -1,9 +1,9 @@
-//! Why a log is not started from what its directory holds.
+//! The reasons why a log is not started from its directory.
 
 use formats::segment::SegmentError;
 use thiserror::Error;
 
-/// Each says what to do. `at` counts the files that are there, oldest first.
+/// A refusal. Each says what to do. `at` counts the files that are there, oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Refusal {
     #[error(
@@ -40,7 +40,7 @@ pub enum Refusal {
 }
 
 impl Refusal {
-    /// Where in the file it is.
+    /// The place in the file.
     pub fn offset(&self) -> u64 {
         match self {
             Refusal::Unreadable { offset, .. } | Refusal::NoBound { offset, .. } => *offset,
@@ -48,7 +48,7 @@ impl Refusal {
         }
     }
 
-    /// A file is not there.
+    /// Whether a file is not there.
     pub fn is_missing(&self) -> bool {
         matches!(self, Refusal::Empty | Refusal::MissingSegments { .. })
     }
@@ -61,7 +61,7 @@ fn missing(first: u64, last: u64) -> String {
     }
 }
 
-/// Why there is no verdict.
+/// The reason why there is no verdict.
 #[derive(Debug)]
 pub enum Stop<E> {
     Refused(Refusal),

@@ -1,4 +1,4 @@
-//! Which segment each file is: the use of it that counts.
+//! The use of each file that counts, and so its segment.
 //!
 //! ```text
 //!   a used file:  [ header N │ checkpoint N │ record N │ record 3 │ record 3 │ … ]   salt N, behind it salt 3
@@ -20,28 +20,28 @@ use super::refusal::{Refusal, Stop};
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Use {
-    /// The file's name says so.
+    /// The segment's number, by the file's name.
     pub number: u64,
     pub salt: Option<u64>,
-    /// As the first block says.
+    /// The segment before, by the first block.
     pub predecessor: Option<Predecessor>,
     pub birth: Birth,
-    /// Of all in it; 0 if the first block does not say.
+    /// The version of all in the segment; 0 if the first block does not say.
     pub version: u8,
     /// The number of the record before its first one, also where only its birth's records say so.
     pub last_before: Option<u64>,
     /// The first of its records, where the first block is lost.
     pub found: Option<(u64, RecordHeader)>,
-    /// The first block is that of this segment, and no record of this one is there.
+    /// The segment whose first block stands there, if no record of this one is there.
     pub other: Option<u64>,
 }
 
-/// Of a file that seems not to be written yet. Files are taken before they are needed, and to read all of
-/// them would make each start slower; what is written begins at the beginning.
+/// The part of a file that is looked at when the file seems not to be written yet. Files are taken before
+/// they are needed, and to read all of them would make each start slower; writing begins at the beginning.
 const UNWRITTEN_LOOKED_AT: u64 = 1 << 20;
 
 impl Use {
-    /// Up to where it is searched for records of its own.
+    /// The offset up to which it is searched for records of its own.
     pub fn looked_at(&self) -> u64 {
         match self.other {
             Some(_) => UNWRITTEN_LOOKED_AT,
@@ -60,7 +60,7 @@ pub(super) fn uses<B: Blocks>(blocks: &mut B, numbers: &[u64]) -> Result<Vec<Use
         firsts.push(first);
     }
     let mut uses = vec![Use::default(); numbers.len()];
-    // By the first blocks, wherever they stand.
+    // The first blocks are believed wherever they stand.
     let mut known = BTreeMap::new();
     for (at, first) in firsts.iter().enumerate() {
         uses[at].number = numbers[at];
@@ -89,7 +89,7 @@ pub(super) fn uses<B: Blocks>(blocks: &mut B, numbers: &[u64]) -> Result<Vec<Use
             in_files.insert(at, in_file(blocks, at, end, &is_possible)?);
         }
     }
-    // The oldest first: numbers only grow.
+    // The oldest file comes first: numbers only grow.
     let mut above = 0;
     for at in 0..numbers.len() {
         let up_to = uses.get(at + 1).and_then(|next| next.last_before);
@@ -116,7 +116,7 @@ pub(super) fn uses<B: Blocks>(blocks: &mut B, numbers: &[u64]) -> Result<Vec<Use
     Ok(uses)
 }
 
-/// What a file has of one use.
+/// The records of one use in a file.
 struct Found {
     newest: u64,
     first: (u64, RecordHeader),
@@ -144,7 +144,7 @@ fn in_file<B: Blocks>(
                 last_before: None,
             });
             of_salt.newest = of_salt.newest.max(header.number);
-            // A segment begins with these two.
+            // A segment begins with these two records.
             let before = match header.kind {
                 RecordKind::Checkpoint => Some(header.number - 1),
                 RecordKind::Index => header.number.checked_sub(2),
@@ -157,7 +157,7 @@ fn in_file<B: Blocks>(
     Ok(found)
 }
 
-/// The one whose newest record is the newest that can be this segment's.
+/// The use whose newest record is the newest that can be this segment's.
 fn newest(found: &BTreeMap<u64, Found>, above: u64, up_to: Option<u64>) -> Option<(u64, &Found)> {
     let can_be = |newest: u64| newest > above && up_to.is_none_or(|last| newest <= last);
     let found = found.iter().map(|(salt, found)| (*salt, found));

@@ -1,4 +1,4 @@
-//! What a directory comes to.
+//! The verdict on a directory.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use formats::segment::Birth;
 use paxos::mutation::{self, Mutation};
 use paxos::{PromisedTerm, Slot, StreamName};
 
-/// Where a record is expected, and which.
+/// The record that is expected, and its place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     pub offset: u64,
@@ -17,7 +17,7 @@ pub struct Expected {
 }
 
 impl Expected {
-    /// What comes after that record.
+    /// The record that is expected behind that one.
     pub fn after(&self, header: &RecordHeader, checksum: u32) -> Expected {
         Expected {
             offset: self.offset + header.total_length() as u64,
@@ -30,27 +30,27 @@ impl Expected {
 /// The replica may start from this.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Verdict {
-    /// Those that stay, oldest first: as many of the files, from the first on.
+    /// The segments that stay, oldest first: as many of the files, from the first on.
     pub segments: Vec<Segment>,
-    /// Those that were being born, newest first: they are the last of the files.
+    /// The segments that were being born, newest first: they are the last of the files.
     pub aside: Vec<Aside>,
-    /// Not below any promise that was told.
+    /// The promise: not below any that was told.
     pub promised: PromisedTerm,
-    /// As the newest record says.
+    /// The first unchosen slot, by the newest record.
     pub first_unchosen: Slot,
-    /// No acceptance reaches beyond it.
+    /// The slot beyond which no acceptance reaches.
     pub accepted_up_to: Slot,
     /// Acceptances below this slot may be forgotten: no prepare is answered until all below is known
     /// chosen. 0: none.
     pub learn_past: Slot,
-    /// Where the log goes on: the first record of the next segment follows this one.
+    /// The point where the log goes on: the first record of the next segment follows this one.
     pub next: Expected,
-    /// Acknowledged, and not readable.
+    /// Acknowledged records that are not readable.
     pub lost: Vec<Lost>,
-    /// Something that nobody was told of stands behind the end.
+    /// Whether bytes that nobody was told of stand behind the end.
     pub torn: bool,
-    /// The last sound record says that all before it was durable, and nothing stands behind it: so ends
-    /// a log that rested or was closed.
+    /// Whether the last sound record says that all before it was durable, and nothing stands behind it: so
+    /// ends a log that rested or was closed.
     pub rested: bool,
     pub records: u64,
 }
@@ -59,8 +59,8 @@ impl Verdict {
     /// The last segment, if the log may go on in it as if its process had never ended: it rested, and nothing
     /// is wrong with it or behind it.
     ///
-    /// ‡ Where a file was used before, nobody can tell what stands behind the end. And where something was chosen
-    /// since the segment's birth, the next birth is to say how old that is.
+    /// ‡ Where a file was used before, nobody can tell which bytes stand behind the end. And where a slot was
+    /// chosen since the segment's birth, the next birth is to say how old that is.
     pub fn resting(&self) -> Option<&Segment> {
         let last = self.segments.last()?;
         let is_whole = last.version > 0 && self.lost.is_empty() && self.learn_past == Slot(0);
@@ -76,11 +76,11 @@ pub struct Segment {
     /// Unknown if its first block was lost and no record could be read.
     pub salt: Option<u64>,
     pub birth: Birth,
-    /// Of all in it; 0 if its first block does not say.
+    /// The version of all in the segment; 0 if its first block does not say.
     pub version: u8,
     /// Its records end here.
     pub end: u64,
-    /// Where its successor's word of it stands, and the number of that record.
+    /// The place of its successor's index of it, and the header of that record.
     pub index: Option<(u64, RecordHeader)>,
 }
 
@@ -98,12 +98,12 @@ pub enum Aside {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
     pub at: usize,
-    /// Where in the file it begins.
+    /// The place in the file where it begins.
     pub from: u64,
     pub to: u64,
     pub first_record: u64,
     pub last_record: u64,
-    /// Nothing but these bytes of a stream is lost.
+    /// The bytes of a stream, if nothing else is lost.
     pub bytes: Option<(StreamName, Range<u64>)>,
     pub reason: String,
 }

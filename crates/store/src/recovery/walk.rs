@@ -1,15 +1,15 @@
-//! One segment's records in order, and what a break in them is.
+//! One segment's records in order, and the meaning of a break in them.
 //!
 //! ```text
 //!   record 7 │ record 8 │ ▒▒▒▒▒ │ record 10, watermark 9 │ ▒▒▒▒▒ │ zero
 //!                         └ 9 was durable: lost            └ nothing says that 11 was: a torn tail
 //! ```
 //!
-//! A header says all of an acceptance of a stream's bytes but the bytes. So where it is sound and they are not, only they
-//! are lost: others have them.
+//! A header says all of an acceptance of a stream's bytes but the bytes. So where the header is sound and the
+//! bytes are not, only the bytes are lost: others have them.
 //!
-//! A block that the device does not give is as one that rotted where something tells that it was
-//! durable. Where nothing does, and the segment is the last, nobody can tell.
+//! A block that the device does not give counts as rotten where something tells that it was durable. Where
+//! nothing does, and the segment is the last, nobody can tell.
 
 use std::collections::BTreeSet;
 
@@ -22,27 +22,27 @@ use super::blocks::{Blocks, Said};
 use super::refusal::{Refusal, Stop};
 use super::verdict::{Expected, Lost};
 
-/// What is known of a segment's records before they are read.
+/// The knowledge of a segment's records before they are read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Scope {
     pub at: usize,
     pub salt: u64,
     /// The successor's word: the segment ends with this record, and all up to it were durable.
     pub last_record: Option<u64>,
-    /// Somebody else's word: all up to this record were durable.
+    /// The word of others: all up to this record were durable.
     pub durable: u64,
-    /// What was acknowledged last stands in it.
+    /// Whether the last acknowledged records stand in it.
     pub is_last: bool,
 }
 
-/// What the headers of records say that stand from some place on, the bad ones of torn records too:
-/// whoever tells that a record was durable also tells how far it can have reached.
+/// The words of the headers of records that stand from some place on, the bad ones of torn records too: a
+/// header that tells that a record was durable also tells how far it can have reached.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Behind {
     /// All records up to here were known durable.
     pub watermark: u64,
     pub bound: Bound,
-    /// Anything but zeros.
+    /// Whether anything but zeros stands there.
     pub is_written: bool,
     /// Blocks that the device does not give.
     pub unreadable: BTreeSet<u64>,
@@ -74,7 +74,7 @@ impl Bound {
     }
 }
 
-/// What a walk met.
+/// One step of a walk.
 pub(super) enum Walked {
     Record {
         offset: u64,
@@ -87,17 +87,17 @@ pub(super) enum Walked {
     },
     Lost {
         lost: Lost,
-        /// By the headers behind, in the same segment.
+        /// The bound by the headers behind, in the same segment.
         bound: Bound,
         watermark: u64,
     },
 }
 
-/// What a walk came to.
+/// The result of a walk.
 pub(super) struct Walk {
-    /// What would come next.
+    /// The record that would come next.
     pub next: Expected,
-    /// Something that nobody was told of stands behind the end.
+    /// Whether bytes that nobody was told of stand behind the end.
     pub torn: bool,
 }
 
@@ -107,7 +107,7 @@ type Found = Result<(RecordHeader, u32), RecordError>;
 /// Hears of every step of a walk.
 type Visit<'a, B> = dyn FnMut(&mut B, Walked) -> Result<(), Stop<<B as Blocks>::Error>> + 'a;
 
-/// The record expected there, with its checksum; or why it is none.
+/// The record expected there, with its checksum; or the reason why it is none.
 pub(super) fn record<B: Blocks>(
     blocks: &mut B,
     scope: &Scope,
@@ -150,10 +150,10 @@ pub(super) fn header<B: Blocks>(
     })
 }
 
-/// What all blocks from `from` on say together.
+/// The words of all blocks from `from` on together.
 ///
-/// A record's length is not believed: it may stand in a place that is not its own, and what it seems to
-/// cover may be the record that knows.
+/// A record's length is not believed: it may stand in a place that is not its own, and the record that knows
+/// may be among those that it seems to cover.
 pub(super) fn behind<B: Blocks>(
     blocks: &mut B,
     scope: &Scope,
@@ -225,7 +225,7 @@ pub(super) fn walk<B: Blocks>(
             continue;
         }
         if durable < next.number || mutation::is(Mutation::CorruptReadAsAbsent) {
-            // ‡ It may hold what comes next, or the word that what comes next was durable.
+            // ‡ The block may hold the next record, or the word that the next record was durable.
             if scope.is_last
                 && let Some(&offset) = all_behind.unreadable.range(next.offset..).next()
                 && !mutation::is(Mutation::UnreadableReadAsAbsent)
@@ -236,7 +236,7 @@ pub(super) fn walk<B: Blocks>(
                 }
                 .into());
             }
-            // What was read behind a break before begins too early.
+            // The words read behind a break before begin too early.
             let torn = all_behind.is_written && behind(blocks, scope, next.offset)?.is_written;
             return Ok(Walk { next, torn });
         }
@@ -283,8 +283,8 @@ pub(super) fn walk<B: Blocks>(
     }
 }
 
-/// ‡ The payload says nothing that a replica may not forget: it is a stream's bytes, and the header says which, in
-/// which slots, accepted in which term.
+/// ‡ Whether the payload says nothing that a replica may not forget: it is a stream's bytes, and the header
+/// says which, in which slots, accepted in which term.
 fn holds_bytes_alone(header: &RecordHeader) -> bool {
     match header.kind {
         RecordKind::Accept => {
@@ -296,7 +296,7 @@ fn holds_bytes_alone(header: &RecordHeader) -> bool {
     }
 }
 
-/// Behind a break below what is known durable: the next record whose header can be read, or the end.
+/// Resumes behind a break below what is known durable: at the next record whose header can be read, or the end.
 fn resume<B: Blocks>(
     blocks: &mut B,
     scope: &Scope,

@@ -1,4 +1,4 @@
-//! A record is completed, and queued.
+//! Appending: a record is completed, and queued.
 
 use std::ops::Range;
 
@@ -48,7 +48,7 @@ impl Store {
                     (Value::Action(action), None) => {
                         header.value = ValueKind::Action;
                         let encoded = codec::encode(self.open_version(), &*action);
-                        // The engine, which knows no bytes, gives an action none.
+                        // The engine, which knows no bytes, gives an action no digest.
                         header.digest = formats::digest(&encoded);
                         self.push_encoded(header, &encoded, context, Some(tag));
                         None
@@ -201,7 +201,7 @@ impl Store {
         });
     }
 
-    /// These bytes turned out to be corrupt.
+    /// Appends that these bytes turned out to be corrupt.
     pub(crate) fn append_lost(&mut self, stream: StreamName, bytes: Range<u64>) {
         if bytes.is_empty() || self.writer.failed {
             return;

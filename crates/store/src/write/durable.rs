@@ -1,4 +1,4 @@
-//! How far the records are durable, and what waits for its record to be.
+//! The durable part of the log, and the facts that wait for their record to be in it.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -27,7 +27,7 @@ pub(crate) struct Undurable {
 }
 
 impl Durable {
-    /// As a recovery found it.
+    /// The part that a recovery found.
     pub fn found(number: u64, first_unchosen: Slot, end: End) -> Durable {
         Durable {
             number,
@@ -41,12 +41,12 @@ impl Durable {
         self.number
     }
 
-    /// Durable records say that all slots below are chosen.
+    /// The slot below which durable records say that all are chosen.
     pub fn first_unchosen(&self) -> Slot {
         self.first_unchosen
     }
 
-    /// What the newest durable record says that was promised and accepted.
+    /// The promise and the acceptances, by the newest durable record.
     pub fn end(&self) -> End {
         self.end
     }

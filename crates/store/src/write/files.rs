@@ -26,15 +26,15 @@ pub(crate) struct Writing {
 
 pub(crate) struct NewFile {
     pub file: FileId,
-    /// Where writing begins.
+    /// The offset at which writing begins.
     offset: u64,
-    /// It becomes this segment's; else a new one is made.
+    /// The spare that becomes this segment's file; else a new one is made.
     pub spare: Option<Spare>,
-    /// A spare has its name by now, or it was the last one before this start.
+    /// Whether the file exists: a spare has its name by now, or it was the last one before this start.
     pub exists: bool,
     pub asked: bool,
     pub ready: bool,
-    /// The process had too many open files. When it is asked for again.
+    /// The time when the file is asked for again, if the process had too many open files.
     pub again_at: Option<Time>,
     pub told: bool,
 }
@@ -82,7 +82,7 @@ impl Files {
         self.new.get_mut(&segment)
     }
 
-    /// One after the other: a crash must not leave a segment without the one before.
+    /// The next file to make. They come one after the other: a crash must not leave a segment without the one before.
     pub fn next_to_make(&mut self) -> Option<(u64, &mut NewFile)> {
         let mut new = self.new.iter_mut().map(|(segment, file)| (*segment, file));
         new.find(|(_, file)| !file.ready)
@@ -109,7 +109,7 @@ impl Files {
         before.map(|before| before.file)
     }
 
-    /// When a file is asked for again.
+    /// The time when a file is asked for again.
     pub fn due(&self) -> Option<Time> {
         self.new.values().filter_map(|new| new.again_at).min()
     }

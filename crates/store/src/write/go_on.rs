@@ -1,4 +1,4 @@
-//! Behind the end of what a start found.
+//! Going on behind the end that a start found.
 //!
 //! ```text
 //!   promise 7 │ idle 8, watermark 7 │ zeros or the file's end
@@ -14,8 +14,8 @@ use super::super::{RecordContext, Store};
 use super::Open;
 
 impl Store {
-    /// What comes first after a recovery: in the last segment, if the log rested, else [`Store::roll`], whose
-    /// contract it has.
+    /// Takes the first step after a recovery: in the last segment, if the log rested, else by
+    /// [`Store::roll`], whose contract it has.
     pub fn go_on(&mut self, checkpoint: &Checkpoint, context: RecordContext) {
         match self.resting_segment(context) {
             Some((segment, version)) => self.go_on_in(segment, version),
@@ -26,7 +26,7 @@ impl Store {
     fn resting_segment(&mut self, context: RecordContext) -> Option<(u64, u8)> {
         let version = self.resting.take()?;
         let (&number, segment) = self.segments.last_key_value()?;
-        // What a start reads again: no more than this each time.
+        // The next start reads these records again: no more than this each time.
         let most = self
             .size_target(number)
             .min(self.config.segment_bytes_first);
@@ -54,7 +54,7 @@ impl Store {
         });
     }
 
-    /// The first record behind what was found is queued: its file is opened only now.
+    /// Opens the file of the last segment, only now that the first record behind its end is queued.
     pub(super) fn reopen_file(&mut self) {
         let writer = &self.writer;
         if writer.files.has_written() {
@@ -64,7 +64,7 @@ impl Store {
             return;
         };
         let segment = first.segment;
-        // A segment that is new begins with its first block.
+        // A new segment begins with its first block.
         if first.number == 0 || writer.files.wanted(segment).is_some() {
             return;
         }

@@ -1,4 +1,4 @@
-//! When nothing else is written: what the next start should know.
+//! The facts that the next start should know, written when nothing else is.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use paxos::mutation::{self, Mutation};
 
 use super::super::{RecordContext, Store};
 
-/// After so long without writes an empty record carries the watermark.
+/// The time without writes after which an empty record carries the watermark.
 const IDLE_AFTER: Duration = Duration::from_millis(5);
 
 impl Store {
-    /// Lets the next start tell a torn tail from corruption.
+    /// Appends a mark that lets the next start tell a torn tail from corruption.
     pub(crate) fn append_idle(&mut self) {
         let writer = &self.writer;
         let left_out = mutation::is(Mutation::IdleWatermarkLeftOut);
@@ -29,14 +29,15 @@ impl Store {
         self.push(RecordHeader::default(), buffer, 0, context, None);
     }
 
-    /// Remembers what is known to be chosen by now, if a trim waits for a record that says so. That record is written when nothing else is.
+    /// Remembers what is known to be chosen by now, if a trim waits for a record that says so. That record is
+    /// written when nothing else is.
     pub fn bear_out(&mut self, context: RecordContext) {
         if self.lacks_word() {
             self.writer.tail.bear_out(context);
         }
     }
 
-    /// When [`Store::on_time`] has something to do, or [`Store::poll_op`] a write.
+    /// The time when [`Store::on_time`] has something to do, or [`Store::poll_op`] a write.
     pub fn deadline(&self) -> Option<Time> {
         let file = self.writer.files.due().filter(|_| !self.writer.failed);
         let dues = [file, self.idle_deadline()];
@@ -51,7 +52,7 @@ impl Store {
         due.then_some(writer.quiet_since + IDLE_AFTER)
     }
 
-    /// What the time is, so that the next write is known to begin now.
+    /// Sets the time, so that the next write is known to begin now.
     pub fn set_time(&mut self, now: Time) {
         self.now = self.now.max(now);
     }

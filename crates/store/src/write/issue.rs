@@ -1,4 +1,4 @@
-//! What is queued becomes writes, and what they held becomes durable.
+//! Queued records become writes, and their facts become durable.
 
 use std::io;
 
@@ -25,7 +25,7 @@ impl super::files::Writing {
 }
 
 impl Store {
-    /// Turns what is queued into ops.
+    /// Turns queued records into ops.
     pub(crate) fn pump(&mut self) {
         if self.writer.failed || !self.writer.directory_ready {
             return;
@@ -98,7 +98,7 @@ impl Store {
         }
     }
 
-    /// What became durable can be found and read.
+    /// Makes durable facts known, so that their bytes can be found and read.
     fn apply_durable(&mut self) {
         while let Some(fact) = self.writer.durable.take_fact() {
             match fact.place {
@@ -115,8 +115,8 @@ impl Store {
         }
     }
 
-    /// A failed write may have lost its data, and those before it: nothing is acknowledged any
-    /// more, and nothing is tried again.
+    /// Fails the store. A failed write may have lost its data, and those before it: nothing is acknowledged
+    /// any more, and nothing is tried again.
     pub(super) fn fail(&mut self, error: io::Error) {
         self.writer.queue.give_up();
         self.writer.durable.give_up();

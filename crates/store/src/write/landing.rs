@@ -30,7 +30,7 @@ impl Landings {
 }
 
 impl Store {
-    /// A buffer for a batch of at most so many bytes, at the place of the next record. None where the
+    /// A buffer for a batch of at most so many bytes, at the place of the next record. `None` where the
     /// kernel has none, or another one is being received into.
     pub fn land(&mut self, payload_bytes_max: usize) -> Option<Buffer> {
         let landing = self.config.landing.as_ref()?;
@@ -58,7 +58,7 @@ impl Store {
         Some(buffer)
     }
 
-    /// Where the next record will stand, if the open segment's file is there.
+    /// The place of the next record, if the open segment's file is there.
     fn next_place(&self) -> Option<Place> {
         let open = self.writer.open.as_ref()?;
         let writing = self.writer.files.writing_to(open.segment)?;
@@ -69,8 +69,8 @@ impl Store {
         })
     }
 
-    /// The next record comes from this buffer: whoever else receives into its place does so no more,
-    /// and this one only if it is its place.
+    /// Settles the place of the next record, which comes from this buffer: any other buffer gives the place
+    /// up, and this one keeps it only if it is its own.
     pub(super) fn settle(&mut self, buffer: &Buffer) {
         let Some(reserved) = self.writer.landings.reserved.take() else {
             return;

@@ -18,7 +18,7 @@ pub(crate) struct Queue {
     pending: VecDeque<Pending>,
     pending_bytes: u64,
     in_flight: VecDeque<InFlight>,
-    /// Since when records wait for their file to be made, and no write is in flight.
+    /// The time since which records wait for their file to be made, and no write is in flight.
     held_since: Option<Time>,
 }
 
@@ -26,14 +26,14 @@ pub(crate) struct Queue {
 pub(crate) struct Pending {
     pub segment: u64,
     pub slice: Slice,
-    /// 0 for a segment's first block.
+    /// The record's number; 0 for a segment's first block.
     pub number: u64,
     pub first_unchosen: Slot,
     pub end: End,
     pub tag: Option<u64>,
 }
 
-/// What the records of one write say together.
+/// The facts that the records of one write say together.
 #[derive(Default)]
 pub(crate) struct Carried {
     pub bytes: u64,

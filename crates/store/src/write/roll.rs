@@ -18,11 +18,12 @@ use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
 use super::Open;
 use super::files::NewFile;
 
-/// Before a file is asked for again.
+/// The time before a file is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 impl Store {
-    /// The open segment has reached its size, or its head has rotted, or there is none yet: roll at the next quiet point.
+    /// Whether to roll at the next quiet point: the open segment has reached its size, or its head has
+    /// rotted, or there is no segment yet.
     pub fn wants_roll(&self) -> bool {
         match &self.writer.open {
             None => !self.writer.failed,
@@ -34,7 +35,7 @@ impl Store {
         }
     }
 
-    /// From the next segment on, which then begins soon.
+    /// Writes in this version from the next segment on, which then begins soon.
     pub fn write_in(&mut self, version: u8) {
         self.config.version = self.config.version.max(version);
     }
@@ -131,7 +132,7 @@ impl Store {
         for (stream, bytes) in std::mem::take(&mut self.writer.lost_early) {
             self.append_lost(stream, bytes);
         }
-        // Else those of a log that nobody reads would pile up.
+        // Without this the indexes of a log that nobody reads would pile up.
         self.drop_indexes();
     }
 
@@ -147,7 +148,7 @@ impl Store {
         index
     }
 
-    /// Off the hot path: when a segment is half full the file of the next one is made.
+    /// Asks for the file of the next segment, off the hot path: when the present one is half full.
     pub(super) fn ask_for_file(&mut self, segment: u64) {
         let files = &self.writer.files;
         if files.wanted(segment).is_some() || files.writing_to(segment).is_some() {
@@ -157,7 +158,7 @@ impl Store {
         self.want_file(segment, spare, None);
     }
 
-    /// A file to write to; with an offset one that is there, from there on.
+    /// Wants a file to write to; with an offset one that is there, from there on.
     pub(super) fn want_file(
         &mut self,
         segment: u64,
@@ -205,7 +206,8 @@ impl Store {
         });
     }
 
-    /// Nothing was done, and nothing is wrong with the disk: the process has too many open files, for now.
+    /// Asks again when nothing was done, and nothing is wrong with the disk: the process has too many open
+    /// files, for now.
     fn asks_again(&mut self, segment: u64, error: &io::Error) -> bool {
         if !is_want_of_descriptors(error) {
             return false;
@@ -243,8 +245,8 @@ impl Store {
         }
     }
 
-    /// The spare has the segment's name by now, durably. It is written from its beginning, and never
-    /// cut: what stands behind the records of this use has the salt of another.
+    /// Goes on once the spare has the segment's name, durably. It is written from its beginning, and never
+    /// cut: bytes behind the records of this use have the salt of another.
     pub(crate) fn on_spare_taken(&mut self, segment: u64, result: io::Result<()>) {
         let Some(new) = self.writer.files.wanted(segment) else {
             return;
@@ -257,7 +259,7 @@ impl Store {
             }
             return;
         }
-        // If it cannot be opened now, it is not renamed again.
+        // A file that cannot be opened now is not renamed again.
         if let Some(new) = self.writer.files.wanted_mut(segment) {
             new.exists = true;
         }
@@ -270,7 +272,7 @@ impl Store {
         });
     }
 
-    /// Where a segment ends, about.
+    /// The size at which a segment ends, about.
     pub(crate) fn size_target(&self, segment: u64) -> u64 {
         let doublings = (segment - 1).min(30) as u32;
         let size = self.config.segment_bytes_first << doublings;
@@ -291,7 +293,7 @@ impl Store {
     }
 }
 
-/// Another one for each use of a file (splitmix64).
+/// The salt: another one for each use of a file (splitmix64).
 fn salt(seed: u64, segment: u64) -> u64 {
     let mut z = seed.wrapping_add(segment.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! What the last record says. The next one builds on it.
+//! The last record of the log, on which the next one builds.
 
 use formats::past::End;
 use formats::record::{RecordHeader, RecordKind};
@@ -16,12 +16,12 @@ pub(crate) struct Tail {
     accepted_up_to: Slot,
     learn_past: Slot,
     context: RecordContext,
-    /// The context says more than the last record, and the next start should know it.
+    /// Whether the context says more than the last record, and the next start should know it.
     context_is_news: bool,
 }
 
 impl Tail {
-    /// As a recovery found it.
+    /// The tail that a recovery found.
     pub fn found(
         number: u64,
         checksum: u32,
@@ -55,7 +55,7 @@ impl Tail {
         self.learn_past
     }
 
-    /// What was promised and accepted.
+    /// The promise and the acceptances.
     pub fn end(&self) -> End {
         End {
             promised: self.context.promised,
@@ -72,7 +72,7 @@ impl Tail {
         self.watermark = watermark;
     }
 
-    /// What the header of the next record says of those before it.
+    /// Completes the header of the next record with what it says of those before it.
     pub fn complete(&mut self, header: &mut RecordHeader, context: RecordContext, watermark: u64) {
         if self.learn_past <= context.first_unchosen {
             self.learn_past = Slot(0);
@@ -107,7 +107,7 @@ impl Tail {
         }
     }
 
-    /// The last record is a fact that no watermark covers, or says less than is known.
+    /// Whether the last record is a fact that no watermark covers, or says less than is known.
     pub fn lags(&self) -> bool {
         self.last_fact > self.watermark || self.context_is_news
     }

@@ -1,4 +1,4 @@
-//! How long durable writes took.
+//! The times that durable writes took.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ impl Times {
         &self.all
     }
 
-    /// Since this was last asked for.
+    /// The slowest write since this was last asked for.
     pub fn take_slowest(&mut self) -> Duration {
         std::mem::take(&mut self.slowest)
     }

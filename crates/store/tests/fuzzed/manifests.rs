@@ -1,4 +1,4 @@
-//! Manifests: what is taken comes back the same, and nothing else passes for one.
+//! Manifests: one that is taken comes back the same, and nothing else passes for one.
 
 use std::path::Path;
 

@@ -1,5 +1,5 @@
-//! The files of a disk's past: what is taken of one is written and read again, nothing damaged is taken, and what is
-//! remembered of a node refuses none that goes on from there.
+//! The files of a disk's past: one that is taken is written and read again, nothing damaged is taken, and the
+//! memory of a node refuses none that goes on from there.
 
 use formats::LogId;
 use formats::past::{FINDINGS_KEPT, Findings, Found, STARTS_KEPT, Start, Told};
@@ -33,7 +33,7 @@ fn sealed(name: &str, body: &[u8]) -> Vec<u8> {
     [first.as_bytes(), body].concat()
 }
 
-/// The file as it was taken, with its last byte otherwise.
+/// The file as it was taken, with another last byte.
 fn damaged(bytes: &[u8]) -> Vec<u8> {
     let mut damaged = bytes.to_vec();
     *damaged.last_mut().expect("it has a first line") ^= 1;
@@ -104,8 +104,8 @@ fn check_met(bytes: &[u8]) {
     }
 }
 
-/// Who tells all that is remembered of it, and a start behind it, is admitted, and then is what is remembered. Who
-/// lacks the last one is not.
+/// A node that tells all that is remembered of it, and a start behind it, is admitted, and then is what is
+/// remembered. A node that lacks the last start is not.
 fn check_goes_on(mut met: Met) {
     let seen = Start {
         incarnation: met.seen.incarnation,

@@ -49,7 +49,7 @@ fn check_record(bytes: &[u8]) {
     }
 }
 
-/// What decodes has exactly one encoding: the one it was decoded from.
+/// A value that decodes has exactly one encoding: the one it was decoded from.
 fn canonical<T: Encode>(bytes: &[u8]) {
     match codec::decode::<T>(Speaks::THIS, bytes) {
         Ok(value) => assert_eq!(codec::encode(version::FIRST, &value), bytes),

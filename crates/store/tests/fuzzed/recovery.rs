@@ -29,8 +29,8 @@ pub fn check(bytes: &[u8]) {
         let records = 12 + 9 * which;
         let (disk, truth) = sound[which].get_or_init(|| log(which as u64, records));
         let mut disk = disk.clone();
-        // The watermark of the last record is what tells rot from a torn tail: it is spared, and
-        // so is the length of its file. (A next segment may have been made, and is all zeros.)
+        // The watermark of the last record tells rot from a torn tail: it is spared, and so is the length of
+        // its file. (A next segment may have been made, and is all zeros.)
         let paths = segments(&disk);
         let used = |path: &&PathBuf| last_used_block(&disk.files[*path]).is_some();
         let spared = paths.iter().rev().find(used);

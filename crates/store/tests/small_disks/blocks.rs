@@ -1,4 +1,4 @@
-//! What each block of a small disk may say, and one choice for all of them.
+//! The possible words of each block of a small disk, and one choice for all of them.
 
 use std::convert::Infallible;
 
@@ -14,9 +14,9 @@ use super::writer::Moment;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// As it was written, and known durable.
+    /// The block as it was written, and known durable.
     Sound,
-    /// In flight when the power went: there, as before, or neither.
+    /// A block that was in flight when the power went: there, as before, or neither.
     New,
     Old,
     HalfWritten,
@@ -39,7 +39,7 @@ impl Kind {
         )
     }
 
-    /// It says something else, and nobody can tell.
+    /// Whether the block says something else, and nobody can tell.
     pub fn is_silent_damage(self) -> bool {
         self.is_damage() && self != Kind::Unreadable
     }
@@ -58,7 +58,7 @@ pub struct Variant {
     /// A record in this one block, with its payload.
     is_whole: bool,
     record: Option<RecoveredRecord>,
-    /// The writer of what stands here knew all records up to this one to be durable.
+    /// The record up to which the writer of this block knew all to be durable.
     pub testifies: u64,
 }
 
@@ -71,12 +71,12 @@ pub struct Place {
     pub record: Option<u64>,
 }
 
-/// All blocks of all files, and what each says now.
+/// All blocks of all files, and the present word of each.
 pub struct World {
     pub numbers: Vec<u64>,
     pub places: Vec<Place>,
     pub choice: Vec<usize>,
-    /// Where the places of each file begin.
+    /// The beginning of each file's places.
     starts: Vec<usize>,
     pub replay: Replay,
 }
@@ -218,7 +218,7 @@ impl World {
     }
 }
 
-/// The salt of what this segment's writer writes, by its first block.
+/// Whether the salt is that of this segment's writer, by its first block.
 fn is_own(segment: u64, moment: &Moment, salt: u64) -> bool {
     let in_flight = moment
         .in_flight
@@ -235,7 +235,7 @@ fn torn(block: &[u8; BLOCK]) -> [u8; BLOCK] {
     block.map(|byte| byte.rotate_left(3) ^ 0x5a)
 }
 
-/// One bit of the payload is another.
+/// The block with one bit of the payload flipped.
 fn rotten(block: &[u8; BLOCK]) -> Option<[u8; BLOCK]> {
     let (header, _, _) = RecordHeader::decode(block, None).ok()?;
     let mut block = *block;

@@ -1,8 +1,7 @@
-//! What must be true of a verdict, by what was told: by definition, without a thought of how it is found.
+//! The truth about a verdict, by what was told: by definition, without a thought of how it is found.
 //!
 //! One exception: a write that the disk lost without a word, and that nothing else on the disk tells to have
-//! been durable, looks like one that a crash tore. What was told of it, and of what was written after
-//! it, cannot be known.
+//! been durable, looks like one that a crash tore. Nobody can know what was told of it, and of later writes.
 
 use paxos::{Checkpoint, PromisedTerm, Slot};
 use store::recovery::Verdict;
@@ -14,10 +13,10 @@ pub struct Judge<'a> {
     pub truth: &'a Truth,
 }
 
-/// What the damage leaves.
+/// The witness that the damage leaves.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Witness {
-    /// Somebody still tells that all records up to this one were durable.
+    /// The record up to which somebody still tells that all were durable.
     pub durable: u64,
     /// The first record that was written to the files that are there.
     pub oldest: u64,
@@ -35,7 +34,7 @@ impl Judge<'_> {
     ) -> Result<(), String> {
         let promised = checkpoint.promised.max(verdict.promised);
         for told in &self.moment.told {
-            // Where its record was trimmed, later ones carry the fact: the oldest that is there.
+            // If the fact's record was trimmed, later ones carry the fact: the oldest that is there.
             let record = told.record.max(witness.oldest);
             if witness.lost.is_some_and(|lost| lost <= record) && record > witness.durable {
                 continue;
@@ -90,7 +89,7 @@ impl Judge<'_> {
         }
     }
 
-    /// After a crash alone, nothing is in doubt, and nothing is called damage.
+    /// Checks that after a crash alone nothing is in doubt, and nothing is called damage.
     pub fn calls_damage(&self, verdict: &Verdict) -> Result<(), String> {
         match verdict.lost.is_empty() && verdict.learn_past == Slot(0) {
             true => Ok(()),

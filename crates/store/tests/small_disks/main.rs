@@ -18,8 +18,8 @@ mod writer;
 
 use search::{Budget, search};
 
-/// Whatever happens to a small disk: what was told before is known afterwards, or known to be
-/// forgotten, or the start is refused; and a crash alone costs nothing and is not called damage.
+/// A fact that was told before is known afterwards, or known to be forgotten, or the start is refused,
+/// whatever happens to a small disk; and a crash alone costs nothing and is not called damage.
 #[test]
 fn every_small_disk_denies_nothing_that_was_told() {
     let mut all = search::Counts::default();

@@ -1,4 +1,4 @@
-//! Every combination of what the blocks may say.
+//! Every combination of the possible words of the blocks.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use super::blocks::{Kind, World};
 use super::judge::{Judge, Witness};
 use super::writer::{Moment, Script, Truth, live};
 
-/// How many states of one moment: with all blocks damaged at once if they are so few, else with as many at
-/// once as there is room for.
+/// The number of states of one moment: with all blocks damaged at once if they are so few, else with as many
+/// at once as there is room for.
 #[derive(Clone, Copy)]
 pub struct Budget {
     pub states_per_moment: u64,
-    /// So few blocks are damaged in every way.
+    /// The number of blocks up to which all are damaged in every way.
     pub blocks_in_every_way: usize,
 }
 
@@ -40,9 +40,9 @@ pub struct Counts {
     pub refused: u64,
     pub doubts: u64,
     pub set_aside: u64,
-    /// The log would go on in its last segment.
+    /// Verdicts by which the log would go on in its last segment.
     pub resting: u64,
-    /// Crashes alone.
+    /// States of a crash alone.
     pub honest: u64,
 }
 
@@ -74,12 +74,12 @@ impl fmt::Display for Counts {
     }
 }
 
-/// A disk, and what is wrong with its verdict.
+/// Searches for a disk whose verdict is wrong.
 pub fn search(script: &Script, budget: Budget) -> Result<Counts, String> {
     search_life(script, &live(script), budget).map_err(|(_, found)| found)
 }
 
-/// As `search`; with how many states it took.
+/// As `search`; with the number of states it took.
 pub fn search_life(
     script: &Script,
     life: &(Vec<Moment>, Truth),
@@ -124,13 +124,13 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// How many blocks at once.
+    /// The number of blocks damaged at once.
     fn damaged_max(&self, budget: Budget) -> usize {
         let places = &self.world.places;
         if places.len() <= budget.blocks_in_every_way {
             return places.len();
         }
-        // By the number of damaged ones: how many states.
+        // The states, by the number of damaged blocks.
         let mut states = vec![1u64];
         for place in places {
             let damaged = place.variants.iter().filter(|v| v.kind.is_damage()).count() as u64;
@@ -224,9 +224,9 @@ impl Search<'_> {
         if verdict.aside.is_empty() {
             return Ok(());
         }
-        // A crash behind the renaming: the same is found without those that were put aside.
+        // This is a crash behind the renaming: the same is found without those that were put aside.
         self.counts.set_aside += 1;
-        // Of a late write that lands between two starts nobody was told: each finds what there is.
+        // Nobody was told of a late write that lands between two starts: each start finds what there is.
         if self.judge.moment.has_late_writes {
             return Ok(());
         }
@@ -242,7 +242,8 @@ impl Search<'_> {
         }
     }
 
-    /// A log goes on where nothing stands: whatever a crash or damage left there would be written over.
+    /// Checks that a log goes on where nothing stands: otherwise the remains of a crash or damage would be
+    /// written over.
     fn goes_on_behind_all(&self, verdict: &Verdict) -> Result<(), String> {
         let last = verdict.segments.len() - 1;
         match self.world.is_empty_from(last, verdict.next.offset) && verdict.lost.is_empty() {

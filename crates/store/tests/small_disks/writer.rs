@@ -18,27 +18,27 @@ use super::kernel::{Kernel, MemoryDisk};
 pub enum Act {
     /// A higher promise.
     Promise,
-    /// Accepted in this slot: nothing, or something that shows in the state.
+    /// An acceptance in this slot: of nothing, or of something that shows in the state.
     NoOp(u64),
     Number(u64),
-    /// From this slot on, in two blocks.
+    /// An acceptance from this slot on, in two blocks.
     Wide(u64),
     /// All below is known chosen from now on.
     Chosen(u64),
-    /// As a peer's state that says so much more than this replica.
+    /// The state of a peer that says so much more than this replica.
     Jump(u64),
     Roll,
     /// Nothing is written for a while.
     Rest,
     /// The next act is begun before this one is durable.
     Then,
-    /// The process is killed and starts again. What is in flight is gone, or is there.
+    /// The process is killed and starts again. Writes in flight are gone, or are there.
     Kill {
         wrote: bool,
     },
-    /// As `Kill`, but what is in flight is there at any time from now on, or never.
+    /// As `Kill`, but the writes in flight land at any time from now on, or never.
     KillLate,
-    /// Stopped; the oldest segment is trimmed, and its file waits for another use.
+    /// The process is stopped; the oldest segment is trimmed, and its file waits for another use.
     TrimFirst,
 }
 
@@ -48,7 +48,7 @@ pub struct Script {
     pub acts: Vec<Act>,
 }
 
-/// What a replica said after its record was durable.
+/// A replica's statement after its record was durable.
 #[derive(Clone, Debug)]
 pub struct Told {
     pub record: u64,
@@ -63,25 +63,25 @@ pub enum Fact {
 
 pub type Blocks = Vec<[u8; BLOCK]>;
 
-/// What would be on the disk if the power went now, but for what is in flight.
+/// The disk as it would be if the power went now, but for what is in flight.
 #[derive(Clone)]
 pub struct Moment {
     pub files: BTreeMap<u64, Blocks>,
-    /// What each file held before it was this segment's.
+    /// The contents of each file before it was this segment's.
     pub before: BTreeMap<u64, Blocks>,
     pub in_flight: Vec<(u64, usize, [u8; BLOCK])>,
-    /// Some of that is an earlier process's.
+    /// Whether some of those writes are an earlier process's.
     pub has_late_writes: bool,
     pub told: Vec<Told>,
     pub after: usize,
 }
 
-/// What is true of all moments.
+/// The facts that are true of all moments.
 #[derive(Default)]
 pub struct Truth {
     pub written: Vec<AcceptedRun>,
     pub promised: PromisedTerm,
-    /// By the first unchosen slot.
+    /// The states by the first unchosen slot.
     pub states: BTreeMap<Slot, LogState>,
     /// Starts that went on in the last segment.
     pub continued: usize,
@@ -297,7 +297,7 @@ impl Life {
         }
     }
 
-    /// What is on the disk now.
+    /// Looks at the present disk.
     fn look(&mut self) {
         let mut files = BTreeMap::new();
         for (path, bytes) in &self.kernel.disk.files {
@@ -352,7 +352,7 @@ impl Life {
         let first = first.unwrap().clone();
         let spare = first.with_extension("free");
         let mut bytes = disk.files.remove(&first).unwrap();
-        // As it was when it was trimmed, and no more.
+        // The file is as it was when it was trimmed, and no more.
         let written = cut(&bytes).len();
         bytes.truncate(written * BLOCK);
         disk.files.insert(spare, bytes);
@@ -366,7 +366,7 @@ impl Life {
         self.store = store;
         self.kernel = Kernel::new(disk);
         self.pending.clear();
-        // What was found is told: it is as good as written again.
+        // The findings are told: they are as good as written again.
         let mut replica = Recovery::new(checkpoint.state.clone());
         replica.on_checkpoint(checkpoint.clone());
         self.replica = replica;
@@ -379,7 +379,7 @@ impl Life {
         let promised = Fact::Promised(checkpoint.promised);
         let before = self.last_record;
         self.store.go_on(&self.checkpoint(), self.context());
-        // The checkpoint of a new segment says it, or who went on rested behind the records that do.
+        // The checkpoint of a new segment says it, or the replica that went on rested behind the records that do.
         let record = self.store.last_number().min(before + 1);
         self.truth.continued += usize::from(record == before);
         self.last_record = self.store.last_number();
@@ -396,7 +396,7 @@ impl Life {
     }
 }
 
-/// Without the zeros behind the end, but for one block of them.
+/// The blocks without the zeros behind the end, but for one of them.
 fn cut(bytes: &[u8]) -> Blocks {
     let mut blocks = cut_all(bytes);
     let written = blocks

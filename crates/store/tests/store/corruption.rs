@@ -1,4 +1,4 @@
-//! Rot: what was acknowledged and cannot be read is said to be so, and never read as something else.
+//! Rot: acknowledged bytes that cannot be read are said to be so, and never read as something else.
 
 use std::path::{Path, PathBuf};
 
@@ -38,8 +38,8 @@ fn one_bad_block_anywhere_is_found_and_costs_no_more_than_its_record() {
     assert!(corrupt > 3 && given_up > 10_000, "{corrupt} {given_up}");
 }
 
-/// Where a later record tells that it was acknowledged, that costs what rot would. Where none does, it
-/// may have been, and the node must not start without it.
+/// An unreadable block costs what rot would where a later record tells that its record was acknowledged.
+/// Where none does, the record may have been acknowledged, and the node must not start without it.
 #[test]
 fn one_block_anywhere_that_the_device_does_not_give_costs_its_record_or_stops_the_start() {
     let (disk, truth) = log(3, 120);
@@ -86,7 +86,7 @@ fn rot_of_any_length_is_not_taken_for_the_end() {
         let path = &paths[random.below(paths.len() as u64) as usize];
         let contents = disk.files.get_mut(path).unwrap();
         let blocks = contents.len() / BLOCK;
-        // The watermark in the last record is what tells rot from a torn tail.
+        // The watermark in the last record tells rot from a torn tail.
         let used = contents
             .chunks(BLOCK)
             .rposition(|block| block.iter().any(|b| *b != 0))
@@ -350,7 +350,7 @@ fn place_of(disk: &MemoryDisk, path: &Path, kind: RecordKind) -> usize {
     blocks.find(is_one).expect("there is one")
 }
 
-/// Of the first segment; it stands in the second.
+/// Damages the index of the first segment, which stands in the second.
 fn damage_first_index(disk: &mut MemoryDisk) {
     let second = segments(disk)[1].clone();
     let at = place_of(disk, &second, RecordKind::Index);
@@ -359,8 +359,8 @@ fn damage_first_index(disk: &mut MemoryDisk) {
 
 type Ranges = Vec<(StreamName, std::ops::Range<StreamPosition>)>;
 
-/// Reads the first byte of the oldest stream, whose index does not come. What is said to be unreadable,
-/// and what lost.
+/// Reads the first byte of the oldest stream, whose index does not come. Returns the bytes said to be
+/// unreadable, and those said to be lost.
 fn read_in_vain(store: &mut Store, kernel: &mut Kernel) -> (Ranges, Ranges) {
     let buffer = Buffer::new(BATCH_BUFFER);
     store.read(9, stream(1), StreamPosition(0), buffer, false);
@@ -406,7 +406,7 @@ fn a_segment_whose_index_the_device_does_not_give_is_said_to_be_unreadable() {
     }
 }
 
-/// What it leads to may be sound, and the only copy.
+/// The records that the index leads to may be sound, and the only copy.
 #[test]
 fn a_corrupt_index_costs_what_the_segment_holds_until_the_next_start() {
     let (mut disk, truth) = log(3, 400);
@@ -420,7 +420,7 @@ fn a_corrupt_index_costs_what_the_segment_holds_until_the_next_start() {
     for (stream, range) in lost {
         assert!(!store.holdings().holds(stream, range));
     }
-    // Which is not to find that its files were trimmed meanwhile.
+    // The start is not to find that the segment's files were trimmed meanwhile.
     store.trim(Slot(0), &|_| StreamPosition(0));
     settle(&mut store, &mut kernel, Time::ZERO);
     let (mut again, _, _) = recover(&mut kernel.disk, 6).unwrap();
@@ -432,7 +432,7 @@ fn a_corrupt_index_costs_what_the_segment_holds_until_the_next_start() {
     );
 }
 
-/// Whoever trims must not keep, for ever, what a start had to read without an index.
+/// A trim must not keep, for ever, a segment that a start had to read without an index.
 #[test]
 fn a_segment_whose_index_was_corrupt_at_a_start_can_be_trimmed() {
     let (mut disk, _) = log(3, 400);
@@ -446,8 +446,8 @@ fn a_segment_whose_index_was_corrupt_at_a_start_can_be_trimmed() {
     assert!(before > 8 && store.segments() <= 2, "{}", store.segments());
 }
 
-/// The power goes while a record is written. What its header says of the one before is all that is left
-/// of that, if it rots.
+/// The power goes while a record is written. If the record before it rots, its header's word of that record
+/// is all that is left of it.
 #[test]
 fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
     for is_given in [true, false] {
@@ -494,7 +494,7 @@ fn a_torn_record_tells_what_the_lost_one_before_it_promised() {
     }
 }
 
-/// Its records may have been acknowledged, though none of them says so of another.
+/// The segment's records may have been acknowledged, though no record of it says so of another.
 #[test]
 fn a_new_segment_whose_first_block_is_not_given_is_not_taken_for_unborn() {
     let (mut store, mut kernel) = new_store(5);
@@ -511,7 +511,7 @@ fn a_new_segment_whose_first_block_is_not_given_is_not_taken_for_unborn() {
     assert!(disk.files.contains_key(&newest), "it was put aside");
 }
 
-/// Nothing tells that it was durable, and it was.
+/// Nothing tells that the record was durable, and it was.
 #[test]
 fn a_last_record_that_is_not_given_is_not_taken_for_a_torn_one() {
     let (mut store, mut kernel) = new_store(5);

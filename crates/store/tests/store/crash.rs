@@ -55,7 +55,7 @@ fn go_on(
     }
 }
 
-/// What must hold of a disk that was not corrupted.
+/// Checks what must hold of a disk that was not corrupted.
 fn check(disk: &mut MemoryDisk, truth: &Truth) -> Option<Store> {
     let (accepted, promised, bytes) = truth.durable();
     let (store, report, recovered) = match recover(disk, 99) {
@@ -141,7 +141,7 @@ fn a_node_may_crash_again_at_every_step_of_its_return() {
             let Some(mut store) = check(&mut disk, &truth) else {
                 break;
             };
-            // What the writer knows is what recovery found.
+            // The writer knows what recovery found.
             let (again, _, recovered) = recover(&mut disk, seed * 100 + life).unwrap();
             store = drop_and_take(store, again);
             truth.accepted = recovered.accepted;

@@ -1,4 +1,4 @@
-//! A process that may open no more files for now: what needs one waits, and nothing is lost.
+//! A process that may open no more files for now: work that needs one waits, and nothing is lost.
 
 use ops::Time;
 use paxos::{Slot, StreamPosition};
@@ -58,6 +58,6 @@ fn few_files_stay_open_when_nobody_reads() {
         at += read(&mut store, &mut kernel, stream(1), at).unwrap();
     }
     settle(&mut store, &mut kernel, Time::ZERO);
-    // The one that is written, perhaps the next one, and two.
+    // These are the file that is written, perhaps the next one, and two.
     assert!(kernel.open_files() <= 4, "{}", kernel.open_files());
 }

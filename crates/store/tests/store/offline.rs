@@ -19,7 +19,7 @@ use store::{
 };
 
 use crate::kernel::script::{byte, config, content, first_checkpoint, settle, stream};
-use crate::kernel::{Kernel, MemoryDisk, Random};
+use crate::kernel::{EIO, Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
     Manifest {
@@ -116,7 +116,7 @@ fn node_directory(length: u64, batch_max: u64) -> (MemoryDisk, LogState) {
         append(&mut store, &mut state, slots, value, Some(payload));
         at += count;
     }
-    // What is chosen is known to the next record only.
+    // The next record alone knows what is chosen.
     let last = SlotRange::new(state.next, Slot(state.next.0 + 1));
     append(&mut store, &mut state.clone(), last, Value::NoOp, None);
     store.close();
@@ -184,7 +184,7 @@ fn reading_back_stops_at_rot_and_says_where() {
     }
 }
 
-/// Counts what is read of segments.
+/// A disk that counts the bytes read of segments.
 struct CountingDisk {
     disk: MemoryDisk,
     bytes: u64,
@@ -268,15 +268,15 @@ fn the_output_is_read_once_and_in_large_pieces() {
     let (count, error) = read_to_the_end(&mut output, &mut disk);
     assert!(error.is_none());
     assert_eq!(count, 8_000_000);
-    // Its records at once, and the index.
+    // Each segment's records are read at once, and its index.
     let segments = output.report().segments as u64;
     assert!(disk.reads <= 2 * segments, "{} for {segments}", disk.reads);
     let most = all as u64 * 5 / 4;
     assert!(disk.bytes <= most, "{} read of {all}", disk.bytes);
 }
 
-/// A node that was away and fetched the first half while the second was appended: from segment to
-/// segment both go on.
+/// The directory of a node that was away and fetched the first half while the second was appended: from
+/// segment to segment both go on.
 fn caught_up_directory(length: u64, piece: u64) -> MemoryDisk {
     let mut disk = MemoryDisk::default();
     disk.directories.insert("/data".into());
@@ -341,7 +341,7 @@ fn overlapping_segments_do_not_have_their_indexes_read_for_every_record() {
     let (count, error) = read_to_the_end(&mut output, &mut disk);
     assert!(error.is_none(), "{error:?}");
     assert_eq!(count, 4_000_000);
-    // Each segment is come to twice, once for either half.
+    // The output comes to each segment twice, once for either half.
     assert!(disk.bytes <= 3 * all as u64, "{} read of {all}", disk.bytes);
 }
 
@@ -393,7 +393,7 @@ fn a_node_that_has_yet_to_learn_what_damage_hid_returns_no_shorter_output() {
         segments.rfind(|(path, contents)| path.extension().is_some() && is_written(contents));
     let (_, contents) = newest.unwrap();
     let used = contents.chunks(4096).rposition(is_written).unwrap();
-    // The last acceptance, before what closing wrote.
+    // This is the last acceptance, before the records of closing.
     contents[(used - 1) * 4096 + 50] ^= 1;
     let (mut store, report, checkpoint) = Store::replay(config(2, 1), &mut disk).unwrap();
     assert_eq!(report.corruptions.len(), 1);
@@ -558,7 +558,7 @@ fn verify_finds_every_bad_block_that_recovery_would_not_read() {
             }
         }
     }
-    // Only blocks that no record uses, and the last record, which nothing acknowledged.
+    // Harmless are only blocks that no record uses, and the last record, which nothing acknowledged.
     assert!(
         found > 40 && harmless < found,
         "{found} found, {harmless} harmless"
@@ -696,7 +696,7 @@ fn another_disk_of_the_same_node_is_refused() {
     assert!(error.to_string().contains("another disk"), "{error}");
 }
 
-/// Every block lost in every way: the check of a directory says of the start what the start does.
+/// Every block is lost in every way: the check of a directory says of the start what the start does.
 #[test]
 fn verify_and_the_start_agree_on_every_damaged_block() {
     let (disk, _) = node_directory(120_000, 9_000);
@@ -785,6 +785,36 @@ fn a_cut_tail_is_not_called_a_log_at_rest() {
         let report = verify(&mut disk, data(), &mut |_, _| {}).unwrap();
         assert!(report.starts() && !report.logs[0].rested);
     }
+}
+
+/// A successor's head is written to the same disk.
+#[test]
+fn a_disk_that_gives_no_head_back_gets_one_successor_and_not_one_with_each_check() {
+    let mut disk = MemoryDisk::default();
+    disk.directories.insert("/data".into());
+    manifest().save(&mut disk, data()).unwrap();
+    let checkpoint = first_checkpoint();
+    let context = RecordContext {
+        promised: checkpoint.promised,
+        first_unchosen: checkpoint.state.next,
+    };
+    let mut store = Store::create(config(1, 1), &checkpoint);
+    let mut kernel = Kernel::new(disk);
+    settle(&mut store, &mut kernel, Time::ZERO);
+    let mut rolls = Vec::new();
+    for second in 1..10 {
+        // The disk is well for a moment, and then no more.
+        kernel.fail_reads = (second != 5).then_some(EIO);
+        let now = Time::from_micros(second * 1_000_000);
+        store.check_head(now);
+        settle(&mut store, &mut kernel, now);
+        if store.wants_roll() {
+            rolls.push(second);
+            store.roll(&checkpoint, context);
+            settle(&mut store, &mut kernel, now);
+        }
+    }
+    assert_eq!(rolls, [1, 6], "the seconds in which a segment was begun");
 }
 
 /// All that a start needs stands there, and nobody reads it before.

@@ -104,8 +104,8 @@ fn as_many_files_wait_as_segments_begin_from_one_trim_to_the_next() {
     );
 }
 
-/// Pauses are for others; a log that is trimmed faster than its files are let go with pauses would
-/// fill the disk with what is trimmed.
+/// Pauses are for others; a log that is trimmed faster than its files are let go with pauses would fill the
+/// disk with trimmed files.
 #[test]
 fn files_that_many_others_wait_behind_are_removed_without_pauses() {
     let (mut store, mut kernel) = new_store(3);
@@ -120,7 +120,7 @@ fn files_that_many_others_wait_behind_are_removed_without_pauses() {
     assert!(removed.ends_with(&[false; 2]), "the last are paced again");
 }
 
-/// Who trims because the disk is full must get the space, and nothing begins that could use a spare.
+/// A trim because of a full disk must give the space, and nothing begins that could use a spare.
 #[test]
 fn spares_that_are_not_to_be_kept_go_at_once() {
     let (mut store, mut kernel) = new_store(3);
@@ -202,7 +202,7 @@ fn a_file_that_cannot_be_removed_leaves_no_hole_behind_it() {
     );
 }
 
-/// Whatever was being forgotten, taken or written when the power went.
+/// The directory starts, whatever was being forgotten, taken or written when the power went.
 #[test]
 fn a_crash_at_any_step_of_a_files_way_leaves_a_directory_that_starts() {
     let mut reused = 0;
@@ -262,8 +262,7 @@ fn a_crash_at_any_step_of_a_files_way_leaves_a_directory_that_starts() {
     assert!(taken_and_not_written > 5, "{taken_and_not_written}");
 }
 
-/// What the disk's last segment holds: its path, its salt, its last record, that one's checksum and
-/// where it ends.
+/// The last record of the disk's last segment: its path, its salt, its header, its checksum and its end.
 fn last_record(disk: &MemoryDisk) -> (PathBuf, u64, RecordHeader, u32, usize) {
     let path = files(disk, "seg").pop().unwrap();
     let contents = &disk.files[&path];
@@ -295,7 +294,7 @@ fn a_record_of_an_earlier_use_is_none_of_this_one_though_it_fits() {
         value: ValueKind::NoOp,
         number: last.number + 1,
         chain: checksum,
-        // So that it looks acknowledged, too.
+        // The imitation looks acknowledged, too.
         watermark: last.number,
         term: last.promised.0,
         slots,

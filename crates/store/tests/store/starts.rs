@@ -1,4 +1,4 @@
-//! A start costs what changed, and not what ever was.
+//! A start costs what changed, and not the whole past.
 
 use std::path::PathBuf;
 
@@ -94,7 +94,7 @@ fn rest(store: &mut Store, kernel: &mut Kernel, nth: u32) {
     }
 }
 
-/// A promise, and what it says of the slots.
+/// A promise, and its word of the slots.
 fn promise(store: &mut Store, number: u32, first_unchosen: u64) {
     let mut promised = PromisedTerm::default();
     promised.0.number = number;
@@ -115,7 +115,7 @@ fn at_rest() -> MemoryDisk {
     kernel.disk
 }
 
-/// A start; and whether it went on in the last segment.
+/// Starts, and tells whether the start went on in the last segment.
 fn start_as(config: StoreConfig, disk: &mut MemoryDisk, first_unchosen: u64) -> (Store, bool) {
     let (mut store, report) = Store::recover(config, disk, &mut |_| {}).unwrap();
     let mut checkpoint = first_checkpoint();
@@ -140,7 +140,7 @@ fn goes_on(mut disk: MemoryDisk) -> bool {
 
 #[test]
 fn a_log_that_rested_goes_on_as_if_its_process_had_never_ended() {
-    // One process, and one start for each promise, killed or stopped: the same bytes.
+    // The bytes are the same for one process, and for one start for each promise, killed or stopped.
     let (mut store, mut kernel) = new_roomy();
     let mut disk = at_rest();
     for number in 1..=3 {
@@ -149,7 +149,7 @@ fn a_log_that_rested_goes_on_as_if_its_process_had_never_ended() {
         if number == 1 {
             continue;
         }
-        // Of starts that find nothing to do nothing is seen.
+        // A start that finds nothing to do leaves no trace.
         for _ in 0..2 {
             let before = disk.clone();
             let (mut idle, goes_on) = start(&mut disk);

@@ -27,7 +27,7 @@ pub(super) struct Closing {
     inquiry: Option<(String, Inquiry)>,
 }
 
-/// What the log says of a stream whose close was not confirmed.
+/// The log's word of a stream whose close was not confirmed.
 enum Fate {
     Closed,
     /// It can still be closed.

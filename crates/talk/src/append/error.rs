@@ -6,7 +6,7 @@ use wire::{Code, Refusal, StreamName, StreamPlace};
 
 use crate::said::Unreachable;
 
-/// Why an append is over. What was acknowledged stays.
+/// The reason why an append is over. Acknowledged bytes stay.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum AppendError {
     #[error(transparent)]

@@ -38,18 +38,17 @@ pub const COALESCE_BYTES: u64 = 64 << 10;
 /// While nothing waits for an acknowledgement, a lost cluster may take its time.
 const PATIENCE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is to be appended to, and how.
+/// The log to append to, and the way to do it.
 #[derive(Clone, Debug)]
 pub struct AppendOptions {
     pub log: String,
     /// A name for people; need not be unique. Given to every stream of the chain.
     pub label: Option<String>,
-    /// What to do when the log has an active writer.
+    /// The way to go on when the log has an active writer.
     pub mode: Mode,
     /// Written bytes kept until acknowledged, rounded up to chunks of 256 KiB.
     pub buffer_bytes_max: usize,
-    /// Continue this stream, which must be exactly that long and not be continued yet. None: begin
-    /// a new chain.
+    /// Continue this stream, which must be exactly that long and not be continued yet. `None`: begin a new chain.
     pub continues: Option<StreamPlace>,
 }
 
@@ -108,7 +107,7 @@ pub struct Appender {
     outcome: Option<Result<Closed, AppendError>>,
 }
 
-/// What a caller may look at while bytes are on their way. Positions are those of the chain.
+/// The progress that a caller may look at while bytes are on their way. Positions are those of the chain.
 #[derive(Debug)]
 struct Progress {
     ring: Ring,
@@ -291,7 +290,7 @@ impl Appender {
         self.progress.ring.lend(parts_max, parts);
     }
 
-    /// So many bytes of what was lent were given to the connection.
+    /// Notes that so many of the lent bytes were given to the connection.
     pub fn sent(&mut self, count: u64) {
         let again = self.progress.ring.advance_sent(count);
         self.progress.statistics.bytes_resent += again;
@@ -345,7 +344,7 @@ impl Appender {
         self.progress.statistics
     }
 
-    /// How it ended, once it did.
+    /// The outcome, once it ended.
     pub fn outcome(&self) -> Option<&Result<Closed, AppendError>> {
         self.outcome.as_ref()
     }

@@ -16,10 +16,10 @@ use crate::said::{Said, Timeouts, Unreachable, elsewhere};
 use crate::search::Search;
 use crate::seek::{Found, Seeker};
 
-/// How often a resumption may be told another length before it counts as nonsense. Each lost
+/// The number of times that a resumption may be told another length before it counts as nonsense. Each lost
 /// answer can cost one.
 const LESSONS_MAX: u32 = 64;
-/// How many streams of the chain are remembered as ours. A node that was away may take one for
+/// The number of the chain's streams that are remembered as ours. A node that was away may take one for
 /// active until it hears that we left it; each change of leader meanwhile makes it one older.
 const WROTE_MAX: usize = 64;
 
@@ -41,7 +41,7 @@ pub(super) struct Resuming {
     busy: Option<AppendError>,
 }
 
-/// What came of asking one server to open a stream.
+/// The result of asking one server to open a stream.
 enum Attempt {
     /// The server waits for another writer.
     Waits,

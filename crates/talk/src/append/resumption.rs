@@ -1,8 +1,8 @@
-//! Where the next stream of a chain has to begin.
+//! The place where the next stream of a chain has to begin.
 
 use wire::{Mode, Refusal, StreamName, StreamPlace};
 
-/// How a chain finds its way on: where the next stream has to begin.
+/// The search for a chain's way on: the place where its next stream has to begin.
 ///
 /// The opening of a stream whose answer was lost may have taken effect. No bytes are sent before
 /// the answer, so such a stream is empty, and is continued at 0 in its turn; a stream that is not
@@ -18,7 +18,7 @@ pub(super) struct Resumption {
     pub(super) answer_lost: bool,
 }
 
-/// What a refusal to continue teaches.
+/// The lesson of a refusal to continue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lesson {
     /// Ask again; everything below this chain position is safe.
@@ -76,8 +76,8 @@ impl Resumption {
     }
 }
 
-/// The mode in which a chain is resumed. Who took over once does not do so again: the writer who
-/// came meanwhile may have taken over from us, and was right to.
+/// The mode in which a chain is resumed. A writer that took over once does not do so again: the writer that
+/// came meanwhile may have taken over from it, and was right to.
 pub(super) fn resume_mode(mode: Mode) -> Mode {
     match mode {
         Mode::Wait => Mode::Wait,

@@ -58,7 +58,7 @@ impl Appender {
             Input::Lost(link, said) if *link == writing.link => lost = Some(said.clone()),
             _ => {}
         }
-        // What came before the end counts.
+        // Lines that came before the end count.
         let over = match self.hear(now) {
             Ok(()) => lost.map(Over::Lost),
             Err(over) => Some(over),

@@ -55,7 +55,7 @@ impl From<ReadError> for io::Error {
     }
 }
 
-/// A refusal that means the same whoever says it.
+/// A refusal that means the same from every server.
 pub(super) fn refused(
     options: &ReadOptions,
     position: u64,

@@ -1,4 +1,4 @@
-//! What a server sends: lines, and the bytes of chunks behind them.
+//! The bytes of a server: lines, and the bytes of chunks behind them.
 
 use std::time::Duration;
 
@@ -22,8 +22,8 @@ enum Hindrance {
 }
 
 impl Reader {
-    /// Where the caller may put bytes of this connection directly, if a chunk is on its way there; then it
-    /// says so with [`Reader::filled`]. Otherwise they come by [`Input::Received`].
+    /// The place where the caller may put bytes of this connection directly, if a chunk is on its way there;
+    /// then it says so with [`Reader::filled`]. Otherwise they come by [`Input::Received`].
     pub fn room(&mut self, link: Link) -> Option<&mut [u8]> {
         let Phase::Reading(reading) = &mut self.phase else {
             return None;
@@ -32,7 +32,7 @@ impl Reader {
         Some(&mut body.bytes[body.filled..])
     }
 
-    /// So many bytes were put into [`Reader::room`].
+    /// Notes that so many bytes were put into [`Reader::room`].
     pub fn filled(&mut self, now: Duration, known: &mut Known, count: usize) {
         if let Phase::Reading(reading) = &mut self.phase
             && let Some(body) = &mut reading.body
@@ -43,7 +43,7 @@ impl Reader {
         self.converse(now, known, &Input::Time);
     }
 
-    /// How long the server may say nothing before it is left.
+    /// The time for which the server may say nothing before it is left.
     pub(super) fn silence(&self, reading: &Reading) -> Duration {
         // A follower that is owed no bytes is owed a sign of life, each second.
         match self.options.follow && reading.body.is_none() {
@@ -52,7 +52,7 @@ impl Reader {
         }
     }
 
-    /// How long before others are asked.
+    /// The time before others are asked.
     pub(super) fn patience(&self, reading: &Reading) -> Duration {
         match self.options.follow && reading.body.is_none() {
             true => SIGN_OF_LIFE,
@@ -86,7 +86,7 @@ impl Reader {
                 }
             }
         }
-        // What came before the end counts. Behind a chunk that is not consumed it is found out again.
+        // Lines that came before the end count. Behind a chunk that is not consumed the end is found out again.
         let lost = lost.map(Hindrance::Lost);
         let hindrance = hindrance.or(lost).or_else(|| self.judge(now, known, input));
         match hindrance {
@@ -224,7 +224,7 @@ impl Reader {
         reading.room = std::mem::replace(&mut self.chunk, bytes);
         self.taken = 0;
         self.position += count;
-        // To a follower nothing may be owed. To others bytes are, and a sign of life is none.
+        // A follower may be owed nothing. Another reader is owed bytes, and a sign of life is no byte.
         if count > 0 || self.options.follow {
             self.progress = now;
         } else if now.saturating_sub(self.progress) >= self.timeouts.total {

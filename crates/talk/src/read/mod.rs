@@ -17,11 +17,11 @@ use crate::seek::{Found, Lent, Seeker};
 
 pub use error::ReadError;
 
-/// What is to be read.
+/// The bytes that are to be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReadOptions {
     pub log: String,
-    /// The first stream of the chain to read. None: all outputs of the log, one after the other.
+    /// The first stream of the chain to read. `None`: all outputs of the log, one after the other.
     pub stream: Option<StreamName>,
     /// The first position, in bytes of that chain.
     pub from: u64,
@@ -43,7 +43,7 @@ pub struct ReadOptions {
 #[derive(Debug)]
 pub struct Reader {
     links: Links,
-    /// Looks out for nobody if any node may answer: then it matters to nobody who leads.
+    /// The lookout. It looks out for nobody if any node may answer: then no leader is needed.
     lookout: Lookout,
     timeouts: Timeouts,
     options: ReadOptions,
@@ -174,12 +174,13 @@ impl Reader {
         self.began
     }
 
-    /// Verified bytes that were not consumed. None, and no error: more is to come, unless there is an end.
+    /// Verified bytes that were not consumed. If there are none, and no error, more is to come, unless there
+    /// is an end.
     pub fn chunk(&self) -> &[u8] {
         &self.chunk[self.taken..]
     }
 
-    /// So many bytes of the chunk were used.
+    /// Notes that so many bytes of the chunk were used.
     pub fn consume(&mut self, now: Duration, count: usize) {
         self.taken = (self.taken + count).min(self.chunk.len());
         if self.taken == self.chunk.len() {
@@ -201,12 +202,12 @@ impl Reader {
         self.position - self.chunk().len() as u64
     }
 
-    /// How many bytes of the chain were known chosen when the present server was asked.
+    /// The number of bytes of the chain that were known chosen when the present server was asked.
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// How the chain ended, once it did.
+    /// The end of the chain, once it came.
     pub fn end(&self) -> Option<ReadEnd> {
         self.end
     }
@@ -216,7 +217,7 @@ impl Reader {
         self.error.as_ref()
     }
 
-    /// How often another server, or the same one again, had to be asked.
+    /// The number of times that another server, or the same one again, had to be asked.
     pub fn reconnects(&self) -> u64 {
         self.reconnects
     }

@@ -8,7 +8,7 @@ use client::{ReadError, ReadOptions, Reader};
 use super::Job;
 use crate::ledger::Kind;
 
-/// How far before the known end most reads begin.
+/// The distance before the known end at which most reads begin.
 const BACK_BYTES: u64 = 48 << 10;
 const FAR_BYTES: u64 = 256 << 10;
 
@@ -52,7 +52,7 @@ pub fn read(mut job: Job) {
     }
 }
 
-/// What any one node knows to be chosen.
+/// Asks for the bytes that any one node knows to be chosen.
 pub fn ask(mut job: Job) {
     while !job.readers_stop() {
         let server = job.chance.below(job.plan.servers.len() as u64) as usize;
@@ -152,7 +152,7 @@ fn step(job: &Job, reader: &mut Reader, at: u64) -> Result<u64, Option<ReadError
     Ok(at + count as u64)
 }
 
-/// What was seen before an error was shown all the same.
+/// Notes the bytes seen before an error: they were shown all the same.
 fn partly(job: &Job, from: u64, length: u64, invoked: u64, error: Option<ReadError>) {
     if length > from {
         job.ledger
@@ -178,7 +178,7 @@ mod tests {
     use crate::load::{LoadPlan, Stop};
     use crate::schedule::Chance;
 
-    /// Of a log to which nobody appended.
+    /// A reader's job on a log to which nobody appended.
     fn job(server: String) -> Job {
         let timeouts = Timeouts {
             total: Duration::from_secs(1),
@@ -199,7 +199,7 @@ mod tests {
         }
     }
 
-    /// A node that follows its first line with these bytes, whoever asks.
+    /// A node that follows its first line with these bytes, for every client.
     fn node_that_says(rest: &'static [u8]) -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();

@@ -79,7 +79,7 @@ fn open(job: &mut Job, chain: ChainContent) -> Option<Appender> {
     }
 }
 
-/// Where the chain that begins with this stream ends now.
+/// The present end of the chain that begins with this stream.
 fn end_of(job: &Job, first: StreamName) -> Option<StreamPlace> {
     let streams = job.client.streams(&job.ledger.log).ok()?;
     let mut name = first.to_string();
@@ -122,7 +122,7 @@ fn write(job: &mut Job, chain: ChainContent, mut appender: Appender) -> Result<(
         job.ledger.invoke(chain, position);
         appender.write_all(&bytes).map_err(inner)?;
         due += Duration::from_secs_f64(count as f64 / job.plan.rate as f64);
-        // What a fault held up is not made up for.
+        // Writes that a fault held up are not made up for.
         due = due.max(
             Instant::now()
                 .checked_sub(Duration::from_millis(500))

@@ -1,4 +1,4 @@
-//! What operators and writers were answered, and whether a cluster still says so.
+//! The answers that operators and writers got, and whether a cluster still says so.
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
@@ -17,7 +17,7 @@ pub struct Stream {
     pub bytes: u64,
 }
 
-/// What was left of a log's streams when "forever" was answered.
+/// The streams that a log had left when "forever" was answered.
 pub type Left = BTreeMap<String, (u64, u64)>;
 
 #[derive(Default)]
@@ -32,7 +32,7 @@ pub struct Answered {
     pub left: Left,
 }
 
-/// How many bytes are not there, and what else is not as it was answered.
+/// The number of bytes that are not there, and other differences from the answers.
 #[derive(Default)]
 pub struct Found {
     pub lost_bytes: u64,
@@ -101,7 +101,7 @@ impl Answered {
         Ok(())
     }
 
-    /// What was there when "forever" was answered is there.
+    /// Checks that bytes which were there when "forever" was answered are there.
     pub fn check_left(&self, client: &Client, log: &str, found: &mut Found) -> Result<()> {
         let streams = client.streams(log);
         let streams = streams.with_context(|| format!("the streams of {log} cannot be had"))?;
@@ -136,7 +136,7 @@ impl Answered {
     }
 }
 
-/// How many bytes from its start are right, or, where that was trimmed, from where it goes on.
+/// The number of bytes from its start that are right, or, where that was trimmed, from where it goes on.
 fn read(client: &Client, server: &str, stream: &Stream) -> (u64, Option<String>) {
     let mut right = 0;
     let mut why = None;
@@ -150,7 +150,7 @@ fn read(client: &Client, server: &str, stream: &Stream) -> (u64, Option<String>)
         };
         let mut reader = match client.read(&stream.log, options) {
             Ok(reader) => reader,
-            // What is left behind a trim counts as there: a loss is told as what it is.
+            // The bytes left behind a trim count as there: a loss is told as such.
             Err(client::ReadError::Trimmed { from: left }) if left > from => {
                 why.get_or_insert(format!("those before {left} were trimmed"));
                 from = left;

@@ -16,11 +16,11 @@ use testbed::watch::{Watch, sleep_until};
 const LOG: &str = "main";
 const NARROW: &str = "1MB";
 const WIDE: &str = "forever";
-/// What a new log keeps: something that can be told from what is kept without a word.
+/// The retention of a new log: one that can be told from the default.
 const OF_NEW_LOG: &str = "1GiB,9d";
 /// A leader looks at what its log is to keep twice a second: a wrong trim has happened by then.
 const SETTLE: Duration = Duration::from_millis(1500);
-/// What is not the round's own matter is appended in smaller pieces.
+/// The size of pieces of appends that are not the round's own matter.
 const ASIDE_BYTES: u64 = 1_000_000;
 /// Streams of other logs, and deleted names, of the latest rounds are looked at again and again.
 const LOOKED_AT_MAX: usize = 4;
@@ -92,7 +92,7 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    /// Errors: something could not be done at all. What was done wrongly is a violation.
+    /// Errors: a step could not be done at all. A step done wrongly is a violation.
     pub fn round(&mut self, number: u32, last: Last, watch: &Watch) -> Result<()> {
         self.command(number, last)?;
         self.append(LOG, number, 0, self.append_bytes)?;
@@ -146,7 +146,7 @@ impl<'a> Rounds<'a> {
             self.append(&gone, number, 1, ASIDE_BYTES)?;
         }
         self.retain(NARROW)?;
-        // What the narrow bound forgets, it may forget.
+        // Bytes that the narrow bound forgets may be gone.
         self.answered.streams.retain(|stream| stream.log != LOG);
         self.retain(WIDE)?;
         let streams = self.client.streams(LOG)?;

@@ -1,4 +1,4 @@
-//! What is wrong with a cluster, as a node sees it and hears it from the others.
+//! The health of a cluster, as a node sees it and hears of it from the others.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,11 +10,11 @@ pub struct Health {
     pub warnings: Vec<Warning>,
 }
 
-/// What all warnings together come to.
+/// The sum of all warnings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
-    /// Nothing is wrong. Also what a node says that does not know of health.
+    /// Nothing is wrong. This is also the state of a node that knows nothing of health.
     #[default]
     Healthy,
     /// All is served, and something is wrong or was a moment ago.
@@ -28,7 +28,7 @@ pub enum State {
 #[serde(default)]
 pub struct Warning {
     pub code: String,
-    /// What it makes of the whole.
+    /// The state in which it puts the whole.
     pub state: State,
     /// It is so now; else it was so within the last ten seconds.
     pub active: bool,
@@ -43,8 +43,8 @@ pub struct Warning {
     pub logs: u64,
     /// Bytes, microseconds or a count, as the code has it.
     pub amount: u64,
-    /// What is wrong.
+    /// A sentence that says what is wrong.
     pub sentence: String,
-    /// What helps.
+    /// A sentence that says what helps.
     pub remedy: String,
 }

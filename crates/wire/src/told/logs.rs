@@ -8,7 +8,7 @@ use super::status::Weight;
 pub struct LogInfo {
     pub id: u64,
     pub name: String,
-    /// What is kept of it, such as `10GiB,7d`; or `forever`.
+    /// The retention, such as `10GiB,7d`; or `forever`.
     #[serde(default = "forever")]
     pub retention: String,
 }
@@ -17,19 +17,19 @@ fn forever() -> String {
     "forever".to_owned()
 }
 
-/// A log, and what is kept of it from now on.
+/// A log, and its retention from now on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Retained {
     pub name: String,
     pub retention: String,
 }
 
-/// What the directory says of one log.
+/// The directory's entry of one log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogDetails {
     pub id: u64,
     pub name: String,
-    /// `bytes`: its writers' own.
+    /// `bytes`: the bytes are its writers' own.
     #[serde(default)]
     pub kind: String,
     #[serde(default)]

@@ -1,17 +1,17 @@
-//! Who is a member of which log, and what a change of that comes to.
+//! The members of each log, and the outcome of a change of them.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// As the node says that leads the directory; of each log, as its leader says.
+/// The members, as the directory's leader says; of each log, as its leader says.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Members {
-    /// That answered.
+    /// The node that answered.
     pub node: u64,
     /// Counts changes.
     pub version: u64,
-    /// What the cluster's logs are written in.
+    /// The version in which the cluster's logs are written.
     #[serde(default)]
     pub cluster_version: u64,
     pub nodes: Vec<Node>,
@@ -33,10 +33,10 @@ pub struct Node {
     pub kind: String,
     #[serde(default)]
     pub alive: bool,
-    /// It is removed once it has weight nowhere.
+    /// The node is removed once it has weight nowhere.
     #[serde(default)]
     pub leaving: bool,
-    /// That it speaks.
+    /// The newest version that it speaks.
     #[serde(default)]
     pub newest_version: u64,
 }
@@ -48,7 +48,7 @@ pub struct Log {
     pub name: String,
     #[serde(default)]
     pub leader: Option<u64>,
-    /// Whether who said this leads the log, and knows who holds how much.
+    /// Whether the speaker leads the log, and knows who holds how much.
     #[serde(default)]
     pub leads: bool,
     #[serde(default)]
@@ -57,10 +57,10 @@ pub struct Log {
     pub output_bytes: u64,
     #[serde(default)]
     pub members: Vec<Member>,
-    /// What is left to do, each a sentence.
+    /// The steps that are left to do, each a sentence.
     #[serde(default)]
     pub steps: Vec<String>,
-    /// Why it is not done yet.
+    /// The reason why the change is not done yet.
     #[serde(default)]
     pub waits_for: Option<String>,
 }
@@ -74,12 +74,12 @@ pub struct Member {
     /// leader, voter, auxiliary, learner or unknown.
     #[serde(default)]
     pub role: String,
-    /// Of `output_bytes`, where that is known.
+    /// The part of `output_bytes` that it holds, where that is known.
     #[serde(default)]
     pub held_bytes: Option<u64>,
 }
 
-/// What comes of a change, or would.
+/// The outcome of a change, done or planned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Planned {
     pub version: u64,
@@ -89,7 +89,7 @@ pub struct Planned {
     pub leaves: Vec<u64>,
     #[serde(default)]
     pub risks: Vec<String>,
-    /// All that was asked for is wanted already. Steps may be left to do.
+    /// The whole request is wanted already. Steps may be left to do.
     #[serde(default)]
     pub nothing: bool,
 }

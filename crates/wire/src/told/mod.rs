@@ -1,5 +1,5 @@
 //! The JSON that follows `ok`, as far as two sides use it. Fields that an older node does not say have a
-//! default, and those that a newer one says more are passed over.
+//! default, and additional fields of a newer node are passed over.
 
 mod health;
 mod logs;

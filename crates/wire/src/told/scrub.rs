@@ -1,20 +1,20 @@
-//! How the scrubs of a log go.
+//! The progress of a log's scrubs.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// How one node's scrubs of a log go.
+/// The progress of one node's scrubs of a log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ScrubView {
     pub log: String,
-    /// That answers.
+    /// The node that answers.
     pub node: u64,
     /// Whether it leads the log: passes are led by the leader.
     pub leads: bool,
-    /// Under way.
+    /// The pass under way.
     pub pass: Option<ScrubReport>,
-    /// That came to its end last.
+    /// The pass that ended last.
     pub last: Option<ScrubReport>,
     #[serde(default)]
     pub differences: Vec<ScrubDifference>,
@@ -23,7 +23,7 @@ pub struct ScrubView {
     pub found_here: u64,
     #[serde(default)]
     pub repaired_here: u64,
-    /// Of passes that begin by themselves, in bytes a second; 0: there are none.
+    /// The rate of passes that begin by themselves, in bytes a second; 0: there are none.
     #[serde(default)]
     pub background_rate: u64,
 }
@@ -39,25 +39,25 @@ pub struct ScrubReport {
     pub rate: u64,
     pub of_bytes: u64,
     pub bytes: u64,
-    /// With the same digest on two replicas or more.
+    /// Bytes with the same digest on two replicas or more.
     #[serde(default)]
     pub compared_bytes: u64,
     /// Pieces that could not be read on a replica, or had a wrong checksum there.
     #[serde(default)]
     pub damaged: u64,
-    /// Of those, the ones that are sound again.
+    /// The damaged pieces that are sound again.
     #[serde(default)]
     pub repaired: u64,
-    /// Of those, the ones that were trimmed before.
+    /// The damaged pieces that were trimmed before.
     #[serde(default)]
     pub trimmed: u64,
     /// Pieces that are sound on all replicas, and not the same.
     #[serde(default)]
     pub different: u64,
-    /// Not compared with all replicas: some did not hold them, or did not answer.
+    /// Bytes not compared with all replicas: some did not hold them, or did not answer.
     #[serde(default)]
     pub unchecked_bytes: u64,
-    /// That no member holds any more.
+    /// Bytes that no member holds any more.
     #[serde(default)]
     pub lost_bytes: u64,
     #[serde(default)]
@@ -72,12 +72,12 @@ pub struct ScrubDifference {
     pub stream: String,
     pub from: u64,
     pub to: u64,
-    /// What the bytes come to, by node.
+    /// The digest of the bytes, by node.
     pub digests: BTreeMap<u64, String>,
 }
 
 impl ScrubReport {
-    /// What was damaged and is not whole again.
+    /// The damaged pieces that are not whole again.
     pub fn unrepaired(&self) -> u64 {
         self.damaged.saturating_sub(self.repaired + self.trimmed)
     }

@@ -1,4 +1,4 @@
-//! How a node sees its cluster.
+//! A node's view of its cluster.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,27 +16,27 @@ pub struct Status {
     pub node: u64,
     #[serde(default)]
     pub version: String,
-    /// What the cluster's logs are written in.
+    /// The version in which the cluster's logs are written.
     #[serde(default)]
     pub cluster_version: u64,
-    /// What the disk of the node that answers is written in.
+    /// The version of the disk of the node that answers.
     #[serde(default)]
     pub disk_version: u64,
     #[serde(default)]
     pub address: String,
-    /// How the node writes, for example `O_DIRECT`.
+    /// The way in which the node writes, for example `O_DIRECT`.
     #[serde(default)]
     pub write_path: String,
     #[serde(default)]
     pub uptime_ms: u64,
-    /// Its own, or that of a live peer.
+    /// Whether a disk is full: its own, or that of a live peer.
     #[serde(default)]
     pub disk_full: bool,
     #[serde(default)]
     pub nodes: Vec<NodeStatus>,
     #[serde(default)]
     pub logs: Vec<LogStatus>,
-    /// What keeps the cluster from being whole, each a sentence for people.
+    /// Reasons why the cluster is not whole, each a sentence for people.
     #[serde(default)]
     pub waiting_for: Vec<String>,
     #[serde(default)]
@@ -79,13 +79,13 @@ pub struct LogStatus {
     pub era: u64,
     #[serde(default)]
     pub weights: Vec<Weight>,
-    /// A leader's: auxiliaries are being sent the log's bytes.
+    /// The leader sends auxiliaries the log's bytes.
     #[serde(default)]
     pub engaged: bool,
-    /// To followers, with proposals, since the node started.
+    /// Bytes sent to followers with proposals since the node started.
     #[serde(default)]
     pub proposal_bytes_sent: u64,
-    /// What the log's files take on this node's disk: records, and trimmed files kept for the next ones.
+    /// The space of the log's files on this node's disk: records, and trimmed files kept for the next ones.
     #[serde(default)]
     pub disk_bytes: u64,
     /// The first slot not known to be chosen.
@@ -97,7 +97,7 @@ pub struct LogStatus {
     /// Bytes in all the outputs of the log that were not trimmed.
     #[serde(default)]
     pub output_bytes: u64,
-    /// And those that were.
+    /// Bytes that were trimmed.
     #[serde(default)]
     pub trimmed_bytes: u64,
     /// Chosen bytes that this node does not hold yet.
@@ -108,7 +108,7 @@ pub struct LogStatus {
     /// The stream that is being written.
     #[serde(default)]
     pub writer: Option<String>,
-    /// Why this replica takes no part any more.
+    /// The reason why this replica takes no part any more.
     #[serde(default)]
     pub stopped: Option<String>,
     #[serde(default)]
@@ -119,12 +119,12 @@ pub struct LogStatus {
 pub struct Weight {
     pub node: u64,
     pub weight: u64,
-    /// It holds bytes only while others cannot.
+    /// The node holds bytes only while others cannot.
     #[serde(default)]
     pub auxiliary: bool,
 }
 
-/// What a leader knows of another replica of a log.
+/// A leader's knowledge of another replica of a log.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PeerStatus {
     pub id: u64,

@@ -33,24 +33,23 @@ pub enum StreamEnd {
     Cut,
 }
 
-/// Where a stream goes on from another.
+/// The place where a stream goes on from another.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continues {
     pub stream: String,
     pub at: u64,
 }
 
-/// What a trim came to, or would.
+/// The outcome of a trim, done or planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trimmed {
     /// All slots below are forgotten.
     pub before: u64,
-    /// Forgotten by this trim.
+    /// Bytes forgotten by this trim.
     pub bytes: u64,
     /// Streams of which nothing is left, not even their names.
     pub streams: u64,
     pub left_bytes: u64,
-    /// The position in the log's output at which what is left begins: a read without `stream` can
-    /// begin there.
+    /// The position in the log's output at which the rest begins: a read without `stream` can begin there.
     pub left_from: u64,
 }

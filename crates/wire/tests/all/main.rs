@@ -1,4 +1,4 @@
-//! What the page, golden lines and the declarations say of each other.
+//! The page, golden lines and the declarations are compared with each other.
 
 mod answers;
 mod page;

@@ -77,7 +77,7 @@ fn the_page_has_every_code_and_no_other() {
     assert_eq!(said, declared);
 }
 
-/// A node that says another code than those would be understood by nobody.
+/// An undeclared code of a node would be understood by nobody.
 #[test]
 fn every_code_that_a_node_says_is_declared() {
     let mut said = BTreeSet::new();

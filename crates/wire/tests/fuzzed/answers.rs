@@ -20,7 +20,8 @@ pub fn check(bytes: &[u8]) {
     assert_eq!(again.matches('\n').count(), 1, "{again:?}");
     match &answer {
         Answer::Error(refusal) => {
-            // A sentence is for people: what is no text for them is lost, and what is too long for a line.
+            // A sentence is for people: a part that is no text for them is lost, and so is what a line has no
+            // room for.
             assert!(again.len() <= LINE_BYTES_MAX || refusal.keys.len() > 1);
             let Ok(Answer::Error(said)) = Answer::parse(again.as_bytes()) else {
                 panic!("{again:?} is no refusal");

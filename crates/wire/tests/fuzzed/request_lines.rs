@@ -8,7 +8,7 @@ pub fn check(bytes: &[u8]) {
     let line = bytes.split(|byte| *byte == b'\n').next();
     let line = line.expect("at least nothing");
     check_line(line);
-    // Most drawn lines are another protocol's: what they say is looked at all the same.
+    // Most drawn lines are another protocol's: the rest of such a line is looked at all the same.
     check_line(&[b"logberg/1 ", line].concat());
 }
 
@@ -21,7 +21,7 @@ fn check_line(line: &[u8]) {
             assert_eq!(*end, b'\n');
             assert!(again.iter().all(|byte| *byte != b'\n'));
             assert_eq!(Request::parse(again), Ok(request.clone()));
-            // What a verb that knows no keys says of it.
+            // The refusal of a verb that knows no keys.
             if let Err(error) = request.check() {
                 check_refusal(&Refusal::from(error));
             }
@@ -34,7 +34,7 @@ fn check_line(line: &[u8]) {
     }
 }
 
-/// What a client may ask is written in one way, and means the same when it is read again.
+/// A client's request is written in one way, and means the same when it is read again.
 fn check_ask(request: &Request) {
     match Ask::read(request) {
         Ok(ask) => assert_eq!(Ask::parse(ask.to_line().as_bytes()), Ok(ask)),

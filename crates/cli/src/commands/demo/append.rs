@@ -26,7 +26,7 @@ use testbed::cluster::LocalCluster;
 
 /// Handed over at a time; also how finely latency is sampled.
 const PIECE_BYTES_MAX: u64 = 256 << 10;
-/// What the client keeps until it is acknowledged: enough to keep three disks busy, and little
+/// The bytes that the client keeps until they are acknowledged: enough to keep three disks busy, and few
 /// enough that latency speaks of the cluster and not of a queue before it.
 const BUFFER_BYTES: usize = 8 << 20;
 /// At the kill, so much is to be under way.
@@ -221,7 +221,7 @@ impl Feed<'_> {
     }
 }
 
-/// What comes back from the cluster; filled by the client's thread.
+/// The cluster's answers; filled by the client's thread.
 struct Heard {
     /// Ends of pieces not acknowledged yet, and when each was handed over.
     handed_over: VecDeque<(u64, Instant)>,

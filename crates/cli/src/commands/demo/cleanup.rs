@@ -11,7 +11,7 @@ use signal_hook::iterator::Signals;
 
 use testbed::cluster::LocalCluster;
 
-/// What there is to clean up. Done at the first of: the end of the command, a signal.
+/// The things to clean up. This is done at the first of: the end of the command, a signal.
 #[derive(Clone, Default)]
 pub struct Cleanup {
     left: Arc<Mutex<Left>>,
@@ -66,7 +66,7 @@ impl Cleanup {
         }
     }
 
-    /// Whoever comes second waits for the first.
+    /// The second caller waits for the first.
     fn clean(&self) {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(cluster) = left.cluster.take() {

@@ -32,7 +32,7 @@ pub fn start(directory: &Path, moving: &Moving, cleanup: &Cleanup) -> Result<Arc
             Err(error) if attempts > 0 && format!("{error:#}").contains("is in use") => {
                 cluster.end();
                 for id in 1..=NODES {
-                    // What was begun must not be taken for a cluster of other addresses.
+                    // A beginning must not be taken for a cluster of other addresses.
                     let _ = std::fs::remove_dir_all(cluster.node_directory(id));
                     let _ = std::fs::remove_file(cluster.node_log(id));
                 }

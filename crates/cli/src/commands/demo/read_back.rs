@@ -16,7 +16,7 @@ use super::nodes::LOG;
 use super::source::{Source, fill};
 use super::teller::Teller;
 
-/// What one disk returned.
+/// The result of one disk.
 #[derive(Default)]
 pub struct Found {
     /// Up to the end, or to the error.
@@ -25,7 +25,7 @@ pub struct Found {
     pub disk_bytes: u64,
     /// The first byte that is not the one sent.
     pub first_difference: Option<u64>,
-    /// Which file cannot be read, where and why.
+    /// The file that cannot be read, where and why.
     pub error: Option<String>,
 }
 
@@ -127,7 +127,7 @@ impl Compare {
     }
 }
 
-/// Of all files in a directory and below.
+/// The size of all files in a directory and below.
 fn size(directory: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(directory)? {

@@ -1,4 +1,4 @@
-//! What the demo found, for people and for machines.
+//! The findings of the demo, for people and for machines.
 
 use std::fmt::Write;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Report {
     append_seconds: f64,
     /// Millions of bytes a second, the failover included.
     append_mb_per_s: f64,
-    /// Of pieces handed to the client until acknowledged; none without a byte.
+    /// The latencies of pieces from the client's call to the ack; none without a byte.
     ack_p50_ms: Option<f64>,
     ack_p99_ms: Option<f64>,
     ack_max_ms: Option<f64>,
@@ -42,7 +42,7 @@ pub struct Report {
     read_back_seconds: f64,
     seconds: f64,
     source: String,
-    /// What did not go as it should for so few bytes.
+    /// Notes on what did not go as it should for so few bytes.
     notes: Vec<String>,
 }
 
@@ -57,7 +57,7 @@ pub struct NodeReport {
     sha256: String,
     identical: bool,
     disk_bytes: u64,
-    /// How many of the bytes sent its disk returned before the first that differs.
+    /// The number of sent bytes that its disk returned before the first that differs.
     right_bytes: u64,
     error: Option<String>,
 }

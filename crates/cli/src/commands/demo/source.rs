@@ -1,4 +1,4 @@
-//! What the demo appends: a file, or bytes that a seed makes.
+//! The bytes that the demo appends: a file, or bytes that a seed makes.
 
 use std::fs::File;
 use std::io::{self, Read};

@@ -1,4 +1,4 @@
-//! What the demo says while it runs, on standard error: a bar on a terminal, plain lines elsewhere,
+//! The words of the demo while it runs, on standard error: a bar on a terminal, plain lines elsewhere,
 //! nothing to a machine.
 
 use std::cell::{Cell, RefCell};
@@ -38,7 +38,7 @@ impl Teller {
         }
     }
 
-    /// What follows is progress to `total`, of bytes that are `verb`.
+    /// Begins a stretch of progress to `total`, of bytes that are `verb`.
     pub fn begin(&self, total: u64, verb: &'static str) {
         self.total.set(total);
         self.tenth.set(1);

@@ -55,7 +55,7 @@ pub(super) fn checks(directory: &Path, watch: &Watch) -> Vec<Finding> {
     checks
 }
 
-/// Where a directory's files are.
+/// The mount of a directory's files.
 struct Mount {
     kind: String,
     options: String,
@@ -145,7 +145,7 @@ fn unescaped(path: &str) -> String {
         .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
 }
 
-/// What the kernel takes the disk's cache for, that this directory is on.
+/// The kernel's view of the cache of the disk that this directory is on.
 fn queue_of(directory: &Path) -> Option<String> {
     let device = fs::metadata(directory).ok()?.dev();
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));

@@ -1,4 +1,4 @@
-//! What one look at a machine came to.
+//! The result of one look at a machine.
 
 use serde::Serialize;
 
@@ -15,7 +15,7 @@ pub(super) struct Finding {
     pub check: &'static str,
     pub verdict: Verdict,
     pub found: String,
-    /// What to do, where something is to be done.
+    /// The remedy, where something is to be done.
     pub change: Option<String>,
 }
 

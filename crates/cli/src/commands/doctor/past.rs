@@ -1,4 +1,4 @@
-//! What a node's directory says of its own past, if there is one: whether a start would take it for what it was.
+//! A node's directory and its own past, if there is one: whether a start would take it for what it was.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ const CHECK: &str = "directory's past";
 
 pub(super) fn checks(directory: &Path) -> Vec<Finding> {
     let disk = &mut LinuxDisk::new();
-    // Where there is no node there is no past; what else is wrong with a manifest its start says.
+    // A place without a node has no past; a start tells what else is wrong with a manifest.
     let Ok(Some(manifest)) = Manifest::load(disk, directory) else {
         return Vec::new();
     };
@@ -25,7 +25,7 @@ pub(super) fn checks(directory: &Path) -> Vec<Finding> {
     };
     let mut findings = Vec::new();
     for log in manifest.logs.iter().filter(|log| own.has_noted(log.id)) {
-        // What cannot be read at all its start says, and `logberg verify`.
+        // A start and `logberg verify` tell what cannot be read at all.
         let Ok((output, _)) = ReadOffline::open(disk, directory, log.id) else {
             continue;
         };

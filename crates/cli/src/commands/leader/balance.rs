@@ -1,4 +1,4 @@
-//! Which leaders are to move so that each node leads its share.
+//! Choosing the leaders to move so that each node leads its share.
 //!
 //! ```text
 //!  load of a node = sum over the logs it leads of  1 / its weight there
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 use client::leader::Leader;
 use serde::Serialize;
 
-/// Of a log at a node of weight 1.
+/// The load of a log at a node of weight 1.
 const COST: u64 = 1 << 32;
 const DIRECTORY: u64 = 0;
 
@@ -25,7 +25,7 @@ pub struct Move {
     pub to: u64,
 }
 
-/// What leading this log costs that node; none if it cannot.
+/// The cost of leading this log to that node; none if it cannot lead it.
 fn cost(log: &Leader, node: u64) -> Option<u64> {
     let candidate = log.candidates.iter().find(|c| c.node == node)?;
     Some(COST / candidate.weight.max(1))
@@ -33,13 +33,13 @@ fn cost(log: &Leader, node: u64) -> Option<u64> {
 
 struct Balance<'a> {
     logs: &'a [Leader],
-    /// Who leads each, as planned.
+    /// The leader of each log, as planned.
     leader: Vec<u64>,
     load: BTreeMap<u64, u64>,
 }
 
 pub fn plan(all: &[Leader]) -> Vec<Move> {
-    // What nobody leads, or a node that is silent to others, has nobody to hand it over.
+    // A log that nobody leads, or that a node silent to others leads, has nobody to hand it over.
     let led = |log: &&Leader| log.leader.is_some_and(|node| cost(log, node).is_some());
     let led = all.iter().filter(led).cloned();
     let (directory, logs): (Vec<_>, Vec<_>) = led.partition(|log| log.id == DIRECTORY);

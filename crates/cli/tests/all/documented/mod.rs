@@ -38,14 +38,15 @@ fn documents() -> Vec<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let pages = fs::read_dir(root.join("docs")).expect("the documents");
     let pages = pages.map(|page| page.expect("readable").path());
-    // What programs say to each other is nobody's to type.
+    // The words of programs to each other are nobody's to type.
     let pages = pages.filter(|path| !path.ends_with("wire.md"));
     let others = ["README.md", "ARCHITECTURE.md", "justfile", ".ci/run"];
     let others = others.map(|name| root.join(name));
     pages.filter(|path| path.is_file()).chain(others).collect()
 }
 
-/// What stands between backticks, also over a line's end, and the lines of blocks. Of what is no page, every line.
+/// The text between backticks, also over a line's end, and the lines of blocks. A file that is no page gives
+/// every line.
 fn code(text: &str) -> Vec<String> {
     let lines = || text.lines().map(str::to_owned);
     if !text.starts_with("# ") {
@@ -68,9 +69,9 @@ fn code(text: &str) -> Vec<String> {
     found
 }
 
-/// Of `name A B …`, and of cargo run for the program of that name.
+/// The commands among `name A B …`, and among what cargo runs for the program of that name.
 fn commands(code: &str, name: &str) -> impl Iterator<Item = String> {
-    // What it does stands beside it.
+    // The explanation of a command stands beside it.
     let code = code.trim_start().split("  ").next().unwrap_or_default();
     let words: Vec<&str> = code.split_whitespace().collect();
     let of_cargo = words.windows(2).any(|pair| pair == ["cargo", "run"]) && !words.contains(&"-p");

@@ -1,4 +1,4 @@
-//! Somebody who has the directory of a node that is gone, its key and all, and speaks as its next start.
+//! An impostor that has the directory of a node that is gone, its key and all, and speaks as its next start.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl Impostor {
         }
     }
 
-    /// Of a first line: `disk=… incarnation=… nonce=… key=… signature=…`.
+    /// The words of a first line: `disk=… incarnation=… nonce=… key=… signature=…`.
     pub fn words(&self) -> String {
         let disk = self.manifest.identity.disk;
         let Start { incarnation, nonce } = self.start;
@@ -52,7 +52,7 @@ impl Impostor {
         starts
     }
 
-    /// What `line`, node `to`'s answer, asks to be signed.
+    /// The signature that `line`, node `to`'s answer, asks for.
     pub fn answer(&self, line: &str, to: u32) -> Option<Signature> {
         let mut words = line.split(' ');
         let challenge = words.find_map(|word| parse_hex(word.strip_prefix("challenge=")?))?;

@@ -85,13 +85,13 @@ pub fn ask(address: &str, request: &str) -> Option<Value> {
 pub struct Node {
     pub id: u64,
     pub listen: String,
-    /// Where others find it, if not at `listen`.
+    /// The address at which others find it, if not at `listen`.
     pub advertise: Option<String>,
     pub data: PathBuf,
     pub arguments: Vec<String>,
-    /// Of open files, if they are to be few.
+    /// The limit of open files, if they are to be few.
     pub files_max: Option<u32>,
-    /// What its disk does while this file says so: see [`faulty`].
+    /// The file that says what its disk does meanwhile: see [`faulty`].
     pub faults: Option<PathBuf>,
     child: Option<Child>,
 }
@@ -118,7 +118,7 @@ impl Node {
         self.data.with_extension("stderr")
     }
 
-    /// What it said so far, over all its starts.
+    /// The words of the node so far, over all its starts.
     pub fn said(&self) -> String {
         fs::read_to_string(self.log_path()).unwrap_or_default()
     }
@@ -268,7 +268,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// So many nodes, all with a vote.
+    /// Starts so many nodes, all with a vote.
     pub fn start(nodes: usize) -> Cluster {
         let cluster = Cluster::start_with(nodes, nodes, |_| {});
         cluster.wait_whole();
@@ -340,7 +340,7 @@ impl Cluster {
         out(&output)
     }
 
-    /// What `status` shows, and how it ends: 0, 8 or 3 by the cluster's health.
+    /// The output of `status`, and its exit code: 0, 8 or 3 by the cluster's health.
     pub fn run_status(&self, servers: &str) -> (Option<i32>, String) {
         let output = logberg(servers, &["status", "--timeout", "2"]).output();
         let output = output.expect("the binary runs");
@@ -349,7 +349,7 @@ impl Cluster {
 
     pub fn run_with_input(&self, arguments: &[&str], input: &[u8]) -> Output {
         let mut child = self.spawn(arguments);
-        // Who refuses what is asked does not read it either.
+        // A program that refuses what it is asked does not read its input either.
         let _ = child.stdin.take().expect("piped").write_all(input);
         child.wait_with_output().expect("it ends")
     }
@@ -549,7 +549,7 @@ pub fn logberg(servers: &str, arguments: &[&str]) -> Command {
     command
 }
 
-/// As the user `nobody`, who may write nowhere in particular.
+/// Runs the command as the user `nobody`, which may write nowhere in particular.
 pub fn as_nobody(command: &mut Command) {
     command.uid(65534).gid(65534);
 }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use client::{Client, Timeouts};
 pub use truth::{FakeStream, Truth};
 
-/// What goes wrong with one append connection.
+/// The fault of one append connection.
 #[derive(Clone, Debug)]
 pub enum AppendFault {
     Healthy,

@@ -13,7 +13,7 @@ use client::request::{Mode, Request};
 
 use super::{AppendFault, CloseFault, ReadFault, Shared, next};
 
-/// How long a fault waits for bytes that may not come.
+/// The time for which a fault waits for bytes that may not come.
 const IDLE: Duration = Duration::from_millis(15);
 const CHUNK_BYTES: usize = 1000;
 

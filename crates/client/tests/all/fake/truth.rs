@@ -1,4 +1,4 @@
-//! What the log of the fake cluster holds, and the rules by which it grows.
+//! The log of the fake cluster, and the rules by which it grows.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -14,7 +14,7 @@ pub struct Truth {
     pub streams: Vec<FakeStream>,
     pub logs: Vec<String>,
     pub leader: usize,
-    /// What its nodes say that they are of, if anything.
+    /// The cluster that its nodes say they are of, if any.
     pub cluster: String,
     /// Requests may name it.
     pub understands: bool,
@@ -31,7 +31,7 @@ pub struct Truth {
     pub read_plan: VecDeque<ReadFault>,
     /// Every request line that was understood, with the node that got it.
     pub requests: Vec<(usize, String)>,
-    /// What each node says of who leads, if not the truth.
+    /// The leader that each node names, if not the true one.
     pub hints: Vec<String>,
     /// The next creation is answered with this instead.
     pub create_answer: Option<&'static str>,
@@ -185,7 +185,7 @@ impl Truth {
         Some((bytes, stream.end))
     }
 
-    /// How often this node was asked for its status.
+    /// The number of times that this node was asked for its status.
     pub fn status_asked(&self, node: usize) -> usize {
         let asked = |(of, line): &&(usize, String)| *of == node && line == "logberg/1 status";
         self.requests.iter().filter(asked).count()

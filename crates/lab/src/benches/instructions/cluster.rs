@@ -84,7 +84,7 @@ impl Cluster {
         leader.expect("the first node led when the others joined")
     }
 
-    /// So many batches, one after the other, each acknowledged.
+    /// Appends so many batches, one after the other, each acknowledged.
     pub fn append(mut self, batches: u64, batch_bytes: u64) {
         let host = self.world.add_host("client");
         let address = self.addresses[self.leader()].clone();
@@ -116,7 +116,7 @@ struct Writer {
     batch: Vec<u8>,
     sent: u64,
     acknowledged: u64,
-    /// Of a line that has not ended.
+    /// The beginning of a line that has not ended.
     heard: Vec<u8>,
 }
 

@@ -22,8 +22,8 @@ use terminal::show;
 use valgrind::Callgrind;
 use work::Work;
 
-/// Of the written figure. Libraries of the system (memcpy, malloc) differ by less between machines;
-/// between two runs on one nothing differs.
+/// The difference that is allowed, as a part of the written figure. Libraries of the system (memcpy, malloc)
+/// differ by less between machines; two runs on one machine do not differ.
 const TOLERANCE: f64 = 0.02;
 
 const BASELINE: &str = "crates/lab/src/benches/instructions/baseline.json";

@@ -1,4 +1,4 @@
-//! What is counted: the steady state of each part that a batch passes through.
+//! The work that is counted: the steady state of each part that a batch passes through.
 
 use std::hint::black_box;
 
@@ -48,12 +48,12 @@ impl Work {
         }
     }
 
-    /// What is done before the first batch, and counted with it.
+    /// The work that is done before the first batch, and counted with it.
     pub fn begins_with(self) -> Option<Work> {
         (self == Work::Nodes).then_some(Work::Start)
     }
 
-    /// How many batches; one start.
+    /// The number of batches; one start.
     pub fn times(self) -> u64 {
         match self {
             Work::Engine => 5_000,
@@ -63,7 +63,7 @@ impl Work {
         }
     }
 
-    /// Callgrind's patterns of the functions that are counted. None is called by another.
+    /// Callgrind's patterns of the functions that are counted. No counted function calls another.
     pub fn counted(self) -> &'static [&'static str] {
         match self {
             Work::Engine => &["*work::counted_engine*"],

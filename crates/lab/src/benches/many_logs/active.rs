@@ -35,7 +35,7 @@ struct Report {
 #[derive(Debug, Serialize)]
 struct Active {
     logs: u32,
-    /// Of the throughput of whichever number of logs was fastest.
+    /// The part of the throughput of whichever number of logs was fastest.
     of_best: f64,
     figures: Figures,
 }
@@ -94,7 +94,7 @@ impl Arguments {
         }
     }
 
-    /// Of one turn: its files are gone before the next.
+    /// The disk space of one turn: its files are gone before the next.
     fn active_bytes(&self, whole: Duration) -> u64 {
         // More than the disks we know take; padding of small batches; segments that are prepared.
         const FLAT_OUT: f64 = 1e9;

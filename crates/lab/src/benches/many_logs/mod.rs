@@ -105,7 +105,7 @@ struct Node {
     answers_after_s: f64,
 }
 
-/// Of one log, with all that its node does meanwhile.
+/// The disk space of one log, with all that its node does meanwhile.
 const DISK_BYTES: u64 = 1 << 20;
 const PATIENCE: Duration = Duration::from_secs(300);
 const POLL: Duration = Duration::from_millis(50);
@@ -279,7 +279,7 @@ impl Arguments {
     }
 }
 
-/// What the file system gave to a directory and all below it.
+/// The space that the file system gave to a directory and all below it.
 fn disk_bytes(directory: &Path) -> Result<u64> {
     use std::os::unix::fs::MetadataExt;
     let mut bytes = std::fs::metadata(directory)?.blocks() * 512;

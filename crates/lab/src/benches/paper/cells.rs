@@ -1,4 +1,4 @@
-//! Which cells of the paper's grid are measured: target rates and sizes of writes.
+//! The cells of the paper's grid that are measured: target rates and sizes of writes.
 
 use super::published;
 use terminal::quantity;
@@ -21,7 +21,7 @@ const MB: u64 = 1_000_000;
 const FASTER_MB: [u64; 4] = [300, 400, 600, 800];
 /// Beyond the paper's sizes.
 const LARGER_BYTES: u64 = 64 << 10;
-/// Of the paper's rates, those at which larger writes are looked at.
+/// Those of the paper's rates at which larger writes are measured too.
 const LARGER_RATES_MB: [u64; 4] = [5, 20, 100, 220];
 
 impl Rate {
@@ -82,7 +82,7 @@ pub fn of_the_paper() -> Vec<Cell> {
     cells.filter(|cell| cell.published().is_some()).collect()
 }
 
-/// What the paper left out, because its client was too slow or its machine was.
+/// The cells that the paper left out, because its client was too slow or its machine was.
 pub fn beyond() -> Vec<Cell> {
     let mut cells = Vec::new();
     for rate in published::RATES_MB {

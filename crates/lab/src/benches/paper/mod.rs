@@ -92,10 +92,10 @@ struct Report {
 struct Outcome {
     #[serde(skip)]
     cell: Cell,
-    /// None: flat out.
+    /// `None`: flat out.
     rate: Option<u64>,
     write_bytes: u64,
-    /// None if the cell failed.
+    /// `None` if the cell failed.
     ours: Option<Ours>,
     failure: Option<String>,
     published: Option<Published>,
@@ -104,7 +104,7 @@ struct Outcome {
 /// As in the paper's tables, and all else that is known.
 #[derive(Debug, Serialize)]
 struct Ours {
-    /// Of the target rate; none flat out.
+    /// The delivered part of the target rate; none flat out.
     delivered: Option<f64>,
     writes_mhz: f64,
     batch_bytes: Option<f64>,

@@ -88,7 +88,7 @@ impl Report {
         }
     }
 
-    /// Of the largest writes, at rates as far apart as there are lines for.
+    /// Curves of the largest writes, at rates as far apart as there are lines for.
     fn curves(&self) -> Lines {
         let largest = self.sizes().last().copied().unwrap_or(0);
         let rates = self.rates();

@@ -1,15 +1,15 @@
-//! What was published of Zero-copy Paxos: tables 1 to 5, and what its text says of CPU.
+//! The published figures of Zero-copy Paxos: tables 1 to 5, and what its text says of CPU.
 //!
 //! Source: D. C. Turner, "Zero-copy Paxos", 15 September 2017. Two i3.large machines of AWS in one
 //! placement group, a third node left disconnected as an auxiliary, the client beside the leader;
 //! each run 15 s of warm-up and 45 s measured. Latency there is of selected round trips, one after the
 //! other; ours is of all writes (of small ones one in each 1024 bytes), from when each was due.
 
-/// Of the rows, in MB/s.
+/// The rates of the rows, in MB/s.
 pub const RATES_MB: [u64; 16] = [
     5, 10, 20, 50, 100, 120, 130, 140, 150, 160, 170, 180, 190, 200, 210, 220,
 ];
-/// Of the columns, in bytes.
+/// The sizes of the columns, in bytes.
 pub const WRITE_BYTES: [u64; 8] = [1, 14, 20, 50, 100, 200, 500, 1000];
 
 /// Seconds of each run.
@@ -39,7 +39,7 @@ pub struct Published {
     pub p99_ms: f64,
 }
 
-/// None for what was not measured there.
+/// Returns `None` for what was not measured there.
 pub fn at(rate_mb: u64, write_bytes: u64) -> Option<Published> {
     let row = RATES_MB.iter().position(|rate| *rate == rate_mb)?;
     let column = WRITE_BYTES.iter().position(|bytes| *bytes == write_bytes)?;

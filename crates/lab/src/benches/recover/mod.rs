@@ -82,7 +82,7 @@ struct Report {
     restarts: Vec<Restart>,
     refill: Refilled,
     refill_under_load: Refilled,
-    /// Of the flat-out rate.
+    /// The refill's rate as a part of the flat-out rate.
     refill_ratio: f64,
     refill_under_load_ratio: f64,
     machine: Machine,
@@ -96,7 +96,7 @@ impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         let report_to = self.report.open()?;
         let patience = Duration::from_secs(60 + self.bytes / REFILL_MIN);
-        // What is appended while a node is filled, somewhat more slowly than the bound allows.
+        // This counts the bytes appended while a node is filled, somewhat more slowly than the bound allows.
         let usual = replica::Limits::default().catch_up_bytes_per_second;
         let fetched = self.catch_up_rate.unwrap_or(usual) as f64 * 0.6;
         let filling = self.bytes as f64 / fetched + self.seconds + 10.0;

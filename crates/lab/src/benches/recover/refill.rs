@@ -23,7 +23,7 @@ pub struct Refill<'a> {
     pub scratch: &'a Scratch,
     pub watch: &'a Watch,
     pub patience: Duration,
-    /// Of the nodes, in the order of their addresses: they change with a lost disk.
+    /// The ids of the nodes, in the order of their addresses: they change with a lost disk.
     pub ids: Vec<u64>,
 }
 
@@ -33,7 +33,7 @@ pub struct Refilled {
     pub seconds: f64,
     pub bytes: u64,
     pub mb_per_s: f64,
-    /// Of appends while the node was away, and while it was filled.
+    /// Latencies of appends while the node was away, and while it was filled.
     pub before_p50_ms: Option<f64>,
     pub before_p99_ms: Option<f64>,
     pub while_p50_ms: Option<f64>,
@@ -94,8 +94,9 @@ impl Refill<'_> {
         Ok(Refilled::new(seconds, bytes, Some([away, filling])))
     }
 
-    /// Of a node that does not lead. Returns its place among the addresses, from 1, and where its files
-    /// are now: a disk that is told of so much free space is slow for seconds, and they are what is measured.
+    /// Loses the disk of a node that does not lead. Returns the node's place among the addresses, from 1, and
+    /// where its files are now: a disk that is told of so much free space is slow for seconds, and they are
+    /// what is measured.
     fn lose_a_disk(&self) -> Result<(u32, PathBuf)> {
         let leader = level::leader(&self.cluster.addresses(), LOG);
         let leader = leader.context("there is no leader")?;
@@ -137,7 +138,7 @@ impl Refill<'_> {
         }
     }
 
-    /// Of the log, by the account of another node.
+    /// The bytes of the log's output, by the account of another node.
     fn output_bytes(&self, lost: u32) -> Result<u64> {
         let other = (1..=NODES).find(|place| *place != lost);
         let address = self.cluster.address(other.context("there are others")?);

@@ -21,7 +21,7 @@ pub struct Restart {
     pub answers_after_ms: f64,
     /// A byte that is appended now is acknowledged.
     pub serves_after_ms: f64,
-    /// Of the node that had most by then.
+    /// The peak of the node that had most by then.
     pub peak_rss_mb: f64,
 }
 

@@ -172,7 +172,7 @@ impl Running for Kafka {
     }
 }
 
-/// Of `50000 records sent, 12345.6 records/sec (12 MB/sec), …, 3 ms 50th, … 9 ms 99th, 10 ms 99.9th.`
+/// Parses `50000 records sent, 12345.6 records/sec (12 MB/sec), …, 3 ms 50th, … 9 ms 99th, 10 ms 99.9th.`
 fn summary(text: &str) -> Option<Made> {
     let line = text.lines().rev().find(|line| line.contains("99.9th"))?;
     let before = |what: &str| {

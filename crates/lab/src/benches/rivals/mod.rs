@@ -74,7 +74,7 @@ fn message_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// What an ack promises.
+/// The promise of an ack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Durability {
@@ -84,7 +84,7 @@ pub enum Durability {
     Durable,
 }
 
-/// What a producer is to do.
+/// The task of a producer.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
     pub message_bytes: u64,
@@ -92,7 +92,7 @@ pub struct Load {
     pub patience: Duration,
 }
 
-/// What a producer says of it.
+/// A producer's word of its work.
 #[derive(Clone, Copy, Debug)]
 pub struct Made {
     pub messages_per_s: f64,
@@ -122,7 +122,7 @@ struct Report {
     times: u32,
     /// Medians of all turns.
     results: Vec<Outcome>,
-    /// How to get what is not installed.
+    /// The ways to get the rivals that are not installed.
     skipped: Vec<&'static str>,
     machine: Machine,
 }
@@ -137,18 +137,18 @@ struct Outcome {
     /// Our throughput and CPU to this one's.
     we_mb_per_s_ratio: Option<f64>,
     we_mb_per_cpu_s_ratio: Option<f64>,
-    /// Of turns that failed.
+    /// The errors of turns that failed.
     failures: Vec<String>,
 }
 
 const NODES: u32 = 3;
 const WINDOW_BYTES: usize = 16 << 20;
-/// So long a producer may take that was to be done in the measured time.
+/// The multiple of the measured time that a producer may take for its work.
 const PATIENCE_FACTOR: f64 = 6.0;
 /// A first, short run: a rate to calculate from.
 const TRIAL_BYTES: u64 = 20_000_000;
 const TRIAL_MESSAGES_MAX: u64 = 20_000;
-/// Of a warm-up, one producer after the other: each tells how fast it was.
+/// The length of a warm-up, one producer after the other: each tells how fast it was.
 const WARMING: Duration = Duration::from_secs(4);
 /// A cluster's start and trial, for the time that is left.
 const AROUND: Duration = Duration::from_secs(15);

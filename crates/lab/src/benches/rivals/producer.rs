@@ -21,7 +21,7 @@ pub struct Connection {
     writer: TcpStream,
 }
 
-/// Where answers go.
+/// The subject of answers.
 const INBOX: &str = "_INBOX.bench";
 /// Messages under way before the producer waits for acks: as many bytes as ours keeps, and no more than
 /// NATS' own clients have by themselves.
@@ -101,7 +101,7 @@ impl Connection {
         let (handed, under_way) = sync_channel::<Instant>(most as usize);
         let out = BufWriter::with_capacity(256 << 10, self.writer.try_clone()?);
         let mut micros = histogram();
-        // What the server asks is answered by who writes: from beside it could land within a message.
+        // The writing thread answers what the server asks: an answer from beside could land within a message.
         let pinged = AtomicBool::new(false);
         let asked = &pinged;
         let began = Instant::now();

@@ -41,7 +41,7 @@ pub fn command(program: &Path, home: &Path) -> Command {
         }
         None => Command::new(program),
     };
-    // What it keeps for its user is not to be found afterwards.
+    // Files that it keeps for its user are not to be found afterwards.
     command.env("HOME", home).env("XDG_CONFIG_HOME", home);
     command.stdin(Stdio::null());
     command

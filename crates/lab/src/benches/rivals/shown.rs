@@ -1,4 +1,4 @@
-//! What came of `bench rivals`, as a table and as a page.
+//! The results of `bench rivals`, as a table and as a page.
 
 use anyhow::Result;
 

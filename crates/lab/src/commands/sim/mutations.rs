@@ -85,7 +85,7 @@ mod breaking {
         repeats: u64,
         mutations: Vec<JsonRow<'a>>,
         not_found: Vec<&'static str>,
-        /// Of a search for both.
+        /// Only in a search for both.
         #[serde(skip_serializing_if = "Option::is_none")]
         not_found_with_asserts_off: Option<Vec<&'static str>>,
     }
@@ -108,7 +108,7 @@ mod breaking {
         sightings: &'a [Option<Sighting>],
     }
 
-    /// What came of one rule: as it was asked for, and of both also with asserts off.
+    /// The result of one rule: as it was asked for, and of both also with asserts off.
     struct Found {
         row: Row,
         off: Option<Row>,
@@ -119,7 +119,7 @@ mod breaking {
             self.mutations
         }
 
-        /// What was asked for is broken as long as the result lives.
+        /// Breaks the rule that was asked for as long as the result lives.
         pub fn begin(&self) -> Result<Broken> {
             let mutation = self.mutate.as_deref().map(named).transpose()?;
             if self.asserts == Asserts::Both {

@@ -1,4 +1,4 @@
-//! What a search came to, for people and for machines.
+//! The result of a search, for people and for machines.
 
 use std::collections::BTreeMap;
 use std::time::Instant;
@@ -21,7 +21,7 @@ pub struct Summary {
     coverage: Coverage,
     /// By seed.
     violations: BTreeMap<u64, Violation>,
-    /// Of all traces: two searches with the same one did the same.
+    /// The hash of all traces: two searches with the same one did the same.
     trace_hash: u64,
 }
 

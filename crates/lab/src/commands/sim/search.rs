@@ -1,5 +1,5 @@
-//! Many seeds, on as many threads as were asked for. What comes out does not depend on how many. An
-//! interrupted search tells of the seeds that came to their end; a second signal ends it at once.
+//! Many seeds, on as many threads as were asked for. The result does not depend on how many. An interrupted
+//! search tells of the seeds that came to their end; a second signal ends it at once.
 
 use std::io::{self, IsTerminal};
 use std::ops::Range;

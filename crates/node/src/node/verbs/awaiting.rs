@@ -19,7 +19,7 @@ pub(in crate::node) struct Awaiting(Vec<Waiting>);
 struct Waiting {
     conn: ConnId,
     since: Time,
-    /// Passed, this node knows the directory as it was when it was asked.
+    /// The barrier. Once it passed, this node knows the directory as it was when it was asked.
     asked: Asked,
     wants: Box<dyn Want>,
 }
@@ -30,17 +30,18 @@ pub(super) trait Want {
     /// client asked, or newer.
     fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer;
 
-    /// The directory has given an id, proposed at this slot: the command that follows, if it was for this client.
+    /// The command that follows when the directory has given an id, proposed at this slot, if it was for this
+    /// client.
     fn on_node_id(&mut self, _: Slot, _: NodeId) -> Option<Command> {
         None
     }
 
-    /// It took too long: what is said, in place of this.
+    /// The line that is said, in place of this one, when it took too long.
     fn on_late(&self, _: &Node, refusal: Refusal) -> Refusal {
         refusal
     }
 
-    /// This node no longer leads the directory: what is said, in place of this.
+    /// The line that is said, in place of this one, when this node no longer leads the directory.
     fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
         refusal
     }
@@ -48,15 +49,15 @@ pub(super) trait Want {
 
 pub(super) type Commands = Vec<Command>;
 
-/// What a request to the directory comes to.
+/// The result of a request to the directory.
 pub(super) enum Answer {
-    /// It ends with this line.
+    /// The request ends with this line.
     Line(Vec<u8>),
-    /// A long one, which is sent in pieces.
+    /// The request ends with a long line, which is sent in pieces.
     List(String),
-    /// It needs more, perhaps what is in the commands now.
+    /// The request needs more, perhaps what is in the commands now.
     Wait,
-    /// It waits for something else than the directory; this is said when that takes too long.
+    /// The request waits for something else than the directory; this is said when that takes too long.
     Until(Refusal),
 }
 
@@ -72,7 +73,7 @@ impl Awaiting {
         self.0.is_empty()
     }
 
-    /// The directory has given this id to a node that asked to join: its entry is to follow.
+    /// The command that follows when the directory has given this id to a node that asked to join: its entry.
     pub fn on_node_id(&mut self, slot: Slot, id: NodeId) -> Option<Command> {
         let mut waiting = self.0.iter_mut();
         waiting.find_map(|waiting| waiting.wants.on_node_id(slot, id))
@@ -80,7 +81,7 @@ impl Awaiting {
 }
 
 impl Node {
-    /// Only who leads the directory knows all that is in it.
+    /// Checks that this node leads the directory: only the leader knows all that is in it.
     fn directing(&self) -> Result<(), Refusal> {
         let log = self.logs.get(&DIRECTORY).ok_or_else(still_joining)?;
         log.check_leading(&self.env)
@@ -95,7 +96,7 @@ impl Node {
         self.tell_fresh(conn, wants)
     }
 
-    /// Answered once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
+    /// Answers once this node, whether it leads log 0 or follows, knows all that is chosen there by now.
     pub(super) fn tell_fresh(
         &mut self,
         conn: ConnId,
@@ -154,7 +155,7 @@ impl Node {
         cluster.propose_commands(&mut lent, &commands);
     }
 
-    /// What no replica would take is refused, and not proposed.
+    /// Refuses commands that no replica would take, before they are proposed.
     fn check_sizes(&self, commands: &[Command]) -> Result<(), TooLarge> {
         let mut batch = Batch::default();
         let encoded = commands.iter().map(|c| c.encode(self.env.version.logs));

@@ -10,7 +10,7 @@ use crate::node::Node;
 
 pub(super) struct ChangeMembers {
     pub ask: Ask,
-    /// Worked out, and proposed.
+    /// The change as it was worked out, once it is proposed.
     pub proposed: Option<Worked>,
 }
 
@@ -29,7 +29,7 @@ impl Node {
         self.await_directory(*conn, ChangeMembers { ask, proposed })
     }
 
-    /// Answered once the directory has chosen it, and each log that it concerns too.
+    /// Answers once the directory has chosen the change, and each log that it concerns too.
     fn answer_change(&mut self, change: &mut ChangeMembers, commands: &mut Commands) -> Answer {
         if !self.logs.can_direct() {
             return Answer::Wait;

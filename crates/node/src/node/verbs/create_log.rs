@@ -31,7 +31,7 @@ impl Want for CreateLog {
         node.answer_create_log(self, commands)
     }
 
-    /// The next leader may find it accepted, and create the log.
+    /// The next leader may find the command accepted, and create the log.
     fn on_deposed(&self, _: &Node, refusal: Refusal) -> Refusal {
         match self.proposed {
             true => refusal.key("log", &self.name),
@@ -72,7 +72,7 @@ impl Node {
         let own = self.env.own.identity.node;
         let refuse = |refusal: Refusal| Answer::Line(refusal.encode());
         match self.cluster.directory.log_by_name(name) {
-            // Somebody else's came first, who asked for something else.
+            // Another client's command came first, and asked for something else.
             Some(id) if create.proposed && !create.is_as_asked(&self.cluster.directory, id) => {
                 refuse(Refusal::new(
                     "exists",
@@ -81,7 +81,7 @@ impl Node {
                     ),
                 ))
             }
-            // Whoever asks next finds it here; that it has no leader yet is no error to them.
+            // The next request finds the log here; that it has no leader yet is no error to the client.
             Some(id)
                 if create.proposed
                     && self.cluster.directory.hosts(id, own)
@@ -100,7 +100,7 @@ impl Node {
             None if let Some(id) = self.cluster.directory.sealing_by_name(name) => {
                 Answer::Until(not_ended(name, id))
             }
-            // A member that leaves since made nothing of it.
+            // A member that leaves since made nothing of the command.
             None if create.proposed => match create.check_members(&self.cluster.directory) {
                 Ok(_) => Answer::Wait,
                 Err(why) => refuse(why),
@@ -131,7 +131,8 @@ impl Node {
 }
 
 impl CreateLog {
-    /// Two may ask for one name at a time, and the directory makes the first one's log.
+    /// Whether the log is as asked: two clients may ask for one name at a time, and the directory makes the
+    /// first one's log.
     fn is_as_asked(&self, directory: &Directory, id: LogId) -> bool {
         directory.logs.get(&id).is_some_and(|entry| {
             entry.hosts == self.hosts
@@ -140,7 +141,7 @@ impl CreateLog {
         })
     }
 
-    /// What the log's configuration begins with.
+    /// The members with which the log's configuration begins.
     fn check_members(&self, directory: &Directory) -> Result<Vec<(u32, u32)>, Refusal> {
         let members = &directory.members;
         let nodes = directory.nodes.keys().map(|node| node.0);
@@ -155,7 +156,7 @@ impl CreateLog {
         }
         let members: Vec<(u32, u32)> = match self.hosts.is_empty() {
             true => {
-                // A log that begins holds nothing that they would have to be filled with first.
+                // A log that begins holds nothing that the members would have to be filled with first.
                 let wanted = directory.members.wanted.get(&DIRECTORY.0);
                 let weights = wanted.into_iter().flat_map(|wanted| &wanted.weights);
                 weights.map(|(node, weight)| (*node, *weight)).collect()
@@ -168,7 +169,7 @@ impl CreateLog {
     }
 }
 
-/// ‡ The name is free once the log that had it has ended.
+/// ‡ The refusal of a name whose log has not ended: the name is free once it has.
 fn not_ended(name: &str, id: LogId) -> Refusal {
     let sentence = format!(
         "the log {name} is being deleted and has not ended yet (log {id}): start or reconnect its nodes, or free the name with `logberg log delete {name} --abandon`"
@@ -176,7 +177,7 @@ fn not_ended(name: &str, id: LogId) -> Refusal {
     Refusal::new("not-in-force", sentence).key("logs", name)
 }
 
-/// Why a log cannot have these auxiliaries, and what would be possible.
+/// The reason why a log cannot have these auxiliaries, and what would be possible.
 fn refuse_auxiliaries(why: ChangeRefused, auxiliary: &[u32], members: &[(u32, u32)]) -> Refusal {
     let all = listed(&mut members.iter().map(|(node, _)| *node));
     let sentence = match why {

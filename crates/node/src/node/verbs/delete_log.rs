@@ -6,9 +6,9 @@
 //! ```
 //!
 //! ‡ A name ends in its log first. Else the old log's leader, which has not heard, goes on acknowledging
-//! what nobody will ever find, under a name that is another log's by then; and a node that lags answers from the old log who
-//! was told that it is deleted. So a log that is abandoned gets a moment to end too. Only one that cannot, as too few
-//! of its nodes are there, goes on until it hears.
+//! bytes that nobody will ever find, under a name that is another log's by then; and a node that lags
+//! answers, from the old log, a client that was told that it is deleted. So a log that is abandoned gets a
+//! moment to end too. Only a log that cannot end, as too few of its nodes are there, goes on until it hears.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,18 +28,18 @@ use crate::node::Node;
 
 pub(super) struct DeleteLog {
     pub name: String,
-    /// Not waiting for long until the log ends: it may not be able to.
+    /// The client does not wait for long until the log ends: it may not be able to.
     pub abandon: bool,
-    /// What had that name when it was asked.
+    /// The log that had that name when it was asked.
     pub id: Option<LogId>,
     pub proposed: bool,
-    /// When the node that can free an abandoned log's name first looked at this.
+    /// The time when the node that can free an abandoned log's name first looked at this.
     pub since: Option<Time>,
-    /// It has not ended, and its name is to be free.
+    /// The log has not ended, and its name is to be free.
     pub freed: bool,
 }
 
-/// An abandoned log may take this long to end; one that has a quorum takes a hundredth of it.
+/// The time that an abandoned log may take to end; one that has a quorum takes a hundredth of it.
 const ABANDONED_ENDS: Duration = Duration::from_secs(1);
 
 impl Want for DeleteLog {
@@ -78,7 +78,7 @@ impl Node {
         self.await_directory(*conn, delete)
     }
 
-    /// Answered once it is agreed, and the log has ended. The nodes free their files by themselves.
+    /// Answers once the deletion is agreed, and the log has ended. The nodes free their files by themselves.
     fn answer_delete_log(&mut self, delete: &mut DeleteLog, commands: &mut Commands) -> Answer {
         let DeleteLog { name, .. } = delete;
         let named = || {

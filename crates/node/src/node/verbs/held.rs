@@ -6,7 +6,7 @@
 //!                          └─ no, or sealed ─▶ a barrier of log 0 ─▶ there is one by now, or unknown-log
 //! ```
 //!
-//! ‡ Else a node that lags says that a log is not there which somebody made, and was told so.
+//! ‡ Else a node that lags denies a log that somebody made, and was told so.
 
 use formats::LogId;
 use paxos::Time;
@@ -27,7 +27,7 @@ pub(in crate::node) struct Held {
 }
 
 impl Node {
-    /// Whether the directory has to be known first.
+    /// Whether the request has to wait until the directory is known.
     pub(super) fn is_to_wait(&self, caller: &Caller) -> Result<bool, Refusal> {
         let named = caller.request.words.first();
         let Some(name) = named.filter(|_| caller.verb.is_of_one_log()) else {
@@ -53,7 +53,7 @@ impl Node {
         self.release_held();
     }
 
-    /// Looks once more at those whose barrier has passed.
+    /// Looks once more at the requests whose barrier has passed.
     pub(in crate::node) fn release_held(&mut self) {
         for mut held in std::mem::take(&mut self.callers.held) {
             let conn = held.caller.conn;
@@ -74,7 +74,7 @@ impl Node {
         }
     }
 
-    /// The log of this name, of this node's, that has not ended as far as it knows.
+    /// This node's log of this name that has not ended as far as it knows.
     pub(super) fn log_here(&self, name: &str) -> Option<LogId> {
         if name == DIRECTORY_NAME {
             return self.logs.contains_key(&DIRECTORY).then_some(DIRECTORY);
@@ -85,7 +85,7 @@ impl Node {
                 .filter(|log| !log.engine().state().is_sealed())
                 .map(|log| log.id());
         }
-        // Before the directory is read, and where it was deleted and is not known to be.
+        // The directory may not be read yet, or the log may be deleted in it and not known to be.
         let mut named = self.logs.named(name);
         let found = named.find(|log| !self.has_ended_here(log.id()));
         found.map(|log| log.id())
@@ -99,7 +99,7 @@ impl Node {
             || entry.is_some_and(|entry| entry.sealing)
     }
 
-    /// The directory has a log of this name, which is being made here or is hosted by others.
+    /// Whether the directory has a log of this name, which is being made here or is hosted by others.
     fn is_known_elsewhere(&self, name: &str) -> bool {
         let id = self.cluster.directory.log_by_name(name);
         id.is_some_and(|id| !self.logs.contains_key(&id))

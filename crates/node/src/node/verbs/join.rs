@@ -18,7 +18,7 @@ pub(super) struct JoinCluster {
     pub address: String,
     pub disk: String,
     pub newest: u8,
-    /// Of the id that was asked for.
+    /// The slot of the id that was asked for.
     pub slot: Option<Slot>,
     pub proposed: bool,
 }
@@ -46,7 +46,7 @@ impl Want for JoinCluster {
 }
 
 impl Node {
-    /// `join address=HOST:PORT disk=… [speaks=…]`, and what a newer node may say more.
+    /// `join address=HOST:PORT disk=… [speaks=…]`, and the additional words of a newer node.
     pub(super) fn join_cluster(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         let address = request.require("address")?.to_string();
@@ -89,7 +89,8 @@ impl Node {
             }
             return Answer::Wait;
         };
-        // ‡ Where a node is it says itself, once it runs, and proves it. A line that names its disk is anybody's.
+        // ‡ A node says itself where it is, once it runs, and proves it. A line that names its disk may be
+        // anybody's.
         let is_known = self.cluster.directory.nodes[&id].disk == join.disk;
         if is_known || self.cluster.directory.nodes[&id].address == join.address {
             let members = directory_members();

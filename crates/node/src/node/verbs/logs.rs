@@ -1,4 +1,4 @@
-//! The logs, a list that may be long. Who wants a part says after what, and how many (docs/wire.md).
+//! The logs, a list that may be long. A client that wants a part says after which log, and how many (docs/wire.md).
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::awaiting::{Answer, Commands, Want};
 use crate::greeting::Caller;
 use crate::node::Node;
 
-/// Which logs a list is to name.
+/// The logs that a list is to name.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LogList {
     after: Option<LogId>,
@@ -67,7 +67,7 @@ impl Node {
             name: &'a str,
             retention: String,
         }
-        // Before the directory is read again, those that are hosted here are known all the same.
+        // The logs hosted here are known even before the directory is read again.
         let hosted = self.logs.values().map(|l| (l.id(), l.name()));
         let listed = self.cluster.directory.logs.iter();
         let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));

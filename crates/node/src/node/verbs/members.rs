@@ -1,4 +1,4 @@
-//! `members`: who is there, with which weight, and what becomes of it (docs/wire.md).
+//! `members`: the nodes, their weights, and the changes under way (docs/wire.md).
 
 use std::collections::BTreeSet;
 
@@ -20,10 +20,10 @@ use wire::Refusal;
 
 #[derive(Serialize)]
 struct Shown<'a> {
-    /// That answers.
+    /// The node that answers.
     node: u32,
     version: u64,
-    /// What logs are written in.
+    /// The version in which logs are written.
     cluster_version: u8,
     nodes: Vec<ShownNode<'a>>,
     logs: Vec<ShownLog<'a>>,
@@ -38,7 +38,7 @@ struct ShownNode<'a> {
     kind: NodeKind,
     alive: bool,
     leaving: bool,
-    /// That it speaks.
+    /// The newest version that it speaks.
     newest_version: u8,
 }
 
@@ -47,14 +47,14 @@ struct ShownLog<'a> {
     id: u32,
     name: &'a str,
     leader: Option<u32>,
-    /// Whether the answering node is that, and knows who holds how much.
+    /// Whether the answering node leads the log, and knows who holds how much.
     leads: bool,
     era: u32,
     output_bytes: u64,
     members: Vec<ShownMember>,
-    /// Each a sentence; none if all is as wanted.
+    /// The steps, each a sentence; none if all is as wanted.
     steps: Vec<String>,
-    /// Why the next step is not made yet.
+    /// The reason why the next step is not made yet.
     waits_for: Option<String>,
 }
 
@@ -64,7 +64,7 @@ struct ShownMember {
     weight: u32,
     wanted: u32,
     role: &'static str,
-    /// Durable here of the log's untrimmed bytes, by the node's last word.
+    /// The bytes of the log's untrimmed ones that are durable here, by the node's last word.
     held_bytes: Option<u64>,
 }
 

@@ -1,5 +1,4 @@
-//! `metrics`: figures for machines, as JSON (docs/wire.md). What they are called for Prometheus is the
-//! command line's business.
+//! `metrics`: figures for machines, as JSON (docs/wire.md). The command line gives them their names for Prometheus.
 
 use std::collections::BTreeMap;
 
@@ -33,9 +32,9 @@ struct Metrics {
     disk_reserve_bytes: u64,
     /// The microseconds of every histogram's steps.
     bounds_us: [u64; BOUNDS_US.len()],
-    /// Durable writes, of all logs.
+    /// The time of durable writes, of all logs.
     write: Histogram,
-    /// From the proposal to the choice, where this node leads.
+    /// The time from the proposal to the choice, where this node leads.
     chosen: Histogram,
     counts: NodeCounts,
     peers: Vec<PeerMetrics>,
@@ -47,7 +46,7 @@ struct PeerMetrics {
     node: u32,
     alive: bool,
     last_heard_us: Option<u64>,
-    /// From the proposal to this node's acceptance, where we lead.
+    /// The time from the proposal to this node's acceptance, where we lead.
     accepted: Option<Histogram>,
 }
 
@@ -64,7 +63,7 @@ struct LogMetrics {
     queued_bytes: u64,
     ring_bytes: u64,
     streams: usize,
-    /// ⟨node, bytes⟩ that it has not accepted, where we lead.
+    /// ⟨node, bytes⟩ that the node has not accepted, where we lead.
     lag_bytes: BTreeMap<u32, u64>,
     counts: LogCounts,
 }

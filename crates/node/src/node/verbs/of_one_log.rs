@@ -1,4 +1,4 @@
-//! Verbs that one log alone answers: what this node checks of them, and whose business they are from then on.
+//! Verbs that one log alone answers: this node's checks of them, and the log that each goes to from then on.
 
 use formats::LogId;
 use ops::{BLOCK, Buffer};
@@ -49,7 +49,7 @@ impl Node {
         let Caller { conn, request, .. } = caller;
         let (log, env) = self.turn_to_log(*conn, request, Purpose::Reader)?;
         if !caller.ended {
-            // To hear of a reset while there is nothing to send.
+            // The connection receives, to hear of a reset while there is nothing to send.
             env.receive(*conn, Buffer::new(BLOCK), 0..BLOCK, false);
         }
         log.on_read_request(env, *conn, request);
@@ -92,14 +92,14 @@ impl Node {
         Ok(())
     }
 
-    /// Where the log of this name is, if it is anywhere.
+    /// The refusal that names the place of the log of this name, if it is anywhere.
     pub(super) fn not_hosted(&self, name: &str) -> Refusal {
         let own = self.env.own.identity.node;
         let id = self.cluster.directory.log_by_name(name);
         if let Some(id) = id.filter(|id| !self.cluster.directory.hosts(*id, own)) {
             return self.hosted_elsewhere(id, name);
         }
-        // A directory without any log is one that was not read or not written yet.
+        // A directory without any log was not read or not written yet.
         if self.cluster.directory.last_log == DIRECTORY || id.is_some() {
             return Refusal::new(
                 "not-leader",
@@ -115,7 +115,7 @@ impl Node {
             .copied()
             .filter(|node| self.cluster.directory.hosts(id, *node));
         let is_alive = |node: &NodeId| self.peers.is_alive(*node);
-        // If it does not lead, it names who does.
+        // A host that does not lead names the leader.
         let host = hosts
             .clone()
             .find(is_alive)

@@ -1,4 +1,4 @@
-//! `peer`: another node greets. Who it is, and whether it is heard.
+//! `peer`: another node greets. Its identity, and whether it is heard.
 
 use formats::version;
 use formats::{LogId, hex};
@@ -16,7 +16,7 @@ use crate::peers::hello::{Hello, Kind, bad, check_proof};
 use crate::peers::{Inbound, NotAdmitted, OLD_COPY, Proof, SaidOfItself};
 
 impl Node {
-    /// `peer kind=control|data …`: checks that it is who we think, and of our cluster.
+    /// `peer kind=control|data …`: checks that it is the node we think, and of our cluster.
     pub(super) fn greet_peer(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { request, rest, .. } = caller;
         let conn = caller.conn;
@@ -82,8 +82,8 @@ impl Node {
     fn check_disk(&self, from: NodeId, claim: Seen) -> Result<bool, Refusal> {
         let entry = self.cluster.directory.nodes.get(&from);
         let is_listed = entry.is_some_and(|entry| entry.disk == hex(&claim.disk.0));
-        // ‡ After a rescue log 0 names the disk of before first, and only the node itself can tell the rest. What was
-        // met of it before that was read goes on.
+        // ‡ After a rescue log 0 names the disk of before first, and only the node itself can tell the rest.
+        // A disk that was met before that was read goes on.
         let met = self
             .past
             .seen(from)
@@ -98,7 +98,7 @@ impl Node {
         Ok(is_listed)
     }
 
-    /// In which version the connection is to be.
+    /// The version of the connection.
     fn check_version(&self, hello: &Hello, is_proven: bool) -> Result<u8, Refusal> {
         let from = hello.from;
         let needed = self.cluster.directory.versions.agreed;
@@ -108,8 +108,8 @@ impl Node {
         let version = version.inspect_err(|refusal| {
             tracing::warn!(peer = from.0, why = refusal.sentence, "a peer is refused");
         })?;
-        // ‡ What an older program says proves nothing of the challenge. This disk knows that the cluster left those behind, also
-        // before log 0 is read again.
+        // ‡ An older program's word proves nothing of the challenge. This disk knows that the cluster left
+        // those programs behind, also before log 0 is read again.
         let is_left_behind = version < version::PASTS && self.env.version.disk >= version::PASTS;
         if is_proven && is_left_behind {
             return Err(Refusal::new(
@@ -122,7 +122,7 @@ impl Node {
         Ok(version)
     }
 
-    /// Whether it goes on from the start that was met last.
+    /// Checks that the claim goes on from the start that was met last.
     fn check_claim(&mut self, from: NodeId, claim: Seen, is_listed: bool) -> Result<(), Refusal> {
         let known = self.past.seen(from);
         let peer = self.peers.get_or_add(from);
@@ -146,8 +146,8 @@ impl Node {
         if !why.is_old_copy() {
             return Err(bad(format!("node {from} is refused: {why}")));
         }
-        // The node that stops at that word checks whose it is, unless there is evidence. Nobody else hears
-        // the disk.
+        // The node that stops at that word checks whose word it is, unless there is evidence. Nobody else
+        // hears the disk.
         let refusal = Refusal::new(OLD_COPY, why.to_string());
         let refusal = match is_listed {
             true => refusal.key("disk", hex(&self.env.own.identity.disk.0)),
@@ -228,9 +228,9 @@ impl Node {
         Ok(())
     }
 
-    /// A node's word of itself, from its greeting, counts from here on.
+    /// Takes a node's word of itself, from its greeting: it counts from here on.
     pub(in crate::node) fn take_said(&mut self, from: NodeId, said: SaidOfItself) {
-        // A claim that is not listed may be anybody's who knows that node's number.
+        // A claim that is not listed may come from anybody who knows that node's number.
         if said.is_listed || !self.env.peers.addresses.contains_key(&from) {
             self.learn_address(from, &said.address);
         }

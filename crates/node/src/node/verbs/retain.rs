@@ -43,7 +43,7 @@ impl Node {
         self.await_directory(*conn, retain)
     }
 
-    /// Answered once the directory has chosen it, and the log too.
+    /// Answers once the directory has chosen the retention, and the log too.
     fn answer_retain(&mut self, retain: &mut Retain, commands: &mut Commands) -> Answer {
         let Retain { log, retention, .. } = retain;
         let Some(id) = self.cluster.directory.log_by_name(log) else {

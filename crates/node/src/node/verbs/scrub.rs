@@ -1,4 +1,4 @@
-//! `scrub`: how the scrubs of a log go here, and beginning one.
+//! `scrub`: the progress of a log's scrubs here, and beginning one.
 
 use replica::Purpose;
 use wire::Refusal;

@@ -1,4 +1,4 @@
-//! `show-log`: what the directory says of one log.
+//! `show-log`: the directory's entry of one log.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ struct Shown<'a> {
     id: u32,
     name: &'a str,
     kind: LogKind,
-    /// As of now if this node hosts the log; else those it began with.
+    /// The present members if this node hosts the log; else those it began with.
     members: Vec<ShownMember>,
     /// Every node of the cluster hosts it, also those that join.
     on_all_nodes: bool,

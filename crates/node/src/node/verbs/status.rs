@@ -1,4 +1,4 @@
-//! What a node says of itself, as JSON (docs/wire.md, `status`).
+//! A node's word of itself, as JSON (docs/wire.md, `status`).
 
 use paxos::Role;
 use serde::Serialize;
@@ -16,13 +16,14 @@ use crate::peers::Peer;
 #[derive(Serialize)]
 struct Status {
     cluster: String,
-    /// What a client may add to any request here. Programs that do not say so refuse what they do not know.
+    /// The keys that a client may add to any request here. Programs that do not say so refuse keys that they
+    /// do not know.
     understands: &'static [&'static str],
     node: u32,
     version: &'static str,
-    /// What logs are written in.
+    /// The version in which logs are written.
     cluster_version: u8,
-    /// What this node's disk is written in.
+    /// The version of this node's disk.
     disk_version: u8,
     address: String,
     write_path: String,
@@ -41,7 +42,7 @@ struct NodeStatus {
     alive: bool,
     last_heard_ms: Option<u64>,
     free_bytes: Option<u64>,
-    /// Which versions, as it said last.
+    /// The versions that the node speaks, as it said last.
     speaks: Option<String>,
     #[serde(rename = "self")]
     is_self: bool,
@@ -56,9 +57,9 @@ struct LogStatus {
     term: String,
     era: u32,
     weights: Vec<Weight>,
-    /// Leading, with auxiliaries that get its proposals.
+    /// Whether this node leads, with auxiliaries that get its proposals.
     engaged: bool,
-    /// To followers, with proposals, since the node started.
+    /// The bytes sent to followers, with proposals, since the node started.
     proposal_bytes_sent: u64,
     first_unchosen: u64,
     proposed: u64,
@@ -159,7 +160,7 @@ impl Node {
         })
     }
 
-    /// Sentences about what keeps this node from working; empty when nothing does.
+    /// Sentences about the obstacles to this node's work; empty when there are none.
     fn waiting_for(&self) -> Vec<String> {
         let mut waits = self.leaderless();
         waits.extend(self.cluster.versions_wait(&self.env, &self.peers));
@@ -202,7 +203,7 @@ impl Node {
     }
 }
 
-/// Thousands of logs may wait for the same node, and one sentence names a few.
+/// The number of logs that a sentence names: thousands may wait for the same node.
 const NAMED_MAX: usize = 8;
 
 fn some_of(names: &[&str]) -> String {

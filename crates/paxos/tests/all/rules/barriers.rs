@@ -174,7 +174,7 @@ fn reads_of_a_follower_fail_with_their_leader() {
     let out = one.input(Input::Read(ReadId(2)));
     assert_eq!(asked(&out), [(THREE, term(0, 9, 3), number(2))]);
     assert!(none_is_ready(&one.from(TWO, barrier(T, number(1), 0))));
-    // The answer is here, and what it speaks of is not.
+    // The answer is here, and the slots it speaks of are not.
     let mut one = follower();
     one.input(Input::Read(ReadId(1)));
     one.from(TWO, barrier(T, number(1), 7));
@@ -242,7 +242,7 @@ fn a_question_that_is_repeated_costs_no_other_round() {
     let out = one.from(THREE, Message::Confirmed { term: t, round: 1 });
     assert_eq!(answered(&out), [(TWO, barrier(t, number(1), 0))]);
     assert_eq!(rounds(&out), 0);
-    // Of two questions of one follower the later one counts, in whatever order they come.
+    // The later of two questions of one follower counts, in whatever order they come.
     one.from(THREE, ask(1));
     one.from(TWO, ask(3));
     one.from(TWO, ask(2));

@@ -59,7 +59,7 @@ fn a_successor_that_does_not_become_level_in_time_ends_the_abdication() {
     assert!(one.engine.permit().is_some());
 }
 
-/// Heartbeats would tell too, but writers wait meanwhile.
+/// Heartbeats would tell a follower's level too, but writers wait meanwhile.
 #[test]
 fn who_accepted_everything_is_asked_at_once_whether_it_is_level() {
     let asked = |out: &[Output]| {

@@ -41,7 +41,7 @@ fn a_term_whose_owner_is_no_member_changes_nothing() {
     assert_eq!(one.engine.role(), Role::Candidate);
 }
 
-/// In era 1, of nodes 1 to 3. What is promised is of the era before.
+/// A replica in era 1, of nodes 1 to 3, with a promise of the era before.
 fn after_an_era(promised: Term) -> Solo {
     let mut state = three();
     state.era = Era(1);
@@ -52,7 +52,8 @@ fn after_an_era(promised: Term) -> Solo {
     one
 }
 
-/// It has left, or was never here: what it prepared before this era stands in the way of a leader of this one all the same.
+/// The stranger has left, or was never here: the term that it prepared before this era stands in the way of a
+/// leader of this one all the same.
 #[test]
 fn an_earlier_eras_term_of_who_is_no_member_deposes_nobody() {
     let (promised, later) = (term(0, 3, 2), term(0, 4, 99));
@@ -73,13 +74,13 @@ fn an_earlier_eras_term_of_who_is_no_member_deposes_nobody() {
         assert_eq!(persists(&out), 0);
         assert_eq!(one.engine.role(), follows);
     }
-    // A present member may have prepared it before this era was known to it.
+    // A present member may have prepared the term before it knew this era.
     let later = term(0, 4, 3);
     one.from(THREE, Message::Prepare { term: later });
     assert_eq!(one.engine.promised().0, later);
 }
 
-/// It was followed before this replica knew the era without it: it finishes what it began, and hands over.
+/// The leader was followed before this replica knew the era without it: it finishes what it began, and hands over.
 #[test]
 fn a_leader_that_left_is_heard_while_it_is_followed() {
     let four = [1, 2, 3, 99].map(NodeId);
@@ -178,7 +179,7 @@ fn however_often_numbers_jump_there_is_room_above() {
     assert_eq!(next.number, number + 1);
 }
 
-/// As far as one that wants to use numbers up can go at once.
+/// The farthest number that a node can reach at once if it wants to use numbers up.
 fn jump(highest: u32) -> u32 {
     highest + ((u32::MAX - highest) >> 12).max(1)
 }
@@ -198,7 +199,7 @@ fn a_log_that_a_stranger_wedged_finds_a_leader_again() {
     };
     another.from(TWO, prepare);
     assert!(another.engine.promised().0.number > 1 << 30);
-    // One that was away meanwhile hears of it step by step.
+    // A node that was away meanwhile hears of the term step by step.
     let mut away = follower();
     let prepare = Message::Prepare {
         term: term(0, (1 << 30) + 1, 2),

@@ -1,4 +1,4 @@
-//! What tells two states of a search apart: everything but moments.
+//! The difference between two states of a search: everything but moments.
 //!
 //! A search visits a state once, so states that differ only in when they were reached have to look
 //! equal. All of `Timing` is zero in these worlds: every timer that is set may fire at once, and no
@@ -27,7 +27,7 @@ pub fn of(value: &impl Debug) -> u64 {
     with_records(value, RecordNumber(0), RecordNumber(0))
 }
 
-/// Of an engine that asked for records up to `last` and knows those up to `durable` to be so.
+/// The fingerprint of an engine that asked for records up to `last` and knows those up to `durable` to be durable.
 pub fn with_records(value: &impl Debug, durable: RecordNumber, last: RecordNumber) -> u64 {
     let mut reader = Reader {
         hasher: DefaultHasher::new(),

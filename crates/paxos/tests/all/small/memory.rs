@@ -1,4 +1,4 @@
-//! Worlds are many, and made of few different nodes: what a node does in a step is reckoned once.
+//! Worlds are many, and made of few different nodes: a node's step is reckoned once.
 //!
 //! The keys are fingerprints, so this leaves out nothing that the search itself does not.
 
@@ -60,7 +60,7 @@ fn recall<K: Eq + Hash, V: Clone>(
 }
 
 impl Memory {
-    /// How many different histories of durable records were seen.
+    /// The number of different histories of durable records that were seen.
     pub fn histories(&self) -> usize {
         let observers = self.observers.read().unwrap();
         let seen = observers.values().flatten().map(|observer| observer.0);

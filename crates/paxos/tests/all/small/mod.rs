@@ -11,8 +11,8 @@
 //!   Tell(n)       n's heartbeat tells what is chosen
 //! ```
 //!
-//! What is bounded: elections and values per node, slots, restarts, heartbeats, one
-//! reconfiguration. What is left out, and why nothing is missed by it:
+//! The bounds: elections and values per node, slots, restarts, heartbeats, one reconfiguration. The following
+//! is left out, and nothing is missed by it:
 //!
 //! - Time: all of `Timing` is zero, so every timer that is set may fire at once (`fingerprint`).
 //! - Refusals, pre-votes and read rounds are lost: loss is always possible, and they serve
@@ -50,22 +50,22 @@ pub struct Small {
     pub weights: Vec<u32>,
     pub auxiliary: Option<NodeId>,
     pub elections: Vec<u32>,
-    /// How often each node's client gives something, and how many bytes; 0 gives actions.
+    /// The number of times that each node's client gives something, and its bytes; 0 gives actions.
     pub values: Vec<u32>,
     pub bytes: u64,
     /// Nothing new is proposed at or above this slot.
     pub slots: u64,
     pub change: Option<Change>,
-    /// How often.
+    /// The number of reconfigurations.
     pub changes: u32,
-    /// All of them name the first one's era, as by a caller who did not wait.
+    /// Whether all of them name the first one's era, as by a caller who did not wait.
     pub impatient: bool,
     /// W: so many bytes may be proposed and not chosen.
     pub window: u64,
     /// It begins with node 1 elected by all, and proposing the reconfiguration: nothing else has
     /// happened, and nothing of the election is under way.
     pub begun: bool,
-    /// How often each node may restart, and all together.
+    /// The number of times that each node may restart, and all together.
     pub restarts: Vec<u32>,
     pub restarts_max: u32,
     pub tells: u32,
@@ -76,7 +76,7 @@ pub struct Small {
     pub memory: Memory,
 }
 
-/// Of those around the engine, which a node could break.
+/// The rules around the engine that a node could break.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
     PromisesAreForgotten,
@@ -322,7 +322,7 @@ impl State {
         }
     }
 
-    /// False if nothing came of it.
+    /// Takes a step. Returns false if nothing came of it.
     fn take(&mut self, world: &Small, step: &Step) -> Result<bool, Broken> {
         let id = match step {
             Step::Deliver(envelope) => {
@@ -378,8 +378,8 @@ impl State {
         }
     }
 
-    /// It will never change anything at its receiver, however long it is on its way. A durable
-    /// promise only grows; what is known chosen may be forgotten by a restart.
+    /// Whether the message will never change anything at its receiver, however long it is on its way. A
+    /// durable promise only grows; known chosen slots may be forgotten by a restart.
     fn is_dead(&self, world: &Small, to: NodeId, message: &Message) -> bool {
         if world.keeps_the_dead {
             return false;
@@ -458,7 +458,7 @@ impl PartialEq for Envelope {
 }
 
 impl Step {
-    /// What it is to the node that takes it.
+    /// The step as seen by the node that takes it.
     fn key(&self) -> u64 {
         match self {
             Step::Deliver(envelope) => envelope.key,

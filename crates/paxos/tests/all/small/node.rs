@@ -29,7 +29,7 @@ pub enum Record {
     Accept(Term, SlotRange, Value),
 }
 
-/// What a node did that others may notice.
+/// A deed of a node that others may notice.
 pub enum Deed {
     Sent(NodeId, Message),
     Proposed(Proposal),
@@ -42,10 +42,10 @@ pub struct Node {
     pub engine: Engine,
     window: u64,
     clock: Time,
-    /// What recovery would make of the durable records.
+    /// The state that recovery would make of the durable records.
     disk: Recovery,
     pending: VecDeque<(RecordNumber, Record)>,
-    /// Waits for its record.
+    /// Messages that wait for their records.
     outbox: VecDeque<(RecordNumber, NodeId, Message)>,
     durable: RecordNumber,
     last: RecordNumber,
@@ -79,7 +79,7 @@ impl Node {
         node
     }
 
-    /// Everybody counts as alive: who is silent is a matter of which messages arrive.
+    /// Meets the peers. All count as alive: silence is a matter of which messages arrive.
     fn meet(&mut self, peers: &[NodeId]) {
         for peer in peers {
             if *peer != self.id {
@@ -111,8 +111,8 @@ impl Node {
         self.drain(rule)
     }
 
-    /// Stands for election, however the pre-votes went: they are for liveness only, so the offers are
-    /// made up. Nothing if it leads or may not stand.
+    /// Stands for election, however the pre-votes went: they are for liveness only, so the offers are made
+    /// up. Does nothing if the node leads or may not stand.
     pub fn stand(&mut self, peers: &[NodeId], rule: Option<Rule>) -> Option<Vec<Deed>> {
         let before = self.engine.promised();
         let id = self.id;

@@ -13,12 +13,12 @@ pub struct Observer {
     /// Everything ever durably accepted, by slot and term.
     pub acceptances: BTreeMap<u64, BTreeMap<Term, (Value, BTreeSet<NodeId>)>>,
     pub proposals: BTreeMap<(u64, Term), Value>,
-    /// What each node has promised durably, by its records alone, and what that left open.
+    /// The durable promise of each node, by its records alone, and what it left open.
     promised: BTreeMap<NodeId, (Term, Option<Finishing>)>,
-    /// Who said that it promised a term.
+    /// The nodes that said that they promised a term.
     promises: BTreeMap<Term, BTreeSet<NodeId>>,
     finished: bool,
-    /// What is chosen by the definition, with the first term that chose it.
+    /// The chosen values by the definition, with the first term that chose each.
     pub truth: Vec<(Value, Term)>,
     /// The state before each slot.
     pub history: Vec<LogState>,
@@ -43,7 +43,7 @@ impl Observer {
         super::fingerprint::of(&(followed, &self.promised, &self.promises, self.finished))
     }
 
-    /// As it is after a node's turn.
+    /// The observer after a node's turn.
     pub fn after(&self, turn: &Turn) -> Result<Observer, Broken> {
         let mut next = self.clone();
         for seen in &turn.seen {
@@ -85,8 +85,8 @@ impl Observer {
         Ok(())
     }
 
-    /// Another value of an earlier term that is chosen or may still be: by nodes that accepted it,
-    /// or have promised nothing later.
+    /// Another value of an earlier term that is chosen or may still be: by nodes that accepted it, or have
+    /// promised nothing later.
     fn could_be_chosen(&self, slot: u64, term: Term, value: &Value) -> Option<(Term, Value)> {
         let state = self.history.get(slot as usize)?;
         let earlier = self.proposals.range((slot, Term::default())..(slot, term));
@@ -105,7 +105,7 @@ impl Observer {
         Some((found.1, other.clone()))
     }
 
-    /// By what it has promised durably.
+    /// Whether the node may still accept, by its durable promises.
     fn may_accept(&self, node: NodeId, slot: u64, term: Term) -> bool {
         self.promised.get(&node).is_none_or(|(promised, open)| {
             let finishes = |f: Finishing| f.term == term && slot < f.below.0;
@@ -185,7 +185,7 @@ impl Observer {
         }
     }
 
-    /// Over all terms, not only the first that chose.
+    /// Checks agreement over all terms, not only the first that chose.
     fn check_agreement(&self) -> Result<(), Broken> {
         for (slot, (value, first)) in self.truth.iter().enumerate() {
             let state = &self.history[slot];
@@ -219,8 +219,8 @@ impl Observer {
         Ok(())
     }
 
-    /// A promise and an acceptance are durable before they are told; and at a casting vote those who
-    /// promised have left a quorum, with the leader, to those who did not.
+    /// Checks that a promise and an acceptance are durable before they are told, and that at a casting vote
+    /// those who promised have left a quorum, with the leader, to those who did not.
     fn on_sent(&mut self, from: NodeId, message: &Message) -> Result<(), Broken> {
         let (durable, _) = self.promised.get(&from).copied().unwrap_or_default();
         match message {

@@ -1,4 +1,4 @@
-//! What one node does in one step, and everything that follows from it at that node.
+//! One node's step, and everything that follows from it at that node.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use paxos::*;
 use super::node::{Deed, Node, Record};
 use super::{Broken, Envelope, Small, Step, fingerprint, index};
 
-/// Of a node in a state, a step makes this, whatever the others do.
+/// The result of a step for a node in a state, whatever the others do.
 pub struct Turn {
     pub node: Arc<(u64, Node)>,
     pub seen: Vec<Seen>,
     pub sent: Vec<Arc<Envelope>>,
-    /// Of all of it.
+    /// The key of all of it.
     pub key: u64,
 }
 
@@ -99,7 +99,7 @@ impl Taking<'_> {
                     false => Era(self.node.changed),
                 };
                 self.node.changed += 1;
-                // Who holds what is not looked at in this world: all say that they hold everything.
+                // This world does not look at holdings: all nodes say that they hold everything.
                 let own = self.node.id;
                 for id in ids.iter().filter(|id| **id != own) {
                     let message = Message::FollowerStatus {
@@ -140,7 +140,7 @@ impl Taking<'_> {
                     Deed::Durable(record) => self.seen.push(Seen::Durable(self.node.id, record)),
                 }
             }
-            // What an earlier leader left is proposed again as soon as it may be.
+            // Values that an earlier leader left are proposed again as soon as they may be.
             let permit = self.node.engine.permit().cloned();
             if let Some(permit) = permit
                 && let PermitContent::Bound {

@@ -135,7 +135,7 @@ impl Solo {
         self.propose_as_it_is(action)
     }
 
-    /// Nodes 2 to 4 say so.
+    /// Lets nodes 2 to 4 say that they hold everything.
     pub fn all_hold_everything(&mut self) {
         for node in [2, 3, 4].map(NodeId) {
             self.from(node, holds_below(self.next()));
@@ -155,7 +155,7 @@ impl Solo {
         self.input(Input::PeerAlive(THREE));
     }
 
-    /// Up to the prepare of a term above `offered`.
+    /// Goes up to the prepare of a term above `offered`.
     pub fn prepare(&mut self, offered: Term) -> Term {
         self.alive();
         self.timer();

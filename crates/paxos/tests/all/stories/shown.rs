@@ -1,4 +1,4 @@
-//! What happens, in the words of a story.
+//! The events of a world, in the words of a story.
 
 use paxos::*;
 
@@ -40,7 +40,7 @@ pub fn lines(seen: &[Seen], quietly: bool) -> Vec<String> {
     lines
 }
 
-/// What is told of a step that is passed over quickly.
+/// Whether an event is told of a step that is passed over quickly.
 fn is_news(seen: &Seen) -> bool {
     match seen {
         Seen::Did { output, .. } => matches!(
@@ -238,7 +238,7 @@ fn letters(world: &World, engine: &Engine) -> String {
     letters
 }
 
-/// Bytes have the letter of who wrote them: node 1's are `a`.
+/// The letter of a byte's writer: node 1's bytes are `a`.
 fn letter(value: &Value) -> char {
     match value {
         Value::NoOp => '.',

@@ -40,7 +40,7 @@ pub struct Stage {
 /// Steps of a `settle`: more than any story has.
 const STEPS_MAX: usize = 200;
 
-/// Where these come to nothing, that is worth a word.
+/// Commands that answer with a word where they come to nothing.
 const ANSWERED: [&str; 7] = [
     "timer",
     "pass",
@@ -51,7 +51,7 @@ const ANSWERED: [&str; 7] = [
     "step-down",
 ];
 
-/// One tells the followers, one the leader.
+/// The heartbeats of a round: one tells the followers, one the leader.
 const HEARTBEATS: usize = 2;
 
 impl Player for Stage {

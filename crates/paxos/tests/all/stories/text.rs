@@ -1,4 +1,4 @@
-//! Texts that are played: commands, and below each what came of it, four blanks to the right.
+//! Texts that are played: commands, and below each its result, four blanks to the right.
 //!
 //! ```text
 //! # what it tells                    stays as it is
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! `REWRITE=1` in the environment writes what came of each command anew. The stories of one log
-//! (`crates/sim/tests/scenarios/stories.rs`) are held to their texts by this file too.
+//! (`crates/sim/tests/scenarios/stories`) are held to their texts by this file too.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -17,10 +17,10 @@ use std::path::{Path, PathBuf};
 const INDENT: &str = "    ";
 
 pub trait Player: Default {
-    /// What came of the command, in lines.
+    /// The results of the command, in lines.
     fn perform(&mut self, command: &str) -> Result<Vec<String>, String>;
 
-    /// What must be so at the end of every story.
+    /// Checks what must hold at the end of every story.
     fn end(&mut self) {}
 }
 
@@ -65,7 +65,7 @@ fn stories(directory: &Path) -> Vec<PathBuf> {
     stories
 }
 
-/// The text with what comes of its commands now.
+/// The text with the present results of its commands.
 fn play<P: Player>(text: &str) -> String {
     let mut player = P::default();
     let mut played = String::new();

@@ -121,7 +121,7 @@ impl World {
         count
     }
 
-    /// They never arrive.
+    /// Loses the messages under way that `which` names.
     pub fn lose_those(&mut self, which: impl Fn(&Flight) -> bool) {
         let (lost, stay) = std::mem::take(&mut self.net).into_iter().partition(which);
         self.net = stay;
@@ -176,7 +176,7 @@ impl World {
         self.open_stream(at, last.filter(|_| continues));
     }
 
-    /// What an earlier term left here, and a bound permit names, is proposed again.
+    /// Proposes again what an earlier term left here, and a bound permit names.
     pub fn write_what_is_bound(&mut self, at: usize) -> Result<(), String> {
         let permit = self.nodes[at].engine.as_ref().and_then(Engine::permit);
         let permit = permit.cloned().ok_or("it may fill no slots")?;

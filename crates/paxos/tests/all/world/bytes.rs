@@ -3,7 +3,7 @@
 use super::*;
 
 impl World {
-    /// Before anybody hears of its new state, a node counts what it lacks of it.
+    /// Counts the bytes that a node lacks of its new state, before anybody hears of that state.
     pub(super) fn count_missing(&mut self, at: usize) {
         let missing = self.missing(at).len() as u64;
         if self.nodes[at].engine.is_some() {
@@ -11,7 +11,7 @@ impl World {
         }
     }
 
-    /// Only logs with auxiliaries have bytes that may be dropped, so only there it matters.
+    /// The missing bytes. Only logs with auxiliaries have bytes that may be dropped, so only there it matters.
     pub(super) fn missing(&self, at: usize) -> Vec<(StreamName, u64)> {
         let node = &self.nodes[at];
         let Some(engine) = &node.engine else {
@@ -29,7 +29,7 @@ impl World {
             .collect()
     }
 
-    /// Missing bytes come from whoever has them.
+    /// Fetches missing bytes from any node that has them.
     pub(super) fn fetch(&mut self, at: usize) {
         let mut missing = self.missing(at);
         if missing.is_empty()
@@ -55,7 +55,7 @@ impl World {
         self.count_missing(at);
     }
 
-    /// ‡ What an auxiliary drops, every active member of its era durably holds.
+    /// ‡ The bytes that an auxiliary drops, every active member of its era durably holds.
     pub(super) fn release(&mut self, at: usize, below: Slot) {
         let engine = self.nodes[at].engine.as_ref().unwrap();
         let (id, state) = (self.nodes[at].id, engine.state().clone());

@@ -1,4 +1,4 @@
-//! Clients, and what leaders do for them.
+//! Clients, and the deeds of leaders for them.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Disks: what is written, what is durable, what a crash leaves.
+//! Disks: writes, their durability, and the remains after a crash.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What goes wrong, and how often.
+//! The faults, and how often they happen.
 
 #[derive(Clone, Copy)]
 pub struct Faults {

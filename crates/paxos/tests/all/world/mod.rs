@@ -44,14 +44,14 @@ pub struct SimNode {
     bytes_durable: BTreeSet<(StreamName, u64)>,
     pub heard: BTreeMap<NodeId, u64>,
     alive: BTreeSet<NodeId>,
-    /// The stream this node's client writes, and how far it has.
+    /// The stream this node's client writes, and how far it has got.
     pub writer: Option<(StreamName, u64)>,
     opening: Option<StreamName>,
     reads: BTreeMap<u64, Slot>,
     pub applied: Vec<(Slot, Outcome)>,
     pub notes: Vec<Note>,
     bound_since: Option<(Term, Slot, u64)>,
-    /// What it must hold may have changed.
+    /// The bytes that it must hold may have changed.
     recount: bool,
 }
 
@@ -74,8 +74,7 @@ pub struct World {
     pub initial: LogState,
     pub trace: u64,
     pub log: Option<String>,
-    /// What happened, where somebody moves this world by hand. Nothing is drawn by chance then but the
-    /// engines' seeds.
+    /// The events, where somebody moves this world by hand. Nothing is drawn by chance then but the engines' seeds.
     pub seen: Option<Vec<Seen>>,
     next_beat: u64,
     next_client: u64,
@@ -85,7 +84,7 @@ pub struct World {
     acceptances: BTreeMap<u64, Acceptances>,
     /// One value per term and slot.
     proposed: BTreeMap<(Term, u64), Value>,
-    /// What is chosen, by definition, and the state before each slot.
+    /// The chosen values, by definition, and the state before each slot.
     pub truth: Vec<Value>,
     history: Vec<LogState>,
     pub chosen_told: Slot,

@@ -33,7 +33,7 @@ impl World {
         }
     }
 
-    /// What a heartbeat of this node carries: its status, and to those who lack them its proposals.
+    /// The messages of this node's heartbeat: its status, and its proposals to those who lack them.
     pub(super) fn heartbeat(&self, at: usize) -> Vec<(NodeId, Message)> {
         let mut out = Vec::new();
         let Some(engine) = &self.nodes[at].engine else {

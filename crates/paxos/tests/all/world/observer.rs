@@ -1,4 +1,4 @@
-//! Sees everything, believes no engine, and knows the invariants.
+//! An observer that sees everything, believes no engine, and knows the invariants.
 
 use super::*;
 
@@ -26,7 +26,7 @@ impl World {
         self.observe_chosen();
     }
 
-    /// What is chosen by the definition, P7; agreement is checked for every slot and term.
+    /// The chosen values by the definition, P7; agreement is checked for every slot and term.
     pub(super) fn observe_chosen(&mut self) {
         loop {
             let slot = self.truth.len() as u64;
@@ -88,7 +88,8 @@ impl World {
         }
     }
 
-    /// Who is to drop a byte may not have heard of the trim yet, and who has may be down.
+    /// The position below which a stream is trimmed. A node that is to drop a byte may not have heard of the
+    /// trim yet, and one that has may be down.
     pub(super) fn trimmed_below(&self, stream: StreamName) -> u64 {
         let state = self.history.last().unwrap_or(&self.initial);
         match state.stream(stream) {
@@ -108,7 +109,7 @@ impl World {
         self.chosen_told = self.chosen_told.max(up_to);
     }
 
-    /// What must hold of a node after every step.
+    /// Checks what must hold of a node after every step.
     pub(super) fn check_node(&self, at: usize) {
         let node = &self.nodes[at];
         let Some(engine) = &node.engine else {

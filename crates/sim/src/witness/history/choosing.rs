@@ -1,4 +1,4 @@
-//! What follows from acceptances: what is chosen, and what that adds up to.
+//! The consequences of acceptances: the chosen values, and their sum.
 
 use std::collections::BTreeSet;
 use std::ops::{Bound, Range};
@@ -17,7 +17,7 @@ impl History {
         if !self.advance_in(term) {
             return;
         }
-        // What waited for its turn in other terms.
+        // These acceptances waited for their turn in other terms.
         loop {
             let next = self.next().0;
             let waiting = |in_term: &InTerm| in_term.accepted_end > next;

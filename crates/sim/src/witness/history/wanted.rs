@@ -1,5 +1,5 @@
-//! What a log itself has chosen to be wanted of it, and what took effect by that. It says nothing of who
-//! wants it: that is judged by log 0.
+//! The wishes that a log itself has chosen, and the acts that took effect by them. A wish says nothing of its
+//! author: log 0 judges that.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// What the log was created with.
+    /// Begins with the wish that the log was created with.
     pub fn begin(&mut self, first: Option<WishNumber>) {
         self.last = first;
     }

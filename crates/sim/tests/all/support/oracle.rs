@@ -25,7 +25,7 @@ pub enum Lie {
     Truncate,
 }
 
-/// What survives restarts. Everything that is stored here counts as chosen.
+/// The part that survives restarts. Everything that is stored here counts as chosen.
 #[derive(Default)]
 pub struct Log {
     streams: Vec<Stream>,

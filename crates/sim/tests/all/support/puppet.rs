@@ -59,7 +59,7 @@ impl Hand {
         world.poke(self.host);
     }
 
-    /// What it was told since it was last asked.
+    /// Takes the completions that it was told since it was last asked.
     pub fn heard(&self) -> Vec<Completion> {
         std::mem::take(&mut self.strings.borrow_mut().heard)
     }

@@ -1,4 +1,4 @@
-//! What one log on each node says to its peers and writes to its disk.
+//! The messages and records of one log on each node, to its peers and its disk.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -172,7 +172,7 @@ fn record(slice: &[u8]) -> Option<String> {
     Some(what)
 }
 
-/// What each node holds of the log: chosen slots, and the bytes of each stream that can be read there.
+/// Each node's holdings of the log: chosen slots, and the bytes of each stream that can be read there.
 pub fn drawing(stage: &Stage) -> Vec<String> {
     let look = stage.look();
     let row = |index: usize| {

@@ -157,7 +157,7 @@ impl Player {
         self.hear();
     }
 
-    /// What clients heard since.
+    /// Takes what clients heard since.
     fn hear(&mut self) {
         let mut lines = self.lines.borrow_mut();
         for (name, talk) in &mut self.callers {

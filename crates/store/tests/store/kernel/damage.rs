@@ -1,4 +1,4 @@
-//! Logs whose disk is then damaged, and what must hold of what is left of them.
+//! Logs whose disk is then damaged, and what must hold of the rest.
 
 use std::path::PathBuf;
 
@@ -37,7 +37,7 @@ pub fn segments(disk: &MemoryDisk) -> Vec<PathBuf> {
     disk.files.keys().cloned().collect()
 }
 
-/// Whatever happened to the disk: nothing is made up, and nothing that is gone goes unmentioned.
+/// Checks that nothing is made up, and nothing that is gone goes unmentioned, whatever happened to the disk.
 pub fn check_damaged(recovery: &Recovery, truth: &Truth) {
     let (store, report, recovered) = recovery;
     for run in &recovered.accepted {

@@ -46,13 +46,13 @@ pub struct Kernel {
     /// All reads fail with this errno.
     pub fail_reads: Option<i32>,
     pub reads: usize,
-    /// So many files cannot be opened to be written: too many are.
+    /// The number of files that cannot be opened to be written: too many are.
     pub refuse_opens: usize,
     pub refused_opens: usize,
-    /// The next so many segments cannot be removed or renamed.
+    /// The number of next segments that cannot be removed or renamed.
     pub fail_forgetting: usize,
     writes: usize,
-    /// Of each file that was removed.
+    /// Whether each removed file was removed urgently.
     pub removed_urgently: Vec<bool>,
     /// Files opened to be written that were there before.
     pub reused: usize,
@@ -95,14 +95,14 @@ impl Kernel {
         self.in_flight.is_empty()
     }
 
-    /// Not counting those that are being closed.
+    /// The open files, not counting those that are being closed.
     pub fn open_files(&self) -> usize {
         let closing = self.in_flight.iter();
         let closing = closing.filter(|op| matches!(op, Op::CloseFile { .. }));
         self.open.len() - closing.count()
     }
 
-    /// What was written to which file from where on, and is not known to be there.
+    /// The writes that are not known to be there: file, offset and bytes.
     pub fn writes_in_flight(&self) -> Vec<(PathBuf, u64, Vec<u8>)> {
         let writes = self.in_flight.iter().filter_map(|op| match op {
             Op::Write {

@@ -55,7 +55,7 @@ pub fn state() -> LogState {
     }
 }
 
-/// Of a log that was just made.
+/// The checkpoint of a log that was just made.
 pub fn first_checkpoint() -> Checkpoint {
     Checkpoint {
         promised: PromisedTerm::default(),
@@ -95,7 +95,7 @@ pub fn byte(stream: StreamName, position: u64) -> u8 {
 
 pub fn content(stream: StreamName, bytes: Range<u64>) -> Buffer {
     let mut buffer = Buffer::new(BATCH_BUFFER);
-    // What the pool's last user left.
+    // This stands for the bytes of the pool's last user.
     buffer.fill(0xee);
     for (at, position) in bytes.enumerate() {
         buffer[RECORD_HEADER + at] = byte(stream, position);
@@ -103,14 +103,14 @@ pub fn content(stream: StreamName, bytes: Range<u64>) -> Buffer {
     buffer
 }
 
-/// What the writer did, and how far it knows it durable.
+/// The deeds of the writer, and how far it knows them durable.
 #[derive(Clone, Default)]
 pub struct Truth {
     pub accepted: Vec<AcceptedRun>,
     pub promised: PromisedTerm,
-    /// Of each tag: how many of `accepted`, the promise and the bytes at that time.
+    /// The lengths of `accepted` and `bytes` and the promise at the time of each tag.
     pub tags: Vec<(usize, PromisedTerm, usize)>,
-    /// In the order of writing.
+    /// The bytes, in the order of writing.
     pub bytes: Vec<(StreamName, Range<u64>)>,
     pub durable_tag: u64,
     pub next_slot: u64,
@@ -249,7 +249,7 @@ impl Truth {
     }
 }
 
-/// What recovery told the engine.
+/// The facts that recovery told the engine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     pub accepted: Vec<AcceptedRun>,
