@@ -6,6 +6,7 @@
 
 mod arguments;
 mod commands;
+mod global;
 
 use std::process::ExitCode;
 

@@ -3,20 +3,17 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use serde::de::DeserializeOwned;
-
 use crate::Client;
-use crate::answer::{Code, Refusal};
-use crate::cluster::{Cluster, Unreachable};
+use crate::answer::Code;
+use crate::asked::Json;
+use crate::cluster::Cluster;
 use crate::line::StreamName;
 use crate::request::{Before, Request};
 
 mod logs;
 mod scrub;
 
-/// An answer to one question, and how it came.
-pub(crate) use talk::Asked;
-
+pub use crate::asked::AdminError;
 pub use logs::NewLog;
 pub use wire::told::{
     Continues, DeletedLog, Health, LogDetails, LogInfo, LogStatus, NodeStatus, PeerStatus,
@@ -38,27 +35,6 @@ impl<T> Default for Part<T> {
         let (after, limit) = (None, None);
         Self { after, limit }
     }
-}
-
-/// Why a question was not answered.
-#[derive(Clone, Debug, PartialEq, thiserror::Error)]
-pub enum AdminError {
-    #[error(transparent)]
-    Unreachable(#[from] Unreachable),
-    #[error(
-        "there is no log {log:?}; `logberg log list` lists them, `logberg log create` makes one"
-    )]
-    UnknownLog { log: String },
-    #[error("a log {name:?} exists already")]
-    Exists { name: String },
-    /// The cluster's directory has chosen it for good, and these logs have not heard: nothing there goes by it
-    /// yet. The same request again waits on.
-    #[error("{sentence}")]
-    NotInForce { logs: Vec<String>, sentence: String },
-    #[error("{server} refused: {refusal}")]
-    Refused { server: String, refusal: Refusal },
-    #[error("{server} answered with what this version does not understand: {what}")]
-    Garbled { server: String, what: String },
 }
 
 impl Cluster {
@@ -85,38 +61,6 @@ impl Cluster {
             });
         }
         asked.json()
-    }
-}
-
-impl AdminError {
-    pub(crate) fn refused(server: String, refusal: Refusal) -> AdminError {
-        if refusal.code != Code::NotInForce {
-            return Self::Refused { server, refusal };
-        }
-        let logs = refusal.value::<String>("logs").unwrap_or_default();
-        let logs = logs.split(',').filter(|log| !log.is_empty());
-        Self::NotInForce {
-            logs: logs.map(str::to_owned).collect(),
-            sentence: refusal.sentence,
-        }
-    }
-}
-
-/// The value of an answer's JSON.
-pub(crate) trait Json {
-    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError>;
-}
-
-impl Json for Asked {
-    fn json<T: DeserializeOwned>(self) -> Result<T, AdminError> {
-        let server = self.server;
-        match self.answer {
-            Err(refusal) => Err(AdminError::refused(server, refusal)),
-            Ok(json) => serde_json::from_str(&json).map_err(|error| AdminError::Garbled {
-                server,
-                what: error.to_string(),
-            }),
-        }
     }
 }
 

@@ -8,23 +8,20 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Instant;
 
 use talk::{CHUNK_BYTES, Input};
 
 use crate::Client;
 use crate::line::{StreamName, StreamPlace};
+use crate::machine::Host;
 use crate::request::Mode;
 use crate::sockets::Sockets;
 use crate::stage::{Push, Pusher, Stage};
 
 pub use acknowledgements::Acknowledgements;
+pub use driver::OnAcknowledged;
 use shared::{Shared, State};
 pub use talk::{AppendError, Closed, Statistics};
-
-/// Called on the appender's thread with each acknowledged chain position and the time at which it
-/// arrived. It holds up the connection while it runs.
-pub type OnAcknowledged = Box<dyn FnMut(u64, Instant) + Send>;
 
 pub struct AppendOptions {
     /// A name for people; need not be unique. Given to every stream of the chain.

@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use talk::{Asker, Input, Known, Learner, Link, NoAnswer, Output};
+use talk::{Asker, Input, Known, Learner, NoAnswer};
 use wire::told::Status;
 
-use crate::admin::{AdminError, Asked};
+use crate::asked::{AdminError, Asked};
+use crate::machine::{Host, Machine};
 use crate::request::Request;
-use crate::sockets::{Machine, Sockets};
+use crate::sockets::Sockets;
 
 pub use talk::{Said, Timeouts, Unreachable};
 
@@ -80,20 +81,9 @@ impl Cluster {
         moment.saturating_duration_since(self.began)
     }
 
-    pub fn handle(self: &Arc<Self>, machine: &mut impl Machine, input: &Input) {
-        let mut known = self.known();
-        machine.handle(self.now(), &mut known, input);
-        self.run_errand(known);
-    }
-
-    pub fn filled(self: &Arc<Self>, machine: &mut impl Machine, count: usize) {
-        let mut known = self.known();
-        machine.filled(self.now(), &mut known, count);
-    }
-
     /// A server did what was asked: learn from it who else there is, in the background, so that its death
     /// later is no problem even if it is the only one we know.
-    pub fn run_errand(self: &Arc<Self>, mut known: MutexGuard<'_, Known>) {
+    fn run_errand(self: &Arc<Self>, mut known: MutexGuard<'_, Known>) {
         let Some(server) = known.take_errand() else {
             return;
         };
@@ -161,76 +151,25 @@ impl Cluster {
     }
 }
 
+impl Host for Arc<Cluster> {
+    fn now(&self) -> Duration {
+        Cluster::now(self)
+    }
+
+    fn handle(&self, machine: &mut impl Machine, input: &Input) {
+        let mut known = self.known();
+        machine.handle(Cluster::now(self), &mut known, input);
+        self.run_errand(known);
+    }
+
+    fn filled(&self, machine: &mut impl Machine, count: usize) {
+        let mut known = self.known();
+        machine.filled(Cluster::now(self), &mut known, count);
+    }
+}
+
 /// The hasher's random keys are the standard library's own source of chance.
 fn chance() -> u64 {
     use std::hash::{BuildHasher, RandomState};
     RandomState::new().hash_one(0)
-}
-
-impl Machine for Asker {
-    fn handle(&mut self, now: Duration, known: &mut Known, input: &Input) {
-        Asker::handle(self, now, known, input);
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        Asker::poll_output(self)
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        Asker::deadline(self)
-    }
-}
-
-impl Machine for Learner {
-    fn handle(&mut self, now: Duration, known: &mut Known, input: &Input) {
-        Learner::handle(self, now, known, input);
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        Learner::poll_output(self)
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        Learner::deadline(self)
-    }
-}
-
-impl Machine for talk::Appender {
-    fn handle(&mut self, now: Duration, known: &mut Known, input: &Input) {
-        talk::Appender::handle(self, now, known, input);
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        talk::Appender::poll_output(self)
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        talk::Appender::deadline(self)
-    }
-}
-
-impl Machine for talk::Reader {
-    fn handle(&mut self, now: Duration, known: &mut Known, input: &Input) {
-        talk::Reader::handle(self, now, known, input);
-    }
-
-    fn poll_output(&mut self) -> Option<Output> {
-        talk::Reader::poll_output(self)
-    }
-
-    fn deadline(&self) -> Option<Duration> {
-        talk::Reader::deadline(self)
-    }
-
-    fn hears(&self, link: Link) -> bool {
-        talk::Reader::hears(self, link)
-    }
-
-    fn room(&mut self, link: Link) -> Option<&mut [u8]> {
-        talk::Reader::room(self, link)
-    }
-
-    fn filled(&mut self, now: Duration, known: &mut Known, count: usize) {
-        talk::Reader::filled(self, now, known, count);
-    }
 }

@@ -6,8 +6,9 @@ use std::time::Instant;
 use serde::{Deserialize, Serialize};
 
 use crate::Client;
-use crate::admin::{AdminError, Json, LogStatus, Status};
+use crate::admin::{LogStatus, Status};
 use crate::answer::Code;
+use crate::asked::{AdminError, Json};
 use crate::request::Request;
 
 pub use wire::told::Moved;

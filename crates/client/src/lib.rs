@@ -54,10 +54,12 @@
 pub mod admin;
 pub mod answer;
 mod append;
+mod asked;
 pub mod backup;
 mod cluster;
 pub mod leader;
 pub mod line;
+mod machine;
 pub mod members;
 mod read;
 pub mod request;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::Client;
-use crate::admin::{AdminError, Json, Part};
+use crate::admin::Part;
+use crate::asked::{AdminError, Json};
 use crate::cluster::Cluster;
 use crate::request::Request;
 

@@ -9,6 +9,7 @@ use crate::Client;
 use crate::answer::ReadEnd;
 use crate::cluster::Cluster;
 use crate::line::StreamName;
+use crate::machine::Host;
 use crate::sockets::Sockets;
 
 pub use talk::ReadError;

@@ -14,31 +14,12 @@ use std::time::Duration;
 
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
 use rustix::net::sockopt;
-use talk::{Input, Known, Link, Output, Said};
+use talk::{Input, Link, Output, Said};
 
-use crate::cluster::Cluster;
+use crate::machine::{Host, Machine};
 
 /// The bytes that one read asks of the kernel while lines are read.
 pub(crate) const READ_BYTES: usize = 16 << 10;
-
-/// A machine of the crate `talk`, as far as its sockets need to know it.
-pub(crate) trait Machine {
-    fn handle(&mut self, now: Duration, known: &mut Known, input: &Input);
-    fn poll_output(&mut self) -> Option<Output>;
-    fn deadline(&self) -> Option<Duration>;
-
-    /// Whether bytes of this connection are wanted now.
-    fn hears(&self, _: Link) -> bool {
-        true
-    }
-
-    /// The place where bytes of this connection are wanted, if they go to one place as they are.
-    fn room(&mut self, _: Link) -> Option<&mut [u8]> {
-        None
-    }
-
-    fn filled(&mut self, _: Duration, _: &mut Known, _: usize) {}
-}
 
 #[derive(Debug)]
 pub(crate) struct Sockets {
@@ -95,27 +76,27 @@ impl Sockets {
     }
 
     /// Does what the machine wants, waits until something happens or is due, and tells the machine.
-    pub fn turn(&mut self, machine: &mut impl Machine, cluster: &Arc<Cluster>) {
+    pub fn turn(&mut self, machine: &mut impl Machine, host: &impl Host) {
         while let Some(output) = machine.poll_output() {
             self.perform(output);
         }
-        if !self.tell(machine, cluster) && !self.receive_lively(machine, cluster) {
-            let now = cluster.now();
+        if !self.tell(machine, host) && !self.receive_lively(machine, host) {
+            let now = host.now();
             let timeout = machine.deadline().map(|at| at.saturating_sub(now));
             let ready = self.wait(timeout, None, |link| machine.hears(link));
             for link in ready.readable {
-                self.receive(link, machine, cluster);
+                self.receive(link, machine, host);
             }
-            if !self.tell(machine, cluster) {
-                cluster.handle(machine, &Input::Time);
+            if !self.tell(machine, host) {
+                host.handle(machine, &Input::Time);
             }
         }
     }
 
     /// Tells the news that are known without waiting. False: there are none.
-    fn tell(&mut self, machine: &mut impl Machine, cluster: &Arc<Cluster>) -> bool {
+    fn tell(&mut self, machine: &mut impl Machine, host: &impl Host) -> bool {
         match self.told() {
-            Some(told) => cluster.handle(machine, &told),
+            Some(told) => host.handle(machine, &told),
             None => return false,
         }
         true
@@ -256,15 +237,15 @@ impl Sockets {
     }
 
     /// Looks at the connection that brought something last, which saves a question to the kernel.
-    fn receive_lively(&mut self, machine: &mut impl Machine, cluster: &Arc<Cluster>) -> bool {
+    fn receive_lively(&mut self, machine: &mut impl Machine, host: &impl Host) -> bool {
         match self.lively.take() {
-            Some(link) if machine.hears(link) => self.receive(link, machine, cluster),
+            Some(link) if machine.hears(link) => self.receive(link, machine, host),
             _ => false,
         }
     }
 
     /// Receives once, without waiting. False: nothing was there.
-    fn receive(&mut self, link: Link, machine: &mut impl Machine, cluster: &Arc<Cluster>) -> bool {
+    fn receive(&mut self, link: Link, machine: &mut impl Machine, host: &impl Host) -> bool {
         let Some(socket) = self.open.get(&link) else {
             return false;
         };
@@ -274,7 +255,7 @@ impl Sockets {
             return match retry_interrupted(|| (&socket.stream).read(room)) {
                 Ok(count) if count > 0 => {
                     self.lively = Some(link);
-                    cluster.filled(machine, count);
+                    host.filled(machine, count);
                     true
                 }
                 other => self.received_none(link, other),
@@ -283,7 +264,7 @@ impl Sockets {
         match retry_interrupted(|| (&socket.stream).read(&mut self.buffer)) {
             Ok(count) if count > 0 => {
                 self.lively = Some(link);
-                cluster.handle(machine, &Input::Received(link, self.buffer[..count].into()));
+                host.handle(machine, &Input::Received(link, self.buffer[..count].into()));
                 true
             }
             other => self.received_none(link, other),

@@ -24,6 +24,7 @@ pub mod past;
 pub mod proof;
 pub mod record;
 pub mod segment;
+mod standing;
 pub mod version;
 
 pub use codec::DecodeError;

@@ -3,27 +3,11 @@
 
 use std::collections::BTreeMap;
 
-use paxos::{PromisedTerm, Slot};
-
 use crate::LogId;
 use crate::codec::{DecodeError, Encode, Reader};
 use crate::proof::{Seal, SealedEnd, Signature};
 
-/// One start of a node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Start {
-    pub incarnation: u32,
-    /// Drawn at that start: two copies of one directory draw two.
-    pub nonce: u64,
-}
-
-/// The end of one log's records: what was promised, and below which slot everything accepted stands. Both
-/// only grow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct End {
-    pub promised: PromisedTerm,
-    pub accepted_up_to: Slot,
-}
+pub use crate::standing::{End, Start};
 
 /// A node's word to its peers about its disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -128,20 +112,6 @@ impl Found {
     }
 }
 
-impl End {
-    /// Both of them.
-    pub fn and(self, other: End) -> End {
-        End {
-            promised: self.promised.max(other.promised),
-            accepted_up_to: self.accepted_up_to.max(other.accepted_up_to),
-        }
-    }
-
-    pub fn has(self, other: End) -> bool {
-        self.and(other) == self
-    }
-}
-
 impl Told {
     /// The ends, each with the seal that it came with.
     pub fn sealed(&self) -> impl Iterator<Item = (LogId, End, Option<Seal>)> {
@@ -155,34 +125,6 @@ impl Told {
         let above = self.deleted.partition_point(|(first, _)| *first <= log.0);
         let range = above.checked_sub(1).map(|at| self.deleted[at]);
         range.is_some_and(|(_, last)| log.0 <= last)
-    }
-}
-
-impl Encode for Start {
-    const BYTES_MIN: usize = 12;
-    fn put(&self, out: &mut Vec<u8>) {
-        self.incarnation.put(out);
-        self.nonce.put(out);
-    }
-    fn parse(from: &mut Reader<'_>) -> Result<Start, DecodeError> {
-        Ok(Start {
-            incarnation: u32::parse(from)?,
-            nonce: u64::parse(from)?,
-        })
-    }
-}
-
-impl Encode for End {
-    const BYTES_MIN: usize = PromisedTerm::BYTES_MIN + Slot::BYTES_MIN;
-    fn put(&self, out: &mut Vec<u8>) {
-        self.promised.put(out);
-        self.accepted_up_to.put(out);
-    }
-    fn parse(from: &mut Reader<'_>) -> Result<End, DecodeError> {
-        Ok(End {
-            promised: PromisedTerm::parse(from)?,
-            accepted_up_to: Slot::parse(from)?,
-        })
     }
 }
 
@@ -268,7 +210,7 @@ impl Encode for Told {
 
 #[cfg(test)]
 mod tests {
-    use paxos::{Era, NodeId, Term};
+    use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
 
     use super::*;
 

@@ -21,7 +21,7 @@ use paxos::{Era, NodeId, PromisedTerm, Slot, Term};
 use sha2::{Digest, Sha256};
 
 use crate::codec::{DecodeError, Encode, Reader};
-use crate::past::{End, Start};
+use crate::standing::{End, Start};
 use crate::{DiskId, LogId, hex, parse_hex};
 
 /// A disk's own; it never leaves the data directory.

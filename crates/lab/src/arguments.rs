@@ -1,9 +1,10 @@
-//! The arguments that every command understands.
+//! The whole command line.
 
-use clap::{Args, Parser};
-use terminal::program::{LogFormat, STYLES};
+use clap::Parser;
+use terminal::program::STYLES;
 
 use crate::commands::Command;
+use crate::global::Global;
 
 const EXIT_CODES: &str = "\
 Exit codes are those of `logberg --help`: 0 if nothing was wrong, 1 if a mistake was found, 2 for
@@ -26,17 +27,6 @@ pub struct Lab {
     pub global: Global,
     #[command(subcommand)]
     pub command: Command,
-}
-
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Everywhere")]
-pub struct Global {
-    /// Answers and errors as JSON, for machines
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// How to write log lines, which go to standard error
-    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
-    pub log_format: LogFormat,
 }
 
 #[cfg(test)]

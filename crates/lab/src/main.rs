@@ -11,6 +11,7 @@
 mod arguments;
 mod benches;
 mod commands;
+mod global;
 
 use std::process::ExitCode;
 

@@ -1,87 +1,43 @@
 //! One connection: what it still has to receive and to send, and how far it got.
 
-use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
 
-use ops::{Buffer, Completion, ConnId, Received, Slice, Time};
+use ops::{Buffer, Completion, ConnId, Slice, Time};
 use rustix::io::Errno;
-use rustix::net::{RecvFlags, Shutdown, recv, shutdown, sockopt};
+use rustix::net::{RecvFlags, recv, sockopt};
 
 use crate::epoll::{Epoll, EventFlags, Source};
+use crate::errors::closed_here;
 use crate::landing;
 
+mod flights;
 mod on_ring;
-mod sending;
+mod phase;
+mod readiness;
+mod receives;
+mod sends;
 
-use sending::{Sending, send_next};
+pub(crate) use phase::Phase;
 
-/// UIO_MAXIOV: the most slices one sendmsg or pwritev takes.
-pub(crate) const SLICES_MAX: usize = 1024;
+use flights::Flights;
+use readiness::Readiness;
+use receives::Receives;
+use sends::Sends;
 
 pub(crate) struct Connection {
     pub id: ConnId,
     pub phase: Phase,
-    /// What epoll last said and no EAGAIN has contradicted.
-    readable: bool,
-    writable: bool,
-    /// The other side sends no more, or the connection is broken: an incomplete receive no longer
-    /// means that the socket is empty.
-    hung_up: bool,
-    /// Epoll reports no more that bytes came in: see `wants_deaf`.
-    pub deaf: bool,
-    receives: VecDeque<Receiving>,
-    sends: VecDeque<Sending>,
-    /// The kernel reports an error once; we report it for all later ops of the direction.
-    receive_failure: Option<Errno>,
-    /// The other side's end of stream was told.
-    has_ended: bool,
-    send_failure: Option<Errno>,
-    /// Our end of the stream is said; later sends fail, and that is no failure of the connection.
-    shut: bool,
+    readiness: Readiness,
+    receives: Receives,
+    sends: Sends,
     /// Stands in the network's list of connections that may be able to move bytes.
     pub has_turn: bool,
     /// Bytes moved since the last look at a closing connection.
     moved: bool,
     /// What the ring has of it, if there is one.
-    flights: on_ring::Flights,
-}
-
-pub(crate) enum Phase {
-    /// Its name is being looked up.
-    Resolving,
-    Connecting {
-        socket: Arc<OwnedFd>,
-        /// Addresses of the same name that were not tried yet.
-        others: VecDeque<SocketAddr>,
-    },
-    Open(Arc<OwnedFd>),
-    /// Closed by the node with `flush`: the sends given before still go out.
-    Flushing(Arc<OwnedFd>),
-    /// All is sent and our end is shut. What the other side still sends is read and thrown away:
-    /// closing with unread bytes resets the connection, and a reset overtakes what we sent last.
-    Lingering {
-        socket: Arc<OwnedFd>,
-        until: Time,
-    },
-    /// Over, but the ring still has something of it (`on_ring`).
-    Ending,
-}
-
-struct Receiving {
-    buffer: Buffer,
-    range: Range<usize>,
-    count: usize,
-    whole: bool,
-}
-
-impl Receiving {
-    fn rest(&self) -> Range<usize> {
-        self.range.start + self.count..self.range.end
-    }
+    flights: Flights,
 }
 
 /// What a connection says after its turn.
@@ -104,40 +60,35 @@ impl Connection {
         Connection {
             id,
             phase,
-            readable: open,
-            writable: open,
-            hung_up: false,
-            deaf: false,
-            receives: VecDeque::new(),
-            sends: VecDeque::new(),
-            receive_failure: None,
-            has_ended: false,
-            send_failure: None,
-            shut: false,
+            readiness: Readiness::new(open),
+            receives: Receives::new(id),
+            sends: Sends::new(id),
             has_turn: false,
             moved: false,
-            flights: on_ring::Flights::default(),
+            flights: Flights::default(),
         }
     }
 
     pub fn on_event(&mut self, flags: EventFlags) {
-        let broken = flags.intersects(EventFlags::ERR | EventFlags::HUP);
-        self.hung_up |= broken || flags.contains(EventFlags::RDHUP);
-        self.readable |= broken || flags.intersects(EventFlags::IN | EventFlags::RDHUP);
-        self.writable |= broken || flags.contains(EventFlags::OUT);
+        self.readiness.on_event(flags);
     }
 
-    /// Whether to hear of bytes that come in, from here on. Somebody who sends single bytes while
-    /// nobody receives would wake us with each of them, to tell us again what we know. Who is deaf
-    /// knows that the socket can be read and written; once one of the two may be over it has to
-    /// hear again.
+    /// Whether epoll is to tell this connection no more of bytes that come in.
     pub fn wants_deaf(&self, came_in_again: bool) -> bool {
-        let certain = self.readable && self.writable;
-        certain && (self.deaf || came_in_again && self.receives.is_empty())
+        let useless = came_in_again && self.receives.is_empty();
+        self.readiness.wants_deaf(useless)
+    }
+
+    pub fn is_deaf(&self) -> bool {
+        self.readiness.deaf
+    }
+
+    pub fn set_deaf(&mut self, deaf: bool) {
+        self.readiness.deaf = deaf;
     }
 
     pub fn is_readable(&self) -> bool {
-        self.readable
+        self.readiness.readable
     }
 
     pub fn socket(&self) -> Option<&OwnedFd> {
@@ -154,8 +105,8 @@ impl Connection {
         let phase = std::mem::replace(&mut self.phase, Phase::Resolving);
         if let Phase::Connecting { socket, .. } = phase {
             self.phase = Phase::Open(socket);
-            self.readable = true;
-            self.writable = true;
+            self.readiness.readable = true;
+            self.readiness.writable = true;
         }
     }
 
@@ -176,31 +127,22 @@ impl Connection {
     }
 
     pub fn push_receive(&mut self, buffer: Buffer, range: Range<usize>, whole: bool) {
-        self.receives.push_back(Receiving {
-            buffer,
-            range,
-            count: 0,
-            whole,
-        });
+        self.receives.push(buffer, range, whole);
     }
 
     pub fn push_send(&mut self, slices: Vec<Slice>) {
-        self.sends.push_back(Sending::Bytes {
-            slices,
-            first: 0,
-            offset: 0,
-        });
+        self.sends.push(slices);
     }
 
     pub fn push_shutdown(&mut self) {
-        self.sends.push_back(Sending::Shutdown);
+        self.sends.push_shutdown();
     }
 
     /// Closed by the node, with sends still to go out.
     pub fn flush(&mut self, completions: &mut Vec<Completion>) {
         // In their order: behind the one that the ring has.
         if !self.flights.has_receive() {
-            self.fail_receives(&closed_here, completions);
+            self.receives.fail(&closed_here, completions);
         }
         self.push_shutdown();
         self.moved = true;
@@ -215,7 +157,7 @@ impl Connection {
         if let Phase::Flushing(socket) = &self.phase {
             if on_ring {
                 epoll.add(Source::Connection(self.id), socket)?;
-                self.readable = true;
+                self.readiness.readable = true;
             }
             let socket = socket.clone();
             self.phase = Phase::Lingering { socket, until };
@@ -231,8 +173,8 @@ impl Connection {
                 result: Err(error()),
             });
         }
-        self.fail_receives(error, completions);
-        self.fail_sends(error, completions);
+        self.receives.fail(error, completions);
+        self.sends.fail(error, completions);
     }
 
     /// Moves what can be moved now, at most `bytes_max` in each direction.
@@ -255,7 +197,7 @@ impl Connection {
             }
             Phase::Flushing(_) => match self.send(bytes_max, completions) {
                 true => After::Again,
-                false if self.send_failure.is_some() => After::Gone,
+                false if self.sends.has_failed() => After::Gone,
                 false if self.sends.is_empty() => After::Flushed,
                 false => After::Wait,
             },
@@ -275,86 +217,33 @@ impl Connection {
             if !self.has_bytes_to_send(completions) {
                 return false;
             }
-            let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
+            let Some(socket) = self.phase.sending_socket() else {
                 return false;
             };
-            if !self.writable {
+            if !self.readiness.writable {
                 return false;
             }
             if left == 0 {
                 return true;
             }
-            let (length, sent) = send_next(socket, &self.sends, left);
+            let (length, sent) = self.sends.send_next(socket, left);
             match sent {
                 Ok(count) => {
                     left -= count;
                     self.moved = true;
-                    self.writable = count == length;
-                    self.on_sent(count);
+                    self.readiness.writable = count == length;
+                    self.sends.on_sent(count);
                 }
-                Err(Errno::AGAIN) => self.writable = false,
+                Err(Errno::AGAIN) => self.readiness.writable = false,
                 Err(Errno::INTR) => {}
-                Err(errno) => self.send_failure = Some(errno),
+                Err(errno) => self.sends.break_with(errno),
             }
         }
     }
 
-    /// Settles what needs no bytes moved, at the front of the sends; whether there are bytes then.
     fn has_bytes_to_send(&mut self, completions: &mut Vec<Completion>) -> bool {
-        loop {
-            if let Some(errno) = self.send_failure {
-                self.fail_sends(&|| errno.into(), completions);
-                return false;
-            }
-            let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
-                return false;
-            };
-            match self.sends.front() {
-                None => return false,
-                Some(Sending::Shutdown) => {
-                    // Fails only on a connection that is gone, and then nobody waits for our end.
-                    let _ = shutdown(socket, Shutdown::Write);
-                    self.shut = true;
-                    self.sends.pop_front();
-                }
-                Some(Sending::Bytes { .. }) if self.shut => {
-                    self.fail_sends(&|| Errno::PIPE.into(), completions);
-                    return false;
-                }
-                Some(Sending::Bytes { slices, first, .. }) if *first == slices.len() => {
-                    self.sends.pop_front();
-                    completions.push(Completion::Sent {
-                        conn: self.id,
-                        result: Ok(()),
-                    });
-                }
-                Some(Sending::Bytes { .. }) => return true,
-            }
-        }
-    }
-
-    /// Moves the mark over `count` bytes, and over empty slices behind them.
-    fn on_sent(&mut self, mut count: usize) {
-        for sending in &mut self.sends {
-            let Sending::Bytes {
-                slices,
-                first,
-                offset,
-            } = sending
-            else {
-                break;
-            };
-            while let Some(slice) = slices.get(*first) {
-                let step = count.min(slice.len() - *offset);
-                count -= step;
-                *offset += step;
-                if *offset < slice.len() {
-                    return;
-                }
-                *first += 1;
-                *offset = 0;
-            }
-        }
+        self.sends
+            .has_bytes(self.phase.sending_socket(), completions)
     }
 
     /// Receives for the ops queued.
@@ -370,11 +259,11 @@ impl Connection {
             if !self.has_range_to_fill(completions) {
                 return false;
             }
-            let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.front_mut())
+            let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.first())
             else {
                 return false;
             };
-            if !self.readable {
+            if !self.readiness.readable {
                 return false;
             }
             if left == 0 {
@@ -396,49 +285,31 @@ impl Connection {
             match received {
                 Ok(count) => {
                     left -= count;
-                    self.readable = count >= all || self.hung_up;
+                    self.readiness.on_received(count >= all);
                     self.on_received(count, completions);
                 }
-                Err(Errno::AGAIN) => self.readable = false,
+                Err(Errno::AGAIN) => self.readiness.readable = false,
                 Err(Errno::INTR) => {}
-                Err(errno) => self.receive_failure = Some(errno),
+                Err(errno) => self.receives.break_with(errno),
             }
         }
     }
 
-    /// Settles what needs no bytes moved, at the front of the receives; whether one waits for bytes.
     fn has_range_to_fill(&mut self, completions: &mut Vec<Completion>) -> bool {
-        loop {
-            if let Some(errno) = self.receive_failure {
-                self.fail_receives(&|| errno.into(), completions);
-                return false;
-            }
-            match (&self.phase, self.receives.front()) {
-                (Phase::Open(_), Some(receiving)) if receiving.rest().is_empty() => {
-                    self.complete_receive(false, completions);
-                }
-                (Phase::Open(_), Some(_)) => return true,
-                _ => return false,
-            }
-        }
+        self.receives
+            .has_range_to_fill(self.phase.is_open(), completions)
     }
 
     /// The first receive has so many bytes more; none is the end of the stream.
     fn on_received(&mut self, count: usize, completions: &mut Vec<Completion>) {
         // A reset right behind the end takes nothing from it: who sent all and goes away unread has ended.
-        if count == 0 && (self.send_failure.is_some() || self.has_ended && self.is_broken()) {
-            self.receive_failure = Some(Errno::CONNRESET);
+        if count == 0 && (self.sends.has_failed() || self.receives.has_ended() && self.is_broken())
+        {
+            self.receives.break_with(Errno::CONNRESET);
             return;
         }
-        let Some(receiving) = self.receives.front_mut() else {
-            return;
-        };
         self.moved |= count > 0;
-        self.has_ended |= count == 0;
-        receiving.count += count;
-        if count == 0 || !receiving.whole || receiving.rest().is_empty() {
-            self.complete_receive(count == 0, completions);
-        }
+        self.receives.on_received(count, completions);
     }
 
     /// A connection that breaks after the other side's end goes on to end when it is received from.
@@ -454,7 +325,7 @@ impl Connection {
             return After::Gone;
         };
         let mut left = bytes_max;
-        while self.readable {
+        while self.readiness.readable {
             if left == 0 {
                 return After::Again;
             }
@@ -462,56 +333,13 @@ impl Connection {
                 Ok((_, 0)) => return After::Gone,
                 Ok((_, count)) => {
                     left = left.saturating_sub(count);
-                    self.readable = count == scratch.len() || self.hung_up;
+                    self.readiness.on_received(count == scratch.len());
                 }
-                Err(Errno::AGAIN) => self.readable = false,
+                Err(Errno::AGAIN) => self.readiness.readable = false,
                 Err(Errno::INTR) => {}
                 Err(_) => return After::Gone,
             }
         }
         After::Wait
     }
-
-    fn complete_receive(&mut self, end: bool, completions: &mut Vec<Completion>) {
-        if let Some(done) = self.receives.pop_front() {
-            completions.push(Completion::Received {
-                conn: self.id,
-                buffer: done.buffer,
-                range: done.range,
-                result: Ok(Received {
-                    count: done.count,
-                    end,
-                }),
-            });
-        }
-    }
-
-    fn fail_receives(&mut self, error: &dyn Fn() -> io::Error, completions: &mut Vec<Completion>) {
-        for receiving in self.receives.drain(..) {
-            completions.push(Completion::Received {
-                conn: self.id,
-                buffer: receiving.buffer,
-                range: receiving.range,
-                result: Err(error()),
-            });
-        }
-    }
-
-    fn fail_sends(&mut self, error: &dyn Fn() -> io::Error, completions: &mut Vec<Completion>) {
-        for sending in self.sends.drain(..) {
-            if let Sending::Bytes { .. } = sending {
-                completions.push(Completion::Sent {
-                    conn: self.id,
-                    result: Err(error()),
-                });
-            }
-        }
-    }
-}
-
-pub(crate) fn closed_here() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::ConnectionAborted,
-        "the connection was closed on this side",
-    )
 }

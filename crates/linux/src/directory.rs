@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-use crate::removal::{Leftover, Pace};
+use crate::leftover::{Leftover, Pace};
 
 /// The directory that holds the name of a file, opened before that name is changed: a process that is
 /// out of descriptors has changed nothing, and can try again.

@@ -12,40 +12,27 @@ use ops::{COPY_BYTES, DirectoryEntry, Disk, Landing};
 use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use crate::ink::pmem_write_path;
-use crate::landing::Landings;
 use crate::{directory, disk_file};
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LinuxDisk {
     /// Locks last as long as their descriptors.
     locks: Vec<OwnedFd>,
     /// For status.
     mover: Option<String>,
-    /// Files are written as memory.
-    mapped: bool,
-    /// Files are written through the page cache, and filled by sockets.
-    landing: Option<Arc<Landings>>,
+    /// Finds out, for people, how files of a directory are written.
+    write_path: fn(&Path) -> String,
+    /// The files that sockets fill.
+    landing: Option<Arc<dyn Landing>>,
 }
 
 impl LinuxDisk {
     pub fn new() -> LinuxDisk {
-        LinuxDisk::default()
-    }
-
-    /// As `moved_by`, for files that are written as memory.
-    pub(crate) fn in_memory(mover: &str) -> LinuxDisk {
         LinuxDisk {
-            mapped: true,
-            ..LinuxDisk::moved_by(mover)
-        }
-    }
-
-    /// As `moved_by`, for files that sockets fill.
-    pub(crate) fn with_landing(mover: &str, landing: Arc<Landings>) -> LinuxDisk {
-        LinuxDisk {
-            landing: Some(landing),
-            ..LinuxDisk::moved_by(mover)
+            locks: Vec::new(),
+            mover: None,
+            write_path: disk_file::write_path,
+            landing: None,
         }
     }
 
@@ -53,8 +40,27 @@ impl LinuxDisk {
     pub(crate) fn moved_by(mover: &str) -> LinuxDisk {
         LinuxDisk {
             mover: Some(mover.to_string()),
-            ..LinuxDisk::default()
+            ..LinuxDisk::new()
         }
+    }
+
+    /// For files that are not written past the page cache.
+    pub(crate) fn written_by(self, write_path: fn(&Path) -> String) -> LinuxDisk {
+        LinuxDisk { write_path, ..self }
+    }
+
+    /// For files that sockets fill.
+    pub(crate) fn filled_by(self, landing: Arc<dyn Landing>) -> LinuxDisk {
+        LinuxDisk {
+            landing: Some(landing),
+            ..self
+        }
+    }
+}
+
+impl Default for LinuxDisk {
+    fn default() -> LinuxDisk {
+        LinuxDisk::new()
     }
 }
 
@@ -174,17 +180,7 @@ impl Disk for LinuxDisk {
     }
 
     fn write_path(&mut self, directory: &Path) -> String {
-        let path = match (&self.landing, self.mapped) {
-            (Some(_), _) => match disk_file::is_in_memory(directory) {
-                true => {
-                    "page cache: the directory is in memory (tmpfs), nothing survives a power loss"
-                }
-                false => "page cache",
-            }
-            .to_string(),
-            (None, true) => pmem_write_path(directory),
-            (None, false) => disk_file::write_path(directory),
-        };
+        let path = (self.write_path)(directory);
         match &self.mover {
             Some(mover) => format!("{mover}, {path}"),
             None => path,
@@ -192,7 +188,6 @@ impl Disk for LinuxDisk {
     }
 
     fn landing(&self) -> Option<Arc<dyn Landing>> {
-        let landing = self.landing.clone()?;
-        Some(landing)
+        self.landing.clone()
     }
 }

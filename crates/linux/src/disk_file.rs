@@ -14,7 +14,7 @@ use rustix::fs::{Advice, FileType, Mode, OFlags, fadvise, fcntl_setfl, fdatasync
 use rustix::io::{Errno, ReadWriteFlags, pread, pwritev2};
 
 use crate::directory::Holder;
-use crate::ink::InkFile;
+use crate::ink_file::InkFile;
 
 #[derive(Debug)]
 pub(crate) struct DiskFile {

@@ -10,12 +10,12 @@ use rustix::io::Errno;
 use uring::{Finished, Request, Ring};
 
 use crate::config::Faults;
-use crate::connection::SLICES_MAX;
 use crate::disk_file::DiskFile;
 use crate::disk_thread::{WriteTask, take_batch};
+use crate::errors::copy_of;
 use crate::fault_file::Injected;
-use crate::ink::InkFile;
-use crate::network::copy_of;
+use crate::ink_file::InkFile;
+use crate::limits::SLICES_MAX;
 use crate::tag::Tag;
 
 pub(crate) struct RingWriter {

@@ -14,12 +14,13 @@ use ops::{Completion, FileId, Slice, Token};
 use rustix::io::Errno;
 
 use crate::config::{Faults, KernelConfig};
-use crate::connection::SLICES_MAX;
+use crate::errors::copy_of;
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
-use crate::ink::InkFile;
-use crate::landing::{self, PagedFile};
-use crate::network::copy_of;
+use crate::ink_file::InkFile;
+use crate::landing;
+use crate::limits::SLICES_MAX;
+use crate::paged_file::PagedFile;
 
 /// A queue that one thread serves. Dropping the owner lets the thread finish what is queued.
 struct Queue<T> {

@@ -14,12 +14,13 @@ use uring::{Finished, Ring};
 use crate::config::KernelConfig;
 use crate::disk_ring::RingWriter;
 use crate::disk_thread::{Worker, WriteTask, Writer};
+use crate::errors::copy_of;
 use crate::fault_file::Injected;
 use crate::inbox::{Inbox, Reply};
-use crate::ink::{Ink, Medium, Opened};
+use crate::ink::Ink;
 use crate::landing::{self, Landings, Paged};
+use crate::medium::{Medium, Opened};
 use crate::mover::Mover;
-use crate::network::copy_of;
 use crate::removal::Remover;
 use crate::tag::Tag;
 

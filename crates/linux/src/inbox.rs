@@ -8,7 +8,7 @@ use std::sync::Mutex;
 use ops::{Completion, ConnId, FileId, Token};
 use rustix::event::{EventfdFlags, eventfd};
 
-use crate::ink::Opened;
+use crate::medium::Opened;
 
 pub(crate) enum Reply {
     /// Nothing of ours to keep in step.

@@ -9,8 +9,8 @@ use ops::{Completion, Disk, Machine, Op, Time};
 use uring::{Finished, Request, Ring};
 
 use crate::config::KernelConfig;
-use crate::connection::closed_here;
 use crate::epoll::{Epoll, Source};
+use crate::errors::closed_here;
 use crate::files::Files;
 use crate::inbox::{Inbox, Reply};
 use crate::network::Network;
@@ -63,7 +63,8 @@ impl Kernel {
             epoll.add(Source::Signals, registered.fd())?;
             signals = Some(registered);
         }
-        let (mut ring, mover) = mover::choose(&config)?;
+        let (mut ring, mover) =
+            mover::choose(config.mover, config.ink, config.faults.refuse_uring)?;
         if let Some(ring) = &mut ring {
             ring.begin(Tag::Epoll, Request::Watch { fd: epoll.fd() });
         }

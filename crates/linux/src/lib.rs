@@ -51,20 +51,25 @@ mod listener;
 mod network;
 mod resolver;
 
+mod directory;
+mod disk;
 mod disk_file;
 mod disk_ring;
 mod disk_thread;
 mod fault_file;
 mod files;
 mod ink;
-
-mod directory;
-mod disk;
+mod ink_file;
+mod leftover;
+mod medium;
+mod paged_file;
+mod removal;
 
 mod clock;
+mod errors;
 mod inbox;
+mod limits;
 mod process;
-mod removal;
 mod signals;
 
 pub use clock::now;

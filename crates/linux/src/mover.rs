@@ -6,7 +6,6 @@ use std::str::FromStr;
 
 use uring::Ring;
 
-use crate::config::KernelConfig;
 use crate::ink::Ink;
 use crate::tag::Tag;
 
@@ -53,22 +52,25 @@ impl FromStr for Mover {
 }
 
 /// The ring if there is to be one, and for people what was chosen, and why.
-pub(crate) fn choose(config: &KernelConfig) -> io::Result<(Option<Ring<Tag>>, String)> {
-    match config.mover {
+pub(crate) fn choose(
+    mover: Mover,
+    ink: Ink,
+    refuse_uring: bool,
+) -> io::Result<(Option<Ring<Tag>>, String)> {
+    match mover {
         Mover::Direct => return Ok((None, Mover::Direct.to_string())),
-        Mover::Splice if config.ink == Ink::Disk => return Ok((None, Mover::Splice.to_string())),
+        Mover::Splice if ink == Ink::Disk => return Ok((None, Mover::Splice.to_string())),
         Mover::Splice => {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidInput,
                 format!(
-                    "the splice mover needs files in a page cache, and --ink {} has none; choose --ink disk, or --mover direct",
-                    config.ink
+                    "the splice mover needs files in a page cache, and --ink {ink} has none; choose --ink disk, or --mover direct"
                 ),
             ));
         }
         Mover::Auto | Mover::Uring => {}
     }
-    let made = match config.faults.refuse_uring {
+    let made = match refuse_uring {
         true => Err(io::Error::new(
             io::ErrorKind::PermissionDenied,
             "io_uring is forbidden here",
@@ -77,7 +79,7 @@ pub(crate) fn choose(config: &KernelConfig) -> io::Result<(Option<Ring<Tag>>, St
     };
     match made {
         Ok(ring) => Ok((Some(ring), Mover::Uring.to_string())),
-        Err(error) if config.mover == Mover::Auto => Ok((None, format!("direct: {error}"))),
+        Err(error) if mover == Mover::Auto => Ok((None, format!("direct: {error}"))),
         Err(error) => Err(io::Error::new(
             error.kind(),
             format!("{error}; choose --mover direct, or auto"),

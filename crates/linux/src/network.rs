@@ -16,8 +16,9 @@ use rustix::process::{Resource, getrlimit};
 use uring::{Finished, Ring};
 
 use crate::config::KernelConfig;
-use crate::connection::{After, Connection, Phase, closed_here};
+use crate::connection::{After, Connection, Phase};
 use crate::epoll::{Epoll, EventFlags, Source};
+use crate::errors::{closed_here, copy_of};
 use crate::inbox::Inbox;
 use crate::listener::{Accept, Listener, new_socket, no_address};
 use crate::resolver::Resolver;
@@ -487,11 +488,11 @@ fn lingering_max(files: Option<u64>) -> usize {
 /// Tells epoll whether this connection wants to hear of bytes that come in.
 fn hear_or_not(epoll: &Epoll, connection: &mut Connection, came_in_again: bool) {
     let deaf = connection.wants_deaf(came_in_again);
-    if deaf != connection.deaf
+    if deaf != connection.is_deaf()
         && let Some(socket) = connection.socket()
     {
         match epoll.set_deaf(connection.id, socket, deaf) {
-            Ok(()) => connection.deaf = deaf,
+            Ok(()) => connection.set_deaf(deaf),
             // Tried again with its next event or turn.
             Err(error) => tracing::warn!(%error, deaf, "epoll does not change its interest"),
         }
@@ -533,12 +534,4 @@ fn connect_result(socket: &OwnedFd) -> io::Result<bool> {
 fn wait_in_calls(socket: &impl AsFd) {
     // Cannot fail on an open descriptor.
     let _ = fcntl_setfl(socket, OFlags::empty());
-}
-
-/// io::Error cannot be cloned; one failure answers several ops.
-pub(crate) fn copy_of(error: &io::Error) -> io::Error {
-    match error.raw_os_error() {
-        Some(code) => io::Error::from_raw_os_error(code),
-        None => io::Error::new(error.kind(), error.to_string()),
-    }
 }

@@ -1,88 +1,16 @@
-//! The blocks of a large file that was removed are given back in pieces.
-//!
-//! A file system frees all blocks of a file at once, and where it tells the device so (`discard`) the
-//! device writes nothing else meanwhile: some 25 ms for 128 MiB on the disk of decision 0023, in which
-//! no durable write of any log ends. So a large file loses its name at once, and its length
-//! bit by bit.
+//! Threads that remove what is large, at a pace that leaves the disk to others (`leftover`).
 
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
 use crate::disk_thread::Worker;
 use crate::inbox::{Inbox, Reply};
-
-const PIECE_BYTES: u64 = 4 << 20;
-/// Others have the disk so many times as long as a piece takes.
-const PAUSE: u32 = 4;
-const PAUSE_LEAST: Duration = Duration::from_micros(500);
-/// If more wait to be removed, nobody makes pauses.
-const WAITING_MOST: usize = 4;
-
-/// A file without a name, whose bytes nobody reads any more.
-pub(crate) struct Leftover {
-    file: File,
-    bytes: u64,
-}
+use crate::leftover::Pace;
 
 /// A thread that removes what is large.
 pub(crate) struct Remover {
     pace: Arc<Pace>,
     worker: Worker,
-}
-
-#[derive(Default)]
-pub(crate) struct Pace {
-    waiting: AtomicUsize,
-    /// What is left is freed by the process's end.
-    ending: AtomicBool,
-}
-
-impl Leftover {
-    /// Of a file that is to be removed; `None` if it is small, or if others may see it shrink.
-    pub fn of(path: &Path) -> Option<Leftover> {
-        let about = path.symlink_metadata().ok()?;
-        if !about.is_file() || about.len() <= 2 * PIECE_BYTES || about.nlink() > 1 {
-            return None;
-        }
-        let file = File::options().write(true).open(path).ok()?;
-        let bytes = about.len();
-        Some(Leftover { file, bytes })
-    }
-
-    /// An error leaves the rest to the closing of the file.
-    pub fn let_go(self, pace: &Pace, urgent: bool) {
-        // Somebody may have given it another name since.
-        let nameless = self.file.metadata().is_ok_and(|about| about.nlink() == 0);
-        let mut bytes = self.bytes;
-        while nameless && bytes > 0 && !pace.is_ending() {
-            bytes = bytes.saturating_sub(PIECE_BYTES);
-            let begun = Instant::now();
-            if self.file.set_len(bytes).is_err() {
-                return;
-            }
-            if !urgent {
-                pace.pause(begun.elapsed());
-            }
-        }
-    }
-}
-
-impl Pace {
-    /// The process ends, and the next one goes on with what has a name still.
-    pub fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::Relaxed)
-    }
-
-    fn pause(&self, worked: Duration) {
-        if self.waiting.load(Ordering::Relaxed) <= WAITING_MOST {
-            std::thread::sleep((worked * PAUSE).max(PAUSE_LEAST));
-        }
-    }
 }
 
 impl Remover {
@@ -95,9 +23,9 @@ impl Remover {
 
     pub fn put(&self, remove: impl FnOnce(&Pace) -> Reply + Send + 'static) {
         let pace = self.pace.clone();
-        pace.waiting.fetch_add(1, Ordering::Relaxed);
+        pace.add_waiting();
         self.worker.put(move || {
-            pace.waiting.fetch_sub(1, Ordering::Relaxed);
+            pace.take_waiting();
             Some(remove(&pace))
         });
     }
@@ -105,6 +33,6 @@ impl Remover {
 
 impl Drop for Remover {
     fn drop(&mut self) {
-        self.pace.ending.store(true, Ordering::Relaxed);
+        self.pace.end();
     }
 }

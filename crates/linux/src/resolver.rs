@@ -14,8 +14,8 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use ops::ConnId;
 
+use crate::errors::copy_of;
 use crate::inbox::{Inbox, Reply};
-use crate::network::copy_of;
 
 /// Threads that look up names; each is started when it is needed first.
 const THREADS_MAX: usize = 4;

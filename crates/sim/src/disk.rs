@@ -3,9 +3,9 @@
 //! An op changes the media at the moment it completes. The fate of ops in flight when the process dies is
 //! decided then: a name is there or not, a write is torn block by block.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::ops::{Bound, Range};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,9 +18,13 @@ use crate::media::{self, Contents, Media, TornBlocks};
 use crate::random::{PerMillion, Random};
 
 mod contract;
+mod queue;
 mod unfinished;
+mod writes;
 
 use contract::{check_shape, refused, token_of};
+use queue::Queue;
+use writes::Writes;
 
 /// The kind of a disk.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -62,21 +66,14 @@ pub struct SimDisk {
     pub(crate) media: Media,
     pub(crate) locks: BTreeSet<PathBuf>,
     open: BTreeMap<FileId, OpenFile>,
-    /// With what is wrong with them from the beginning.
-    in_flight: BTreeMap<u64, (Op, Option<io::ErrorKind>)>,
-    /// Over, but the disk hangs.
-    held: Vec<u64>,
-    ops: u64,
+    queue: Queue,
     /// Changes that failed since the process started.
     failed_changes: u64,
     pub(crate) counts: DiskCounts,
     /// Files and directories that were being changed when the process died: a machine that then loses
     /// its power may lose what can be read of them.
     pub(crate) unsettled: BTreeSet<PathBuf>,
-    /// The beginnings of the last few writes to each file, oldest first.
-    last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
-    /// When the last write to each file was to be over.
-    quiet_from: BTreeMap<PathBuf, Time>,
+    writes: Writes,
     /// Processes may receive into files.
     pub offers_landing: bool,
     pub(crate) landing: Option<Arc<SimLanding>>,
@@ -87,7 +84,7 @@ pub struct SimDisk {
 /// All files of a disk, as they stood there at some moment (`World::copy_disk`).
 pub struct DiskCopy {
     media: Media,
-    last_writes: BTreeMap<PathBuf, VecDeque<u64>>,
+    writes: Writes,
 }
 
 struct Before {
@@ -127,8 +124,6 @@ struct OpenFile {
 pub(crate) const EIO: i32 = 5;
 const EBADF: i32 = 9;
 const ENOSPC: i32 = 28;
-/// The number of writes after which a record says that this one was durable.
-const LAST_WRITES: usize = 6;
 const PREALLOCATED_BYTES_MAX: u64 = 1 << 20;
 
 impl Default for DiskModel {
@@ -168,14 +163,11 @@ impl SimDisk {
             media: Media::default(),
             locks: BTreeSet::new(),
             open: BTreeMap::new(),
-            in_flight: BTreeMap::new(),
-            held: Vec::new(),
-            ops: 0,
+            queue: Queue::default(),
             failed_changes: 0,
             counts: DiskCounts::default(),
             unsettled: BTreeSet::new(),
-            last_writes: BTreeMap::new(),
-            quiet_from: BTreeMap::new(),
+            writes: Writes::default(),
             offers_landing: false,
             landing: None,
             undurable: BTreeMap::new(),
@@ -211,7 +203,7 @@ impl SimDisk {
     }
 
     pub fn ops_in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.queue.len()
     }
 
     /// Flips a bit at rest. False if there is no such byte.
@@ -238,7 +230,7 @@ impl SimDisk {
 
     /// A new, empty disk in the same machine.
     pub(crate) fn lose_everything(&mut self) {
-        self.last_writes.clear();
+        self.writes.forget_places();
         self.unsettled.clear();
         self.media = Media::default();
     }
@@ -246,20 +238,19 @@ impl SimDisk {
     pub(crate) fn copy(&self) -> DiskCopy {
         DiskCopy {
             media: self.media.copy(),
-            last_writes: self.last_writes.clone(),
+            writes: self.writes.copy(),
         }
     }
 
     pub(crate) fn put_back(&mut self, copy: &DiskCopy) {
         self.media = copy.media.copy();
-        self.last_writes = copy.last_writes.clone();
+        self.writes = copy.writes.copy();
         self.unsettled.clear();
-        self.quiet_from.clear();
     }
 
     /// The number that the next op will have.
     pub(crate) fn next_number(&self) -> u64 {
-        self.ops + 1
+        self.queue.next_number()
     }
 
     /// Takes an op and says when it will be over, and under which number.
@@ -310,7 +301,7 @@ impl SimDisk {
                     at = at.max(open.writes_until);
                     open.writes_until = at;
                     open.all_until = open.all_until.max(at);
-                    self.quiet_from.insert(open.path.clone(), at);
+                    self.writes.expect(open.path.clone(), at);
                 }
                 None => wrong = Some(io::ErrorKind::NotFound),
             },
@@ -333,22 +324,20 @@ impl SimDisk {
             _ => {}
         }
         check_shape(&op);
-        self.ops += 1;
-        self.in_flight.insert(self.ops, (op, wrong));
-        (at, self.ops)
+        (at, self.queue.push(op, wrong))
     }
 
     /// The completion of the op; `None` if it is held by a hanging disk or died with its process.
     pub(crate) fn complete(&mut self, number: u64, random: &mut Random) -> Option<Completion> {
-        if !self.in_flight.contains_key(&number) {
+        if !self.queue.has(number) {
             return None;
         }
         if self.faults.hung {
-            self.held.push(number);
+            self.queue.hold(number);
             return None;
         }
         self.take_arrived();
-        let (op, wrong) = self.in_flight.remove(&number)?;
+        let (op, wrong) = self.queue.take(number)?;
         Some(match wrong {
             None => self.perform(op, random),
             Some(kind) => refused(op, kind),
@@ -357,7 +346,7 @@ impl SimDisk {
 
     /// The ops that are over and wait to be completed again.
     pub(crate) fn take_held(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.held)
+        self.queue.take_held()
     }
 
     fn perform(&mut self, op: Op, random: &mut Random) -> Completion {
@@ -472,13 +461,8 @@ impl SimDisk {
     }
 
     fn remember_write(&mut self, file: FileId, offset: u64) {
-        let Some(open) = self.open.get(&file) else {
-            return;
-        };
-        let last = self.last_writes.entry(open.path.clone()).or_default();
-        last.push_back(offset);
-        if last.len() > LAST_WRITES {
-            last.pop_front();
+        if let Some(open) = self.open.get(&file) {
+            self.writes.remember(open.path.clone(), offset);
         }
     }
 
@@ -486,31 +470,18 @@ impl SimDisk {
     /// followed: whatever a process knows of its disk, it knows that these were durable. Damage to
     /// what was written last cannot be told from a write that never ended.
     pub(crate) fn settled_below(&self, path: &Path) -> u64 {
-        let settled = |path: &Path| {
-            let last = self.last_writes.get(path);
-            let last = last.filter(|last| last.len() == LAST_WRITES);
-            last.and_then(|last| last.front().copied())
-        };
-        let behind = (Bound::Excluded(path.to_owned()), Bound::Unbounded);
-        let followed = self
-            .last_writes
-            .range(behind)
-            .any(|(later, _)| later.parent() == path.parent() && settled(later).is_some());
-        match followed {
-            true => u64::MAX,
-            false => settled(path).unwrap_or(0),
-        }
+        self.writes.settled_below(path)
     }
 
     /// Nothing is under way, nothing failed, and the file was not written since `since`.
     pub(crate) fn is_quiet(&self, path: &Path, since: Time) -> bool {
-        let rests = self.in_flight.is_empty() && self.held.is_empty() && self.failed_changes == 0;
-        rests && self.quiet_from.get(path).is_some_and(|at| *at <= since)
+        let rests = self.queue.is_idle() && self.failed_changes == 0;
+        rests && self.quiet_from(path).is_some_and(|at| at <= since)
     }
 
     /// When it was written last.
     pub(crate) fn quiet_from(&self, path: &Path) -> Option<Time> {
-        self.quiet_from.get(path).copied()
+        self.writes.quiet_from(path)
     }
 
     /// The beginning of the zeros at the file's end.

@@ -59,16 +59,14 @@ impl Network {
             receives: VecDeque::new(),
         };
         let to = to.map(|index| HostId(index as u32));
-        let mut connection = Connection {
+        let buffer_bytes = self.model.receive_buffer_bytes;
+        let connection = Connection {
             ends: [end(host, conn), end(to.unwrap_or(host), ConnId(0))],
-            streams: [Stream::default(), Stream::default()],
+            streams: [Stream::new(buffer_bytes), Stream::new(buffer_bytes)],
             port,
             unreachable,
             connect_until: clock.now + Duration::from_micros(self.model.connect_timeout_us),
         };
-        for stream in &mut connection.streams {
-            stream.window = self.model.receive_buffer_bytes;
-        }
         let id = self.connections.len() as ConnectionId;
         self.connections.push(Some(Box::new(connection)));
         let before = self.conns[host.index()].insert(conn, (id, 0));

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::HostId;
 use crate::clockwork::{Clockwork, Event};
 use crate::random::PerMillion;
-use crate::stream::{Segment, Stream};
+use crate::stream::Stream;
 
 pub(crate) type ConnectionId = u32;
 pub(crate) type Side = u8;
@@ -227,11 +227,7 @@ impl Network {
             *batch = Slice::copied_from(&bytes);
             self.flips += 1;
         }
-        if stream.shut {
-            stream.refused += 1;
-        } else {
-            stream.push(slices);
-        }
+        stream.push(slices);
         self.pump(clock, id, side);
     }
 
@@ -242,7 +238,7 @@ impl Network {
         if let Some(connection) = &mut self.connections[id as usize]
             && connection.ends[usize::from(side)].state != State::Flushing
         {
-            connection.streams[usize::from(side)].shut = true;
+            connection.streams[usize::from(side)].shut();
         }
         self.pump(clock, id, side);
     }
@@ -273,7 +269,7 @@ impl Network {
         }
         if flush && state == State::Open {
             connection.ends[s].state = State::Flushing;
-            let given = connection.streams[s].given;
+            let given = connection.streams[s].given();
             self.look_again(clock, id, side, given, FLUSH_TIMEOUT);
             return self.pump(clock, id, side);
         }
@@ -359,7 +355,7 @@ impl Network {
         let Some(connection) = &mut self.connections[id as usize] else {
             return;
         };
-        let given = connection.streams[usize::from(side)].given;
+        let given = connection.streams[usize::from(side)].given();
         let end = &mut connection.ends[usize::from(side)];
         match end.state {
             State::Flushing if given > given_before => {
@@ -385,7 +381,7 @@ impl Network {
         let end = &mut connection.ends[s];
         end.state = State::Lingering;
         let (host, conn) = (end.host, end.conn);
-        connection.streams[s].shut = true;
+        connection.streams[s].shut();
         connection.streams[1 - s].discard_unread();
         if connection.streams[1 - s].is_over() {
             end.state = State::Gone;
@@ -423,7 +419,7 @@ impl Network {
                     incoming.discard_unread();
                     self.send_reset(clock, id, side);
                 } else {
-                    connection.streams[s].shut = true;
+                    connection.streams[s].shut();
                     self.pump(clock, id, side);
                 }
             }
@@ -437,9 +433,7 @@ impl Network {
             return;
         };
         let outgoing = &mut connection.streams[usize::from(side)];
-        outgoing.forget_unsent();
-        outgoing.end_sent = true;
-        let at = (clock.now + Duration::from_micros(latency_us)).max(outgoing.last_arrival);
+        let at = outgoing.send_reset(clock.now + Duration::from_micros(latency_us));
         let (connection, to) = (id, 1 - side);
         clock.schedule(at, Event::Reset { connection, to });
     }
@@ -613,11 +607,5 @@ pub(crate) fn received(
         buffer: receive.buffer,
         range: receive.range,
         result,
-    }
-}
-
-impl Segment {
-    pub(crate) fn new(end: u64, last: bool) -> Segment {
-        Segment { end, last }
     }
 }

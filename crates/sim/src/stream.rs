@@ -7,6 +7,7 @@
 //! ```
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use ops::{Slice, Time};
 
@@ -18,55 +19,201 @@ pub(crate) struct Stream {
     taken_of_first: usize,
 
     /// By the receiving process, into its buffers.
-    pub taken: u64,
+    taken: u64,
     /// In the receiver's kernel buffer.
-    pub arrived: u64,
+    arrived: u64,
     /// As segments.
-    pub sent: u64,
+    sent: u64,
     /// Copied into the sender's kernel buffer.
-    pub given: u64,
+    given: u64,
     /// In send ops.
-    pub asked: u64,
-    pub acknowledged: u64,
-    pub window: u64,
+    asked: u64,
+    acknowledged: u64,
+    window: u64,
 
-    /// The end of each unfinished send op.
-    pub sends: VecDeque<u64>,
-    /// Send ops behind the stream's end: they fail when those before them are done.
-    pub refused: usize,
-    /// Oldest first.
-    pub in_flight: VecDeque<Segment>,
-    /// Counts how often the segments in flight had to be sent again.
-    pub sending: u32,
-    pub last_arrival: Time,
-    /// Since when the sender waits for an acknowledgement in vain.
-    pub stalled_since: Option<Time>,
-    /// The oldest segment in flight reached a cut: all of them wait for it to heal.
-    pub stuck: bool,
+    ops: SendOps,
+    transit: Transit,
 
     /// No more sends will come; an end follows the last byte.
-    pub shut: bool,
-    pub end_sent: bool,
-    pub end_arrived: bool,
+    shut: bool,
+    end_sent: bool,
+    end_arrived: bool,
     /// Nothing more will arrive or be sent.
-    pub dead: bool,
+    dead: bool,
 }
 
-pub(crate) struct Segment {
-    pub end: u64,
-    /// The last one: nothing comes after `end`.
-    pub last: bool,
+/// The send ops that the sending process waits for.
+#[derive(Default)]
+struct SendOps {
+    /// The end of each unfinished send op.
+    ends: VecDeque<u64>,
+    /// Send ops behind the stream's end: they fail when those before them are done.
+    refused: usize,
+}
+
+/// The segments between the two kernels.
+#[derive(Default)]
+struct Transit {
+    /// Oldest first.
+    segments: VecDeque<Segment>,
+    /// Counts how often the segments in flight had to be sent again.
+    sending: u32,
+    last_arrival: Time,
+    /// Since when the sender waits for an acknowledgement in vain.
+    stalled_since: Option<Time>,
+    /// The oldest segment in flight reached a cut: all of them wait for it to heal.
+    stuck: bool,
+}
+
+struct Segment {
+    end: u64,
+    /// Nothing comes after `end`.
+    last: bool,
 }
 
 impl Stream {
+    /// A stream of a new connection, whose receiver has a buffer of so many bytes.
+    pub fn new(buffer_bytes: u64) -> Stream {
+        Stream {
+            window: buffer_bytes,
+            ..Stream::default()
+        }
+    }
+
+    /// A send op.
     pub fn push(&mut self, slices: Vec<Slice>) {
+        if self.shut {
+            self.ops.refused += 1;
+            return;
+        }
         for slice in slices {
             self.asked += slice.len() as u64;
             if !slice.is_empty() {
                 self.chunks.push_back(slice);
             }
         }
-        self.sends.push_back(self.asked);
+        self.ops.ends.push_back(self.asked);
+    }
+
+    /// An end follows what was asked so far.
+    pub fn shut(&mut self) {
+        self.shut = true;
+    }
+
+    pub fn is_dead(&self) -> bool {
+        self.dead
+    }
+
+    pub fn given(&self) -> u64 {
+        self.given
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// The sender's kernel, with a buffer of so many bytes, takes what it has room for.
+    pub fn give(&mut self, buffer_bytes: u64) {
+        let room_until = self.acknowledged + buffer_bytes;
+        self.given = self.given.max(self.asked.min(room_until));
+    }
+
+    /// The oldest send op is over. False: it is not, or there is none.
+    pub fn finish_send(&mut self) -> bool {
+        let given = self.given;
+        let done = self.ops.ends.pop_front_if(|end| *end <= given);
+        done.is_some()
+    }
+
+    /// Takes the number of send ops that fail now, as none before them is unfinished. `None`: some are.
+    pub fn take_refused(&mut self) -> Option<usize> {
+        let first = self.ops.ends.is_empty();
+        first.then(|| std::mem::take(&mut self.ops.refused))
+    }
+
+    /// The bytes that may be sent now, and whether the end is sent behind them.
+    pub fn begin_sending(&mut self) -> (Range<u64>, bool) {
+        let limit = self.given.min(self.window);
+        let last = self.shut && !self.end_sent && limit == self.asked;
+        self.end_sent |= last;
+        (self.sent..limit, last)
+    }
+
+    /// A segment of so many bytes leaves, that would arrive at `at`. When it will, as segments do not
+    /// overtake each other, and for which sending.
+    pub fn depart(&mut self, at: Time, count: u64, last: bool) -> (Time, u32) {
+        let at = self.not_before_the_last(at);
+        self.transit.last_arrival = at;
+        self.sent += count;
+        let end = self.sent;
+        self.transit.segments.push_back(Segment { end, last });
+        (at, self.transit.sending)
+    }
+
+    fn not_before_the_last(&self, at: Time) -> Time {
+        at.max(self.transit.last_arrival)
+    }
+
+    /// All segments in flight arrive later: when, for which sending, and how many they are.
+    pub fn send_again(&mut self, at: Time) -> (Time, u32, usize) {
+        self.transit.sending += 1;
+        let at = self.not_before_the_last(at);
+        self.transit.last_arrival = at;
+        (at, self.transit.sending, self.transit.segments.len())
+    }
+
+    pub fn is_sending(&self, sending: u32) -> bool {
+        self.transit.sending == sending
+    }
+
+    /// The oldest segment in flight arrives. False: none is.
+    pub fn arrive(&mut self) -> bool {
+        let Some(segment) = self.transit.segments.pop_front() else {
+            return false;
+        };
+        self.arrived = segment.end;
+        self.end_arrived |= segment.last;
+        self.check();
+        true
+    }
+
+    /// The receiver has all bytes up to the end, which has arrived.
+    pub fn has_ended(&self) -> bool {
+        self.end_arrived && self.unread() == 0
+    }
+
+    pub fn is_acknowledged(&self) -> bool {
+        self.acknowledged >= self.arrived
+    }
+
+    /// The sender hears what arrived, and what room there is in a buffer of so many bytes.
+    pub fn acknowledge(&mut self, buffer_bytes: u64) {
+        self.acknowledged = self.arrived;
+        self.window = self.taken + buffer_bytes;
+        if !self.transit.stuck {
+            self.transit.stalled_since = None;
+        }
+    }
+
+    /// The sender waits in vain from now on. False: it did before, or waits for nothing.
+    pub fn stall(&mut self, now: Time) -> bool {
+        let begins = !self.dead && self.transit.stalled_since.is_none();
+        if begins {
+            self.transit.stalled_since = Some(now);
+        }
+        begins
+    }
+
+    pub fn is_stalled_since(&self, since: Time) -> bool {
+        self.transit.stalled_since == Some(since)
+    }
+
+    pub fn is_stuck(&self) -> bool {
+        self.transit.stuck
+    }
+
+    pub fn set_stuck(&mut self, stuck: bool) {
+        self.transit.stuck = stuck;
     }
 
     /// Moves bytes that arrived into the receiver's memory.
@@ -108,31 +255,38 @@ impl Stream {
 
     /// Takes the number of unfinished send ops; they are counted anew from here on.
     pub fn take_sends(&mut self) -> usize {
-        let sends = std::mem::take(&mut self.sends);
-        sends.len() + std::mem::take(&mut self.refused)
+        let ends = std::mem::take(&mut self.ops.ends);
+        ends.len() + std::mem::take(&mut self.ops.refused)
     }
 
     /// The sender asked for more than its kernel will ever take.
     pub fn forget_ungiven(&mut self) {
         self.asked = self.given;
-        self.sends.clear();
+        self.ops.ends.clear();
         self.shut = true;
     }
 
     /// The sender's kernel forgets what it did not send.
-    pub fn forget_unsent(&mut self) {
+    fn forget_unsent(&mut self) {
         self.given = self.sent;
         self.forget_ungiven();
     }
 
+    /// A reset is sent behind what is in flight, that would arrive at `at`. When it will.
+    pub fn send_reset(&mut self, at: Time) -> Time {
+        self.forget_unsent();
+        self.end_sent = true;
+        self.not_before_the_last(at)
+    }
+
     /// Drops the bytes in flight: they never arrive.
     pub fn die(&mut self) {
-        self.in_flight.clear();
-        self.sending += 1;
+        self.transit.segments.clear();
+        self.transit.sending += 1;
         self.sent = self.arrived;
         self.forget_unsent();
-        self.stalled_since = None;
-        self.stuck = false;
+        self.transit.stalled_since = None;
+        self.transit.stuck = false;
         self.dead = true;
     }
 
@@ -141,7 +295,7 @@ impl Stream {
         self.dead || self.end_arrived
     }
 
-    pub fn check(&self) {
+    fn check(&self) {
         let order = [self.taken, self.arrived, self.sent, self.given, self.asked];
         assert!(order.is_sorted(), "positions out of order: {order:?}");
         assert!(self.acknowledged <= self.arrived);

@@ -6,7 +6,6 @@ use ops::{Completion, Received, Time};
 
 use crate::clockwork::{Clockwork, Event};
 use crate::net::{ConnectionId, Network, Side, State, received};
-use crate::stream::Segment;
 use crate::{HostId, landing};
 
 impl Network {
@@ -19,20 +18,17 @@ impl Network {
         let (state, host, conn) = (end.state, end.host, end.conn);
         let named = self.conns[host.index()].get(&conn) == Some(&(id, side));
         let stream = &mut connection.streams[usize::from(side)];
-        if stream.dead || matches!(state, State::Opening | State::Failed(_)) {
+        if stream.is_dead() || matches!(state, State::Opening | State::Failed(_)) {
             return;
         }
-        let room_until = stream.acknowledged + self.model.send_buffer_bytes;
-        stream.given = stream.given.max(stream.asked.min(room_until));
-        while stream.sends.front().is_some_and(|end| *end <= stream.given) {
-            stream.sends.pop_front();
+        stream.give(self.model.send_buffer_bytes);
+        while stream.finish_send() {
             if named {
                 let result = Ok(());
                 clock.deliver(host, Completion::Sent { conn, result });
             }
         }
-        if stream.sends.is_empty() {
-            let refused = std::mem::take(&mut stream.refused);
+        if let Some(refused) = stream.take_refused() {
             for _ in 0..if named { refused } else { 0 } {
                 let result = Err(std::io::ErrorKind::BrokenPipe.into());
                 clock.deliver(host, Completion::Sent { conn, result });
@@ -41,17 +37,14 @@ impl Network {
                 return self.linger(clock, id, side);
             }
         }
-        let limit = stream.given.min(stream.window);
-        let mut sent = stream.sent;
-        let last = stream.shut && !stream.end_sent && limit == stream.asked;
-        stream.end_sent |= last;
-        while sent < limit {
-            let mut count = self.model.segment_bytes_max.min(limit - sent);
+        let (mut unsent, last) = stream.begin_sending();
+        while !unsent.is_empty() {
+            let mut count = self.model.segment_bytes_max.min(unsent.end - unsent.start);
             if count > 1 && clock.random.below(8) == 0 {
                 count = 1 + clock.random.below(count);
             }
             self.put_in_flight(clock, id, side, count, false);
-            sent += count;
+            unsent.start += count;
         }
         if last {
             self.put_in_flight(clock, id, side, 0, true);
@@ -74,11 +67,8 @@ impl Network {
         *line_free_at = leaves;
         let stream = &mut connection.streams[usize::from(side)];
         let latency_us = clock.random.within(&self.model.latency_us);
-        let at = (leaves + Duration::from_micros(latency_us)).max(stream.last_arrival);
-        stream.last_arrival = at;
-        stream.sent += count;
-        stream.in_flight.push_back(Segment::new(stream.sent, last));
-        let sending = stream.sending;
+        let at = leaves + Duration::from_micros(latency_us);
+        let (at, sending) = stream.depart(at, count, last);
         let arrive = Event::Arrive {
             connection: id,
             from: side,
@@ -98,13 +88,13 @@ impl Network {
             return;
         };
         let (s, r) = (usize::from(from), usize::from(1 - from));
-        if connection.streams[s].sending != sending {
+        if !connection.streams[s].is_sending(sending) {
             return;
         }
         let hosts = [s, r].map(|end| connection.ends[end].host);
         if self.is_blocked(hosts[0], hosts[1]) {
             if let Some(connection) = &mut self.connections[id as usize] {
-                connection.streams[s].stuck = true;
+                connection.streams[s].set_stuck(true);
             }
             return self.stall(clock, id, from);
         }
@@ -119,13 +109,9 @@ impl Network {
         let Some(connection) = &mut self.connections[id as usize] else {
             return;
         };
-        let stream = &mut connection.streams[s];
-        let Some(segment) = stream.in_flight.pop_front() else {
+        if !connection.streams[s].arrive() {
             return;
-        };
-        stream.arrived = segment.end;
-        stream.end_arrived |= segment.last;
-        stream.check();
+        }
         if connection.ends[r].state == State::Opening && !self.accept(clock, id) {
             return self.send_reset(clock, id, 1 - from);
         }
@@ -138,7 +124,7 @@ impl Network {
             State::Lingering => {
                 let stream = &mut connection.streams[s];
                 stream.discard_unread();
-                if stream.end_arrived {
+                if stream.has_ended() {
                     connection.ends[r].state = State::Gone;
                 }
             }
@@ -167,7 +153,7 @@ impl Network {
             State::Failed(kind) => Some(kind),
             State::Opening | State::Flushing | State::Lingering | State::Gone => return,
         };
-        let taken_before = incoming.taken;
+        let taken_before = incoming.taken();
         while let Some(receive) = end.receives.front_mut() {
             let space = receive.range.len() - receive.filled;
             let mut count = space.min(incoming.unread() as usize);
@@ -181,7 +167,7 @@ impl Network {
             receive.filled += count;
 
             let count = receive.filled;
-            let ended = incoming.end_arrived && incoming.unread() == 0 && failed.is_none();
+            let ended = incoming.has_ended() && failed.is_none();
             let result = if count == receive.range.len() {
                 Ok(Received { count, end: false })
             } else if count > 0 && !receive.whole {
@@ -198,7 +184,7 @@ impl Network {
             let receive = end.receives.pop_front().expect("it was at the front");
             clock.deliver(end.host, received(end.conn, receive, result));
         }
-        if incoming.taken > taken_before {
+        if incoming.taken() > taken_before {
             self.feed_back(clock, id, 1 - side);
         }
     }
@@ -211,16 +197,12 @@ impl Network {
         };
         let stream = &mut connection.streams[usize::from(side)];
         if blocked {
-            if stream.acknowledged < stream.arrived {
+            if !stream.is_acknowledged() {
                 self.stall(clock, id, side);
             }
             return;
         }
-        stream.acknowledged = stream.arrived;
-        stream.window = stream.taken + self.model.receive_buffer_bytes;
-        if !stream.stuck {
-            stream.stalled_since = None;
-        }
+        stream.acknowledge(self.model.receive_buffer_bytes);
         self.pump(clock, id, side);
     }
 
@@ -228,11 +210,9 @@ impl Network {
         let Some(connection) = &mut self.connections[id as usize] else {
             return;
         };
-        let stream = &mut connection.streams[usize::from(side)];
-        if stream.dead || stream.stalled_since.is_some() {
+        if !connection.streams[usize::from(side)].stall(clock.now) {
             return;
         }
-        stream.stalled_since = Some(clock.now);
         let give_up = Event::GiveUp {
             connection: id,
             from: side,
@@ -251,7 +231,7 @@ impl Network {
         let Some(connection) = &self.connections[id as usize] else {
             return;
         };
-        if connection.streams[usize::from(side)].stalled_since == Some(since) {
+        if connection.streams[usize::from(side)].is_stalled_since(since) {
             self.fail_end(clock, id, side, std::io::ErrorKind::TimedOut);
         }
     }
@@ -262,15 +242,14 @@ impl Network {
             return;
         };
         let stream = &mut connection.streams[usize::from(side)];
-        stream.sending += 1;
         let wait_us = clock.random.within(&self.model.retransmit_us);
-        let at = (clock.now + Duration::from_micros(wait_us)).max(stream.last_arrival);
-        stream.last_arrival = at;
-        for _ in 0..stream.in_flight.len() {
+        let at = clock.now + Duration::from_micros(wait_us);
+        let (at, sending, segments) = stream.send_again(at);
+        for _ in 0..segments {
             let arrive = Event::Arrive {
                 connection: id,
                 from: side,
-                sending: stream.sending,
+                sending,
             };
             clock.schedule(at, arrive);
         }
@@ -317,10 +296,9 @@ impl Network {
                     continue;
                 };
                 let stream = &connection.streams[usize::from(side)];
-                let stuck = stream.stuck;
-                if stuck && !self.is_blocked_between(id, side) {
+                if stream.is_stuck() && !self.is_blocked_between(id, side) {
                     if let Some(connection) = &mut self.connections[id as usize] {
-                        connection.streams[usize::from(side)].stuck = false;
+                        connection.streams[usize::from(side)].set_stuck(false);
                     }
                     self.send_again(clock, id, side);
                 }

@@ -372,23 +372,23 @@ impl Store {
 
     /// The number of the last record that was appended, or found.
     pub fn last_number(&self) -> u64 {
-        self.writer.last_number
+        self.writer.tail.number()
     }
 
     /// The end that the next start finds at least, whatever happens to this one.
     pub fn durable_end(&self) -> End {
-        self.writer.durable_end
+        self.writer.durable.end()
     }
 
     /// Whether all that was appended is durable.
     pub fn is_all_durable(&self) -> bool {
-        !self.writer.failed && self.writer.durable_number == self.writer.last_number
+        !self.writer.failed && self.writer.durable.number() == self.writer.tail.number()
     }
 
     /// The slot below which corruption may have taken acceptances: until everything below is known chosen,
     /// the replica answers no prepare.
     pub fn learn_past(&self) -> Option<Slot> {
-        Some(self.writer.learn_past).filter(|slot| slot.0 > 0)
+        Some(self.writer.tail.learn_past()).filter(|slot| slot.0 > 0)
     }
 
     /// Bytes that the files' records take, and the spares.
@@ -409,17 +409,17 @@ impl Store {
 
     /// Records that stand where they were received, and places that something else had to have.
     pub fn landed(&self) -> (u64, u64) {
-        (self.writer.landed, self.writer.places_given_up)
+        self.writer.landings.counts()
     }
 
     /// The durations of its durable writes.
     pub fn write_times(&self) -> &Histogram {
-        &self.writer.write_times
+        self.writer.times.all()
     }
 
     /// The slowest write since this was last asked for.
     pub fn take_slowest_write(&mut self) -> Duration {
-        std::mem::take(&mut self.writer.slowest_write)
+        self.writer.times.take_slowest()
     }
 
     fn token(&mut self, awaiting: Awaiting) -> Token {

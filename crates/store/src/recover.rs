@@ -18,7 +18,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use formats::DecodeError;
-use formats::past::End;
 use formats::record::{RecordHeader, RecordKind};
 use formats::segment::{self, SegmentError, SegmentHeader};
 use ops::{BLOCK, DirectoryEntry, Disk, Op};
@@ -34,6 +33,7 @@ use super::index::{RecordPlace, SegmentIndex, Whereabouts};
 use super::recovery::{self, Aside, Depth, Lost, Refusal, Stop, Verdict};
 use super::scan::Corruption;
 use super::trim::Spare;
+use super::write::Writer;
 use super::{Awaiting, Holdings, IndexStands, Segment, Store, StoreConfig};
 
 /// A record of the directory, in file order, from the newest checkpoint that can be read.
@@ -195,19 +195,7 @@ impl Store {
                 },
             );
         }
-        let writer = &mut self.writer;
-        writer.last_number = verdict.next.number - 1;
-        writer.last_checksum = verdict.next.chain;
-        writer.durable_number = verdict.next.number - 1;
-        writer.accepted_up_to = verdict.accepted_up_to;
-        writer.learn_past = verdict.learn_past;
-        writer.context.promised = verdict.promised;
-        writer.context.first_unchosen = verdict.first_unchosen;
-        writer.durable_first_unchosen = verdict.first_unchosen;
-        writer.durable_end = End {
-            promised: verdict.promised,
-            accepted_up_to: verdict.accepted_up_to,
-        };
+        self.writer = Writer::found(verdict);
         self.drop_indexes();
     }
 }

@@ -148,7 +148,7 @@ impl Store {
     }
 
     fn may_forget(&self, number: u64) -> bool {
-        let durable = self.writer.durable_number;
+        let durable = self.writer.durable.number();
         // The index may be a later segment's, where a start could not read this one's: it stands behind a
         // newer checkpoint.
         let mut segments = self.segments.range(number..);
@@ -161,7 +161,7 @@ impl Store {
 
     /// Whether no durable record says yet that the trim was chosen.
     pub(super) fn lacks_word(&self) -> bool {
-        self.writer.durable_first_unchosen < self.trimmer.as_of
+        self.writer.durable.first_unchosen() < self.trimmer.as_of
             && !mutation::is(Mutation::ForgottenBeforeKnownChosen)
     }
 

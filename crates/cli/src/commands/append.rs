@@ -12,7 +12,7 @@ use client::{AppendOptions, Appender, Closed, Mode};
 use indicatif::{ProgressBar, ProgressStyle};
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::Failure;
 use terminal::{quantity, show};
 

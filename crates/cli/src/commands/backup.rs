@@ -10,7 +10,7 @@ use client::backup::{Backup, BackupError, Header, TakeError, Wrong};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 

@@ -5,7 +5,7 @@ use bench::failover::Disks;
 use clap::{Args, Subcommand};
 
 use super::moved;
-use crate::arguments::Global;
+use crate::global::Global;
 
 /// Measure appends, reads, failovers and the machine
 #[derive(Debug, Args)]

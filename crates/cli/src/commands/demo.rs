@@ -8,6 +8,7 @@
 mod append;
 mod cleanup;
 mod damage;
+mod nodes;
 mod read_back;
 mod report;
 mod source;
@@ -22,6 +23,7 @@ use clap::Args;
 use cleanup::Cleanup;
 use client::{Client, Timeouts};
 use linux::LinuxDisk;
+use nodes::{LOG, NODES};
 use ops::Disk;
 use report::{NodeReport, Report};
 use source::Source;
@@ -29,13 +31,10 @@ use teller::Teller;
 use terminal::exit::{Failure, Kind};
 use terminal::moving::Moving;
 use terminal::{quantity, show};
-use testbed::cluster::{LocalCluster, LocalOptions, log_of};
+use testbed::cluster::{LocalCluster, log_of};
 
-use crate::arguments::Global;
+use crate::global::Global;
 
-const NODES: u32 = 3;
-pub(super) const LOG: &str = "main";
-const READY_MAX: Duration = Duration::from_secs(30);
 const LEVEL_MAX: Duration = Duration::from_secs(60);
 const STOP_MAX: Duration = Duration::from_secs(10);
 /// Free space that a node leaves alone, and some for what is not payload.
@@ -100,7 +99,7 @@ impl Arguments {
         guard.0.on_signals()?;
         let directory = self.directory(&guard.0)?;
         check_space(&directory, source.length())?;
-        let cluster = start(&directory, &self.moving, &guard.0)?;
+        let cluster = nodes::start(&directory, &self.moving, &guard.0)?;
         teller.say(format_args!(
             "Started {NODES} nodes, each a process with its own directory in {}.",
             directory.display()
@@ -213,34 +212,6 @@ impl Arguments {
             reading_back,
             took,
         ))
-    }
-}
-
-/// Starts the nodes, again on other ports if somebody took one in between.
-fn start(directory: &Path, moving: &Moving, cleanup: &Cleanup) -> Result<Arc<LocalCluster>> {
-    let mut attempts = 3;
-    loop {
-        attempts -= 1;
-        let mut options = LocalOptions::new(directory, NODES);
-        options.arguments = moving.arguments();
-        let cluster = LocalCluster::prepare(options)?;
-        let cluster = Arc::new(cluster);
-        cleanup.cluster(cluster.clone());
-        let ready = cluster
-            .launch()
-            .and_then(|()| cluster.wait_ready(READY_MAX));
-        match ready {
-            Ok(()) => return Ok(cluster),
-            Err(error) if attempts > 0 && format!("{error:#}").contains("is in use") => {
-                cluster.end();
-                for id in 1..=NODES {
-                    // A beginning must not be taken for a cluster of other addresses.
-                    let _ = std::fs::remove_dir_all(cluster.node_directory(id));
-                    let _ = std::fs::remove_file(cluster.node_log(id));
-                }
-            }
-            Err(error) => return Err(error),
-        }
     }
 }
 

@@ -17,7 +17,7 @@ use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::cluster::{LocalCluster, LocalOptions};
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 const NODES: u32 = 3;
 const PORT: u16 = 7117;

@@ -6,14 +6,17 @@ use anyhow::{Context, Result};
 use clap::Args;
 use serde::Serialize;
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::show;
 use testbed::watch::Watch;
 
 mod disk;
+mod finding;
 mod past;
 mod system;
+
+use finding::{Finding, Verdict};
 
 /// Check this machine, and the disk of a directory, before a node runs here
 #[derive(Debug, Args)]
@@ -31,52 +34,6 @@ pub struct Arguments {
     /// Where the node's data is to be, or the nearest directory above it that is there
     #[arg(value_name = "DIR", default_value = ".")]
     directory: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-enum Verdict {
-    Ok,
-    Better,
-    Must,
-}
-
-/// The result of one look.
-#[derive(Debug, Serialize)]
-struct Finding {
-    check: &'static str,
-    verdict: Verdict,
-    found: String,
-    /// The remedy, where something is to be done.
-    change: Option<String>,
-}
-
-impl Finding {
-    fn ok(check: &'static str, found: impl Into<String>) -> Finding {
-        let found = found.into();
-        Finding {
-            check,
-            verdict: Verdict::Ok,
-            found,
-            change: None,
-        }
-    }
-
-    fn better(check: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
-        let change = Some(change.into());
-        Finding {
-            verdict: Verdict::Better,
-            change,
-            ..Finding::ok(check, found)
-        }
-    }
-
-    fn must(check: &'static str, found: impl Into<String>, change: impl Into<String>) -> Finding {
-        Finding {
-            verdict: Verdict::Must,
-            ..Finding::better(check, found, change)
-        }
-    }
 }
 
 #[derive(Serialize)]

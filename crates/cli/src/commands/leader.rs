@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use client::Client;
 use client::leader::Moved;
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::show;
 
 mod balance;

@@ -9,7 +9,7 @@ use terminal::exit::Failure;
 use terminal::show;
 use wire::Retention;
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 /// Create, list, show and delete logs, and say what is kept of them
 #[derive(Debug, Args)]

@@ -9,7 +9,7 @@ use clap::{Args, Subcommand};
 use client::members::{Action, Change, Log, Members, Planned};
 use client::{Client, Part};
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::{quantity, show};
 
 /// Show and change the nodes of the cluster and their weights

@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 // Not by the macro, which rustfmt does not look into.
 mod append;

@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use linux::KernelConfig;
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 /// Run one node of a cluster
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use client::{Client, ReadEnd, ReadError, ReadOptions, StreamName};
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::quantity;
 

@@ -11,7 +11,7 @@ use store::{Manifest, ManifestError};
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 const HELP: &str = "\
 Only for when more than half of the votes are lost for good. While any majority can be brought back, bring

@@ -8,7 +8,7 @@ use client::backup::{RestoreError, RestoreOptions, Restored};
 use serde::Serialize;
 
 use super::backup::{bar, of_wrong, open};
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 

@@ -11,7 +11,7 @@ use client::admin::{ScrubReport, ScrubView};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 

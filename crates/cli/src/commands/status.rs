@@ -8,7 +8,7 @@ use anyhow::Result;
 use clap::Args;
 use client::admin::{Health, LogStatus, NodeStatus, PeerStatus, State, Status, Weight};
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::exit::{Kind, Said};
 use terminal::{quantity, show};
 

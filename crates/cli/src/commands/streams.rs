@@ -5,7 +5,7 @@ use clap::Args;
 use client::admin::{StreamEnd, StreamInfo};
 use client::{Part, StreamName};
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::{quantity, show};
 
 /// List the streams of a log, in the order of their opening

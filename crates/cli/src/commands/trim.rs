@@ -4,7 +4,7 @@ use anyhow::Result;
 use clap::Args;
 use client::request::Before;
 
-use crate::arguments::Global;
+use crate::global::Global;
 use terminal::{quantity, show};
 
 /// Forget the beginning of a log, on every node

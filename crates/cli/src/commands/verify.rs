@@ -12,7 +12,7 @@ use store::{LogReport, Manifest, ManifestError, VerifyError, VerifyReport, range
 use terminal::exit::{Failure, Kind};
 use terminal::{quantity, show};
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 /// Check a node's directory while the node is down
 #[derive(Debug, Args)]

@@ -1,8 +1,10 @@
 //! Logs come, are looked at, and go.
 
-use super::{AdminError, DeletedLog, Json, LogDetails, LogInfo};
+use wire::told::{DeletedLog, LogDetails, LogInfo};
+
 use crate::Client;
 use crate::answer::Code;
+use crate::asked::{AdminError, Json};
 use crate::request::{NodeIds, Request};
 
 /// The log that is to be created.

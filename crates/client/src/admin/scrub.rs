@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{AdminError, Json, ScrubView};
+use wire::told::ScrubView;
+
 use crate::Client;
 use crate::answer::Code;
+use crate::asked::{AdminError, Json};
 use crate::cluster::Cluster;
 use crate::request::Request;
 

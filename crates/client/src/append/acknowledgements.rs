@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::AppendError;
+use talk::AppendError;
+
 use super::shared::Shared;
 
 /// The acknowledged part of an [`Appender`](super::Appender)'s chain, for other threads than the one that

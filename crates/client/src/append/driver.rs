@@ -5,15 +5,19 @@ use std::io::{self, IoSlice, Write as _};
 use std::sync::Arc;
 use std::time::Instant;
 
-use talk::{Input, Lent, Link, Output};
+use talk::{AppendError, Input, Lent, Link, Output};
 
-use super::shared::State;
-use super::{AppendError, OnAcknowledged, Shared};
+use super::shared::{Shared, State};
 use crate::cluster::Cluster;
+use crate::machine::Host;
 use crate::sockets::{READ_BYTES, Sockets, retry_interrupted};
 
 /// Parts per system call; at full chunks far more than a socket takes at once.
 const PARTS_MAX: usize = 32;
+
+/// Called on the appender's thread with each acknowledged chain position and the time at which it
+/// arrived. It holds up the connection while it runs.
+pub type OnAcknowledged = Box<dyn FnMut(u64, Instant) + Send>;
 
 pub(super) struct Driver {
     shared: Arc<Shared>,

@@ -4,9 +4,8 @@ use std::os::fd::OwnedFd;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use talk::COALESCE_BYTES;
+use talk::{AppendError, COALESCE_BYTES, Closed};
 
-use super::{AppendError, Closed};
 use crate::line::StreamName;
 use crate::stage::{NEVER, OVER, Stage};
 

@@ -2,7 +2,8 @@
 
 use paxos::{Digest, Message, StreamName, StreamPosition, WishNumber};
 
-use super::{FrameError, Heartbeat};
+use super::error::FrameError;
+use super::heartbeat::Heartbeat;
 use crate::LogId;
 use crate::codec::{DecodeError, Encode, Reader};
 use crate::past::Told;

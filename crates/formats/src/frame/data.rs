@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use paxos::{Digest, Offset, Proposal, Slot, SlotRange, StreamName, StreamPosition, Term, Value};
 
-use super::FrameError;
+use super::error::FrameError;
 use crate::LogId;
 use crate::codec::{self, DecodeError, Encode, Reader};
 use crate::record::PAYLOAD_BYTES_MAX;

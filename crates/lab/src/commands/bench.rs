@@ -4,11 +4,11 @@ use anyhow::Result;
 use bench::failover::{self, Disks};
 use clap::{Args, Subcommand};
 
-use crate::arguments::Global;
 use crate::benches::{
     auxiliary, catch_up, elections, instructions, many_logs, memory, moves, paper, reconfigure,
     recover, rivals,
 };
+use crate::global::Global;
 
 /// Measure what is promised, repeat a paper's experiment, and compare with rivals
 #[derive(Debug, Args)]

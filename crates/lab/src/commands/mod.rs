@@ -8,7 +8,7 @@ mod torture;
 use anyhow::Result;
 use clap::Subcommand;
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 #[derive(Debug, Subcommand)]
 pub enum Command {

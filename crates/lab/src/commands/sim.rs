@@ -13,7 +13,7 @@ use ::sim::workload::{self, FaultSet, Lines, Options, Violation, script};
 use anyhow::{Context, Result};
 use clap::Args;
 
-use crate::arguments::Global;
+use crate::global::Global;
 use report::Summary;
 use terminal::exit::{Failure, Kind};
 use terminal::show;

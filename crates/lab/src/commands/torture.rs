@@ -3,7 +3,7 @@
 use anyhow::Result;
 use clap::Args;
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 /// Torture a local cluster for minutes or hours, and prove that nothing was lost
 #[derive(Debug, Args)]

@@ -8,34 +8,14 @@ use std::io;
 
 use ops::Completion;
 use rustix::io::Errno;
-use uring::{Finished, Id, Request, Ring};
+use uring::{Finished, Request, Ring};
 
-use super::{After, Connection, Phase, Receiving, closed_here, sending};
+use super::flights::Awaited;
+use super::phase::Phase;
+use super::receives::Receiving;
+use super::{After, Connection};
+use crate::errors::closed_here;
 use crate::tag::Tag;
-
-/// What the ring has.
-#[derive(Default)]
-pub(super) struct Flights {
-    receive: Option<(Id, Awaited)>,
-    send: Option<Id>,
-}
-
-/// A receive without its buffer.
-struct Awaited {
-    range: std::ops::Range<usize>,
-    count: usize,
-    whole: bool,
-}
-
-impl Flights {
-    pub fn has_receive(&self) -> bool {
-        self.receive.is_some()
-    }
-
-    fn is_empty(&self) -> bool {
-        self.receive.is_none() && self.send.is_none()
-    }
-}
 
 impl Connection {
     /// As `take_turn`.
@@ -57,7 +37,7 @@ impl Connection {
                 self.begin_send(ring, bytes_max, completions);
                 match self.flights.is_empty() {
                     false => After::Wait,
-                    true if self.send_failure.is_some() => After::Gone,
+                    true if self.sends.has_failed() => After::Gone,
                     true => After::Flushed,
                 }
             }
@@ -104,14 +84,12 @@ impl Connection {
         completions: &mut Vec<Completion>,
     ) {
         while self.flights.send.is_none() && self.has_bytes_to_send(completions) {
-            let (slices, length) = sending::gather(&self.sends, bytes_max, |slice, range| {
-                Some(slice.within(range))
-            });
-            let (Phase::Open(socket) | Phase::Flushing(socket)) = &self.phase else {
+            let (slices, length) = self.sends.slices(bytes_max);
+            let Some(socket) = self.phase.sending_socket() else {
                 return;
             };
             if length == 0 {
-                self.on_sent(0);
+                self.sends.on_sent(0);
                 continue;
             }
             let request = Request::Send {
@@ -131,7 +109,7 @@ impl Connection {
         if self.flights.receive.is_some() || !self.has_range_to_fill(completions) {
             return;
         }
-        let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.pop_front())
+        let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.take_first())
         else {
             return;
         };
@@ -159,28 +137,36 @@ impl Connection {
                 match finished.result {
                     Ok(count) => {
                         self.moved |= count > 0;
-                        self.on_sent(count);
+                        self.sends.on_sent(count);
                     }
-                    Err(error) => self.send_failure = failure(&error),
+                    Err(error) => {
+                        if let Some(errno) = failure(&error) {
+                            self.sends.break_with(errno);
+                        }
+                    }
                 }
             }
             Request::Receive { buffer, .. } => {
                 let Some((_, landing)) = self.flights.receive.take() else {
                     return;
                 };
-                self.receives.push_front(Receiving {
+                self.receives.put_back(Receiving {
                     buffer,
                     range: landing.range,
                     count: landing.count,
                     whole: landing.whole,
                 });
                 if self.is_closing() {
-                    self.fail_receives(&closed_here, completions);
+                    self.receives.fail(&closed_here, completions);
                     return;
                 }
                 match finished.result {
                     Ok(count) => self.on_received(count, completions),
-                    Err(error) => self.receive_failure = failure(&error),
+                    Err(error) => {
+                        if let Some(errno) = failure(&error) {
+                            self.receives.break_with(errno);
+                        }
+                    }
                 }
             }
             _ => {}

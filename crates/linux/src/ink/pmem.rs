@@ -10,9 +10,10 @@ use rustix::fs::{FileType, Mode, OFlags, fstat};
 use rustix::io::Errno;
 
 use super::pmem_file::PmemFile;
-use super::{InFileSystem, InkFile, Medium, Opened, ReadOnly};
 use crate::directory::Holder;
 use crate::disk::LinuxDisk;
+use crate::ink_file::{InkFile, ReadOnly};
+use crate::medium::{InFileSystem, Medium, Opened};
 
 /// By device and inode: who opens a file again sees the same end of it.
 #[derive(Default)]
@@ -60,12 +61,12 @@ impl Medium for Pmem {
     }
 
     fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
-        Box::new(LinuxDisk::in_memory(mover))
+        Box::new(LinuxDisk::moved_by(mover).written_by(write_path))
     }
 }
 
 /// "pmem: by clwb" or "pmem: by fdatasync, ...", found out with a file of its own in `directory`.
-pub(crate) fn write_path(directory: &Path) -> String {
+fn write_path(directory: &Path) -> String {
     let tried = (|| {
         let path = directory.join(format!(".write-path-{}", std::process::id()));
         let file = std::fs::File::options()

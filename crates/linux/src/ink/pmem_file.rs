@@ -9,8 +9,8 @@ use std::sync::{OnceLock, RwLock};
 use pmem::Mapping;
 use rustix::fs::{FallocateFlags, fallocate, fdatasync, fstat, ftruncate};
 
-use super::InkFile;
-use crate::network::copy_of;
+use crate::errors::copy_of;
+use crate::ink_file::InkFile;
 
 /// A file grows by as much as it has, within these.
 const STEP_MIN: usize = 1 << 20;

@@ -6,14 +6,15 @@ use std::io;
 use std::path::{Component, Path};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use ops::{Disk, OpenMode};
+use ops::OpenMode;
 use rustix::io::Errno;
 
 use super::free_memory::free_memory;
 use super::ram_file::RamFile;
-use super::{Medium, Names, Opened, RamDisk, ReadOnly};
 use crate::directory::parent_of;
-use crate::removal::{Leftover, Pace};
+use crate::ink_file::ReadOnly;
+use crate::leftover::{Leftover, Pace};
+use crate::medium::{Names, Opened};
 
 pub(super) struct Ram {
     root: Mutex<Directory>,
@@ -37,6 +38,24 @@ impl Ram {
         self.root.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    pub fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
+        if let OpenMode::Create { .. } = mode {
+            let mut root = self.root();
+            let (parent, name) = parent_and_name(&mut root, path)?;
+            if parent.contains_key(name) {
+                return Err(Errno::EXIST.into());
+            }
+            let file = Arc::new(RamFile::default());
+            parent.insert(name.to_owned(), Entry::File(file.clone()));
+            return Ok(Opened::Other(file));
+        }
+        let file = self.file(path)?;
+        match mode {
+            OpenMode::Read => Ok(Opened::Other(Arc::new(ReadOnly(file)))),
+            _ => Ok(Opened::Other(file)),
+        }
+    }
+
     pub fn file(&self, path: &Path) -> io::Result<Arc<RamFile>> {
         let mut root = self.root();
         match find(&mut root, path)? {
@@ -58,30 +77,6 @@ impl Ram {
                 }
             })
             .collect())
-    }
-}
-
-impl Medium for Ram {
-    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
-        if let OpenMode::Create { .. } = mode {
-            let mut root = self.root();
-            let (parent, name) = parent_and_name(&mut root, path)?;
-            if parent.contains_key(name) {
-                return Err(Errno::EXIST.into());
-            }
-            let file = Arc::new(RamFile::default());
-            parent.insert(name.to_owned(), Entry::File(file.clone()));
-            return Ok(Opened::Other(file));
-        }
-        let file = self.file(path)?;
-        match mode {
-            OpenMode::Read => Ok(Opened::Other(Arc::new(ReadOnly(file)))),
-            _ => Ok(Opened::Other(file)),
-        }
-    }
-
-    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
-        Box::new(RamDisk::new(self, mover))
     }
 }
 

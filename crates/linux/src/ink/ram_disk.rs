@@ -1,18 +1,30 @@
-//! The files in memory for a node that starts: there are none, so it starts as a new one.
+//! The names and files in memory as a medium. For a node that starts there are none, so it starts as a
+//! new one.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ops::{DirectoryEntry, Disk};
+use ops::{DirectoryEntry, Disk, OpenMode};
 use rustix::io::Errno;
 
 use super::ram::Ram;
-use super::{InkFile, Names};
 use crate::disk::LinuxDisk;
+use crate::ink_file::InkFile;
+use crate::medium::{Medium, Names, Opened};
 
-pub(super) struct RamDisk {
+impl Medium for Ram {
+    fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Opened> {
+        Ram::open(self, path, mode)
+    }
+
+    fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
+        Box::new(RamDisk::new(self, mover))
+    }
+}
+
+struct RamDisk {
     files: Arc<Ram>,
     locks: BTreeSet<PathBuf>,
     /// For what is no file: time and randomness.
@@ -21,7 +33,7 @@ pub(super) struct RamDisk {
 }
 
 impl RamDisk {
-    pub fn new(files: Arc<Ram>, mover: &str) -> RamDisk {
+    fn new(files: Arc<Ram>, mover: &str) -> RamDisk {
         RamDisk {
             files,
             locks: BTreeSet::new(),

@@ -3,8 +3,8 @@
 use std::io::{self, IoSlice};
 use std::sync::{OnceLock, RwLock};
 
-use super::InkFile;
-use crate::network::copy_of;
+use crate::errors::copy_of;
+use crate::ink_file::InkFile;
 
 const PIECE: usize = 1 << 20;
 

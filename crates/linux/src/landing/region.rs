@@ -11,8 +11,8 @@ use ops::{BLOCK, Landed, Place, Reservation};
 use rustix::io::Errno;
 use splice::{Part, Pipe, TransferError};
 
-use super::PagedFile;
-use crate::ink::InkFile;
+use crate::ink_file::InkFile;
+use crate::paged_file::PagedFile;
 
 pub(crate) struct Region {
     part: Part,

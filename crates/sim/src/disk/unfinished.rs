@@ -15,13 +15,10 @@ impl SimDisk {
         self.take_arrived();
         self.landing = None;
         self.forget_arrived(random);
-        for (_, (op, wrong)) in std::mem::take(&mut self.in_flight) {
-            if wrong.is_none() {
-                self.unsettle(&op);
-                self.perform_perhaps(op, random);
-            }
+        for op in self.queue.abandon() {
+            self.unsettle(&op);
+            self.perform_perhaps(op, random);
         }
-        self.held.clear();
         self.open.clear();
         self.locks.clear();
         self.failed_changes = 0;
@@ -182,7 +179,7 @@ impl SimDisk {
         mut count: usize,
         random: &mut Random,
     ) -> usize {
-        for (op, wrong) in self.in_flight.values() {
+        for op in self.queue.sound() {
             let Op::Write {
                 file: written,
                 offset: start,
@@ -194,7 +191,7 @@ impl SimDisk {
             };
             let end = start + media::length_of(slices) as u64;
             let beside = end <= offset || offset + into.len() as u64 <= *start;
-            if *written != file || wrong.is_some() || beside {
+            if *written != file || beside {
                 continue;
             }
             let bytes: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();

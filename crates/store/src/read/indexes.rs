@@ -83,7 +83,7 @@ impl Store {
 
     /// Keeps the indexes used last, and those that are not on disk yet.
     pub(crate) fn drop_indexes(&mut self) {
-        let durable = self.writer.durable_number;
+        let durable = self.writer.durable.number();
         let mut loaded: VecDeque<_> = self
             .segments
             .iter()

@@ -10,7 +10,8 @@ use paxos::{Slot, SlotRange, StreamName, Value};
 
 use super::super::index::{RecordPlace, Whereabouts};
 use super::super::{NewRecord, RecordContext, Store};
-use super::{Pending, Undurable};
+use super::durable::Undurable;
+use super::queue::Pending;
 
 impl Store {
     /// Queues a record. Returns the frozen buffer of content, whose payload followers want too.
@@ -21,7 +22,7 @@ impl Store {
         tag: u64,
     ) -> Option<Shared> {
         paxos::invariant!(
-            context.promised >= self.writer.context.promised,
+            context.promised >= self.writer.tail.context().promised,
             "I4: a promise is never forgotten"
         );
         let mut header = RecordHeader::default();
@@ -37,7 +38,7 @@ impl Store {
                 header.term = term;
                 header.slots = slots;
                 header.digest = digest;
-                self.writer.accepted_up_to = self.writer.accepted_up_to.max(slots.end);
+                self.writer.tail.accept(slots.end);
                 match (value, payload) {
                     (Value::NoOp, None) => {
                         let buffer = self.blocks.take();
@@ -140,17 +141,10 @@ impl Store {
             .open
             .as_ref()
             .expect("recovery is followed by a roll");
-        if writer.learn_past <= context.first_unchosen {
-            writer.learn_past = Slot(0);
-        }
+        writer
+            .tail
+            .complete(&mut header, context, writer.durable.number());
         header.log = self.config.log;
-        header.number = writer.last_number + 1;
-        header.watermark = writer.durable_number;
-        header.chain = writer.last_checksum;
-        header.promised = context.promised;
-        header.first_unchosen = context.first_unchosen;
-        header.accepted_up_to = writer.accepted_up_to;
-        header.learn_past = writer.learn_past;
         header.payload_length = payload_length as u32;
         // A buffer used before must not bring another client's bytes to this record's padding.
         buffer
@@ -160,21 +154,14 @@ impl Store {
         let segment = open.segment;
         let half = open.size_target / 2;
 
-        writer.context = context;
-        writer.context_is_news = false;
-        writer.last_number = header.number;
-        writer.last_checksum = checksum;
-        writer.watermark = header.watermark;
-        if header.kind != RecordKind::Idle {
-            writer.last_fact = header.number;
-        }
+        writer.tail.advance(&header, context, checksum);
         let offset = self.segments[&segment].end;
         if let Some(bytes) = header.bytes() {
             let place = match header.kind {
                 RecordKind::Lost => Whereabouts::Lost,
                 _ => Whereabouts::Record(RecordPlace::new(offset, total as u64)),
             };
-            self.writer.undurable.push_back(Undurable {
+            self.writer.durable.push(Undurable {
                 number: header.number,
                 segment,
                 stream: header.stream,
@@ -199,19 +186,12 @@ impl Store {
         if self.writer.failed {
             return;
         }
-        self.writer.pending_bytes += slice.len() as u64;
-        let first_unchosen = match number {
-            0 => Slot(0),
-            _ => self.writer.context.first_unchosen,
+        let tail = &self.writer.tail;
+        let (first_unchosen, end) = match number {
+            0 => (Slot(0), End::default()),
+            _ => (tail.context().first_unchosen, tail.end()),
         };
-        let end = match number {
-            0 => End::default(),
-            _ => End {
-                promised: self.writer.context.promised,
-                accepted_up_to: self.writer.accepted_up_to,
-            },
-        };
-        self.writer.pending.push_back(Pending {
+        self.writer.queue.push(Pending {
             segment,
             slice,
             number,
@@ -238,6 +218,7 @@ impl Store {
         };
         header.position.0 = bytes.start;
         let buffer = self.blocks.take();
-        self.push(header, buffer, 0, self.writer.context, None);
+        let context = self.writer.tail.context();
+        self.push(header, buffer, 0, context, None);
     }
 }

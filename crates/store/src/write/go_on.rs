@@ -30,7 +30,7 @@ impl Store {
         let most = self
             .size_target(number)
             .min(self.config.segment_bytes_first);
-        let as_found = context == self.writer.context && self.writer.lost_early.is_empty();
+        let as_found = context == self.writer.tail.context() && self.writer.lost_early.is_empty();
         // ‡ Sockets may still have bytes of such a file by reference.
         let goes_on = version == self.config.version
             && segment.end < most
@@ -45,7 +45,7 @@ impl Store {
         let Some(salt) = self.segments.get(&number).and_then(|segment| segment.salt) else {
             return;
         };
-        self.writer.watermark = self.writer.durable_number;
+        self.writer.tail.rest_at(self.writer.durable.number());
         self.writer.open = Some(Open {
             segment: number,
             version,
@@ -57,24 +57,18 @@ impl Store {
     /// Opens the file of the last segment, only now that the first record behind its end is queued.
     pub(super) fn reopen_file(&mut self) {
         let writer = &self.writer;
-        if writer.writing.is_some() {
+        if writer.files.has_written() {
             return;
         }
-        let Some(first) = writer.pending.front() else {
+        let Some(first) = writer.queue.first() else {
             return;
         };
         let segment = first.segment;
         // A new segment begins with its first block.
-        if first.number == 0 || writer.new_files.contains_key(&segment) {
+        if first.number == 0 || writer.files.wanted(segment).is_some() {
             return;
         }
-        let at = self.segments[&segment].end - self.pending_in(segment);
+        let at = self.segments[&segment].end - writer.queue.pending_in(segment);
         self.want_file(segment, None, Some(at));
-    }
-
-    fn pending_in(&self, segment: u64) -> u64 {
-        let pending = self.writer.pending.iter();
-        let pending = pending.filter(|record| record.segment == segment);
-        pending.map(|record| record.slice.len() as u64).sum()
     }
 }

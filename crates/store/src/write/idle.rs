@@ -16,38 +16,38 @@ impl Store {
     pub(crate) fn append_idle(&mut self) {
         let writer = &self.writer;
         let left_out = mutation::is(Mutation::IdleWatermarkLeftOut);
-        if writer.failed || writer.is_busy() || writer.open.is_none() || !writer.lags() || left_out
+        if writer.failed
+            || writer.is_busy()
+            || writer.open.is_none()
+            || !writer.tail.lags()
+            || left_out
         {
             return;
         }
         let buffer = self.blocks.take();
-        let context = self.writer.context;
+        let context = self.writer.tail.context();
         self.push(RecordHeader::default(), buffer, 0, context, None);
     }
 
     /// Remembers what is known to be chosen by now, if a trim waits for a record that says so. That record is
     /// written when nothing else is.
     pub fn bear_out(&mut self, context: RecordContext) {
-        if !self.lacks_word() {
-            return;
-        }
-        let before = &mut self.writer.context;
-        if context.first_unchosen > before.first_unchosen && context.promised >= before.promised {
-            *before = context;
-            self.writer.context_is_news = true;
+        if self.lacks_word() {
+            self.writer.tail.bear_out(context);
         }
     }
 
     /// The time when [`Store::on_time`] has something to do, or [`Store::poll_op`] a write.
     pub fn deadline(&self) -> Option<Time> {
-        let file = self.writer.file_due().filter(|_| !self.writer.failed);
+        let file = self.writer.files.due().filter(|_| !self.writer.failed);
         let dues = [file, self.idle_deadline()];
         dues.into_iter().flatten().min()
     }
 
     fn idle_deadline(&self) -> Option<Time> {
         let writer = &self.writer;
-        let due = !writer.failed && !writer.is_busy() && writer.open.is_some() && writer.lags();
+        let due =
+            !writer.failed && !writer.is_busy() && writer.open.is_some() && writer.tail.lags();
         let due = due && !mutation::is(Mutation::IdleWatermarkLeftOut);
         due.then_some(writer.quiet_since + IDLE_AFTER)
     }

@@ -8,11 +8,25 @@ use paxos::mutation::{self, Mutation};
 
 use super::super::Store;
 
+#[derive(Default)]
+pub(crate) struct Landings {
+    reserved: Option<Reserved>,
+    landed: u64,
+    given_up: u64,
+}
+
 /// A buffer that bytes are received into, at the end of the open segment.
 #[derive(Debug)]
-pub(super) struct Reserved {
+struct Reserved {
     place: Place,
     buffer: Arc<dyn Reservation>,
+}
+
+impl Landings {
+    /// Records that stand where they were received, and places that something else had to have.
+    pub fn counts(&self) -> (u64, u64) {
+        (self.landed, self.given_up)
+    }
 }
 
 impl Store {
@@ -23,7 +37,7 @@ impl Store {
         if self.writer.failed {
             return None;
         }
-        if let Some(reserved) = &self.writer.reserved
+        if let Some(reserved) = &self.writer.landings.reserved
             && reserved.buffer.is_held()
         {
             return None;
@@ -37,7 +51,7 @@ impl Store {
         let place = self.next_place()?;
         let length = total_length(payload_bytes_max);
         let (buffer, reservation) = landing.reserve(place, length)?;
-        self.writer.reserved = Some(Reserved {
+        self.writer.landings.reserved = Some(Reserved {
             place,
             buffer: reservation,
         });
@@ -47,9 +61,9 @@ impl Store {
     /// The place of the next record, if the open segment's file is there.
     fn next_place(&self) -> Option<Place> {
         let open = self.writer.open.as_ref()?;
-        let writing = self.writer.writing.as_ref()?;
+        let writing = self.writer.files.writing_to(open.segment)?;
         let offset = self.segments.get(&open.segment)?.end;
-        (writing.segment == open.segment).then_some(Place {
+        Some(Place {
             file: writing.file,
             offset,
         })
@@ -58,7 +72,7 @@ impl Store {
     /// Settles the place of the next record, which comes from this buffer: any other buffer gives the place
     /// up, and this one keeps it only if it is its own.
     pub(super) fn settle(&mut self, buffer: &Buffer) {
-        let Some(reserved) = self.writer.reserved.take() else {
+        let Some(reserved) = self.writer.landings.reserved.take() else {
             return;
         };
         if !reserved.buffer.is_held() {
@@ -67,12 +81,12 @@ impl Store {
         let next = self.next_place();
         let in_place = Some(reserved.place) == next && buffer.place() == next;
         match in_place {
-            true => self.writer.landed += 1,
+            true => self.writer.landings.landed += 1,
             false => {
                 if !mutation::is(Mutation::PlaceNotGivenUp) {
                     reserved.buffer.give_up();
                 }
-                self.writer.places_given_up += 1;
+                self.writer.landings.given_up += 1;
             }
         }
     }

@@ -15,7 +15,8 @@ use super::super::index::{RecordPlace, SegmentIndex};
 use super::super::read::is_want_of_descriptors;
 use super::super::trim::Spare;
 use super::super::{Awaiting, IndexStands, RecordContext, Segment, Store};
-use super::{NewFile, Open, Writing};
+use super::Open;
+use super::files::NewFile;
 
 /// The time before a file is asked for again.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
@@ -53,12 +54,12 @@ impl Store {
         let number = previous.unwrap_or(0) + 1;
         let salt = salt(self.config.salt_seed, number);
         let predecessor = Predecessor {
-            last_record: self.writer.last_number,
+            last_record: self.writer.tail.number(),
             end: previous.map_or(0, |previous| self.segments[&previous].end),
-            checksum: self.writer.last_checksum,
+            checksum: self.writer.tail.checksum(),
         };
         self.ask_for_file(number);
-        let new = self.writer.new_files.get(&number);
+        let new = self.writer.files.wanted(number);
         let birth = Birth {
             in_used_file: new.is_some_and(|new| new.spare.is_some()),
             second: self.config.calendar.second(self.now).unwrap_or(0),
@@ -97,7 +98,7 @@ impl Store {
         self.queue(block.freeze().slice(0..BLOCK), number, 0, None);
 
         let accepted = checkpoint.accepted.iter().map(|run| run.slots.end).max();
-        self.writer.accepted_up_to = self.writer.accepted_up_to.max(accepted.unwrap_or_default());
+        self.writer.tail.accept(accepted.unwrap_or_default());
         let record = RecordHeader {
             kind: RecordKind::Checkpoint,
             ..RecordHeader::default()
@@ -124,7 +125,7 @@ impl Store {
                 ..RecordHeader::default()
             };
             self.push_encoded(record, &encoded, context, None);
-            let number = self.writer.last_number;
+            let number = self.writer.tail.number();
             let sealed = self.segments.get_mut(&previous).expect("it was just read");
             sealed.index_stands = Some(IndexStands { number, place });
         }
@@ -139,7 +140,7 @@ impl Store {
     fn whole_index(&self, segment: u64) -> SegmentIndex {
         let loaded = self.segments[&segment].index.clone();
         let mut index = loaded.expect("the index of a segment without successor stays in memory");
-        for fact in &self.writer.undurable {
+        for fact in self.writer.durable.waiting() {
             if fact.segment == segment {
                 index.apply(fact.stream, fact.bytes.clone(), fact.place);
             }
@@ -149,13 +150,8 @@ impl Store {
 
     /// Asks for the file of the next segment, off the hot path: when the present one is half full.
     pub(super) fn ask_for_file(&mut self, segment: u64) {
-        if self.writer.new_files.contains_key(&segment)
-            || self
-                .writer
-                .writing
-                .as_ref()
-                .is_some_and(|writing| writing.segment == segment)
-        {
+        let files = &self.writer.files;
+        if files.wanted(segment).is_some() || files.writing_to(segment).is_some() {
             return;
         }
         let spare = self.take_spare();
@@ -170,29 +166,14 @@ impl Store {
         goes_on_at: Option<u64>,
     ) {
         let file = self.file();
-        self.writer.new_files.insert(
-            segment,
-            NewFile {
-                file,
-                offset: goes_on_at.unwrap_or(0),
-                spare,
-                exists: goes_on_at.is_some(),
-                asked: false,
-                ready: false,
-                again_at: None,
-                told: false,
-            },
-        );
+        let new = NewFile::new(file, spare, goes_on_at);
+        self.writer.files.want(segment, new);
     }
 
     pub(super) fn make_file(&mut self) {
-        // The files come one after the other: a crash must not leave a segment without the one before.
-        let next = self
-            .writer
-            .new_files
-            .iter_mut()
-            .find(|(_, file)| !file.ready);
-        let Some((&segment, new)) = next else { return };
+        let Some((segment, new)) = self.writer.files.next_to_make() else {
+            return;
+        };
         if new.again_at.is_some_and(|at| self.now < at) || new.asked {
             return;
         }
@@ -231,7 +212,7 @@ impl Store {
         if !is_want_of_descriptors(error) {
             return false;
         }
-        let Some(new) = self.writer.new_files.get_mut(&segment) else {
+        let Some(new) = self.writer.files.wanted_mut(segment) else {
             return false;
         };
         if !std::mem::replace(&mut new.told, true) {
@@ -253,11 +234,11 @@ impl Store {
             if self.asks_again(segment, &error) {
                 return;
             }
-            self.writer.new_files.remove(&segment);
+            self.writer.files.give_up(segment);
             let path = self.path(segment);
             let sentence = format!("{} cannot be opened: {error}", path.display());
             self.fail(io::Error::new(error.kind(), sentence));
-        } else if let Some(new) = self.writer.new_files.get_mut(&segment) {
+        } else if let Some(new) = self.writer.files.wanted_mut(segment) {
             new.ready = true;
         } else {
             self.close_file(file); // The store was closed meanwhile.
@@ -267,19 +248,19 @@ impl Store {
     /// Goes on once the spare has the segment's name, durably. It is written from its beginning, and never
     /// cut: bytes behind the records of this use have the salt of another.
     pub(crate) fn on_spare_taken(&mut self, segment: u64, result: io::Result<()>) {
-        let Some(new) = self.writer.new_files.get(&segment) else {
+        let Some(new) = self.writer.files.wanted(segment) else {
             return;
         };
         let file = new.file;
         if let Err(error) = result {
             if !self.asks_again(segment, &error) {
-                self.writer.new_files.remove(&segment);
+                self.writer.files.give_up(segment);
                 self.fail(error);
             }
             return;
         }
         // A file that cannot be opened now is not renamed again.
-        if let Some(new) = self.writer.new_files.get_mut(&segment) {
+        if let Some(new) = self.writer.files.wanted_mut(segment) {
             new.exists = true;
         }
         let token = self.token(Awaiting::FileForWriting { segment, file });
@@ -302,22 +283,11 @@ impl Store {
     /// before is durable.
     pub(super) fn begin_segment(&mut self, segment: u64) -> bool {
         let writer = &mut self.writer;
-        if !writer.in_flight.is_empty() || !writer.new_files.get(&segment).is_some_and(|f| f.ready)
-        {
+        if writer.queue.writes_in_flight() > 0 || !writer.files.is_ready(segment) {
             return false;
         }
-        let Some(new) = writer.new_files.remove(&segment) else {
-            return false;
-        };
-        let before = writer.writing.replace(Writing {
-            segment,
-            file: new.file,
-            offset: new.offset,
-            #[cfg(feature = "mutations")]
-            tail: None,
-        });
-        if let Some(before) = before {
-            self.close_file(before.file);
+        if let Some(before) = writer.files.begin(segment) {
+            self.close_file(before);
         }
         true
     }

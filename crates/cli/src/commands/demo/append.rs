@@ -18,7 +18,7 @@ use client::{AppendOptions, Appender, Client, Statistics};
 use hdrhistogram::Histogram;
 use sha2::{Digest, Sha256};
 
-use super::LOG;
+use super::nodes::LOG;
 use super::source::{Source, fill};
 use super::teller::Teller;
 use terminal::quantity;

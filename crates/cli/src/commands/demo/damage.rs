@@ -11,7 +11,7 @@ use store::Manifest;
 use terminal::exit::Failure;
 use testbed::payloads::{payloads, segments};
 
-use super::LOG;
+use super::nodes::LOG;
 
 /// Flips a byte of payload, and returns where.
 pub fn flip(node_directory: &Path) -> Result<(PathBuf, u64)> {

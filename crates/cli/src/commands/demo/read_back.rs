@@ -12,7 +12,7 @@ use ops::Disk;
 use sha2::{Digest, Sha256};
 use store::{Corruption, Manifest, OfflineError, ReadOffline};
 
-use super::LOG;
+use super::nodes::LOG;
 use super::source::{Source, fill};
 use super::teller::Teller;
 

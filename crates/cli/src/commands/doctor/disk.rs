@@ -14,7 +14,7 @@ use rustix::fs::statvfs;
 use terminal::quantity;
 use testbed::watch::Watch;
 
-use super::Finding;
+use super::finding::Finding;
 
 const MEASURED: Duration = Duration::from_secs(1);
 const BLOCK: usize = 4096;
@@ -265,7 +265,7 @@ fn latency(check: &'static str, writes: &Writes) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict::{Better, Must, Ok};
+    use super::super::finding::Verdict::{Better, Must, Ok};
     use super::*;
 
     fn mount(kind: &str, options: &str) -> Finding {

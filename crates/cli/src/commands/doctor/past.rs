@@ -6,7 +6,7 @@ use linux::LinuxDisk;
 use store::past::own::Own;
 use store::{Manifest, ReadOffline};
 
-use super::Finding;
+use super::finding::Finding;
 
 const CHECK: &str = "directory's past";
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use rustix::process::{Resource, getrlimit};
 
-use super::Finding;
+use super::finding::Finding;
 use terminal::quantity;
 
 /// A node takes half of these for clients, the other half is for segments and peers.
@@ -195,7 +195,7 @@ fn memory(meminfo: Option<&str>) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Verdict::{Better, Must, Ok};
+    use super::super::finding::Verdict::{Better, Must, Ok};
     use super::*;
 
     #[test]

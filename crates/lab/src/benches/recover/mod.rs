@@ -6,6 +6,7 @@
 //!          ── a disk lost ── before ── a new node filled under a paced load
 //! ```
 
+mod cluster;
 mod refill;
 mod restart;
 
@@ -20,6 +21,7 @@ use bench::latency::{median, rounded, slower_than};
 use bench::report::plot::{Axis, Line, Lines};
 use bench::report::{self, Page};
 use client::{Client, Timeouts};
+use cluster::{LOG, NODES};
 use refill::{Refill, Refilled};
 use restart::Restart;
 use terminal::{quantity, show};
@@ -86,8 +88,6 @@ struct Report {
     machine: Machine,
 }
 
-const NODES: u32 = 3;
-const LOG: &str = "main";
 const READY: Duration = Duration::from_secs(60);
 /// The slowest refill that is waited for, in bytes per second, beside a minute.
 const REFILL_MIN: u64 = 4_000_000;

@@ -10,7 +10,7 @@ use client::{Client, Timeouts};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
-use super::{LOG, NODES};
+use super::cluster::{LOG, NODES};
 use bench::latency::{histogram, quantile_ms, rounded};
 use bench::load::{Content, Plan, Writer};
 use testbed::cluster::{LocalCluster, log_of};

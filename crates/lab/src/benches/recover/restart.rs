@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use client::{AppendOptions, Client, Timeouts};
 use serde::Serialize;
 
-use super::{LOG, NODES};
+use super::cluster::{LOG, NODES};
 use bench::history::forget_pages;
 use bench::latency::{ms, rounded};
 use testbed::cluster::LocalCluster;

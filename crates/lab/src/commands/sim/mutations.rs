@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use crate::arguments::Global;
+use crate::global::Global;
 
 /// Only in a build with the cargo feature `mutations`; without it they say how to make one.
 #[derive(Debug, Args)]

@@ -13,7 +13,7 @@ use rustix::io::{Errno, pwritev};
 
 use crate::directory::Holder;
 use crate::disk_file::DiskFile;
-use crate::ink::InkFile;
+use crate::ink_file::InkFile;
 
 /// The file is made longer in steps of so many bytes before anything is received there: a mapping
 /// has no pages behind its end.

@@ -6,9 +6,11 @@ use std::sync::Arc;
 
 use ops::{Disk, OpenMode};
 
-use super::{Landings, PagedFile};
+use super::landings::Landings;
 use crate::disk::LinuxDisk;
-use crate::ink::{InFileSystem, Medium, Opened};
+use crate::disk_file;
+use crate::medium::{InFileSystem, Medium, Opened};
+use crate::paged_file::PagedFile;
 
 pub(crate) struct Paged {
     landings: Arc<Landings>,
@@ -34,6 +36,18 @@ impl Medium for Paged {
     }
 
     fn disk(self: Arc<Self>, mover: &str) -> Box<dyn Disk> {
-        Box::new(LinuxDisk::with_landing(mover, self.landings()))
+        Box::new(
+            LinuxDisk::moved_by(mover)
+                .written_by(write_path)
+                .filled_by(self.landings()),
+        )
     }
+}
+
+fn write_path(directory: &Path) -> String {
+    match disk_file::is_in_memory(directory) {
+        true => "page cache: the directory is in memory (tmpfs), nothing survives a power loss",
+        false => "page cache",
+    }
+    .to_string()
 }

@@ -1,0 +1,94 @@
+//! The arguments that every command understands.
+
+use std::time::Duration;
+
+use clap::Args;
+use client::{Client, Timeouts};
+use terminal::program::LogFormat;
+
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Everywhere")]
+pub struct Global {
+    /// Nodes to ask, in this order; others are learned from those that answer
+    #[arg(
+        long,
+        global = true,
+        value_name = "HOST:PORT,…",
+        env = "LOGBERG_SERVER",
+        hide_env_values = true,
+        value_delimiter = ',',
+        value_parser = server,
+        default_value = "127.0.0.1:7117,127.0.0.1:7118,127.0.0.1:7119"
+    )]
+    pub server: Vec<String>,
+    /// Talk to no other cluster than that with this id, which `logberg status --json` tells: after a rescue
+    /// nodes of the lost one may come back
+    #[arg(long, global = true, value_name = "ID", env = "LOGBERG_CLUSTER", hide_env_values = true, value_parser = cluster)]
+    pub cluster: Option<String>,
+    /// Give up after this long without progress
+    #[arg(long, global = true, value_name = "SECONDS", default_value = "10", value_parser = seconds)]
+    pub timeout: Duration,
+    /// Answers and errors as JSON, for machines
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// How to write log lines, which go to standard error
+    #[arg(long, global = true, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+impl Global {
+    pub fn client(&self) -> Client {
+        let defaults = Timeouts::default();
+        let timeouts = Timeouts {
+            connect: defaults.connect.min(self.timeout),
+            silence: defaults.silence.min(self.timeout),
+            total: self.timeout,
+        };
+        let servers = self.server.clone();
+        match &self.cluster {
+            Some(cluster) => Client::of_cluster(servers, cluster, timeouts),
+            None => Client::new(servers, timeouts),
+        }
+    }
+}
+
+fn server(text: &str) -> Result<String, String> {
+    let port = text
+        .rsplit_once(':')
+        .map(|(host, port)| (host, port.parse::<u16>()));
+    match port {
+        Some((host, Ok(_))) if !host.is_empty() => Ok(text.to_owned()),
+        _ => Err("a server is HOST:PORT, such as 127.0.0.1:7117".to_owned()),
+    }
+}
+
+fn cluster(text: &str) -> Result<String, String> {
+    let lengths = text.split('-').map(str::len);
+    let is_hex = |c: char| c == '-' || matches!(c, '0'..='9' | 'a'..='f');
+    match lengths.eq([8, 4, 4, 4, 12]) && text.chars().all(is_hex) {
+        true => Ok(text.to_owned()),
+        false => Err("an id as `logberg status --json` tells it under `cluster`".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    let wrong = || "a time in seconds, more than 0 and at most a day, such as 2.5".to_owned();
+    let seconds: f64 = text.parse().map_err(|_| wrong())?;
+    match seconds > 0.0 && seconds <= 86_400.0 {
+        true => Ok(Duration::from_secs_f64(seconds)),
+        false => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_without_a_port_is_refused() {
+        for text in ["", "host", "host:", ":7117", "host:70000"] {
+            assert!(server(text).is_err(), "{text}");
+        }
+        assert!(server("[::1]:7117").is_ok());
+    }
+}
