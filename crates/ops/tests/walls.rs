@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 23] = [
+const ARROWS: [(&str, &[&str]); 24] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -22,6 +22,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
         ],
     ),
     // Crates that perform.
+    ("shelf", &[]),
     ("splice", &[]),
     ("pmem", &[]),
     ("uring", &["ops"]),
@@ -74,7 +75,7 @@ const ARROWS: [(&str, &[&str]); 23] = [
         "lab",
         &[
             "bench", "client", "formats", "linux", "node", "ops", "paxos", "replica", "serve",
-            "sim", "terminal", "testbed", "torture", "wire",
+            "shelf", "sim", "terminal", "testbed", "torture", "wire",
         ],
     ),
 ];

@@ -5,6 +5,7 @@
 //!   move  auxiliary  memory           paper                             instructions
 //!   catch-up  many-logs               rivals
 //!   reconfigure  elections  recover
+//!   shelf
 //! ```
 
 pub mod auxiliary;
@@ -15,6 +16,7 @@ pub mod memory;
 pub mod moves;
 pub mod reconfigure;
 pub mod recover;
+pub mod shelf;
 
 pub mod paper;
 pub mod rivals;

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use crate::benches::{
     auxiliary, catch_up, elections, instructions, many_logs, memory, moves, paper, reconfigure,
-    recover, rivals,
+    recover, rivals, shelf,
 };
 use crate::global::Global;
 
@@ -44,6 +44,7 @@ enum Bench {
     Reconfigure(reconfigure::Arguments),
     Elections(elections::Arguments),
     Recover(recover::Arguments),
+    Shelf(shelf::Arguments),
     Paper(paper::Arguments),
     Rivals(rivals::Arguments),
     Instructions(instructions::Arguments),
@@ -62,6 +63,7 @@ impl Arguments {
             Bench::Reconfigure(arguments) => arguments.run(json),
             Bench::Elections(arguments) => arguments.run(json),
             Bench::Recover(arguments) => arguments.run(json),
+            Bench::Shelf(arguments) => arguments.run(json),
             Bench::Paper(arguments) => arguments.run(json),
             Bench::Rivals(arguments) => arguments.run(json),
             Bench::Instructions(arguments) => arguments.run(json),

@@ -1,0 +1,77 @@
+//! How far a log has been applied.
+
+use std::fmt;
+
+/// How far a log is applied: a position of its output, and what stood there.
+///
+/// ```text
+///  version u8 │ position u64 │ stream 16 bytes │ frame u64 │ time u64        little-endian, 41 bytes
+/// ```
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// Bytes of the log's output.
+    pub position: u64,
+    /// The stream in which that position lies, as its log names it.
+    pub stream: [u8; 16],
+    /// The number of the last frame.
+    pub frame: u64,
+    /// Log time, in milliseconds.
+    pub time_ms: u64,
+}
+
+const VERSION: u8 = 1;
+const LENGTH: usize = 41;
+
+impl Applied {
+    pub(crate) fn encode(&self) -> [u8; LENGTH] {
+        let mut bytes = [0; LENGTH];
+        bytes[0] = VERSION;
+        bytes[1..9].copy_from_slice(&self.position.to_le_bytes());
+        bytes[9..25].copy_from_slice(&self.stream);
+        bytes[25..33].copy_from_slice(&self.frame.to_le_bytes());
+        bytes[33..].copy_from_slice(&self.time_ms.to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Applied> {
+        let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
+        let number = |at: usize| {
+            let number = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
+            number.map(u64::from_le_bytes)
+        };
+        let applied = Applied {
+            position: number(1)?,
+            stream: bytes.get(9..25)?.try_into().ok()?,
+            frame: number(25)?,
+            time_ms: number(33)?,
+        };
+        (bytes[0] == VERSION).then_some(applied)
+    }
+}
+
+impl fmt::Display for Applied {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (frame {})", self.position, self.frame)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Applied;
+
+    #[test]
+    fn what_was_written_is_read() {
+        let applied = Applied {
+            position: 0x0102_0304_0506_0708,
+            stream: *b"0123456789abcdef",
+            frame: 9,
+            time_ms: u64::MAX,
+        };
+        let bytes = applied.encode();
+        assert_eq!(bytes[..9], [1, 8, 7, 6, 5, 4, 3, 2, 1]);
+        assert_eq!(Applied::decode(&bytes), Some(applied));
+        assert_eq!(Applied::decode(&bytes[1..]), None);
+        let newer = [&[2], &bytes[1..]].concat();
+        assert_eq!(Applied::decode(&newer), None);
+    }
+}

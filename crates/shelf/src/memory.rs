@@ -1,0 +1,199 @@
+//! A shelf in memory, over media that lose what was not flushed.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::forgotten::Forgotten;
+use super::{
+    Applied, Batch, Figures, Identity, Page, PageBounds, Shelf, ShelfError, Values, Write,
+};
+
+/// What is left when the process is gone, and what happens to it. Clones are the same media.
+#[derive(Clone, Default)]
+pub struct Media(Arc<Mutex<OnMedia>>);
+
+#[derive(Default)]
+struct OnMedia {
+    identity: Option<Identity>,
+    state: State,
+    is_damaged: bool,
+    is_full: bool,
+}
+
+impl Media {
+    /// From now on flushes fail, or no more.
+    pub fn fill(&self, is_full: bool) {
+        self.lock().is_full = is_full;
+    }
+
+    /// What is on them is not to be believed any more.
+    pub fn damage(&self) {
+        self.lock().is_damaged = true;
+    }
+
+    /// Takes away all that is there.
+    pub fn clear(&self) {
+        *self.lock() = OnMedia::default();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OnMedia> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Clone, Default)]
+struct State {
+    rows: BTreeMap<Vec<u8>, Vec<u8>>,
+    forgotten: Forgotten,
+    applied: Applied,
+}
+
+/// The rows of a shelf as a map. A crash is to drop it: what was flushed is found by the next one over its media.
+pub struct Memory {
+    media: Media,
+    state: Mutex<State>,
+}
+
+impl Memory {
+    pub fn open(media: &Media, identity: Identity) -> Result<Memory, ShelfError> {
+        let mut on_media = media.lock();
+        let path = || PathBuf::from("memory");
+        if on_media.is_damaged {
+            return Err(ShelfError::Damaged {
+                path: path(),
+                what: "its media were damaged".to_owned(),
+            });
+        }
+        let found = *on_media.identity.get_or_insert(identity);
+        if found != identity {
+            return Err(ShelfError::AnotherLog {
+                path: path(),
+                found,
+                expected: identity,
+            });
+        }
+        Ok(Memory {
+            state: Mutex::new(on_media.state.clone()),
+            media: media.clone(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shelf for Memory {
+    fn apply(&self, batch: &Batch, applied: Applied) -> Result<(), ShelfError> {
+        batch.check()?;
+        let mut state = self.lock();
+        if applied.position < state.applied.position {
+            return Err(ShelfError::GoesBack {
+                now: state.applied.position,
+                asked: applied.position,
+            });
+        }
+        let mut next = state.clone();
+        for write in batch.writes() {
+            match write {
+                Write::Put { key, .. } if next.forgotten.covers(key) => {
+                    return Err(ShelfError::Forgotten);
+                }
+                Write::Put { key, value } => _ = next.rows.insert(key.clone(), value.clone()),
+                Write::Delete { key } => _ = next.rows.remove(key),
+                Write::Forget { prefix } => {
+                    next.forgotten.add(prefix, 0);
+                    next.rows.retain(|key, _| !key.starts_with(prefix));
+                }
+            }
+        }
+        next.applied = applied;
+        *state = next;
+        Ok(())
+    }
+
+    fn applied(&self) -> Applied {
+        self.lock().applied
+    }
+
+    fn durable(&self) -> Applied {
+        self.media.lock().state.applied
+    }
+
+    fn read(&self, keys: &[&[u8]]) -> Result<Values, ShelfError> {
+        let state = self.lock();
+        let values = keys.iter().map(|key| state.rows.get(*key).cloned());
+        Ok(Values {
+            values: values.collect(),
+            applied: state.applied,
+        })
+    }
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError> {
+        let state = self.lock();
+        let mut page = Page {
+            rows: Vec::new(),
+            applied: state.applied,
+            is_last: true,
+        };
+        if super::is_empty_range(from, to) {
+            return Ok(page);
+        }
+        let mut bytes = 0;
+        for (key, value) in state.rows.range::<[u8], _>((from, to)) {
+            bytes += key.len() + value.len();
+            if super::is_full(&page, bytes, max) {
+                page.is_last = false;
+                break;
+            }
+            page.rows.push((key.clone(), value.clone()));
+        }
+        Ok(page)
+    }
+
+    fn flush(&self) -> Result<Applied, ShelfError> {
+        let state = self.lock();
+        let mut on_media = self.media.lock();
+        if on_media.is_full {
+            return Err(ShelfError::Io {
+                path: PathBuf::from("memory"),
+                source: io::Error::from(io::ErrorKind::StorageFull),
+            });
+        }
+        on_media.state = state.clone();
+        Ok(state.applied)
+    }
+
+    fn compact(&self) -> Result<(), ShelfError> {
+        let durable = self.media.lock().state.forgotten.clone();
+        let mut state = self.lock();
+        for prefix in durable.before(u64::MAX) {
+            state.forgotten.remove(prefix);
+        }
+        Ok(())
+    }
+
+    fn figures(&self) -> Figures {
+        let state = self.lock();
+        let bytes = state
+            .rows
+            .iter()
+            .map(|(key, value)| key.len() + value.len());
+        Figures {
+            unflushed_bytes: match self.media.lock().state.applied == state.applied {
+                true => 0,
+                false => bytes.sum::<usize>() as u64,
+            },
+            disk_bytes: 0,
+            forgotten: state.forgotten.len() as u64,
+        }
+    }
+}

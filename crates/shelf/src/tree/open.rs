@@ -1,0 +1,147 @@
+//! From a directory to a shelf.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+
+use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
+use lsm_tree::{
+    AbstractTree, AnyTree, Cache, Config, DescriptorTable, Guard, SequenceNumberCounter,
+};
+
+use super::guarded::Guarded;
+use super::snapshots::{Published, Snapshots};
+use super::{APPLIED, Durable, FORGOTTEN, ROW, Settings, Tree, Writer, lock};
+use crate::forgotten::Forgotten;
+use crate::{Applied, Identity, ShelfError};
+
+/// What a compaction drops on its way.
+#[derive(Default)]
+pub(super) struct Droppable(Mutex<Arc<Forgotten>>);
+
+impl Droppable {
+    pub fn set(&self, forgotten: Arc<Forgotten>) {
+        *lock(&self.0) = forgotten;
+    }
+
+    fn get(&self) -> Arc<Forgotten> {
+        lock(&self.0).clone()
+    }
+}
+
+struct Dropping(Arc<Forgotten>);
+
+impl CompactionFilter for Dropping {
+    fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        Ok(match item.key().split_first() {
+            Some((&ROW, key)) if self.0.covers(key) => Verdict::Destroy,
+            _ => Verdict::Keep,
+        })
+    }
+}
+
+impl std::panic::RefUnwindSafe for Droppable {}
+
+struct Drops(Arc<Droppable>);
+
+impl Factory for Drops {
+    fn name(&self) -> &str {
+        "forgotten"
+    }
+
+    fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
+        Box::new(Dropping(self.0.get()))
+    }
+}
+
+impl Tree {
+    /// Opens the shelf in the directory, or makes one there.
+    ///
+    /// Errors: see [`ShelfError`]. A damaged one may be [put aside](Tree::put_aside).
+    pub fn open(
+        directory: &Path,
+        identity: Identity,
+        settings: Settings,
+    ) -> Result<Tree, ShelfError> {
+        let is_whole = identity.claim(directory)?;
+        let guarded = Guarded::new(directory.to_owned());
+        let path = directory.join("tree");
+        // The crate makes a new tree where it finds none.
+        if is_whole && !path.join("current").exists() {
+            return Err(guarded.damage("its tree is gone".to_owned()));
+        }
+        let io = |source| guarded.failed(lsm_tree::Error::Io(source));
+        if !is_whole
+            && let Err(error) = fs::remove_dir_all(&path)
+            && error.kind() != ErrorKind::NotFound
+        {
+            return Err(io(error));
+        }
+        let sequence = SequenceNumberCounter::default();
+        let droppable = Arc::new(Droppable::default());
+        let cache = Arc::new(Cache::with_capacity_bytes(settings.cache_bytes));
+        let files = Arc::new(DescriptorTable::new(settings.files_max));
+        let visible = SequenceNumberCounter::default();
+        let opened = guarded.run(|| {
+            let factory: Arc<dyn Factory> = Arc::new(Drops(droppable.clone()));
+            let config = Config::new(&path, sequence.clone(), visible)
+                .use_cache(cache)
+                .use_descriptor_table(Some(files))
+                .with_compaction_filter_factory(Some(factory));
+            let tree = config.open().map_err(|error| guarded.failed(error))?;
+            let next = tree.get_highest_seqno().map_or(0, |highest| highest + 1);
+            sequence.fetch_max(next);
+            found(&guarded, &tree, sequence.get()).map(|found| (tree, found))
+        });
+        let (tree, durable) = opened?;
+        if !is_whole {
+            Identity::seal(directory).map_err(io)?;
+        }
+        droppable.set(durable.forgotten.clone());
+        let snapshots = Snapshots::default();
+        snapshots.publish(Published {
+            version: sequence.get(),
+            applied: durable.applied,
+            forgotten: durable.forgotten.clone(),
+        });
+        Ok(Tree {
+            directory: directory.to_owned(),
+            settings,
+            tree,
+            sequence,
+            snapshots,
+            droppable,
+            writer: Mutex::new(Writer {
+                applied: durable.applied,
+                forgotten: durable.forgotten.clone(),
+            }),
+            upkeep: Mutex::new(()),
+            durable: Mutex::new(durable),
+            guarded,
+        })
+    }
+}
+
+/// What a tree says of itself.
+fn found(guarded: &Guarded, tree: &AnyTree, version: u64) -> Result<Durable, ShelfError> {
+    let failed = |error| guarded.failed(error);
+    let applied = match tree.get(APPLIED, version).map_err(failed)? {
+        Some(bytes) => Applied::decode(&bytes)
+            .ok_or_else(|| guarded.damage("it does not say how far it is applied".to_owned()))?,
+        None if tree.first_key_value(version, None).is_none() => Applied::default(),
+        None => {
+            let what = "it has rows and does not say how far it is applied";
+            return Err(guarded.damage(what.to_owned()));
+        }
+    };
+    let mut forgotten = Forgotten::default();
+    for item in tree.prefix([FORGOTTEN], version, None) {
+        let key = item.key().map_err(failed)?;
+        forgotten.add(key.get(1..).unwrap_or_default(), 0);
+    }
+    Ok(Durable {
+        applied,
+        forgotten: Arc::new(forgotten),
+    })
+}
