@@ -9,7 +9,6 @@ mod hidden_eras;
 mod liars;
 #[path = "all/small/mod.rs"]
 mod small;
-#[allow(dead_code)] // of the one replica's tools these use some
 #[path = "all/solo/mod.rs"]
 mod solo;
 #[path = "all/world/mod.rs"]
