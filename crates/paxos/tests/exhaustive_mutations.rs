@@ -7,6 +7,8 @@
 mod hidden_eras;
 #[path = "all/liars.rs"]
 mod liars;
+#[path = "all/rounds.rs"]
+mod rounds;
 #[path = "all/small/mod.rs"]
 mod small;
 #[path = "all/solo/mod.rs"]
@@ -166,9 +168,17 @@ const RULES: [(Mutation, &str); 19] = [
     (Mutation::ReconfigureInAnyEra, "a change is asked for twice"),
 ];
 
-/// What honest nodes with sound disks never do shows in no small world: each with its own, in which somebody lies, or
-/// lost what he wrote.
-const OF_THEIR_OWN: [(Mutation, fn()); 3] = [
+/// What honest nodes with sound disks never do shows in no small world, and reads are in none: each of these rules has a world of
+/// its own, in which somebody lies, lost what he wrote, or reads.
+const OF_THEIR_OWN: [(Mutation, fn()); 5] = [
+    (
+        Mutation::ReadWithoutRound,
+        rounds::a_read_waits_for_a_round_begun_after_it_and_for_the_slots_phase_one_reported,
+    ),
+    (
+        Mutation::BarrierOfAnotherQuestion,
+        rounds::an_answer_to_another_question_counts_for_none,
+    ),
     (
         Mutation::HiddenErasForgotten,
         hidden_eras::a_promise_of_an_era_that_is_forgotten_is_taken_for_what_it_proves,

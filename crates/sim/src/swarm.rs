@@ -97,7 +97,7 @@ pub enum Act {
     SwapLeaders,
 }
 
-const ACTS: [Act; 16] = [
+pub(crate) const ACTS: [Act; 16] = [
     Act::Kill,
     Act::KillBetweenOps,
     Act::Vanish,

@@ -8,7 +8,7 @@ const SEEDS: u64 = 24;
 
 /// One of each kind: promises, acceptances, choosing, disks, names, writers, readers, deletions,
 /// versions, wishes, members, the directory's answers, logs that have ended, clients.
-const SOON: [Mutation; 18] = [
+const SOON: [Mutation; 22] = [
     Mutation::PromiseBeforeDurable,
     Mutation::BoundSlotPromisedFree,
     Mutation::AckBeforeDurability,
@@ -23,7 +23,11 @@ const SOON: [Mutation; 18] = [
     Mutation::OlderWishTakesEffect,
     Mutation::HoldsBelowNotAsked,
     Mutation::DirectoryAnsweredWithoutBarrier,
+    Mutation::BarrierAnsweredWithoutRound,
+    Mutation::BarrierNotReached,
     Mutation::SealedLogTakesStreams,
+    Mutation::OkBeforeTheLogHeard,
+    Mutation::NameFreedBeforeTheSeal,
     Mutation::ResumedOneByteLate,
     Mutation::EarlierStreamsCounted,
     Mutation::ReadOnPastItsPlace,

@@ -15,6 +15,8 @@ mod hidden_eras;
 mod liars;
 mod nonsense;
 mod reconfiguring;
+#[cfg_attr(feature = "mutations", expect(dead_code))] // run by exhaustive_mutations then
+mod rounds;
 mod rules;
 mod scenarios;
 mod stories;

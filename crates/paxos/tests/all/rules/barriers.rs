@@ -2,44 +2,8 @@
 
 use paxos::*;
 
+use crate::rounds::{T, barrier, follower, is_ready, none_is_ready, number, status};
 use crate::solo::*;
-
-const T: Term = Term {
-    era: Era(0),
-    number: 5,
-    owner: TWO,
-};
-
-/// Follows node 2 in that term.
-fn follower() -> Solo {
-    let mut one = Solo::new(fresh(three()));
-    one.alive();
-    one.from(TWO, status(T, 0));
-    let term = T;
-    assert_eq!(one.engine.role(), Role::Follower { leader: TWO, term });
-    one
-}
-
-fn status(term: Term, chosen: u64) -> Message {
-    Message::LeaderStatus {
-        term,
-        proposed_up_to: Slot(chosen),
-        chosen_up_to: Slot(chosen),
-        finishing: None,
-    }
-}
-
-fn number(count: u64) -> AskNumber {
-    AskNumber {
-        incarnation: 1,
-        count,
-    }
-}
-
-fn barrier(term: Term, number: AskNumber, slot: u64) -> Message {
-    let slot = Slot(slot);
-    Message::Barrier { term, number, slot }
-}
 
 /// The leader that this replica asked for a barrier, and the question.
 fn asked(out: &[Output]) -> Vec<(NodeId, Term, AskNumber)> {
@@ -56,14 +20,6 @@ fn answered(out: &[Output]) -> Vec<(NodeId, Message)> {
     let sent = sent.map(|(to, message, _)| (to, message));
     sent.filter(|(_, message)| matches!(message, Message::Barrier { .. }))
         .collect()
-}
-
-fn is_ready(out: &[Output], id: u64) -> bool {
-    out.contains(&Output::ReadReady(ReadId(id)))
-}
-
-fn none_is_ready(out: &[Output]) -> bool {
-    !out.iter().any(|o| matches!(o, Output::ReadReady(_)))
 }
 
 #[test]
@@ -116,35 +72,6 @@ fn a_question_without_an_answer_is_repeated() {
     let out = one.from(TWO, barrier(T, number(1), 0));
     assert!(is_ready(&out, 1));
     assert_eq!(one.engine.deadline(), None);
-}
-
-#[test]
-fn an_answer_to_another_question_counts_for_none() {
-    let mut one = follower();
-    one.input(Input::Read(ReadId(1)));
-    one.from(TWO, barrier(T, number(1), 0));
-    one.input(Input::Read(ReadId(2)));
-    let of_an_earlier_start = AskNumber {
-        incarnation: 0,
-        count: 2,
-    };
-    let not_the_answer = [
-        (TWO, barrier(T, number(1), 0)),
-        (TWO, barrier(T, number(3), 0)),
-        (TWO, barrier(T, of_an_earlier_start, 0)),
-        (TWO, barrier(term(0, 4, 2), number(2), 0)),
-        (TWO, barrier(term(0, 6, 2), number(2), 0)),
-        (THREE, barrier(T, number(2), 0)),
-        (TWO, barrier(T, number(2), u64::MAX)),
-    ];
-    for (from, message) in not_the_answer {
-        let out = one.from(from, message.clone());
-        assert!(none_is_ready(&out), "{message:?}");
-    }
-    let out = one.from(TWO, barrier(T, number(2), 0));
-    assert!(is_ready(&out, 2));
-    let out = one.from(TWO, barrier(T, number(2), 0));
-    assert!(none_is_ready(&out) && ignored(&out, Ignored::Stale));
 }
 
 #[test]
