@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use formats::{DiskId, Frame, LogId, hex};
+use formats::{Frame, LogId, hex};
 use ops::{Buffer, ConnId, Received};
 use paxos::{Input, Message, NodeId, Time};
 use replica::Purpose;
@@ -213,12 +213,18 @@ impl Node {
         });
         for id in unproven.map(|(id, _)| *id).collect::<Vec<_>>() {
             let peer = self.peers.get_or_add(id);
-            let (disk, address) = (peer.admission.disk(), peer.said.take_unproven_address());
-            let incoming = peer.admission.incoming();
-            let is_its = |disk: DiskId| hex(&disk.0) == self.cluster.directory.nodes[&id].disk;
-            if disk.is_some_and(is_its) {
+            let its = &self.cluster.directory.nodes[&id].disk;
+            let is_its = peer
+                .admission
+                .disk()
+                .is_some_and(|disk| hex(&disk.0) == *its);
+            if is_its {
+                let address = peer.said.on_proven().unwrap_or_default();
                 self.learn_address(id, &address);
-            } else if let Some(conn) = incoming {
+                continue;
+            }
+            peer.said.on_disproven();
+            if let Some(conn) = peer.admission.incoming() {
                 tracing::warn!(
                     peer = id.0,
                     "somebody greeted as this node with another disk than it has, and is not heard any more"

@@ -175,8 +175,16 @@ impl Said {
         self.unproven_address.is_some()
     }
 
-    pub fn take_unproven_address(&mut self) -> String {
-        self.unproven_address.take().unwrap_or_default()
+    /// Takes that address for its word now that the directory says that the disk is its own. The leader of
+    /// log 0 has it agreed from there: a greeting that came before the directory was read counts as one after.
+    pub fn on_proven(&mut self) -> Option<String> {
+        self.address = self.unproven_address.take();
+        self.address.clone()
+    }
+
+    /// Drops that address, which another disk gave.
+    pub fn on_disproven(&mut self) {
+        self.unproven_address = None;
     }
 
     pub fn standing(&self) -> Option<&Standing> {

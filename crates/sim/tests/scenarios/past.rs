@@ -501,6 +501,30 @@ pub fn an_overheard_greeting_changes_nothing_of_what_is_known_of_its_node() {
     }
 }
 
+/// A node moved while all were down. It greets the others before they have read in the directory which disk it has; the
+/// address that it says then is agreed nevertheless, once they have.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_node_that_moved_while_all_were_down_is_found_at_the_address_it_says() {
+    for seed in 0..12 {
+        let (mut stage, leader, moved, other) = three(seed);
+        for index in 0..3 {
+            stage.crash(index);
+        }
+        for index in [leader, other] {
+            let host = stage.nodes[index];
+            stage.world.disk_mut(host).model.read_us = 50_000..200_000;
+            stage.restart(index);
+        }
+        let address = format!("node{}:7001", moved + 1);
+        stage.move_node(moved, "/data", &address);
+        stage.wait_whole(3);
+        stage.pass(5 * SECOND);
+        let nodes = known_of_nodes(&mut stage);
+        let is_there = |facts: &[Value; 5]| facts[1] == address.as_str();
+        assert!(nodes.iter().any(is_there), "seed {seed}: {nodes:?}");
+    }
+}
+
 /// No node is left that was told more than the copy says: slots that the copy's node forgot are chosen anew,
 /// as something else. A node that knows the former values comes back, and does not take the latter for them.
 #[cfg_attr(not(feature = "mutations"), test)]
