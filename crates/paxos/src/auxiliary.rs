@@ -6,7 +6,17 @@
 //!   at rest ──────────────────────────────────────────────────────────────────────► engaged
 //!   no proposals, no bytes                                       all that is not chosen, and all new
 //!           ◄──────────────────────────────────────────────────────────────────────
-//!            the active ones are alive and have accepted all that is chosen, for `disengage_after`
+//!            the active ones are alive and keep up with what is proposed, for `disengage_after`
+//! ```
+//!
+//! While bytes flow the active members never hold *all* at one moment: something is always on its way to them.
+//! So they keep up by marks. A mark is the end of what is proposed at some moment; when all of them have accepted
+//! up to it, the next one is made. They keep up while no mark is older than `engage_after`: a member that is
+//! further behind would stall the log once the auxiliary rests, and engage it again.
+//!
+//! ```text
+//!   proposed   ──────────|────────|─────────|──────────►      a mark at each |
+//!   accepted by all      └──►|    └──►|     └──►|             each reached within `engage_after`
 //! ```
 //!
 //! An engaged auxiliary is an acceptor like any other: it accepts bytes, durably, or nothing. The acceptors
@@ -41,6 +51,8 @@ pub(crate) struct Auxiliaries {
     engaged: bool,
     /// The first unchosen slot, proposed and not chosen, and since when.
     stalled: Option<(Slot, Time)>,
+    /// The end of what was proposed at that time, which the active members have not all accepted, while engaged.
+    mark: Option<(Slot, Time)>,
     /// The time since which the active members keep up, while engaged.
     kept_up: Option<Time>,
     /// The earliest time of the next release.
@@ -62,6 +74,20 @@ pub(crate) struct Released {
 
 /// A count of missing bytes that nobody has made.
 pub(crate) const NOT_COUNTED: u64 = u64::MAX;
+
+impl Auxiliaries {
+    fn engage(&mut self) {
+        self.engaged = true;
+        self.mark = None;
+        self.kept_up = None;
+    }
+
+    fn disengage(&mut self) {
+        self.engaged = false;
+        self.mark = None;
+        self.kept_up = None;
+    }
+}
 
 impl Engine {
     /// Whether this replica is an auxiliary in the last configuration it knows.
@@ -135,8 +161,7 @@ impl Engine {
             self.settle_engagement();
             self.settle_release();
         } else {
-            self.auxiliaries.engaged = false;
-            self.auxiliaries.kept_up = None;
+            self.auxiliaries.disengage();
             self.auxiliaries.stalled = None;
         }
     }
@@ -170,19 +195,43 @@ impl Engine {
         let due = |since: Time, wait: Duration| since + wait <= now;
         let stalled = since.is_some_and(|since| due(since, timing.engage_after));
         if stalled || !self.are_active_alive() {
-            self.auxiliaries.engaged = true;
-            self.auxiliaries.kept_up = None;
+            self.auxiliaries.engage();
         } else if self.auxiliaries.engaged {
-            let since = self
-                .active_keep_up()
-                .then(|| self.auxiliaries.kept_up.unwrap_or(now));
-            self.auxiliaries.kept_up = since;
+            self.settle_mark();
+            let since = self.auxiliaries.kept_up;
             if since.is_some_and(|since| due(since, timing.disengage_after)) {
-                self.auxiliaries.engaged = false;
-                self.auxiliaries.kept_up = None;
+                self.auxiliaries.disengage();
                 self.check_casting(); // they may have been among those who go on accepting
             }
         }
+    }
+
+    /// Sees how far behind the active members are: they keep up while they reach each mark in time.
+    fn settle_mark(&mut self) {
+        let now = self.now;
+        let is_reached = |slot: Slot| {
+            self.other_active()
+                .all(|node| self.peer_accepted_up_to(node) >= Some(slot))
+        };
+        let (mut mark, mut kept_up) = (self.auxiliaries.mark, self.auxiliaries.kept_up);
+        if let Some((slot, since)) = mark {
+            let is_in_time = now <= since + self.config.timing.engage_after;
+            if !is_in_time {
+                kept_up = None;
+            }
+            if is_reached(slot) {
+                kept_up = kept_up.or(is_in_time.then_some(since));
+                mark = None;
+            }
+        }
+        let end = self.proposed_up_to();
+        if mark.is_none() {
+            match is_reached(end) {
+                true => kept_up = kept_up.or(Some(now)),
+                false => mark = Some((end, now)),
+            }
+        }
+        (self.auxiliaries.mark, self.auxiliaries.kept_up) = (mark, kept_up);
     }
 
     /// The active members of the present configuration but this one.
@@ -196,12 +245,6 @@ impl Engine {
 
     fn are_active_alive(&self) -> bool {
         self.other_active().all(|node| self.peers.is_alive(node))
-    }
-
-    fn active_keep_up(&self) -> bool {
-        let next = self.state.next;
-        self.other_active()
-            .all(|node| self.peer_accepted_up_to(node) >= Some(next))
     }
 
     // Holdings of the members.

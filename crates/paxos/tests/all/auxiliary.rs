@@ -1,5 +1,6 @@
 //! Auxiliary members: when they get proposals, what they count for, and when they may drop bytes.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,40 @@ fn auxiliaries_rest_again_once_the_active_members_have_kept_up_for_a_while() {
     let deadline = one.engine.deadline();
     one.input(Input::PeerSilent(TWO));
     assert!(one.engine.is_engaged(), "{deadline:?}");
+}
+
+/// Bytes flow: what is proposed is chosen at once, with the auxiliary, and the active member accepts it so much later.
+/// The time until the auxiliary rests, if it does within ten seconds.
+fn rests_under_load(lag: Duration) -> Option<Duration> {
+    let (mut one, t) = leader();
+    one.input(Input::PeerSilent(TWO));
+    one.input(Input::PeerAlive(TWO));
+    assert!(one.engine.is_engaged());
+    let begun = one.now;
+    let step = Duration::from_millis(10);
+    let mut on_the_way = VecDeque::new();
+    for number in 0..1000 {
+        let written = one.write(stream(1, 1), number * 10, 10, 5);
+        one.durable();
+        one.accepted(THREE, t, written, 5);
+        on_the_way.push_back((one.now + lag, written));
+        while let Some((_, slots)) = on_the_way.pop_front_if(|(at, _)| *at <= one.now) {
+            one.accepted(TWO, t, slots, 5);
+        }
+        if !one.engine.is_engaged() {
+            return Some(one.now - begun);
+        }
+        pass(&mut one, step);
+    }
+    None
+}
+
+#[test]
+fn auxiliaries_rest_again_while_bytes_flow() {
+    let close = rests_under_load(Duration::from_millis(60)).expect("it keeps up");
+    assert!(close >= SECOND && close <= SECOND * 11 / 10, "{close:?}");
+    // It would stall the log, and the auxiliary be engaged again.
+    assert_eq!(rests_under_load(Duration::from_millis(300)), None);
 }
 
 #[test]

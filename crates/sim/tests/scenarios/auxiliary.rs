@@ -223,6 +223,38 @@ fn when_the_active_follower_dies_there_are_two_copies_of_every_byte_at_once() {
     }
 }
 
+/// The writer never stops: at no moment do the active members hold everything.
+#[test]
+fn the_auxiliary_rests_and_drops_what_it_took_while_bytes_flow() {
+    for seed in 0..5 {
+        let mut cheap = cheap(seed);
+        let (leader, active, auxiliary) = (cheap.leader, cheap.active, cheap.auxiliary);
+        let flow = |cheap: &mut Cheap, batches: u32| {
+            for _ in 0..batches {
+                cheap.caller.say(&mut cheap.stage.world, 5_000);
+                cheap.stage.pass(2 * MS);
+            }
+        };
+        flow(&mut cheap, 100);
+        cheap.stage.cut_power(active);
+        flow(&mut cheap, 500);
+        assert!(cheap.stage.look().cheap(leader).is_engaged());
+        cheap.stage.restart(active);
+        let mut batches = 0;
+        while cheap.stage.look().cheap(leader).is_engaged() {
+            flow(&mut cheap, 50);
+            batches += 50;
+            assert!(batches < 2_500, "seed {seed}: engaged after five seconds");
+        }
+        flow(&mut cheap, 1_500);
+        let look = cheap.stage.look();
+        assert_eq!(look.cheap(leader).counts.engaged, 1, "seed {seed}");
+        let held = look.cheap(auxiliary).held_bytes();
+        assert_eq!(held, 0, "seed {seed}: {held} bytes on the auxiliary");
+        assert!(!cheap.caller.is_over(), "{}", cheap.caller.text());
+    }
+}
+
 #[test]
 fn an_active_follower_that_stays_away_changes_places_with_the_auxiliary() {
     for seed in 0..3 {
