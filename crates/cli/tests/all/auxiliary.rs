@@ -29,12 +29,13 @@ fn an_auxiliary_is_sent_less_than_a_hundredth_of_the_bytes_and_its_disk_stays_fl
     let leader = cluster.leader(LOG);
     let mut contents = Vec::new();
     let mut seen = Vec::new();
-    // A machine that keeps a disk waiting for 100 ms engages it, and rightly so: then once more.
-    let quiet = (1..=6).any(|seed| {
+    // A machine that keeps a disk waiting for 100 ms engages it for a second, and rightly so: then once more. Each
+    // attempt is short, so that a busy machine has one without such a wait.
+    let quiet = (1..=20).any(|seed| {
         let sent = number(&cluster, leader, "proposal_bytes_sent");
         let (towards, disk) = (proxy.towards(), number(&cluster, 2, "disk_bytes"));
-        let content = Content::new(seed, 16 << 20);
-        cluster.append(LOG, &["--rate", "8M"], content);
+        let content = Content::new(seed, 8 << 20);
+        cluster.append(LOG, &["--rate", "16M"], content);
         contents.push(content);
         let all: u64 = contents.iter().map(|content| content.length).sum();
         wait_for(
