@@ -173,7 +173,11 @@ impl Arguments {
                 let mut table = show::table(&["LOG", "ID", "KEEPS"]);
                 for log in logs {
                     let id = show::number(log.id);
-                    table.add_row([log.name.into(), id, log.retention.into()]);
+                    let keeps = match log.deleting {
+                        true => "is being deleted".to_owned(),
+                        false => log.retention,
+                    };
+                    table.add_row([log.name.into(), id, keeps.into()]);
                 }
                 show::print(show::lines(&table))
             }

@@ -20,7 +20,10 @@ use crate::global::Global;
 Reads every record and checks it against its checksum and its neighbours; changes nothing. What it says of a
 start is what the start will do: both ask the same function. Ends with 6 if acknowledged data cannot be
 read here and the node starts and fetches it from its peers, and with 9 if the node does not start. A write
-at the end that is not whole is said.
+at the end that is not whole is said. What the peers remember of this disk is not asked: a directory that is
+older than they know is sound, and refused by them. Where records were lost the node votes again once it
+has learned what they may have said: do not start so on a majority of a log's nodes without looking for
+the lost files.
 
 Example:
   logberg verify /var/lib/logberg
@@ -73,7 +76,7 @@ impl Arguments {
             return Err(Failure::new(Kind::Lost, sentence).into());
         }
         let sentence = format!(
-            "{shown} is damaged in {} place(s): let the node run, it fetches from its peers what they hold of it",
+            "{shown} is damaged in {} place(s): let the node run, it fetches from its peers what they hold of it; but look for lost files first: peers that know of more than is here refuse the directory for good",
             report.problems.len()
         );
         Err(Failure::new(Kind::Corrupt, sentence).into())

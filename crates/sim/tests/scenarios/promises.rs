@@ -304,3 +304,70 @@ fn at_a_scrub_rate_of_zero_no_scrub_runs_but_one_that_is_asked_for() {
         assert_eq!(scrubbed(&stage.look()), BYTES);
     }
 }
+
+/// An operator asks for zones while others make logs, which change the members' version, too. A change that is refused
+/// was not made.
+#[test]
+fn a_change_of_members_beside_new_logs_is_made_and_told_or_neither() {
+    for seed in 0..4 {
+        let mut stage = three(seed, Limits::default());
+        let leader = stage.leader();
+        for number in 0..40 {
+            let before = stage.call(leader, &format!("create-log before{number}"));
+            let zone = format!("change-members zone 1 zone{number} force=1");
+            let zone = stage.call(leader, &zone);
+            let after = stage.call(leader, &format!("create-log after{number}"));
+            for caller in [&before, &zone, &after] {
+                stage.wait("an answer", |_| caller.is_over());
+            }
+            let members = asked(&mut stage, "members");
+            let is_so = members.contains(&format!("\"zone\":\"zone{number}\""));
+            let told = zone.text().starts_with("ok ");
+            assert_eq!(told, is_so, "seed {seed}: {}: {members}", zone.text());
+            assert!(told, "nobody else changes zones: {}", zone.text());
+        }
+    }
+}
+
+/// A log that was just made is on its way to the other nodes' disks: a fresh status of theirs lists it all the same.
+#[test]
+fn a_fresh_status_on_any_node_lists_a_log_as_soon_as_its_creation_was_answered() {
+    for seed in 0..4 {
+        let mut stage = three(seed, Limits::default());
+        for number in 0..10 {
+            let name = format!("new{number}");
+            let created = asked(&mut stage, &format!("create-log {name}"));
+            assert!(created.starts_with("ok "), "{created}");
+            let asked = ALL.map(|index| stage.call(index, "status fresh=1"));
+            for status in asked {
+                stage.wait("an answer", |_| status.is_over());
+                let text = status.text();
+                let lists = text.contains(&format!("\"name\":\"{name}\""));
+                assert!(lists, "seed {seed}: {text}");
+            }
+        }
+    }
+}
+
+/// It goes by names no more, and its name is not free: the list says why.
+#[test]
+fn a_log_that_cannot_agree_to_its_end_is_listed_as_being_deleted() {
+    let mut stage = three(1, Limits::default());
+    let leader = stage.leader();
+    let away = (leader + 1) % 3;
+    let node = id(&stage, away);
+    let created = asked(&mut stage, &format!("create-log away members={}", node.0));
+    assert!(created.starts_with("ok "), "{created}");
+    stage.crash(away);
+    stage.pass(2 * SECOND);
+    let deleted = asked(&mut stage, "delete-log away");
+    assert!(deleted.starts_with("error not-in-force"), "{deleted}");
+    let listed = asked(&mut stage, "logs");
+    let entry = "\"name\":\"away\",\"retention\":\"forever\",\"deleting\":true}";
+    assert!(listed.contains(entry), "{listed}");
+    stage.restart(away);
+    stage.wait_whole(3);
+    stage.pass(2 * SECOND);
+    let listed = asked(&mut stage, "logs");
+    assert!(!listed.contains("away"), "{listed}");
+}

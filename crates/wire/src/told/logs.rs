@@ -11,6 +11,9 @@ pub struct LogInfo {
     /// The retention, such as `10GiB,7d`; or `forever`.
     #[serde(default = "forever")]
     pub retention: String,
+    /// Its deletion is agreed. Its name is free once the log itself has agreed to its end.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub deleting: bool,
 }
 
 fn forever() -> String {

@@ -223,6 +223,7 @@ impl Conversation {
                 id: index as u64 + 1,
                 name,
                 retention: "forever".to_owned(),
+                deleting: false,
             })
             .collect()
     }

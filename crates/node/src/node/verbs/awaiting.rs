@@ -68,6 +68,16 @@ pub(super) fn no_directory_quorum() -> Refusal {
     )
 }
 
+/// The refusal for a command that was proposed, and of which the directory has not said what became of it.
+pub(super) fn perhaps_done(look: &str) -> Refusal {
+    Refusal::new(
+        "no-quorum",
+        format!(
+            "the cluster's directory (log 0) has not answered yet, and may still do what was asked: {look}, and ask again if it is not so"
+        ),
+    )
+}
+
 impl Awaiting {
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

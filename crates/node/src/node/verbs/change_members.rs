@@ -3,7 +3,7 @@
 use formats::LogId;
 use wire::Refusal;
 
-use super::awaiting::{Answer, Commands, Want};
+use super::awaiting::{Answer, Commands, Want, perhaps_done};
 use crate::greeting::Caller;
 use crate::membership::change::{Ask, Worked};
 use crate::node::Node;
@@ -17,6 +17,13 @@ pub(super) struct ChangeMembers {
 impl Want for ChangeMembers {
     fn answer(&mut self, node: &mut Node, commands: &mut Commands) -> Answer {
         node.answer_change(self, commands)
+    }
+
+    fn on_late(&self, _: &Node, refusal: Refusal) -> Refusal {
+        match self.proposed {
+            Some(_) => perhaps_done("look with `logberg members`"),
+            None => refusal,
+        }
     }
 }
 
@@ -36,10 +43,11 @@ impl Node {
         }
         let worked = self.work_out(&change.ask);
         if let Some(before) = &change.proposed {
-            let version = self.cluster.directory.members.version;
             return match worked {
                 Ok(now) if now.nothing => self.once_in_force(before),
-                _ if version == before.version => Answer::Wait,
+                // The version may be another one because of something else. Nobody knows what becomes of the command
+                // before it is applied.
+                _ if !self.cluster.has_applied_its_own(&self.logs) => Answer::Wait,
                 _ => Answer::Line(overtaken()),
             };
         }
@@ -81,7 +89,6 @@ fn answer(worked: &Worked) -> Vec<u8> {
 }
 
 fn overtaken() -> Vec<u8> {
-    let sentence =
-        "somebody else changed the members at the same time: look at the new plan, and ask again";
+    let sentence = "the change was not made, since another one of the members came before it: look at the new plan, and ask again";
     Refusal::new("refused", sentence).encode()
 }

@@ -66,9 +66,12 @@ impl Node {
             id: u32,
             name: &'a str,
             retention: String,
+            #[serde(skip_serializing_if = "std::ops::Not::not")]
+            deleting: bool,
         }
         // The logs hosted here are known even before the directory is read again.
         let hosted = self.logs.values().map(|l| (l.id(), l.name()));
+        let hosted = hosted.filter(|(id, _)| !self.cluster.directory.is_deleted(*id));
         let listed = self.cluster.directory.logs.iter();
         let listed = listed.map(|(id, entry)| (*id, entry.name.as_str()));
         let all: BTreeMap<LogId, &str> = hosted.chain(listed).collect();
@@ -79,6 +82,7 @@ impl Node {
                 id: id.0,
                 name,
                 retention: retention.to_string(),
+                deleting: entry.is_some_and(|entry| entry.sealing),
             }
         });
         let logs: Vec<Entry> = entries.collect();

@@ -75,7 +75,7 @@ impl Node {
 
 fn overtaken(log: &str) -> Refusal {
     let sentence = format!(
-        "somebody else changed what {log} keeps at the same time: look with `logberg log show {log}`, and ask again"
+        "{log} does not keep what was asked, since another change of that or a change of leader came in between: look with `logberg log show {log}`, and ask again"
     );
     Refusal::new("refused", sentence)
 }

@@ -1,6 +1,8 @@
 //! A node's word of itself, as JSON (docs/wire.md, `status`).
 
-use paxos::Role;
+use std::time::Duration;
+
+use paxos::{Role, Time};
 use serde::Serialize;
 
 use replica::{Env, Log};
@@ -90,11 +92,21 @@ struct PeerStatus {
     level: bool,
 }
 
-struct FreshStatus;
+/// The time for which a fresh status waits for new logs of this node to stand on its disk.
+const COMING_WAIT: Duration = Duration::from_secs(1);
+
+/// A status that lists every log of this node that the directory has by now. A new one is listed once it stands on the
+/// disk, which takes a moment; where the disk does not take it the answer comes without.
+struct FreshStatus {
+    until: Time,
+}
 
 impl Want for FreshStatus {
     fn answer(&mut self, node: &mut Node, _: &mut Commands) -> Answer {
-        Answer::List(node.status_line())
+        match node.logs.coming.is_empty() || node.env.now >= self.until {
+            true => Answer::List(node.status_line()),
+            false => Answer::Wait,
+        }
     }
 }
 
@@ -104,7 +116,8 @@ impl Node {
         let Caller { conn, request, .. } = caller;
         request.check()?;
         if request.flag("fresh")? {
-            return self.tell_fresh(*conn, FreshStatus);
+            let until = self.env.now + COMING_WAIT;
+            return self.tell_fresh(*conn, FreshStatus { until });
         }
         let line = self.status_line();
         self.env.answer(*conn, line);
