@@ -77,11 +77,6 @@ impl Own {
         let fits = key::check(key.as_ref(), manifest.identity.disk);
         fits.map_err(damaged(KEY_FILE))?;
         let starts = starts::load(disk, directory).map_err(damaged(STARTS_FILE))?;
-        // ‡ Each start of a disk that was made with a key writes it, after the manifest. Peers take a disk that has
-        // forgotten its starts for an old copy: they know of more.
-        if starts.is_empty() && manifest.incarnation > 1 && manifest.identity.disk.is_keyed() {
-            return Err(damaged(STARTS_FILE)("it is gone".to_owned()));
-        }
         // The note only adds to what the logs say of themselves: a start can do without it.
         let ends = Ends::load(disk, directory).unwrap_or_else(|reason| {
             let path = directory.join(ENDS_FILE);
