@@ -97,3 +97,32 @@ fn what_was_cut_off_after_a_clean_stop_is_told_by_start_and_verify_in_one_senten
         || "it ended".to_owned(),
     );
 }
+
+/// Peers remember the starts of a disk, and take one that has forgotten them for an old copy.
+#[test]
+fn a_directory_without_its_list_of_starts_is_refused_by_start_and_verify_alike() {
+    let mut cluster = Cluster::start(3);
+    let content = Content::new(3, 300_000);
+    cluster.append("main", &[], content);
+    let data = cluster.nodes[2].data.clone();
+    for _ in 0..2 {
+        stop(&mut cluster.nodes[2]);
+        cluster.nodes[2].start();
+        cluster.wait_whole();
+    }
+    stop(&mut cluster.nodes[2]);
+    let (starts, aside) = (data.join("starts"), cluster.directory.path().join("starts"));
+    fs::rename(&starts, &aside).expect("it is there");
+    let verified = run(&["verify", data.to_str().unwrap()]);
+    assert_eq!(verified.status.code(), Some(9), "{}", out(&verified));
+    let ended = cluster.nodes[2].run();
+    assert_eq!(ended.status.code(), Some(1), "{}", err(&ended));
+    let sentence = "starts is damaged (it is gone): restore it";
+    for said in [err(&verified), err(&ended)] {
+        assert!(said.contains(sentence), "{said}");
+    }
+    fs::rename(&aside, &starts).expect("it comes back");
+    cluster.nodes[2].start();
+    cluster.wait_whole();
+    cluster.check_same("main", &[content]);
+}

@@ -89,6 +89,11 @@ impl Own {
             tracing::error!(path = %path.display(), reason, "what earlier starts found cannot be read, and is not told any more");
             Findings::default()
         });
+        // ‡ Each start writes its list before its findings. Peers take a disk that has forgotten its starts for an
+        // old copy: they know of more. A directory that was made anew has neither file.
+        if starts.is_empty() && !found.0.is_empty() {
+            return Err(damaged(STARTS_FILE)("it is gone".to_owned()));
+        }
         let last = starts.last().map_or(0, |start| start.incarnation);
         let noted = ends.as_ref().map_or(0, |ends| ends.incarnation);
         for (file, other) in [(STARTS_FILE, last), (ENDS_FILE, noted)] {
