@@ -6,6 +6,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::SystemTime;
 
 use ops::{COPY_BYTES, DirectoryEntry, Disk, Landing};
@@ -13,6 +14,9 @@ use rustix::fs::{Advice, FlockOperation, Mode, OFlags};
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::{directory, disk_file};
+
+/// The threads that work at once. They wait for the disk, which merges what comes together.
+const AT_ONCE: usize = 32;
 
 #[derive(Debug)]
 pub struct LinuxDisk {
@@ -177,6 +181,35 @@ impl Disk for LinuxDisk {
         // Up to 256 bytes are never interrupted nor cut short, getrandom(2).
         getrandom(&mut bytes, GetRandomFlags::empty())?;
         Ok(bytes)
+    }
+
+    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
+        let next = AtomicUsize::new(0);
+        let one_after_the_other = |disk: &mut LinuxDisk| {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= count {
+                    return;
+                }
+                work(number, disk);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..count.min(AT_ONCE) {
+                let mut disk = LinuxDisk {
+                    locks: Vec::new(),
+                    mover: self.mover.clone(),
+                    write_path: self.write_path,
+                    landing: self.landing.clone(),
+                };
+                // Where there is no thread to be had, the others do it all.
+                let begun = std::thread::Builder::new()
+                    .name("start".to_owned())
+                    .spawn_scoped(scope, move || one_after_the_other(&mut disk));
+                drop(begun);
+            }
+            one_after_the_other(self);
+        });
     }
 
     fn write_path(&mut self, directory: &Path) -> String {

@@ -103,6 +103,10 @@ impl Logs {
         self.by_id.is_empty()
     }
 
+    pub fn keys_from(&self, from: Bound<LogId>) -> impl Iterator<Item = &LogId> {
+        self.by_id.range((from, Bound::Unbounded)).map(|(id, _)| id)
+    }
+
     pub fn keys(&self) -> impl Iterator<Item = &LogId> {
         self.by_id.keys()
     }

@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use formats::past::End;
 use formats::proof::DiskKey;
@@ -12,7 +13,7 @@ use formats::segment::{directory_name, log_of};
 use formats::{ClusterId, Identity, LogId, past};
 use ops::Disk;
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Time};
+use paxos::{Checkpoint, NodeId, Time};
 use replica::{Env, Log};
 use store::past::ends::Lost;
 use store::past::found::{self, FOUND_FILE};
@@ -20,8 +21,8 @@ use store::past::key::{self, KEY_ASIDE, KEY_FILE};
 use store::past::own::{Own, Trouble};
 use store::past::starts::{self, STARTS_FILE};
 use store::{
-    Calendar, LOCK_FILE, Manifest, ManifestError, PEERS_FILE, RecordContext, RecoveryReport,
-    ReplayError, Store, StoreConfig,
+    Calendar, LOCK_FILE, Manifest, ManifestError, ManifestLog, PEERS_FILE, RecordContext,
+    RecoveryReport, ReplayError, Store, StoreConfig,
 };
 use thiserror::Error;
 
@@ -151,13 +152,9 @@ impl Opened {
         // A disk that was never started before has nothing to forget.
         let comes_back = !own.starts.is_empty() && !manifest.logs.is_empty();
         env.own.settling = comes_back && !mutation::is(Mutation::ActsBeforeItAsks);
-        let mut logs = Logs::default();
-        for listed in &manifest.logs {
-            let log = recover_log(config, &env, disk, listed.id, &listed.name, |last| {
-                own.lost(listed.id, last)
-            })?;
-            logs.insert(log);
-        }
+        let logs = recover_logs(config, &env, disk, &manifest, |log, last| {
+            own.lost(log, last)
+        })?;
         // The manifest is not saved before: a start that is refused once is refused again.
         manifest.save(disk, &directory)?;
         let start = past::Start {
@@ -272,6 +269,7 @@ pub(crate) fn store_config(config: &NodeConfig, env: &Env, id: LogId) -> StoreCo
         version: env.version.disk,
         speaks: env.own.speaks,
         landing: env.memory.landing.clone(),
+        blocks: env.memory.blocks.clone(),
     }
 }
 
@@ -293,22 +291,56 @@ fn load_peers(disk: &mut dyn Disk, directory: &Path, own: NodeId) -> BTreeMap<No
     known
 }
 
-fn recover_log(
+type Found = Result<(Store, RecoveryReport, Checkpoint), ReplayError>;
+
+/// Recovers all logs that are listed. Their files are read and settled several logs at once: a start of thousands waits
+/// for each one's disk otherwise.
+fn recover_logs(
     config: &NodeConfig,
     env: &Env,
     disk: &mut dyn Disk,
-    id: LogId,
-    name: &str,
+    manifest: &Manifest,
+    lost: impl Fn(LogId, u64) -> Option<Lost>,
+) -> Result<Logs, StartError> {
+    let configs: Vec<StoreConfig> = manifest
+        .logs
+        .iter()
+        .map(|listed| store_config(config, env, listed.id))
+        .collect();
+    let found: Vec<OnceLock<Found>> = configs.iter().map(|_| OnceLock::new()).collect();
+    disk.at_once(configs.len(), &|number, disk| {
+        let _ = found[number].set(Store::replay(configs[number].clone(), disk));
+    });
+    let mut logs = Logs::default();
+    for ((listed, config), found) in manifest.logs.iter().zip(configs).zip(found) {
+        let directory = config.directory.clone();
+        let found = found.into_inner();
+        let found = found.unwrap_or_else(|| Store::replay(config, disk));
+        let lost = |last| lost(listed.id, last);
+        let log = recovered_log(env, listed, directory, found, lost)?;
+        logs.insert(log);
+    }
+    Ok(logs)
+}
+
+fn recovered_log(
+    env: &Env,
+    listed: &ManifestLog,
+    directory: PathBuf,
+    found: Found,
     lost: impl Fn(u64) -> Option<Lost>,
 ) -> Result<Log, StartError> {
-    let store_config = store_config(config, env, id);
-    let directory = store_config.directory.clone();
-    let failed = |error| StartError::Recover {
-        log: id,
-        directory: directory.clone(),
-        error,
+    let id = listed.id;
+    let (mut store, report, checkpoint) = match found {
+        Ok(found) => found,
+        Err(error) => {
+            return Err(StartError::Recover {
+                log: id,
+                directory,
+                error,
+            });
+        }
     };
-    let (mut store, report, checkpoint) = Store::replay(store_config, disk).map_err(failed)?;
     if let Some(lost) = lost(store.last_number()) {
         return Err(StartError::Less {
             log: id,
@@ -324,7 +356,7 @@ fn recover_log(
     };
     store.set_time(env.now);
     store.go_on(&checkpoint, context);
-    let mut log = Log::new(env, id, name.to_string(), store, checkpoint);
+    let mut log = Log::new(env, id, listed.name.clone(), store, checkpoint);
     log.count_found(&report);
     Ok(log)
 }

@@ -51,6 +51,14 @@ pub struct Slice {
     end: usize,
 }
 
+impl std::fmt::Debug for Pool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Pool")
+            .field("length", &self.length)
+            .finish_non_exhaustive()
+    }
+}
+
 impl Pool {
     pub fn new(length: usize, idle_max: usize) -> Pool {
         Pool {

@@ -45,6 +45,8 @@ pub struct Engine {
     pub(crate) attempts: u32,
     /// Until then another node's phase 1 is given its chance.
     pub(crate) patience: Time,
+    /// Whether the node has it wait before it stands for election.
+    pub(crate) waits_for_turn: bool,
     /// The time when the last promise was asked for, while it is not durable yet.
     pub(crate) promised_since: Option<Time>,
     /// This replica was leader, and has not found another yet: its followers must hear of it.
@@ -145,6 +147,7 @@ impl Engine {
             seen: promised.0,
             attempts: 0,
             patience: now,
+            waits_for_turn: false,
             promised_since: None,
             deposed: false,
             last_phase1: None,

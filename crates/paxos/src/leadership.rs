@@ -74,6 +74,36 @@ impl Engine {
         self.may_promise() && member.is_some_and(|member| !member.auxiliary)
     }
 
+    /// Whether the next [`Input::Timer`](crate::Input::Timer) seeks votes for this replica, among members of which
+    /// a quorum is alive: then an election is likely to follow.
+    pub fn wants_to_stand(&self, now: Time) -> bool {
+        let Stage::Candidate(candidacy) = &self.stage else {
+            return false;
+        };
+        candidacy.wake.is_some_and(|wake| wake <= now)
+            && self.patience <= now
+            && self.may_stand()
+            && !self.is_alone()
+            && self.is_quorum_alive()
+    }
+
+    /// Has a candidate wait until it is told that it need not: then its election is nothing that the time begins.
+    /// It hears and votes for others all the while.
+    pub fn wait_for_turn(&mut self, waits: bool) {
+        self.waits_for_turn = waits;
+    }
+
+    /// Whether this replica stands for election: it seeks votes, or asks for promises.
+    pub fn is_standing(&self, now: Time) -> bool {
+        match &self.stage {
+            Stage::Candidate(candidacy) => {
+                candidacy.seeking && candidacy.wake.is_some_and(|wake| wake > now)
+            }
+            Stage::Preparing(_) => true,
+            _ => false,
+        }
+    }
+
     pub(crate) fn is_alone(&self) -> bool {
         let members = self.state.configuration.members();
         members.len() == 1 && members[0].node == self.config.node
@@ -419,7 +449,7 @@ impl Engine {
 
     pub(crate) fn stage_deadline(&self) -> Option<Time> {
         match &self.stage {
-            Stage::Candidate(candidacy) => candidacy.wake,
+            Stage::Candidate(candidacy) => candidacy.wake.filter(|_| !self.waits_for_turn),
             Stage::Preparing(phase) => Some(phase.deadline()),
             Stage::Following(following) => {
                 earliest(following.alive_by, following.asking.deadline())
@@ -433,7 +463,7 @@ impl Engine {
         let now = self.now;
         match &self.stage {
             Stage::Candidate(candidacy) => {
-                if candidacy.wake.is_some_and(|wake| wake <= now) {
+                if !self.waits_for_turn && candidacy.wake.is_some_and(|wake| wake <= now) {
                     match now < self.patience {
                         true => self.wait_for_patience(),
                         false => self.seek_votes(),

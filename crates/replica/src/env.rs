@@ -11,7 +11,7 @@ use formats::past::Start;
 use formats::proof::{DiskKey, Evidence, PublicKey, Signature};
 use formats::version::{self, Speaks};
 use formats::{BATCH_BUFFER, Frame, Identity, LogId, RECORD_HEADER};
-use ops::{Buffer, ConnId, Landing, Op, Pool, Slice};
+use ops::{BLOCK, Buffer, ConnId, Landing, Op, Pool, Slice};
 use paxos::{Message, NodeId, Outcome, Slot, Time};
 use store::Calendar;
 use wire::{Refusal, Request, Standing};
@@ -21,6 +21,7 @@ use crate::conns::{Conns, Purpose};
 use crate::limits::Limits;
 use crate::read::slots::ReadSlots;
 use crate::share::Share;
+use crate::turns::Turns;
 
 /// The events that a log tells the node around it.
 #[derive(Debug)]
@@ -39,6 +40,9 @@ pub enum LogEvent {
         log: LogId,
     },
 }
+
+/// The blocks that are kept for the next short records.
+const BLOCKS_KEPT: usize = 1024;
 
 /// This node's identity, in this start of its process.
 pub struct Own {
@@ -95,6 +99,8 @@ pub struct Out {
 pub struct Memory {
     /// Batches on their way to disk and followers.
     pub batches: Pool,
+    /// Short records of all logs on their way to disk.
+    pub blocks: Pool,
     /// Chunks on their way from disk to readers.
     pub reads: ReadSlots,
     /// Answers in pieces.
@@ -132,6 +138,7 @@ pub struct Env {
     pub memory: Memory,
     pub version: WrittenIn,
     pub moments: Moments,
+    pub turns: Turns,
     pub stopping: bool,
 }
 
@@ -160,6 +167,7 @@ impl Env {
         advertise: String,
     ) -> Env {
         let share = Share::of(&limits, 1);
+        let turns = Turns::of(limits.standing_logs_max);
         let idle = (limits.ring_bytes_max as usize / BATCH_BUFFER) + 16;
         Env {
             now: Time::ZERO,
@@ -187,6 +195,7 @@ impl Env {
             },
             memory: Memory {
                 batches: Pool::new(BATCH_BUFFER, idle),
+                blocks: Pool::new(BLOCK, BLOCKS_KEPT),
                 reads: ReadSlots::default(),
                 answers: Answers::default(),
                 landing: None,
@@ -200,6 +209,7 @@ impl Env {
                 resumed_at: Time::ZERO,
                 calendar: Calendar::default(),
             },
+            turns,
             stopping: false,
         }
     }

@@ -36,6 +36,7 @@ mod scrub;
 mod share;
 mod streams;
 mod trim;
+mod turns;
 
 /// Answers in pieces, and the rest of one.
 pub use answers::Rest;
@@ -59,3 +60,4 @@ pub use share::Share;
 pub use streams::list::{StreamList, limit};
 /// Bytes of the output that are left, and that are trimmed.
 pub use trim::{forgotten_bytes, output_bytes};
+pub use turns::Turns;

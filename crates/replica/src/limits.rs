@@ -57,6 +57,8 @@ pub struct Limits {
     /// The longest that an answer behind a barrier of the directory may take. Clients leave a node that is
     /// silent for three seconds, and would never hear why.
     pub directory_wait: Duration,
+    /// Logs that stand for election at the same time.
+    pub standing_logs_max: usize,
     pub connections_max: usize,
     /// Answers that are made and not yet with the kernel, of all clients together.
     pub answers_bytes_max: u64,
@@ -115,6 +117,7 @@ impl Default for Limits {
             greeting_timeout: Duration::from_secs(10),
             leader_wait: Duration::from_secs(2),
             directory_wait: Duration::from_millis(2500),
+            standing_logs_max: 64,
             connections_max: 4096,
             answers_bytes_max: 32 << 20,
             answer_piece_bytes: 64 << 10,

@@ -98,6 +98,8 @@ pub struct StoreConfig {
     pub speaks: Speaks,
     /// The landing, if bytes may be received into segments.
     pub landing: Option<Arc<dyn Landing>>,
+    /// The blocks of short records, which the stores of a node share: a log at rest holds none.
+    pub blocks: Pool,
 }
 
 impl StoreConfig {
@@ -115,6 +117,7 @@ impl StoreConfig {
             version: version::FIRST,
             speaks: Speaks::THIS,
             landing: None,
+            blocks: Pool::new(BLOCK, 64),
         }
     }
 }
@@ -311,7 +314,7 @@ impl Store {
             trimmer: trim::Trimmer::default(),
             births: Vec::new(),
             resting: None,
-            blocks: Pool::new(BLOCK, 64),
+            blocks: config.blocks.clone(),
             config,
         }
     }

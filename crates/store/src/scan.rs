@@ -24,6 +24,8 @@ pub struct Window {
     start: u64,
     /// The bytes to be read with the next move.
     ahead: usize,
+    /// The file's end, once it was met: nothing is read behind it again.
+    file_end: Option<u64>,
     /// The beginnings of blocks that the device did not give: bytes stand there that begin no record.
     refused: BTreeSet<u64>,
 }
@@ -67,6 +69,7 @@ impl Window {
             bytes: Vec::new(),
             start: 0,
             ahead: WINDOW,
+            file_end: None,
             refused: BTreeSet::new(),
         }
     }
@@ -84,7 +87,11 @@ impl Window {
     }
 
     fn bytes(&mut self, disk: &mut dyn Disk, offset: u64, length: usize) -> io::Result<&[u8]> {
-        if offset < self.start || offset + length as u64 > self.end() {
+        if self.file_end.is_some_and(|end| end <= offset) {
+            return Ok(&[]);
+        }
+        let ends_here = self.file_end == Some(self.end());
+        if offset < self.start || offset + length as u64 > self.end() && !ends_here {
             self.move_to(disk, offset, length)?;
         }
         let start = (offset - self.start) as usize;
@@ -109,7 +116,11 @@ impl Window {
         };
         // Bytes that could not be read are not zeros.
         self.bytes.truncate(kept + read.as_ref().unwrap_or(&0));
-        read.map(|_| ())
+        let count = read?;
+        if kept + count < wanted {
+            self.file_end = Some(self.end());
+        }
+        Ok(())
     }
 
     /// Reads each block on its own, from the window's byte `kept` on, without those that the device refuses.

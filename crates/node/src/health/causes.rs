@@ -15,6 +15,8 @@ use crate::logs::Logs;
 use crate::peers::{Peer, Peers};
 
 const JUDGED_EVERY: Duration = Duration::from_millis(250);
+/// The wait that each log adds: ten thousand are judged every 750 ms.
+const JUDGED_LATER: Duration = Duration::from_micros(50);
 /// The time without a leader after which there is more to it than an election, which takes some tenths of a second.
 const LEADERLESS: Duration = Duration::from_secs(1);
 /// The number of changes of leader within a time that are too many.
@@ -55,7 +57,7 @@ impl Judged<'_> {
     /// Judges what the node says of itself, and what it sees.
     pub fn judge(mut self) {
         let now = self.env.now;
-        self.board.next_judgement = now + JUDGED_EVERY;
+        self.board.next_judgement = now + JUDGED_EVERY + JUDGED_LATER * self.logs.len() as u32;
         self.look_at_leaders();
         self.look_at_waiting();
         self.look_at_unheard();

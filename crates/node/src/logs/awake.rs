@@ -6,11 +6,14 @@
 //!                         └── once a second, and when the directory says something else: all
 //! ```
 //!
+//! All means a thousand at a time: a look at more goes on with the next tick.
+//!
 //! A node may host thousands of logs of which a few are busy. Every change of a log settles it, so a log that
 //! was not settled since it was last looked at is as it was. A change that depends on time alone, such as the
 //! age of bytes, waits for the next look at all.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::time::Duration;
 
 use paxos::{NodeId, Time};
@@ -19,17 +22,59 @@ use formats::LogId;
 
 /// The interval at which all logs are looked at.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The logs that one tick or heartbeat looks at for that reason: a node of thousands has other things to do in between.
+const SLICE: usize = 1000;
+
+/// A look at all logs, in slices.
+#[derive(Default)]
+struct Sweep {
+    begun_at: Option<Time>,
+    /// The log behind which the next slice begins, while it is under way.
+    under_way: Option<Bound<LogId>>,
+}
+
+impl Sweep {
+    /// Begins anew as soon as possible: after one that is under way, so that its last slice comes, too.
+    fn again(&mut self) {
+        self.begun_at = None;
+    }
+
+    /// The next slice; and whether it is the last.
+    fn slice<'a, I>(
+        &mut self,
+        now: Time,
+        from: impl FnOnce(Bound<LogId>) -> I,
+    ) -> (Vec<LogId>, bool)
+    where
+        I: Iterator<Item = &'a LogId>,
+    {
+        if self.under_way.is_none() && self.begun_at.is_none_or(|at| now >= at + SWEEP_EVERY) {
+            self.begun_at = Some(now);
+            self.under_way = Some(Bound::Unbounded);
+        }
+        let Some(behind) = self.under_way else {
+            return (Vec::new(), false);
+        };
+        let slice: Vec<LogId> = from(behind).take(SLICE).copied().collect();
+        self.under_way = slice
+            .last()
+            .filter(|_| slice.len() == SLICE)
+            .map(|last| Bound::Excluded(*last));
+        let is_last = self.under_way.is_none();
+        (slice, is_last)
+    }
+}
 
 #[derive(Default)]
 pub struct Awake {
     /// The log woken last, which is in both sets: a busy log is settled many times between two looks.
     woken: Option<LogId>,
     for_tick: BTreeSet<LogId>,
-    swept_at: Option<Time>,
+    ticks: Sweep,
     for_beat: BTreeSet<LogId>,
     /// Logs that each peer is still to be told of, besides.
     for_peers: BTreeMap<NodeId, BTreeSet<LogId>>,
-    beats_swept_at: Option<Time>,
+    beats: Sweep,
     /// The leader of log 0 at the last heartbeat.
     director: Option<NodeId>,
 }
@@ -37,8 +82,8 @@ pub struct Awake {
 /// The logs that a tick looks at.
 pub struct Look {
     pub logs: Vec<LogId>,
-    /// Whether these are all logs that there are.
-    pub is_sweep: bool,
+    /// Whether with these all logs were looked at.
+    pub ends_sweep: bool,
 }
 
 impl Awake {
@@ -57,13 +102,13 @@ impl Awake {
 
     /// Wakes all logs, after a change that all go by.
     pub fn wake_all(&mut self) {
-        self.swept_at = None;
-        self.beats_swept_at = None;
+        self.ticks.again();
+        self.beats.again();
     }
 
     /// Tells all peers of all logs: a peer may have forgotten what it was told.
     pub fn wake_all_for_peers(&mut self) {
-        self.beats_swept_at = None;
+        self.beats.again();
     }
 
     /// Notes the leader of log 0 before a heartbeat: a new one is told of all logs.
@@ -73,19 +118,18 @@ impl Awake {
         }
     }
 
-    /// The logs that this tick looks at. They sleep until they are woken.
-    pub fn for_tick<'a>(&mut self, now: Time, all: impl Iterator<Item = &'a LogId>) -> Look {
+    /// The logs that this tick looks at. They sleep until they are woken. `from`: the logs behind this one.
+    pub fn for_tick<'a, I>(&mut self, now: Time, from: impl FnOnce(Bound<LogId>) -> I) -> Look
+    where
+        I: Iterator<Item = &'a LogId>,
+    {
         self.woken = None;
-        let awake = std::mem::take(&mut self.for_tick);
-        match is_due(&mut self.swept_at, now) {
-            true => Look {
-                logs: all.copied().collect(),
-                is_sweep: true,
-            },
-            false => Look {
-                logs: awake.into_iter().collect(),
-                is_sweep: false,
-            },
+        let mut awake = std::mem::take(&mut self.for_tick);
+        let (slice, ends_sweep) = self.ticks.slice(now, from);
+        awake.extend(slice);
+        Look {
+            logs: awake.into_iter().collect(),
+            ends_sweep,
         }
     }
 
@@ -96,17 +140,18 @@ impl Awake {
 
     /// Marks the logs that were settled since the last heartbeat to be looked at for every peer, and gives
     /// them back.
-    pub fn on_beat<'a>(
+    pub fn on_beat<'a, I>(
         &mut self,
         now: Time,
         peers: &[NodeId],
-        all: impl Iterator<Item = &'a LogId>,
-    ) -> BTreeSet<LogId> {
+        from: impl FnOnce(Bound<LogId>) -> I,
+    ) -> BTreeSet<LogId>
+    where
+        I: Iterator<Item = &'a LogId>,
+    {
         self.woken = None;
         let mut awake = std::mem::take(&mut self.for_beat);
-        if is_due(&mut self.beats_swept_at, now) {
-            awake.extend(all);
-        }
+        awake.extend(self.beats.slice(now, from).0);
         self.for_peers.retain(|peer, _| peers.contains(peer));
         for peer in peers {
             let of_peer = self.for_peers.entry(*peer).or_default();
@@ -127,14 +172,6 @@ impl Awake {
     }
 }
 
-fn is_due(swept_at: &mut Option<Time>, now: Time) -> bool {
-    let due = swept_at.is_none_or(|at| now >= at + SWEEP_EVERY);
-    if due {
-        *swept_at = Some(now);
-    }
-    due
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,7 +179,7 @@ mod tests {
     const ALL: [LogId; 3] = [LogId(0), LogId(1), LogId(2)];
 
     fn at_tick(awake: &mut Awake, ms: u64) -> Vec<u32> {
-        let look = awake.for_tick(Time::from_micros(ms * 1000), ALL.iter());
+        let look = awake.for_tick(Time::from_micros(ms * 1000), |_| ALL.iter());
         look.logs.iter().map(|log| log.0).collect()
     }
 
@@ -166,21 +203,41 @@ mod tests {
         let mut awake = Awake::default();
         let peers = [NodeId(2), NodeId(3)];
         let of = |logs: &[u32]| logs.iter().map(|log| LogId(*log)).collect::<BTreeSet<_>>();
-        awake.on_beat(Time::ZERO, &peers, ALL.iter());
+        awake.on_beat(Time::ZERO, &peers, |_| ALL.iter());
         assert_eq!(awake.for_peer(NodeId(2)), of(&[0, 1, 2]));
         assert_eq!(awake.for_peer(NodeId(2)), of(&[]));
         awake.stay_for_peer(NodeId(2), of(&[1]));
         awake.wake(LogId(0));
-        awake.on_beat(Time::from_micros(50_000), &peers, ALL.iter());
+        awake.on_beat(Time::from_micros(50_000), &peers, |_| ALL.iter());
         assert_eq!(awake.for_peer(NodeId(2)), of(&[0, 1]));
         assert_eq!(
             awake.for_peer(NodeId(3)),
             of(&[0, 1, 2]),
             "it was not told yet"
         );
-        awake.on_beat(Time::from_micros(100_000), &peers[..1], ALL.iter());
+        awake.on_beat(Time::from_micros(100_000), &peers[..1], |_| ALL.iter());
         assert_eq!(awake.for_peer(NodeId(3)), of(&[]), "it is no peer any more");
-        awake.on_beat(Time::from_micros(1_000_000), &peers, ALL.iter());
+        awake.on_beat(Time::from_micros(1_000_000), &peers, |_| ALL.iter());
         assert_eq!(awake.for_peer(NodeId(3)), of(&[0, 1, 2]));
+    }
+
+    #[test]
+    fn thousands_of_logs_are_looked_at_a_slice_at_a_time_and_each_once() {
+        let all: BTreeSet<LogId> = (0..2_500).map(LogId).collect();
+        let mut awake = Awake::default();
+        let mut at = |ms: u64| {
+            let look = awake.for_tick(Time::from_micros(ms * 1000), |from| {
+                all.range((from, Bound::Unbounded))
+            });
+            (look.logs, look.ends_sweep)
+        };
+        let seen = [at(0), at(100), at(200)];
+        let lengths: Vec<(usize, bool)> =
+            seen.iter().map(|(logs, end)| (logs.len(), *end)).collect();
+        assert_eq!(lengths, [(1000, false), (1000, false), (500, true)]);
+        let each: Vec<LogId> = seen.into_iter().flat_map(|(logs, _)| logs).collect();
+        assert!(each.iter().eq(all.iter()));
+        assert_eq!(at(900), (Vec::new(), false));
+        assert_eq!(at(1_000).0.len(), 1000, "the next look begins");
     }
 }

@@ -20,8 +20,8 @@ impl Node {
         let directs = self.logs.director();
         self.due.awake.on_director(directs);
         let tells = self.board.is_time_to_tell(self.env.now);
-        let all = self.logs.keys();
-        let awake = self.due.awake.on_beat(self.env.now, &ids, all);
+        let from = |from| self.logs.keys_from(from);
+        let awake = self.due.awake.on_beat(self.env.now, &ids, from);
         for id in ids {
             let mut entries = Vec::new();
             let mut renounced = Vec::new();

@@ -77,6 +77,7 @@ impl Node {
             return;
         };
         self.due.forget(id);
+        self.env.turns.leave(id);
         let manifest = &mut self.disk.manifest;
         self.logs.going.begin(log, &mut self.env, manifest);
         self.disk.save_manifest(&mut self.env);

@@ -24,7 +24,8 @@ impl Node {
         let (cluster, mut lent) = self.lend();
         cluster.lead_directory(&mut lent, &start);
         self.answer_requests();
-        let Look { logs, is_sweep } = self.due.awake.for_tick(self.env.now, self.logs.keys());
+        let from = |from| self.logs.keys_from(from);
+        let Look { logs, ends_sweep } = self.due.awake.for_tick(self.env.now, from);
         let (cluster, mut lent) = self.lend();
         cluster.propose_wishes(&mut lent, &logs);
         self.move_members(&logs);
@@ -36,7 +37,7 @@ impl Node {
         self.save_stale_files();
         self.past.keep(&mut self.env);
         self.tend_links(&logs);
-        if is_sweep {
+        if ends_sweep {
             let scrubbing = &mut self.disk.scrubbing;
             scrubbing.begin(&mut self.logs, &self.env);
         }

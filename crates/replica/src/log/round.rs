@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use formats::LogId;
 use paxos::Input;
 
 use super::Log;
@@ -14,8 +15,10 @@ impl Log {
     /// Does whatever has become possible.
     pub fn settle(&mut self, env: &mut Env) {
         if self.core.stopped.is_some() {
+            env.turns.leave(self.core.id);
             return;
         }
+        self.wait_for_turn(env);
         if self.engine_deadline(env).is_some_and(|d| d <= env.now) {
             self.input(env, Input::Timer);
         }
@@ -61,6 +64,17 @@ impl Log {
                 .evict(self.core.engine.first_unchosen(), 0, end, 0);
         }
         self.drain(env);
+        let engine = &self.core.engine;
+        if !engine.is_standing(env.now) && !engine.wants_to_stand(env.now) {
+            env.turns.leave(self.core.id);
+        }
+    }
+
+    /// Has the engine stand for election only in the log's turn. Log 0 waits for none.
+    fn wait_for_turn(&mut self, env: &mut Env) {
+        let (id, engine) = (self.core.id, &mut self.core.engine);
+        let wants = id != LogId(0) && !env.own.settling && engine.wants_to_stand(env.now);
+        engine.wait_for_turn(wants && !env.turns.may_stand(id));
     }
 
     fn take_pulse(&mut self, env: &Env) {

@@ -61,6 +61,10 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
     if scenario.lands {
         limits.landing_bytes_min = 1;
     }
+    if scenario.seed.is_multiple_of(3) {
+        // All logs but the directory stand for election one after the other.
+        limits.standing_logs_max = 1;
+    }
     if scenario.window_bytes > 0 {
         limits.unchosen_bytes_max = scenario.window_bytes;
     }

@@ -36,6 +36,7 @@ pub fn config(salt_seed: u64, writes_in_flight_max: usize) -> StoreConfig {
         version: formats::version::FIRST,
         speaks: formats::Speaks::THIS,
         landing: None,
+        blocks: ops::Pool::new(ops::BLOCK, 64),
     }
 }
 
