@@ -175,7 +175,9 @@ impl Node {
                     self.due.on_settled(id, log.deadline(&self.env));
                 }
             }
-            while let Some(log) = self.env.turns.next_turn() {
+            while !self.env.turns.is_empty()
+                && let Some(log) = self.env.turns.next_turn()
+            {
                 self.due.touch(log);
             }
             while let Some(event) = self.env.out.events.pop_front() {

@@ -76,7 +76,12 @@ impl Engine {
 
     /// Whether the next [`Input::Timer`](crate::Input::Timer) seeks votes for this replica, among members of which
     /// a quorum is alive: then an election is likely to follow.
+    #[inline]
     pub fn wants_to_stand(&self, now: Time) -> bool {
+        matches!(self.stage, Stage::Candidate(_)) && self.has_come_to_stand(now)
+    }
+
+    fn has_come_to_stand(&self, now: Time) -> bool {
         let Stage::Candidate(candidacy) = &self.stage else {
             return false;
         };
@@ -89,6 +94,7 @@ impl Engine {
 
     /// Has a candidate wait until it is told that it need not: then its election is nothing that the time begins.
     /// It hears and votes for others all the while.
+    #[inline]
     pub fn wait_for_turn(&mut self, waits: bool) {
         self.waits_for_turn = waits;
     }

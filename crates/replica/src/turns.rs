@@ -55,6 +55,12 @@ impl Turns {
         false
     }
 
+    /// Whether no log has a turn, and none waits for one: so it is but for elections.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.row.is_empty()
+    }
+
     /// Notes that this log does not want to stand.
     pub fn leave(&mut self, log: LogId) {
         self.taken.remove(&log);

@@ -65,7 +65,8 @@ impl Log {
         }
         self.drain(env);
         let engine = &self.core.engine;
-        if !engine.is_standing(env.now) && !engine.wants_to_stand(env.now) {
+        if !env.turns.is_empty() && !engine.is_standing(env.now) && !engine.wants_to_stand(env.now)
+        {
             env.turns.leave(self.core.id);
         }
     }
