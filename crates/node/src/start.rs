@@ -315,6 +315,7 @@ fn recover_logs(
     for ((listed, config), found) in manifest.logs.iter().zip(configs).zip(found) {
         let directory = config.directory.clone();
         let found = found.into_inner();
+        // One after the other where the disk gains nothing from several.
         let found = found.unwrap_or_else(|| Store::replay(config, disk));
         let lost = |last| lost(listed.id, last);
         let log = recovered_log(env, listed, directory, found, lost)?;

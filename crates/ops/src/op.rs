@@ -238,9 +238,12 @@ pub trait Disk {
     }
     /// 16 bytes that nobody can predict.
     fn random(&mut self) -> io::Result<[u8; 16]>;
-    /// Does `count` pieces of work, each with a disk: several at the same time where files of this disk are read and
-    /// settled faster so. No two of them touch the same file, and none takes a lock.
-    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync));
+    /// Does those of `count` pieces of work that are done sooner at the same time as others, each with a disk. What it
+    /// leaves, which is all where nothing is gained, is the caller's to do. No two pieces touch the same file, and
+    /// none takes a lock.
+    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
+        let _ = (count, work);
+    }
     /// The way of writes to the disk ("O_DIRECT", "buffered: <why>", ...), or the mover or ink; for status.
     fn write_path(&mut self, directory: &Path) -> String;
     /// The landing of the kernel that will run the node, if bytes may be received into files.

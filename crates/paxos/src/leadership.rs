@@ -78,13 +78,13 @@ impl Engine {
     /// a quorum is alive: then an election is likely to follow.
     #[inline]
     pub fn wants_to_stand(&self, now: Time) -> bool {
-        matches!(self.stage, Stage::Candidate(_)) && self.has_come_to_stand(now)
+        match &self.stage {
+            Stage::Candidate(candidacy) => self.has_come_to_stand(candidacy, now),
+            _ => false,
+        }
     }
 
-    fn has_come_to_stand(&self, now: Time) -> bool {
-        let Stage::Candidate(candidacy) = &self.stage else {
-            return false;
-        };
+    fn has_come_to_stand(&self, candidacy: &Candidacy, now: Time) -> bool {
         candidacy.wake.is_some_and(|wake| wake <= now)
             && self.patience <= now
             && self.may_stand()

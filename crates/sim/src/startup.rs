@@ -136,10 +136,6 @@ impl Disk for StartUp<'_> {
         Ok(bytes)
     }
 
-    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
-        (0..count).for_each(|number| work(number, self));
-    }
-
     fn write_path(&mut self, _directory: &Path) -> String {
         "simulated".to_owned()
     }

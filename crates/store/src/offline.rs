@@ -475,10 +475,6 @@ impl Disk for LookOnly<'_> {
     fn random(&mut self) -> io::Result<[u8; 16]> {
         self.0.random()
     }
-    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
-        (0..count).for_each(|number| work(number, self));
-    }
-
     fn write_path(&mut self, directory: &Path) -> String {
         self.0.write_path(directory)
     }

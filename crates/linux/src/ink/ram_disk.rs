@@ -110,10 +110,6 @@ impl Disk for RamDisk {
         self.machine.random()
     }
 
-    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
-        (0..count).for_each(|number| work(number, self));
-    }
-
     fn write_path(&mut self, _directory: &Path) -> String {
         format!(
             "{}, ram: nothing survives the end of this process",

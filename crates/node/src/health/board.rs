@@ -80,7 +80,7 @@ impl Held {
 }
 
 impl Board {
-    /// Whether it is time to judge: a thousand logs are looked at each time.
+    /// Whether it is time to judge, which looks at all logs.
     pub fn is_due(&self, now: Time) -> bool {
         now >= self.next_judgement
     }

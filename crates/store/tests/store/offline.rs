@@ -226,10 +226,6 @@ impl Disk for CountingDisk {
     fn random(&mut self) -> io::Result<[u8; 16]> {
         self.disk.random()
     }
-    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
-        (0..count).for_each(|number| work(number, self));
-    }
-
     fn write_path(&mut self, directory: &Path) -> String {
         self.disk.write_path(directory)
     }

@@ -440,10 +440,6 @@ impl Disk for MemoryDisk {
         Ok([7; 16])
     }
 
-    fn at_once(&mut self, count: usize, work: &(dyn Fn(usize, &mut dyn Disk) + Sync)) {
-        (0..count).for_each(|number| work(number, self));
-    }
-
     fn write_path(&mut self, _: &Path) -> String {
         "memory".to_owned()
     }
