@@ -7,12 +7,10 @@
 //! Lockstep: while a durable write is in flight nothing is received, unless batches are large
 //! already. Batches then grow by themselves to what the disk takes, at the same latency.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use formats::{PAYLOAD_BYTES_MAX as PAYLOAD_MAX, RECORD_HEADER};
 use ops::{Buffer, ConnId, Received};
 use paxos::mutation::{self, Mutation};
-use paxos::{Action, StreamEnd, StreamName, StreamPosition, Time};
+use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 use wire::{Answer, ConnectionEnd, Refusal};
 
 use crate::env::{Env, SMALL_BATCH};
@@ -23,113 +21,9 @@ const LARGE_BATCH: usize = 128 << 10;
 
 mod closing;
 mod opening;
+pub(crate) mod state;
 
-use opening::Append;
-
-#[derive(Default)]
-pub(crate) struct Ingest {
-    writer: Option<Writer>,
-    /// Open-stream actions of ours that are proposed and not chosen.
-    opening: BTreeMap<StreamName, Append>,
-    /// Appends that wait for their turn, or for phase 1 to finish.
-    queue: VecDeque<Append>,
-    /// Clients that wait for close-stream actions that are proposed and not chosen.
-    closing: BTreeMap<StreamName, Vec<Close>>,
-    /// Closes that came before their last bytes were chosen.
-    early_closes: Vec<Close>,
-    /// Numbers the streams we open in this incarnation.
-    counter: u32,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sink {
-    Client(ConnId),
-    /// A guest, which submits its bytes (`port`).
-    Guest,
-}
-
-struct Writer {
-    sink: Sink,
-    stream: StreamName,
-    end: ConnectionEnd,
-    fill: Option<Buffer>,
-    filled: usize,
-    receiving: bool,
-    /// The client has sent its last byte.
-    ended: bool,
-    close_proposed: bool,
-    /// Bytes proposed.
-    proposed: u64,
-    acknowledged: u64,
-    acknowledging: bool,
-    /// The last position sent to the client.
-    told: u64,
-    last_batch: usize,
-}
-
-/// `close LOG stream=NAME at=POSITION`
-#[derive(Clone, Copy)]
-struct Close {
-    conn: ConnId,
-    stream: StreamName,
-    at: u64,
-    since: Time,
-    /// A close was agreed on and came to nothing since this one was asked for: the state is right now.
-    /// Before, this node may not have heard of a stream or its end, or of the leader after it.
-    agreed: bool,
-}
-
-impl Ingest {
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.queue.is_empty() || !self.early_closes.is_empty()
-    }
-
-    pub(crate) fn check_invariants(&self) {
-        if let Some(writer) = &self.writer {
-            paxos::invariant!(
-                writer.told <= writer.acknowledged && writer.acknowledged <= writer.proposed,
-                "I5: {} told, {} acknowledged, {} proposed",
-                writer.told,
-                writer.acknowledged,
-                writer.proposed
-            );
-        }
-    }
-
-    pub(crate) fn writer_stream(&self) -> Option<StreamName> {
-        self.writer.as_ref().map(|w| w.stream)
-    }
-
-    fn guest(&self) -> Option<&Writer> {
-        let writer = self.writer.as_ref();
-        writer.filter(|writer| writer.sink == Sink::Guest)
-    }
-
-    /// The stream that is written now, if it is the guest's own.
-    pub(crate) fn guests_stream(&self) -> Option<StreamName> {
-        Some(self.guest()?.stream)
-    }
-
-    /// The number of bytes of the guest's stream that were proposed.
-    pub(crate) fn proposed(&self) -> u64 {
-        self.guest().map_or(0, |writer| writer.proposed)
-    }
-
-    /// Counts bytes that the guest proposes. Returns where they begin in its stream.
-    pub(crate) fn on_guest_proposes(&mut self, count: usize) -> u64 {
-        let Some(writer) = self.writer.as_mut() else {
-            return 0;
-        };
-        let position = writer.proposed;
-        writer.proposed += count as u64;
-        position
-    }
-
-    pub(crate) fn is_all_acknowledged(&self) -> bool {
-        let writer = self.writer.as_ref();
-        writer.is_none_or(|writer| writer.acknowledged == writer.proposed)
-    }
-}
+use state::{Sink, Writer};
 
 impl Log {
     /// Opens and proposes whatever is ready, and receives as much as there is room for.

@@ -30,10 +30,10 @@ use crate::counts::LogCounts;
 use crate::env::Env;
 use crate::feed::Feeders;
 use crate::follow::Sources;
-use crate::ingest::Ingest;
+use crate::ingest::state::Ingest;
 use crate::lead::Moves;
 use crate::lent::Core;
-use crate::port;
+use crate::port::ends::Ends;
 use crate::pulse::Pulse;
 use crate::read::Readers;
 use crate::rebind::Rebind;
@@ -63,7 +63,7 @@ pub struct Log {
     pub(crate) moves: Moves,
     pub(crate) keeping: Keeping,
     pub(crate) pulse: Pulse,
-    pub(crate) port: port::Ends,
+    pub(crate) port: Ends,
     /// The bytes of the batch that the engine is being told of, until it asks to persist them.
     at_hand: Option<Buffer>,
     /// Messages that wait for a record, in the order of the records.
@@ -130,7 +130,7 @@ impl Log {
             moves: Moves::default(),
             keeping: Keeping::default(),
             pulse: Pulse::default(),
-            port: port::Ends::default(),
+            port: Ends::default(),
             at_hand: None,
             awaiting_durable: VecDeque::new(),
             durable: RecordNumber(0),

@@ -19,10 +19,13 @@
 //! under a third leader, however many barriers passed under the second. So a guest that begins to lead opens
 //! a stream of its own, which ends the one before.
 
+pub(crate) mod ends;
+mod events;
 mod reading;
+mod submitting;
 mod writing;
 
-use ops::{Buffer, Slice};
+use ops::Buffer;
 use paxos::{Action, By, ReadId, Slot, StreamName, StreamPosition};
 use store::{ReadBytes, ReadFailure};
 use wire::Refusal;
@@ -31,50 +34,9 @@ use crate::env::Env;
 use crate::lent::Wanted;
 use crate::log::Log;
 
+pub use events::{Event, NotNow};
 use reading::Reading;
-pub(crate) use writing::Writing;
-
-#[derive(Default)]
-pub(crate) struct Ends {
-    /// `None` where there is no guest.
-    reading: Option<Reading>,
-    pub(crate) writing: Writing,
-}
-
-/// News for a guest, in order.
-#[derive(Debug)]
-pub enum Event {
-    /// The next chosen bytes.
-    Bytes {
-        stream: StreamName,
-        /// The position of the first of them in the stream.
-        position: u64,
-        bytes: Slice,
-    },
-    /// The stream that was read is over for good: the next bytes are another's. Its length is unknown if it
-    /// was trimmed.
-    Ended {
-        stream: StreamName,
-        length: Option<u64>,
-    },
-    /// The next bytes were trimmed: the bytes that follow are the first that are left.
-    Skipped,
-    /// From now on the guest may submit. All bytes chosen before this stream are taken, and nobody adds to them.
-    Begins { stream: StreamName },
-    /// The guest may submit no more: this node no longer leads, or somebody else writes.
-    Deposed { stream: StreamName },
-}
-
-/// The reason why nothing can be submitted now.
-#[derive(Clone, Debug)]
-pub enum NotNow {
-    /// `Begins` has not come, or the guest was deposed since.
-    NotWriting,
-    /// Too much waits for the disk or the followers: try again once the log was settled.
-    Later,
-    /// A disk has reached its reserve.
-    Full(Refusal),
-}
+use writing::Writing;
 
 /// A log, as its guest may use it.
 pub struct Port<'a> {
@@ -245,12 +207,5 @@ impl Log {
         if let Some(reading) = &mut self.port.reading {
             reading.on_read(env.now, wanted, buffer, result);
         }
-    }
-}
-
-impl Ends {
-    /// Whether something is under way that nobody else would wake the log for.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.reading.as_ref().is_some_and(Reading::is_retrying) || self.writing.is_busy()
     }
 }

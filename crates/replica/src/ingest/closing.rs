@@ -4,7 +4,8 @@ use ops::ConnId;
 use paxos::{Action, StreamEnd, StreamName, StreamPosition};
 use wire::{Answer, Refusal};
 
-use super::{Close, Sink, Writer, cut_off};
+use super::cut_off;
+use super::state::{Close, Sink, Writer};
 use crate::env::Env;
 use crate::lent::no_quorum;
 use crate::log::Log;

@@ -9,7 +9,8 @@ use paxos::mutation::{self, Mutation};
 use paxos::{Action, NotOpened, OpenStream, StreamName, StreamPosition, StreamSequence, Time};
 use wire::{Answer, ConnectionEnd, LineError, Mode, NoStreamPlace, Refusal, Request};
 
-use super::{Ingest, Sink, Writer, superseded};
+use super::state::{Append, Sink, Writer};
+use super::superseded;
 use crate::conns::Purpose;
 use crate::env::Env;
 use crate::lent::no_quorum;
@@ -17,21 +18,6 @@ use crate::log::Log;
 
 /// The interval at which a writer that waits for its stream is told so.
 const WAITING_TOLD_EVERY: Duration = Duration::from_secs(1);
-
-/// An append request before its stream is open.
-pub(super) struct Append {
-    pub(super) from: Sink,
-    pub(super) label: String,
-    pub(super) continues: Option<(StreamName, u64)>,
-    pub(super) mode: Mode,
-    pub(super) end: ConnectionEnd,
-    /// The bytes that came after the request line.
-    pub(super) leftover: Vec<u8>,
-    /// The client's end of bytes came with it.
-    pub(super) ended: bool,
-    pub(super) since: Time,
-    pub(super) told_at: Time,
-}
 
 pub(super) fn parse_append(
     conn: ConnId,
@@ -67,23 +53,6 @@ pub(super) fn parse_append(
         since: now,
         told_at,
     })
-}
-
-impl Ingest {
-    /// Queues a stream of the guest's own, whichever writer is active now.
-    pub(crate) fn open_for_guest(&mut self, now: Time) {
-        self.queue.push_back(Append {
-            from: Sink::Guest,
-            label: "commands".to_string(),
-            continues: None,
-            mode: Mode::TakeOver,
-            end: ConnectionEnd::Cut,
-            leftover: Vec::new(),
-            ended: false,
-            since: now,
-            told_at: now,
-        });
-    }
 }
 
 impl Log {

@@ -4,7 +4,7 @@ use ops::{Buffer, Slice};
 use paxos::{StreamName, Time};
 use store::{ReadBytes, ReadFailure};
 
-use super::Event;
+use super::events::Event;
 use crate::env::Env;
 use crate::lent::{Core, Ticket, Wanted};
 use crate::read::READ_AGAIN_AFTER;
