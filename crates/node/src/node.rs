@@ -260,7 +260,8 @@ impl Machine for Node {
         {
             join.dial(&mut self.env);
         }
-        self.due.touch_due(now);
+        let most = self.env.limits.due_logs_max;
+        self.due.touch_due(now, most);
         self.due.touch_all(self.hosted.due(now));
         let scrubbing = &mut self.disk.scrubbing;
         scrubbing.pump(&mut self.logs, &mut self.due, &mut self.env);

@@ -74,8 +74,7 @@ impl Engine {
         self.may_promise() && member.is_some_and(|member| !member.auxiliary)
     }
 
-    /// Whether the next [`Input::Timer`](crate::Input::Timer) seeks votes for this replica, among members of which
-    /// a quorum is alive: then an election is likely to follow.
+    /// Whether the next [`Input::Timer`](crate::Input::Timer) seeks votes for this replica.
     #[inline]
     pub fn wants_to_stand(&self, now: Time) -> bool {
         match &self.stage {
@@ -89,14 +88,16 @@ impl Engine {
             && self.patience <= now
             && self.may_stand()
             && !self.is_alone()
-            && self.is_quorum_alive()
     }
 
-    /// Has a candidate wait until it is told that it need not: then its election is nothing that the time begins.
-    /// It hears and votes for others all the while.
+    /// Has a candidate wait until it is told that it need not: neither the time nor a vote that is offered late
+    /// begins its election. It hears and votes for others all the while.
     #[inline]
     pub fn wait_for_turn(&mut self, waits: bool) {
         self.waits_for_turn = waits;
+        if waits && let Stage::Candidate(candidacy) = &mut self.stage {
+            candidacy.seeking = false;
+        }
     }
 
     /// Whether this replica stands for election: it seeks votes, or asks for promises.
@@ -116,7 +117,7 @@ impl Engine {
     }
 
     /// Whether this replica and the peers that are alive are a quorum.
-    pub(crate) fn is_quorum_alive(&self) -> bool {
+    pub fn is_quorum_alive(&self) -> bool {
         self.state
             .configuration
             .is_quorum(|node| node == self.config.node || self.peers.is_alive(node))

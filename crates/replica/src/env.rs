@@ -124,6 +124,8 @@ pub struct Moments {
     pub appended_at: Time,
     /// The moment when this process last went on after it was kept from running.
     pub resumed_at: Time,
+    /// The moment when the disk last finished a write, of any log.
+    pub written_at: Time,
     pub calendar: Calendar,
 }
 
@@ -207,6 +209,7 @@ impl Env {
             moments: Moments {
                 appended_at: Time::ZERO,
                 resumed_at: Time::ZERO,
+                written_at: Time::ZERO,
                 calendar: Calendar::default(),
             },
             turns,

@@ -59,6 +59,8 @@ pub struct Limits {
     pub directory_wait: Duration,
     /// Logs that stand for election at the same time.
     pub standing_logs_max: usize,
+    /// Logs that are settled in one round because their time has come.
+    pub due_logs_max: usize,
     pub connections_max: usize,
     /// Answers that are made and not yet with the kernel, of all clients together.
     pub answers_bytes_max: u64,
@@ -118,6 +120,7 @@ impl Default for Limits {
             leader_wait: Duration::from_secs(2),
             directory_wait: Duration::from_millis(2500),
             standing_logs_max: 64,
+            due_logs_max: 500,
             connections_max: 4096,
             answers_bytes_max: 32 << 20,
             answer_piece_bytes: 64 << 10,

@@ -32,12 +32,19 @@ impl Agenda {
         }
     }
 
+    /// Lets the log be due at this time at the latest.
+    pub fn set_by(&mut self, log: LogId, latest: Time) {
+        if self.by_log.get(&log).is_none_or(|time| *time > latest) {
+            self.set(log, Some(latest));
+        }
+    }
+
     /// The earliest deadline of all.
     pub fn first(&self) -> Option<Time> {
         self.by_time.first().map(|(time, _)| *time)
     }
 
-    /// The logs whose deadline has come. They stay until they are settled.
+    /// The logs whose deadline has come, the earliest first. They stay until they are settled.
     pub fn due(&self, now: Time) -> impl Iterator<Item = LogId> {
         let due = self
             .by_time
@@ -69,6 +76,10 @@ mod tests {
         agenda.set(LogId(2), Some(Time::from_micros(20)));
         agenda.set(LogId(1), Some(Time::from_micros(10)));
         assert_eq!(due(&agenda, 10), [1]);
+        agenda.set_by(LogId(2), Time::from_micros(15));
+        agenda.set_by(LogId(1), Time::from_micros(15));
+        assert_eq!(due(&agenda, 15), [1, 2], "one is due earlier as it was");
+        agenda.set(LogId(2), Some(Time::from_micros(20)));
         agenda.set(LogId(1), None);
         agenda.set(LogId(3), None);
         assert_eq!(agenda.first(), Some(Time::from_micros(20)));

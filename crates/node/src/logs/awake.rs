@@ -6,7 +6,8 @@
 //!                         └── once a second, and when the directory says something else: all
 //! ```
 //!
-//! All means a thousand at a time: a look at more goes on with the next tick.
+//! All means a thousand at a time: a look at more goes on with the next tick. So it is with those that are awake:
+//! after the loss of a peer that may be all.
 //!
 //! A node may host thousands of logs of which a few are busy. Every change of a log settles it, so a log that
 //! was not settled since it was last looked at is as it was. A change that depends on time alone, such as the
@@ -65,15 +66,41 @@ impl Sweep {
     }
 }
 
+/// Logs that are looked at in turn: none that comes again at once keeps others from theirs.
+#[derive(Default)]
+struct Rota {
+    logs: BTreeSet<LogId>,
+    /// The log behind which the next turn begins.
+    behind: Option<LogId>,
+}
+
+impl Rota {
+    /// Takes the next ones, so many at most.
+    fn take(&mut self, most: usize) -> BTreeSet<LogId> {
+        if self.logs.len() <= most {
+            self.behind = None;
+            return std::mem::take(&mut self.logs);
+        }
+        let behind = self.behind.map_or(Bound::Unbounded, Bound::Excluded);
+        let later = self.logs.range((behind, Bound::Unbounded));
+        let in_turn: Vec<LogId> = later.chain(&self.logs).take(most).copied().collect();
+        self.behind = in_turn.last().copied();
+        for log in &in_turn {
+            self.logs.remove(log);
+        }
+        BTreeSet::from_iter(in_turn)
+    }
+}
+
 #[derive(Default)]
 pub struct Awake {
     /// The log woken last, which is in both sets: a busy log is settled many times between two looks.
     woken: Option<LogId>,
-    for_tick: BTreeSet<LogId>,
+    for_tick: Rota,
     ticks: Sweep,
     for_beat: BTreeSet<LogId>,
     /// Logs that each peer is still to be told of, besides.
-    for_peers: BTreeMap<NodeId, BTreeSet<LogId>>,
+    for_peers: BTreeMap<NodeId, Rota>,
     beats: Sweep,
     /// The leader of log 0 at the last heartbeat.
     director: Option<NodeId>,
@@ -91,13 +118,13 @@ impl Awake {
         if self.woken.replace(log) == Some(log) {
             return;
         }
-        self.for_tick.insert(log);
+        self.for_tick.logs.insert(log);
         self.for_beat.insert(log);
     }
 
     /// The logs that the next tick looks at, if it is no sweep.
     pub fn logs(&self) -> &BTreeSet<LogId> {
-        &self.for_tick
+        &self.for_tick.logs
     }
 
     /// Wakes all logs, after a change that all go by.
@@ -124,8 +151,11 @@ impl Awake {
         I: Iterator<Item = &'a LogId>,
     {
         self.woken = None;
-        let mut awake = std::mem::take(&mut self.for_tick);
+        let mut awake = self.for_tick.take(SLICE);
         let (slice, ends_sweep) = self.ticks.slice(now, from);
+        for log in &slice {
+            self.for_tick.logs.remove(log);
+        }
         awake.extend(slice);
         Look {
             logs: awake.into_iter().collect(),
@@ -135,7 +165,7 @@ impl Awake {
 
     /// Keeps this log awake: more is to come of it.
     pub fn stays(&mut self, log: LogId) {
-        self.for_tick.insert(log);
+        self.for_tick.logs.insert(log);
     }
 
     /// Marks the logs that were settled since the last heartbeat to be looked at for every peer, and gives
@@ -155,7 +185,7 @@ impl Awake {
         self.for_peers.retain(|peer, _| peers.contains(peer));
         for peer in peers {
             let of_peer = self.for_peers.entry(*peer).or_default();
-            of_peer.extend(awake.iter().copied());
+            of_peer.logs.extend(&awake);
         }
         awake
     }
@@ -163,12 +193,14 @@ impl Awake {
     /// The logs that the heartbeat to this peer looks at. They sleep, for this peer, until they are woken.
     pub fn for_peer(&mut self, peer: NodeId) -> BTreeSet<LogId> {
         let of_peer = self.for_peers.get_mut(&peer);
-        of_peer.map(std::mem::take).unwrap_or_default()
+        of_peer
+            .map(|of_peer| of_peer.take(SLICE))
+            .unwrap_or_default()
     }
 
     /// Lets the next heartbeat to this peer look at these logs, too.
     pub fn stay_for_peer(&mut self, peer: NodeId, logs: BTreeSet<LogId>) {
-        self.for_peers.entry(peer).or_default().extend(logs);
+        self.for_peers.entry(peer).or_default().logs.extend(logs);
     }
 }
 
@@ -219,6 +251,20 @@ mod tests {
         assert_eq!(awake.for_peer(NodeId(3)), of(&[]), "it is no peer any more");
         awake.on_beat(Time::from_micros(1_000_000), &peers, |_| ALL.iter());
         assert_eq!(awake.for_peer(NodeId(3)), of(&[0, 1, 2]));
+    }
+
+    #[test]
+    fn of_thousands_that_are_awake_each_has_its_turn_though_some_stay_awake() {
+        let mut awake = Awake::default();
+        (0..2_500).for_each(|log| awake.wake(LogId(log)));
+        let mut seen = BTreeSet::new();
+        for _ in 0..3 {
+            let look = awake.for_tick(Time::ZERO, |_| ALL[..0].iter());
+            assert!(look.logs.len() <= SLICE);
+            look.logs.iter().for_each(|log| awake.stays(*log));
+            seen.extend(look.logs);
+        }
+        assert_eq!(seen.len(), 2_500);
     }
 
     #[test]

@@ -1,5 +1,8 @@
 //! The logs for which something is to be done: in this round, at their next deadline, with the next tick and
 //! heartbeat.
+//!
+//! What happens to one log settles it in the same round. What happens to all at once, such as the loss of a peer,
+//! makes all of them due: each round settles so many that a node of thousands is still heard by its peers.
 
 use std::collections::BTreeSet;
 
@@ -27,9 +30,14 @@ impl Due {
         self.touched.extend(logs);
     }
 
-    /// Marks the logs whose deadline has come.
-    pub fn touch_due(&mut self, now: Time) {
-        self.touched.extend(self.agenda.due(now));
+    /// Lets this log be settled in this round or one of the next.
+    pub fn soon(&mut self, log: LogId, now: Time) {
+        self.agenda.set_by(log, now);
+    }
+
+    /// Marks the logs whose deadline has come, so many at most. The others' is past: the next round comes at once.
+    pub fn touch_due(&mut self, now: Time, most: usize) {
+        self.touched.extend(self.agenda.due(now).take(most));
     }
 
     pub fn has_touched(&self) -> bool {

@@ -111,7 +111,7 @@ impl Node {
                     log.break_links(&mut self.env, peer);
                 }
                 log.set_alive(&mut self.env, peer, alive);
-                self.due.touch(*id);
+                self.due.soon(*id, self.env.now);
             }
         }
     }
@@ -120,7 +120,7 @@ impl Node {
         for (id, log) in self.logs.iter_mut() {
             if log.alive().contains(&peer) || self.cluster.directory.hosts(*id, peer) {
                 log.resend_to(peer);
-                self.due.touch(*id);
+                self.due.soon(*id, self.env.now);
             }
         }
     }

@@ -134,6 +134,7 @@ impl Node {
         }
         if matches!(completion, Completion::Done { .. }) {
             self.disk.space.on_written();
+            self.env.moments.written_at = self.env.now;
         }
         let id = LogId((token.0 >> 32) as u32);
         if let Some(log) = self.logs.get_mut(&id) {

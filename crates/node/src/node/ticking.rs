@@ -61,10 +61,17 @@ impl Node {
         let full = space::judge(&mut self.env, &self.peers);
         if self.env.room.own_is_full && !was_full {
             // Idle logs, too, have spares to give up.
-            self.due.touch_all(self.logs.keys().copied());
+            self.soon_all();
         }
         self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);
         self.env.room.disk_is_full = full;
+    }
+
+    /// Lets all logs be settled soon.
+    fn soon_all(&mut self) {
+        for id in self.logs.keys() {
+            self.due.soon(*id, self.env.now);
+        }
     }
 
     fn tend_links(&mut self, logs: &[LogId]) {
@@ -122,7 +129,7 @@ impl Node {
         );
         for (id, log) in self.logs.iter_mut() {
             if log.is_leading() && log.engine().state().configuration.members().len() > 1 {
-                self.due.touch(*id);
+                self.due.soon(*id, now);
                 log.input(&mut self.env, Input::StepDown);
             }
         }
@@ -139,13 +146,13 @@ impl Node {
             let configuration = &log.engine().state().configuration;
             configuration.is_quorum(|node| node == own)
         };
-        let waits_to_be_dialled = self.logs.values().any(is_alone);
         // A node that takes no connection yet may be elsewhere, or about to start.
         let mut known = self.env.peers.addresses.keys();
-        let all = !waits_to_be_dialled && known.all(|peer| self.peers.is_alive(*peer));
+        let all = known.all(|peer| self.peers.is_alive(*peer));
+        let all = all && !self.logs.values().any(is_alone);
         if all || has_rested {
             self.env.own.settling = false;
-            self.due.touch_all(self.logs.keys().copied());
+            self.soon_all();
         }
     }
 }

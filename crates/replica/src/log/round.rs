@@ -11,6 +11,10 @@ use crate::env::Env;
 /// The interval at which a log with something under way is settled when nothing else wakes it.
 const BUSY_ROUND: Duration = Duration::from_millis(20);
 
+/// A leader whose one file hangs while others of the disk are written hands over after so many times
+/// [`crate::Limits::disk_stall`].
+const STALLS_OF_ONE_FILE: u32 = 5;
+
 impl Log {
     /// Does whatever has become possible.
     pub fn settle(&mut self, env: &mut Env) {
@@ -64,18 +68,27 @@ impl Log {
                 .evict(self.core.engine.first_unchosen(), 0, end, 0);
         }
         self.drain(env);
-        let engine = &self.core.engine;
-        if !env.turns.is_empty() && !engine.is_standing(env.now) && !engine.wants_to_stand(env.now)
-        {
-            env.turns.leave(self.core.id);
+        if !env.turns.is_empty() {
+            self.leave_turn(env);
         }
     }
 
-    /// Has the engine stand for election only in the log's turn. Log 0 waits for none.
+    /// Has the engine stand for election only where a quorum is alive, and in the log's turn: the votes that a node
+    /// of thousands of logs seeks in vain keep its peers from hearing it. Log 0 waits for nothing.
     fn wait_for_turn(&mut self, env: &mut Env) {
         let (id, engine) = (self.core.id, &mut self.core.engine);
         let wants = id != LogId(0) && !env.own.settling && engine.wants_to_stand(env.now);
-        engine.wait_for_turn(wants && !env.turns.may_stand(id));
+        let may = wants && engine.is_quorum_alive() && env.turns.may_stand(id);
+        engine.wait_for_turn(wants && !may);
+    }
+
+    /// Gives up the log's turn, or its place in the row, if it does not need one.
+    fn leave_turn(&self, env: &mut Env) {
+        let engine = &self.core.engine;
+        let wants = engine.wants_to_stand(env.now) && engine.is_quorum_alive();
+        if !wants && !engine.is_standing(env.now) {
+            env.turns.leave(self.core.id);
+        }
     }
 
     fn take_pulse(&mut self, env: &Env) {
@@ -118,15 +131,22 @@ impl Log {
         self.core.engine.deadline().filter(|_| !env.own.settling)
     }
 
-    /// The time when a leader whose disk does nothing gives up leading, if another node could lead.
+    /// The time when a leader whose disk does nothing gives up leading, if another node could lead. A disk that
+    /// does something for other logs has a long queue, and a change of leader makes that longer. But a single file
+    /// may hang, too.
     fn stall_deadline(&self, env: &Env) -> Option<paxos::Time> {
         let since = self
             .core
             .store
             .oldest_write_since()?
             .max(env.moments.resumed_at);
-        let due = || since + env.limits.disk_stall + Duration::from_micros(1);
-        self.core.may_hand_over().then(due)
+        if !self.core.may_hand_over() {
+            return None;
+        }
+        let stall = env.limits.disk_stall;
+        let latest = since + stall * STALLS_OF_ONE_FILE;
+        let does_nothing = since.max(env.moments.written_at) + stall;
+        Some(does_nothing.min(latest) + Duration::from_micros(1))
     }
 
     fn busy_deadline(&self, env: &Env) -> Option<paxos::Time> {

@@ -62,8 +62,9 @@ pub(super) fn build(scenario: &Scenario, world: World, ledger: &Ledger) -> Clust
         limits.landing_bytes_min = 1;
     }
     if scenario.seed.is_multiple_of(3) {
-        // All logs but the directory stand for election one after the other.
+        // All logs but the directory stand for election one after the other, and a round settles one that is due.
         limits.standing_logs_max = 1;
+        limits.due_logs_max = 1;
     }
     if scenario.window_bytes > 0 {
         limits.unchosen_bytes_max = scenario.window_bytes;

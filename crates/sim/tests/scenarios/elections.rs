@@ -1,8 +1,8 @@
 //! Elections when nodes die, are cut off in part, and come back.
 
-use paxos::Term;
+use paxos::{Role, Term};
 
-use crate::stage::{Look, MS, SECOND, Stage};
+use crate::stage::{Look, MS, SECOND, Stage, done};
 
 fn number(term: Option<Term>) -> u32 {
     term.expect("somebody leads").number
@@ -32,6 +32,51 @@ fn a_change_of_leader_keeps_what_the_dead_one_had_acknowledged() {
         stage.restart(leader);
         stage.wait_whole(3);
         assert_eq!(stage.read_all(), read);
+    }
+}
+
+/// One log of a node stands at a time, and a round settles one that is due: each has its turn all the same.
+#[test]
+fn every_log_is_led_again_after_a_start_of_all_though_each_waits_for_its_turn() {
+    const LOGS: usize = 60;
+    let limits = replica::Limits {
+        standing_logs_max: 1,
+        due_logs_max: 1,
+        ..sim::workload::small_limits()
+    };
+    for seed in 0..3 {
+        let mut stage = Stage::with_limits(seed, 3, limits.clone());
+        stage.add_node();
+        stage.add_node();
+        stage.wait_whole(3);
+        let names: Vec<String> = (0..LOGS).map(|number| format!("log-{number}")).collect();
+        for name in &names {
+            done(&mut stage, &format!("create-log {name}"));
+        }
+        let led = |look: &Look<'_>| {
+            let leads = |name: &&String| {
+                let roles = (0..3).filter_map(|index| look.view_of(index, name));
+                roles
+                    .filter(|view| matches!(view.role, Role::Leader { .. }))
+                    .count()
+                    == 1
+            };
+            names.iter().filter(leads).count()
+        };
+        stage.wait_within(60 * SECOND, "all to be led", |look| led(look) == LOGS);
+        (0..3).for_each(|index| stage.cut_power(index));
+        stage.restart(0);
+        // Alone it leads nothing, and does not stand.
+        stage.pass(5 * SECOND);
+        assert_eq!(led(&stage.look()), 0);
+        let stood = |look: &Look<'_>, name: &String| {
+            let view = look.view_of(0, name).expect("it hosts all");
+            view.counts.candidacies
+        };
+        assert!(names.iter().all(|name| stood(&stage.look(), name) == 0));
+        stage.restart(1);
+        stage.restart(2);
+        stage.wait_within(60 * SECOND, "all to be led again", |look| led(look) == LOGS);
     }
 }
 
