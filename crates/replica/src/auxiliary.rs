@@ -1,10 +1,9 @@
-//! The special conduct of a replica while it is auxiliary: it drops the bytes that it is released from, and
-//! takes no more when its disk is almost full.
+//! The special conduct of a replica while it is auxiliary: it drops the bytes that it is released from.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use paxos::{Era, Proposal, Slot, StreamName, StreamPosition, Time, Value};
+use paxos::{Era, Slot, StreamName, StreamPosition, Time};
 
 use crate::env::Env;
 use crate::lent::Core;
@@ -16,13 +15,11 @@ pub(crate) struct Auxiliary {
     released: Option<(Era, Slot)>,
     /// A segment may be removed only once the next one stands: then there may be more to drop.
     retry_at: Option<Time>,
-    warned_at: Time,
     /// The open segment holds only released bytes: the next one may begin, and then this one go.
     wants_roll: bool,
 }
 
 const DROP_AGAIN_AFTER: Duration = Duration::from_secs(1);
-const WARN_EVERY: Duration = Duration::from_secs(10);
 
 impl Auxiliary {
     pub fn on_release(&mut self, core: &mut Core, env: &Env, below: Slot) {
@@ -69,25 +66,5 @@ impl Auxiliary {
 
     pub fn take_wants_roll(&mut self) -> bool {
         std::mem::take(&mut self.wants_roll)
-    }
-
-    /// Declines a proposal to keep the auxiliary's reserve: promises, states and other logs need it.
-    pub fn declines(&mut self, core: &mut Core, env: &Env, proposal: &Proposal) -> bool {
-        let content = matches!(proposal.value, Value::Content { .. });
-        if !content || !core.engine.is_auxiliary() || !env.is_full() {
-            return false;
-        }
-        if self.warned_at == Time::ZERO || env.now > self.warned_at + WARN_EVERY {
-            self.warned_at = env.now;
-            tracing::warn!(
-                log = core.id.0,
-                name = core.name,
-                free_bytes = env.room.free_bytes,
-                reserve = env.limits.disk_reserve_bytes,
-                "this auxiliary's disk is almost full: it takes no bytes until there is space; bring the active nodes back or free space"
-            );
-        }
-        core.counts.proposals_declined += 1;
-        true
     }
 }

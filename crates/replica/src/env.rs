@@ -323,7 +323,8 @@ impl Env {
             .key("address", &self.own.advertise)
             .key("speaks", self.own.speaks)
             .key("digests", 1)
-            .key("parts", 1);
+            .key("parts", 1)
+            .key("reserve", self.limits.disk_reserve_bytes);
         let hello = match self.own.proof() {
             Some((key, signature)) => hello
                 .key("key", formats::hex(&key.0))

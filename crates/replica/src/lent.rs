@@ -35,6 +35,8 @@ pub(crate) struct Core {
     /// The last record that was asked for.
     pub persisted: RecordNumber,
     pub last_chosen_at: paxos::Time,
+    /// Its bytes are taken when disks are almost full, too: it is what frees them.
+    pub uses_reserve: bool,
 }
 
 /// The part that asked the store to read.
@@ -177,27 +179,57 @@ impl Core {
         }
     }
 
-    /// Whether clients' bytes have nowhere to go: a disk among those that must take them is almost full. An
-    /// auxiliary's disk need not take them while enough active members are alive.
-    pub fn is_full(&self, env: &Env) -> bool {
-        let configuration = &self.engine.state().configuration;
-        let own = env.own.identity.node;
-        let active = |node: NodeId| {
-            let here = node == own || self.alive.contains(&node);
-            here && !configuration.is_auxiliary(node)
-        };
-        let spared =
-            |node: NodeId| configuration.is_auxiliary(node) && configuration.is_quorum(active);
-        env.is_full() || env.room.full_peers.iter().any(|peer| !spared(*peer))
+    /// The members of this log whose disks are almost full: they take no clients' bytes.
+    pub fn full_members(&self, env: &Env) -> Vec<NodeId> {
+        let members = self.engine.state().configuration.members().iter();
+        let nodes = members.map(|member| member.node);
+        nodes.filter(|node| self.is_disk_full(env, *node)).collect()
     }
 
-    /// The refusal for an appender while a disk is full: it names the disk's node, which need not be this one.
+    fn is_disk_full(&self, env: &Env, node: NodeId) -> bool {
+        match node == self.own {
+            true => env.is_full(),
+            false => env.room.full_peers.contains(&node),
+        }
+    }
+
+    /// Whether the members that are there and have room are a quorum: the log goes on by them, and leaves the full
+    /// ones behind.
+    pub fn has_room_without_the_full(&self, env: &Env) -> bool {
+        self.engine.state().configuration.is_quorum(|node| {
+            let is_here = node == self.own || self.alive.contains(&node);
+            is_here && !self.is_disk_full(env, node)
+        })
+    }
+
+    /// Whether clients' bytes have nowhere to go: the disks of so many members are almost full that the others are
+    /// no quorum. A leader whose own disk is full takes bytes while it hands over, of half its reserve at most.
+    pub fn is_full(&self, env: &Env) -> bool {
+        if self.uses_reserve || !env.is_full() && env.room.full_peers.is_empty() {
+            return false;
+        }
+        let is_scarce = env.room.free_bytes < env.limits.disk_reserve_bytes / 2;
+        if self.is_leading() && env.is_full() && is_scarce {
+            return true;
+        }
+        !self.full_members(env).is_empty() && !self.has_room_without_the_full(env)
+    }
+
+    /// Whether this replica's disk is almost full and the log can do without it: it takes no bytes and does not lead.
+    pub fn stands_back(&self, env: &Env) -> bool {
+        !self.uses_reserve && env.is_full() && self.has_room_without_the_full(env)
+    }
+
+    /// Whether that follower is left behind, since its disk is almost full and the log can do without it.
+    pub fn leaves_behind(&self, env: &Env, peer: NodeId) -> bool {
+        !self.uses_reserve
+            && env.room.full_peers.contains(&peer)
+            && self.has_room_without_the_full(env)
+    }
+
+    /// The refusal for an appender while disks are full: it names their nodes, which need not be this one.
     pub fn disk_full(&self, env: &Env) -> Refusal {
-        let own = env.is_full().then_some(env.own.identity.node);
-        let full: Vec<NodeId> = own
-            .into_iter()
-            .chain(env.room.full_peers.iter().copied())
-            .collect();
+        let full = self.full_members(env);
         let address = |node: NodeId| match node == env.own.identity.node {
             true => Some(&env.own.advertise),
             false => env.peers.addresses.get(&node),

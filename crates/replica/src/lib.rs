@@ -19,6 +19,7 @@ mod counts;
 mod env;
 mod feed;
 mod follow;
+mod full;
 mod ingest;
 mod inspect;
 mod lead;

@@ -30,6 +30,7 @@ use crate::counts::LogCounts;
 use crate::env::Env;
 use crate::feed::Feeders;
 use crate::follow::Sources;
+use crate::full::Full;
 use crate::ingest::state::Ingest;
 use crate::lead::Moves;
 use crate::lent::Core;
@@ -71,6 +72,7 @@ pub struct Log {
     durable: RecordNumber,
     rebind: Rebind,
     auxiliary: Auxiliary,
+    full: Full,
     /// The replica stopped since another one contradicts what is chosen here.
     is_contradicted: bool,
     /// The replica led when it stopped.
@@ -116,6 +118,7 @@ impl Log {
             last_read: 0,
             persisted: RecordNumber(0),
             last_chosen_at: env.now,
+            uses_reserve: false,
         };
         let mut log = Log {
             core,
@@ -136,6 +139,7 @@ impl Log {
             durable: RecordNumber(0),
             rebind: Rebind::default(),
             auxiliary: Auxiliary::default(),
+            full: Full::default(),
             is_contradicted: false,
             stopped_leading: false,
         };
@@ -282,7 +286,7 @@ impl Log {
         if self.core.stopped.is_some() || env.own.settling {
             return;
         }
-        if self.auxiliary.declines(&mut self.core, env, &proposal) {
+        if self.full.declines(&mut self.core, env, &proposal) {
             return;
         }
         env.wrote(bytes.as_ref().map_or(0, |_| proposal.slots.len() as usize));

@@ -153,7 +153,8 @@ impl Log {
     /// `uses_reserve`: its bytes are taken when a disk is full, too. That is for a guest that frees disks.
     pub fn attach(&mut self, from: u64, uses_reserve: bool) {
         self.port.reading = Some(Reading::from(from));
-        self.port.writing = Writing::new(uses_reserve);
+        self.port.writing = Writing::default();
+        self.core.uses_reserve = uses_reserve;
     }
 
     pub fn port<'a>(&'a mut self, env: &'a mut Env) -> Port<'a> {

@@ -27,7 +27,7 @@ struct Follower {
     /// The time when the cursor was last moved back or the peer's acceptance last grew.
     progress_at: Time,
     accepted_up_to: u64,
-    /// The follower is an auxiliary at rest: nothing is sent to it.
+    /// The follower is an auxiliary at rest, or its disk is almost full: nothing is sent to it.
     rests: bool,
 }
 
@@ -153,14 +153,15 @@ impl Followers {
             if !env.peers.addresses.contains_key(&peer) {
                 continue;
             }
-            if !core.engine.wants_proposals(peer) {
+            if !core.engine.wants_proposals(peer) || core.leaves_behind(env, peer) {
                 follower.rests = true;
                 continue;
             }
             if std::mem::take(&mut follower.rests) {
                 follower.cursor = first; // all that is not chosen
                 follower.progress_at = env.now;
-                core.counts.engaged += 1;
+                let configuration = &core.engine.state().configuration;
+                core.counts.engaged += u64::from(configuration.is_auxiliary(peer));
             }
             let accepted = core.engine.peer_accepted_up_to(peer).map_or(0, |s| s.0);
             if accepted > follower.accepted_up_to || follower.cursor < core.ring.end() {

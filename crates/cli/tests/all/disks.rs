@@ -56,6 +56,45 @@ fn a_full_disk_refuses_appends_and_loses_nothing() {
     cluster.check_same("main", &[content, more]);
 }
 
+/// A small disk with a small reserve is not full because its leader keeps more free.
+#[test]
+fn each_disk_is_judged_by_its_own_nodes_reserve() {
+    let mut cluster = Cluster::start_with(3, 3, |node| {
+        node.faults = Some(node.data.with_extension("faults"));
+    });
+    cluster.wait_whole();
+    let leader = cluster.leader("main");
+    let small: Vec<usize> = (0..3).filter(|index| *index != leader).collect();
+    for index in 0..3 {
+        let is_small = small.contains(&index);
+        set_reserve(&mut cluster, index, if is_small { "32MiB" } else { "1GiB" });
+        let faults = cluster.nodes[index].faults.clone().expect("set above");
+        let room = if is_small {
+            "free-bytes=200000000\n"
+        } else {
+            ""
+        };
+        fs::write(faults, room).expect("room");
+        cluster.nodes[index].kill();
+        cluster.nodes[index].start();
+    }
+    cluster.wait_whole();
+    let content = Content::new(1, 1_000_000);
+    cluster.append("main", &[], content);
+    for node in &cluster.nodes {
+        let status = ask(&node.listen, "status").expect("it runs");
+        assert_eq!(status["disk_full"], false, "{status}");
+        for other in status["nodes"].as_array().expect("an array") {
+            let free = other["free_bytes"].as_u64().expect("it said so");
+            let is_small = small.iter().any(|index| {
+                other["address"].as_str() == Some(cluster.nodes[*index].listen.as_str())
+            });
+            assert!(!is_small || free <= 200_000_000, "{status}");
+        }
+    }
+    cluster.check_same("main", &[content]);
+}
+
 #[test]
 fn a_leader_whose_disk_fails_is_succeeded_while_its_node_lives_on() {
     let mut cluster = Cluster::start_with(3, 3, |node| {

@@ -79,7 +79,18 @@ fn disks_that_hang_fail_and_fill() {
     inject(&cluster.nodes[fails], "");
     restart(&mut cluster, fails);
 
+    // One is left behind, and another voter or the leader beside it is not.
     inject(&cluster.nodes[hangs], "free-bytes=0\n");
+    shows(
+        &cluster,
+        &cluster.nodes[leader],
+        &[
+            "disk-full",
+            "it takes no bytes of logs that other nodes can take",
+        ],
+    );
+    cluster.append("main", &[], Content::new(3, 200_000));
+    inject(&cluster.nodes[fails], "free-bytes=0\n");
     shows(
         &cluster,
         &cluster.nodes[leader],
@@ -88,6 +99,7 @@ fn disks_that_hang_fail_and_fill() {
     let output = cluster.run_with_input(&["append", "main"], b"x");
     assert_eq!(output.status.code(), Some(4), "{}", err(&output));
     inject(&cluster.nodes[hangs], "");
+    inject(&cluster.nodes[fails], "");
     // By itself.
     wait_for(
         || {

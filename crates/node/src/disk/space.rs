@@ -104,31 +104,37 @@ impl Space {
     }
 }
 
-/// Judges which disks are full, with hysteresis. Returns whether any is, our own and those of the live peers.
+/// Judges which disks are full, with hysteresis. Returns whether any is, our own and those of the live peers. Each is
+/// judged by its own reserve: only an older program does not say it.
 pub fn judge(env: &mut Env, peers: &Peers) -> bool {
-    let least = peers.live().map(|(_, peer)| peer.said.free_bytes());
-    let least = least.chain([env.room.free_bytes]).min();
-    let least = least.unwrap_or(u64::MAX);
-    let reserve = env.limits.disk_reserve_bytes;
-    let is_full = |was: bool, free: u64| free < if was { 2 * reserve } else { reserve };
-    env.room.own_is_full = is_full(env.room.own_is_full, env.room.free_bytes);
+    let own_reserve = env.limits.disk_reserve_bytes;
+    let is_full = |was: bool, free: u64, reserve: u64| {
+        let least = if was {
+            reserve.saturating_mul(2)
+        } else {
+            reserve
+        };
+        free < least
+    };
+    env.room.own_is_full = is_full(env.room.own_is_full, env.room.free_bytes, own_reserve);
     let before = std::mem::take(&mut env.room.full_peers);
-    let full = peers.live();
-    let full = full.filter(|(id, peer)| is_full(before.contains(id), peer.said.free_bytes()));
+    let full = peers.live().filter(|(id, peer)| {
+        let reserve = peer.said.reserve_bytes().unwrap_or(own_reserve);
+        is_full(before.contains(id), peer.said.free_bytes(), reserve)
+    });
     env.room.full_peers = full.map(|(id, _)| *id).collect();
     let full = env.room.own_is_full || !env.room.full_peers.is_empty();
     if full != env.room.disk_is_full {
+        let own = env.room.own_is_full.then_some(env.own.identity.node);
+        let nodes = own.iter().chain(&env.room.full_peers);
+        let nodes: Vec<u32> = nodes.map(|node| node.0).collect();
         if full {
             tracing::error!(
-                free_bytes = least,
-                reserve,
-                "a disk is almost full: appends that need it are refused until space is freed"
+                ?nodes,
+                "a disk is almost full: logs that cannot do without it take no appends until space is freed"
             );
         } else {
-            tracing::info!(
-                free_bytes = least,
-                "there is space again: appends are taken"
-            );
+            tracing::info!("there is space again on all disks");
         }
     }
     full

@@ -172,7 +172,9 @@ impl View<'_> {
                 )
             }
             Code::DiskFull => {
-                format!("the disk of {about} is almost full: {amount} bytes are free")
+                format!(
+                    "the disk of {about} is almost full ({amount} bytes are free): it takes no bytes of logs that other nodes can take"
+                )
             }
             Code::ReplicaStopped => match self.contradiction(warning.about) {
                 Some(why) => format!("the replica of {logs} on {about} stopped: {why}"),

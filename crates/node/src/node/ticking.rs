@@ -57,10 +57,10 @@ impl Node {
     }
 
     fn judge_space(&mut self) {
-        let was_full = self.env.room.own_is_full;
+        let before = (self.env.room.own_is_full, self.env.room.full_peers.clone());
         let full = space::judge(&mut self.env, &self.peers);
-        if self.env.room.own_is_full && !was_full {
-            // Idle logs, too, have spares to give up.
+        if before.0 != self.env.room.own_is_full || before.1 != self.env.room.full_peers {
+            // Idle logs, too, have spares to give up; leaders hand over, and others may stand again.
             self.soon_all();
         }
         self.counts.disk_full += u64::from(full && !self.env.room.disk_is_full);

@@ -37,6 +37,8 @@ pub struct SaidOfItself {
     pub is_listed: bool,
     /// The versions that it speaks, on a control connection.
     pub speaks: Option<Speaks>,
+    /// The free bytes that its disk keeps for other things than clients' bytes.
+    pub reserve_bytes: Option<u64>,
 }
 
 /// The means by which a disk with a key proves a start of it.

@@ -25,6 +25,8 @@ pub struct Hello {
     pub evidence: Option<Evidence>,
     pub takes_parts: bool,
     pub compares: bool,
+    /// The free bytes below which its disk takes no clients' bytes.
+    pub reserve_bytes: Option<u64>,
 }
 
 /// The kind of bytes that the connection is to carry.
@@ -71,6 +73,7 @@ impl Hello {
             evidence: request.get("met").and_then(|met| met.parse().ok()),
             takes_parts: request.get("parts") == Some("1"),
             compares: request.get("digests") == Some("1"),
+            reserve_bytes: request.parsed("reserve")?,
         })
     }
 }

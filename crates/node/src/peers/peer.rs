@@ -128,6 +128,8 @@ pub struct Said {
     /// The version in which its disk is written, at least: by its heartbeats.
     disk_version: u8,
     free_bytes: u64,
+    /// The reserve of its disk, by its last greeting.
+    reserve_bytes: Option<u64>,
     /// Logs of which it lacks bytes, by its last heartbeat.
     lacks: BTreeSet<LogId>,
 }
@@ -141,6 +143,7 @@ impl Said {
             speaks: None,
             disk_version: version::FIRST,
             free_bytes: u64::MAX,
+            reserve_bytes: None,
             lacks: BTreeSet::new(),
         }
     }
@@ -148,6 +151,7 @@ impl Said {
     pub fn on_greeting(&mut self, said: SaidOfItself) {
         self.standing = Some(said.standing);
         self.speaks = said.speaks.or(self.speaks);
+        self.reserve_bytes = said.reserve_bytes.or(self.reserve_bytes);
         (self.address, self.unproven_address) = match said.is_listed {
             true => (Some(said.address), None),
             false => (None, Some(said.address)),
@@ -202,6 +206,11 @@ impl Said {
     /// The free bytes of its disk; `u64::MAX` until it said how many.
     pub fn free_bytes(&self) -> u64 {
         self.free_bytes
+    }
+
+    /// The free bytes below which its disk takes no clients' bytes; none if it did not say.
+    pub fn reserve_bytes(&self) -> Option<u64> {
+        self.reserve_bytes
     }
 
     pub fn lacks(&self) -> &BTreeSet<LogId> {

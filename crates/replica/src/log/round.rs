@@ -47,6 +47,7 @@ impl Log {
         self.core
             .store
             .keep_spares(!self.core.engine.is_auxiliary() && !env.is_full());
+        self.full.hand_over(&mut self.core, env);
         self.trim_what_was_held_back();
         self.pump_trims(env);
         self.pump_moves(env);
@@ -76,16 +77,18 @@ impl Log {
     /// Has the engine stand for election only where a quorum is alive, and in the log's turn: the votes that a node
     /// of thousands of logs seeks in vain keep its peers from hearing it. Log 0 waits for nothing.
     fn wait_for_turn(&mut self, env: &mut Env) {
-        let (id, engine) = (self.core.id, &mut self.core.engine);
+        let (id, engine) = (self.core.id, &self.core.engine);
         let wants = id != LogId(0) && !env.own.settling && engine.wants_to_stand(env.now);
-        let may = wants && engine.is_quorum_alive() && env.turns.may_stand(id);
-        engine.wait_for_turn(wants && !may);
+        let able = wants && engine.is_quorum_alive() && !self.core.stands_back(env);
+        let may = able && env.turns.may_stand(id);
+        self.core.engine.wait_for_turn(wants && !may);
     }
 
     /// Gives up the log's turn, or its place in the row, if it does not need one.
     fn leave_turn(&self, env: &mut Env) {
         let engine = &self.core.engine;
-        let wants = engine.wants_to_stand(env.now) && engine.is_quorum_alive();
+        let able = engine.is_quorum_alive() && !self.core.stands_back(env);
+        let wants = able && engine.wants_to_stand(env.now);
         if !wants && !engine.is_standing(env.now) {
             env.turns.leave(self.core.id);
         }

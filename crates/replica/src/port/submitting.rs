@@ -42,7 +42,7 @@ impl Log {
         if !self.guest_has_begun() {
             return Err(NotNow::NotWriting);
         }
-        if self.core.is_full(env) && !self.port.writing.uses_reserve {
+        if self.core.is_full(env) {
             return Err(NotNow::Full(self.core.disk_full(env)));
         }
         let pending = &mut self.port.writing.pending;

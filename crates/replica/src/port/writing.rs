@@ -12,17 +12,9 @@ pub(crate) struct Writing {
     pub(super) is_opening: bool,
     /// The stream that the guest was told it may write.
     pub(super) begun: Option<StreamName>,
-    pub(super) uses_reserve: bool,
 }
 
 impl Writing {
-    pub(super) fn new(uses_reserve: bool) -> Writing {
-        Writing {
-            uses_reserve,
-            ..Writing::default()
-        }
-    }
-
     /// Notes that the stream is open, or came to nothing.
     pub(crate) fn on_opened(&mut self) {
         self.is_opening = false;

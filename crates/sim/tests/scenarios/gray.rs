@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::stage::{MS, SECOND, Stage};
+use crate::stage::{MS, SECOND, Stage, done};
 
 #[test]
 fn a_leader_whose_disk_hangs_hands_over_although_its_heartbeats_go_on() {
@@ -264,26 +264,133 @@ fn a_node_that_finds_no_room_at_its_start_says_that_the_disk_is_full() {
     stage.wait_whole(3);
 }
 
-/// The leader refuses, and it is a follower's disk that has no room.
+/// The reserve is 2 MiB.
+fn leave_room(stage: &mut Stage, index: usize, bytes: u64) {
+    let disk = stage.world.disk_mut(stage.nodes[index]);
+    disk.faults.capacity_bytes = disk.used_bytes() + bytes;
+}
+
+fn give_room(stage: &mut Stage, index: usize) {
+    let disk = stage.world.disk_mut(stage.nodes[index]);
+    disk.faults.capacity_bytes = 1 << 40;
+}
+
+fn status(stage: &mut Stage, index: usize) -> String {
+    let status = stage.call(index, "status");
+    stage.wait("the status", |_| status.is_over());
+    status.text()
+}
+
+fn address(index: usize) -> String {
+    format!("node{}:7000", index + 1)
+}
+
 #[test]
-fn a_refusal_for_want_of_room_names_the_node_whose_disk_is_full() {
+fn a_full_follower_is_left_behind_while_appends_go_on_and_comes_back_by_itself() {
+    for seed in 0..4 {
+        let mut stage = Stage::three(seed);
+        let (leader, others) = stage.roles();
+        let full = others[seed as usize % 2];
+        let mut caller = stage.open(leader, "append main");
+        stage.say_and_wait(&mut caller, 100_000);
+        leave_room(&mut stage, full, 2_000_000);
+        stage.pass(SECOND);
+        let used = stage.world.disk(stage.nodes[full]).used_bytes();
+        for _ in 0..10 {
+            stage.say_and_wait(&mut caller, 400_000);
+        }
+        let grew = stage.world.disk(stage.nodes[full]).used_bytes() - used;
+        assert!(grew < 500_000, "{grew} bytes went there");
+        let told = status(&mut stage, leader);
+        let sentence = format!("at {} is almost full", address(full));
+        assert!(
+            told.contains(&sentence) && !told.contains("are refused"),
+            "{told}"
+        );
+        // It has to bear a restart, and the loss of the leader would be that of a quorum: it lacks bytes.
+        stage.cut_power(full);
+        stage.restart(full);
+        stage.say_and_wait(&mut caller, 400_000);
+        assert!(!stage.look().stopped(full));
+        give_room(&mut stage, full);
+        stage.wait_whole(3);
+        stage.say_and_wait(&mut caller, 100_000);
+        caller.half_close(&mut stage.world);
+        stage.wait("the end", |_| caller.is_over());
+        assert!(stage.read_all() == caller.content(0..4_600_000));
+    }
+}
+
+#[test]
+fn a_leader_whose_disk_is_full_hands_over_and_stands_back_while_others_have_room() {
+    for seed in 0..4 {
+        let mut stage = Stage::three(seed);
+        let (full, others) = stage.roles();
+        let chain = stage.add_writer(4_000_000, 20_000, 20 * MS);
+        stage.wait("some of it", |_| chain.borrow().acknowledged > 100_000);
+        leave_room(&mut stage, full, 2_000_000);
+        stage.wait_within(2 * SECOND, "another leader", |look| {
+            look.leader().is_some_and(|now| now != full)
+        });
+        stage.wait("more", |_| chain.borrow().acknowledged > 1_000_000);
+        // The new leader gets as full: the third one leads.
+        let second = stage.leader();
+        stage.cut_power(second);
+        stage.pass(3 * SECOND);
+        stage.restart(second);
+        stage.wait("all of it", |_| chain.borrow().closed);
+        assert!(!stage.look().stopped(full));
+        assert!(others.contains(&stage.leader()));
+        give_room(&mut stage, full);
+        stage.wait_whole(3);
+    }
+}
+
+/// Each log by what it needs: the leader is told of disks, and they are others'.
+#[test]
+fn a_refusal_for_want_of_room_names_the_nodes_whose_disks_are_full_and_no_other_log_is_refused() {
     let mut stage = Stage::three(6);
     let (leader, others) = stage.roles();
-    let full = others[0];
-    let disk = stage.world.disk_mut(stage.nodes[full]);
-    disk.faults.capacity_bytes = disk.used_bytes() + 1_000_000;
+    let (full, third) = (others[0], others[1]);
+    let ids = |a: usize, b: usize| format!("{},{}", a + 1, b + 1);
+    done(
+        &mut stage,
+        &format!("create-log pair members={}", ids(leader, full)),
+    );
+    done(
+        &mut stage,
+        &format!("create-log apart members={}", ids(leader, third)),
+    );
     stage.pass(3 * SECOND);
-    let caller = stage.call(leader, "append main");
-    stage.wait("the refusal", |_| caller.is_over());
-    let address = |index: usize| format!("node{}:7000", index + 1);
-    let text = caller.text();
-    assert!(text.starts_with("error full "), "{text}");
-    assert!(text.contains(&address(full)), "{text}");
-    assert!(!text.contains(&address(leader)), "{text}");
-    let status = stage.call(leader, "status");
-    stage.wait("the status", |_| status.is_over());
-    let sentence = format!("the disk of node {} at {}", full + 1, address(full));
-    assert!(status.text().contains(&sentence), "{}", status.text());
+    leave_room(&mut stage, full, 1_000_000);
+    stage.pass(3 * SECOND);
+    let refused = done(&mut stage, "append pair");
+    assert!(refused.starts_with("error full "), "{refused}");
+    assert!(
+        refused.contains(&address(full)) && !refused.contains(&address(third)),
+        "{refused}"
+    );
+    let told = status(&mut stage, leader);
+    assert!(told.contains("appends to pair are refused"), "{told}");
+    for log in ["main", "apart"] {
+        let taken = done(&mut stage, &format!("append {log}"));
+        assert!(taken.starts_with("stream "), "{taken}");
+    }
+    // The log of three has no majority with room either now.
+    leave_room(&mut stage, third, 1_000_000);
+    stage.pass(3 * SECOND);
+    let refused = done(&mut stage, "append main");
+    assert!(refused.starts_with("error full "), "{refused}");
+    for index in [full, third] {
+        assert!(refused.contains(&address(index)), "{refused}");
+    }
+    assert!(!refused.contains(&address(leader)), "{refused}");
+    for index in [full, third] {
+        give_room(&mut stage, index);
+    }
+    stage.pass(3 * SECOND);
+    let taken = done(&mut stage, "append pair");
+    assert!(taken.starts_with("stream "), "{taken}");
 }
 
 /// A node that was away fetches no more than its disk has room for, and goes on once there is more. It would

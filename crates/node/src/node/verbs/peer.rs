@@ -60,6 +60,7 @@ impl Node {
             address: hello.address.clone(),
             is_listed,
             speaks: (hello.kind == Kind::Control).then_some(hello.speaks),
+            reserve_bytes: hello.reserve_bytes,
         };
         // ‡ A greeting may have been overheard: where a key can prove it, it counts once the challenge is answered.
         match (proof, hello.kind) {
