@@ -28,6 +28,7 @@ use applying::Directing;
 use confirming::Confirming;
 use moving::Move;
 use parting::Parted;
+use splitting::Mark;
 use versions::Versioning;
 use wishing::Wishing;
 
@@ -43,6 +44,8 @@ pub struct Cluster {
     parted: Parted,
     /// The logs that this node leads and whose configuration is not the wanted one.
     moves: BTreeMap<LogId, Move>,
+    /// The marks of logs that this node leads and that lack an auxiliary.
+    marks: BTreeMap<LogId, Mark>,
 }
 
 impl Cluster {
@@ -59,6 +62,7 @@ impl Cluster {
             versioning: Versioning::default(),
             parted: Parted::default(),
             moves: BTreeMap::new(),
+            marks: BTreeMap::new(),
         }
     }
 }

@@ -4,7 +4,7 @@
 //!   A active   B active   C auxiliary          two copies of every byte; C holds none
 //!   A          B silent   C engaged            C takes all that is new: two copies again, at once
 //!   A          B away     C active             unmarked: C fetches what it lacks
-//!   A          C active   B auxiliary          ‡ marked once A and C hold everything
+//!   A          C active   B auxiliary          ‡ marked once A and C hold all of a moment ago
 //! ```
 //!
 //! Where the active members are no quorum (a log of two that was made with an auxiliary) one more becomes active at once.
@@ -26,7 +26,7 @@ pub struct Part {
     pub node: NodeId,
     /// The time for which it has been silent; `None` while it is alive, and for the leader itself.
     pub silent_for: Option<Duration>,
-    /// ‡ Active members that form a quorum without it durably hold all bytes.
+    /// ‡ Active members that form a quorum without it durably hold all bytes chosen up to a moment ago.
     pub is_spared: bool,
     pub free_bytes: u64,
     /// Whether its machine is there to be auxiliary.

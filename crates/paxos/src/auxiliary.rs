@@ -266,16 +266,21 @@ impl Engine {
         (held >= self.state.era_start).then_some(held.min(self.state.next))
     }
 
-    /// ‡ All untrimmed bytes that were chosen, or given to `node`, so far are durably held by active
-    /// members that form a quorum without it: then it may become auxiliary, or lose its weight.
-    pub fn bytes_stand_without(&self, node: NodeId) -> bool {
+    /// ‡ All untrimmed bytes that were chosen below this mark, or given to a `node` that is silent, are durably held by
+    /// active members that form a quorum without it: then it may become auxiliary.
+    ///
+    /// Under load no two members hold all that is chosen at one moment, so the mark is a moment ago. What was
+    /// chosen since is in the hands of a quorum of this era, perhaps with this node, which keeps it until
+    /// every active member says that it holds it ([`Message::Release`]); and every quorum of the next era
+    /// meets that one (docs/decisions/0012). `mark`: at or above the start of the era.
+    pub fn bytes_stand_without(&self, node: NodeId, mark: Slot) -> bool {
         let configuration = &self.state.configuration;
         // The slots that a silent node never got were chosen without it.
         let mut silent = self.auxiliaries.silent.iter();
         let given = silent
             .find(|(who, _)| *who == node)
             .map(|(_, given)| *given);
-        let given = given.unwrap_or(self.state.next).min(self.state.next);
+        let given = given.unwrap_or(mark).min(self.state.next);
         configuration.is_quorum(|member| {
             member != node && self.holds_below(member).is_some_and(|held| held >= given)
         })

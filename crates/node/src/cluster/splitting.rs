@@ -1,8 +1,13 @@
 //! The auxiliaries of the logs that this node leads, when a member stays away ([`crate::split`] decides), and
 //! their retention.
+//!
+//! ‡ A member becomes auxiliary only when active members that are a quorum without it durably hold all that was
+//! chosen a moment ago (a mark), as with any step that takes weight ([`super::moving`]).
+
+use std::time::Duration;
 
 use formats::LogId;
-use paxos::{Action, Change};
+use paxos::{Action, Change, Era, Slot, Time};
 use replica::Log;
 
 use super::Cluster;
@@ -10,7 +15,34 @@ use crate::directory::DIRECTORY;
 use crate::lent::Lent;
 use crate::split::{Part, Rules, next_step};
 
+/// The end of what was chosen a moment ago. A member that keeps up with a flow of bytes holds all below it soon,
+/// though never all that is chosen now.
+#[derive(Clone, Copy)]
+pub struct Mark {
+    era: Era,
+    below: Slot,
+    at: Time,
+}
+
+/// The age at which a mark gives way to the next: who needs longer for it does not keep up.
+const MARK_EVERY: Duration = Duration::from_secs(1);
+
 impl Cluster {
+    /// The mark of this log, of its present era.
+    fn mark_of(&mut self, id: LogId, log: &Log, now: Time) -> Slot {
+        let engine = log.engine();
+        let present = Mark {
+            era: engine.state().era,
+            below: engine.first_unchosen(),
+            at: now,
+        };
+        let mark = self.marks.entry(id).or_insert(present);
+        if mark.era != present.era || now >= mark.at + MARK_EVERY {
+            *mark = present;
+        }
+        mark.below
+    }
+
     pub fn split(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
         let now = lent.env.now;
         for id in logs.iter().filter(|id| **id != DIRECTORY) {
@@ -19,13 +51,16 @@ impl Cluster {
                 .then(|| self.basis_of(lent.logs, lent.env, *id))
                 .flatten()
             else {
+                self.marks.remove(id);
                 continue;
             };
             let first = self.wanted_auxiliaries(*id, &basis);
             let members = self.wanted_weights(*id, &basis).len();
             let Some(log) = lent.logs.get_mut(id).filter(|_| !first.is_empty()) else {
+                self.marks.remove(id);
                 continue;
             };
+            let mark = self.mark_of(*id, log, now);
             let state = log.engine().state();
             let own = lent.env.own.identity.node;
             let parts = state.configuration.members().iter().map(|member| {
@@ -36,7 +71,7 @@ impl Cluster {
                 Part {
                     node,
                     silent_for,
-                    is_spared: log.engine().bytes_stand_without(node),
+                    is_spared: log.engine().bytes_stand_without(node, mark),
                     free_bytes: free.unwrap_or(lent.env.room.free_bytes),
                     stands_in: self.directory.stands_in(node.0),
                 }

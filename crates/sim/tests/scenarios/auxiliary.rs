@@ -7,7 +7,7 @@ use paxos::{NodeId, Role, StreamName};
 use replica::LogView;
 
 use crate::caller::Caller;
-use crate::stage::{Look, MS, SECOND, Stage};
+use crate::stage::{Look, MS, SECOND, Stage, done};
 
 const CHEAP: &str = "cheap";
 
@@ -289,6 +289,51 @@ fn an_active_follower_that_stays_away_changes_places_with_the_auxiliary() {
         );
         let said = cheap.said();
         cheap.check_kept(said);
+    }
+}
+
+/// Appends without a pause, so that no two members ever hold all that is chosen.
+fn flow_until(cheap: &mut Cheap, within: Duration, reached: impl Fn(&Look<'_>) -> bool) -> bool {
+    let end = cheap.stage.world.now() + within;
+    while cheap.stage.world.now() < end {
+        if reached(&cheap.stage.look()) {
+            return true;
+        }
+        cheap.caller.say(&mut cheap.stage.world, 300);
+        cheap.stage.pass(Duration::from_micros(150));
+    }
+    false
+}
+
+#[test]
+fn who_replaces_the_auxiliary_becomes_auxiliary_while_bytes_flow() {
+    for seed in 0..3 {
+        let mut cheap = cheap(seed);
+        let leader = cheap.leader;
+        let new = cheap.stage.add_node();
+        cheap
+            .stage
+            .wait("it to join", |look| look.node(new).is_some());
+        cheap.stage.pass(3 * SECOND);
+        let id = cheap.stage.look().node(new).expect("it runs").id();
+        done(
+            &mut cheap.stage,
+            &format!("change-members replace 3 {}", id.0),
+        );
+        let replaced = flow_until(&mut cheap, 20 * SECOND, |look| {
+            let configuration = &look.cheap(leader).state.configuration;
+            let weight = |node| configuration.member(node).map_or(0, |m| m.weight);
+            weight(id) > 0 && weight(NodeId(3)) == 0 && configuration.is_auxiliary(id)
+        });
+        let configuration = &cheap.stage.look().cheap(leader).state.configuration.clone();
+        assert!(replaced, "{configuration:?}");
+        // It is released, and holds little beside what flows.
+        let rests = flow_until(&mut cheap, 10 * SECOND, |look| {
+            look.cheap(new).held_bytes() < 200_000
+        });
+        assert!(rests, "{}", cheap.stage.look().cheap(new).held_bytes());
+        let acknowledged = cheap.caller.acknowledged();
+        cheap.check_kept(acknowledged);
     }
 }
 
