@@ -303,6 +303,10 @@ impl Engine {
                 self.become_candidate(Duration::ZERO)
             }
             Stage::Following(_) => {
+                // It may be cut off from that leader, and can still be told by way of this follower what is chosen.
+                if first_unchosen < self.state.next {
+                    self.offer_catch_up(from);
+                }
                 self.ignore(from, Ignored::HasLeader);
                 return;
             }

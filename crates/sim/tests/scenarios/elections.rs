@@ -100,6 +100,55 @@ fn two_nodes_that_cannot_talk_do_not_stop_the_cluster_or_fight_over_it() {
     }
 }
 
+#[test]
+fn what_is_appended_reaches_a_follower_that_cannot_talk_to_the_leader_by_way_of_the_other() {
+    for seed in 0..4 {
+        let mut stage = Stage::three(seed);
+        let (leader, others) = stage.roles();
+        let cut = others[seed as usize % 2];
+        stage.cut_both(leader, cut);
+        let chain = stage.add_writer(600_000, 2_000, 20 * MS);
+        stage.pass(2 * SECOND);
+        for _ in 0..3 {
+            let taken = chain.borrow().acknowledged;
+            stage.wait_within(3 * SECOND, "it to hear of that", |look| {
+                let next = look.next(cut).unwrap_or(0);
+                next > taken && look.missing_bytes(cut) < 100_000
+            });
+        }
+        assert_eq!(stage.leader(), leader, "nobody else was elected");
+        stage.wait("all of it", |_| chain.borrow().closed);
+        stage.wait_within(5 * SECOND, "the cut one to hold all", |look| {
+            look.next(cut) == look.next(leader) && look.missing_bytes(cut) == 0
+        });
+        stage.world.heal_all();
+        stage.wait_whole(3);
+    }
+}
+
+#[test]
+fn members_names_who_is_not_heard_where_the_directorys_leader_knows_no_leader_of_a_log() {
+    let mut stage = Stage::three(1);
+    let (directing, others) = stage.roles();
+    let id = stage.look().node(others[0]).expect("it runs").id();
+    done(&mut stage, &format!("lead main to={}", id.0));
+    let members = |stage: &mut Stage| {
+        let caller = stage.call(directing, "members");
+        stage.wait("an answer", |_| caller.is_over());
+        caller.text()
+    };
+    let told = members(&mut stage);
+    assert!(
+        told.starts_with("ok ") && !told.contains("knows of none"),
+        "{told}"
+    );
+    stage.cut_both(directing, others[0]);
+    stage.pass(2 * SECOND);
+    let told = members(&mut stage);
+    let why = format!("knows of none, and does not hear node {}", id.0);
+    assert!(told.starts_with("ok ") && told.contains(&why), "{told}");
+}
+
 /// The third comes back and is asked by both, which cannot hear each other: it may promise to both.
 #[test]
 fn two_nodes_that_cannot_talk_do_not_unseat_each_other_for_ever() {

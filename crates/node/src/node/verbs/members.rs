@@ -181,6 +181,7 @@ impl Node {
                 .then(|| self.cluster.dismissal_waits(self.sight()))
                 .flatten()
         });
+        let waits = waits.or_else(|| self.unheard_leader(log?));
         ShownLog {
             id: id.0,
             name,
@@ -192,6 +193,25 @@ impl Node {
             steps: sentences(Some(configuration), &steps.unwrap_or_default()),
             waits_for: waits,
         }
+    }
+}
+
+impl Node {
+    /// The sentence that says who is waited for where this node hears no leader of a log, which may have one.
+    fn unheard_leader(&self, log: &Log) -> Option<String> {
+        if log.engine().leader().is_some() {
+            return None;
+        }
+        let own = self.env.own.identity.node;
+        let members = log.engine().state().configuration.members().iter();
+        let silent = members.map(|member| member.node);
+        let silent = silent.filter(|node| *node != own && !self.is_heard(*node));
+        let silent: Vec<String> = silent.map(|node| format!("node {node}")).collect();
+        let why = match silent.is_empty() {
+            true => String::new(),
+            false => format!(", and does not hear {}", silent.join(" and ")),
+        };
+        Some(format!("its leader: node {own} knows of none{why}"))
     }
 }
 
