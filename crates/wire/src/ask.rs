@@ -428,5 +428,14 @@ pub fn node_ids(request: &Request, key: &str) -> Result<NodeIds, LineError> {
     let ids = ids.map_err(|_: ParseIntError| {
         LineError::Value(format!("{key} is node ids with commas between them"))
     });
-    Ok(ids?.unwrap_or_default())
+    let ids: NodeIds = ids?.unwrap_or_default();
+    let mut sorted = ids.0.clone();
+    sorted.sort_unstable();
+    match sorted.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(LineError::Value(format!(
+            "{key} names node {} twice",
+            pair[0]
+        ))),
+        None => Ok(ids),
+    }
 }

@@ -66,7 +66,7 @@ fn a_log_comes_is_shown_and_goes_with_its_files() {
 fn a_log_with_members_is_on_their_disks_alone() {
     let cluster = Cluster::start(3);
     let stranger = cluster.run(&["log", "create", "some", "--members", "1,7"]);
-    assert_eq!(stranger.status.code(), Some(1), "{}", err(&stranger));
+    assert_eq!(stranger.status.code(), Some(5), "{}", err(&stranger));
     assert!(err(&stranger).contains("no node 7"), "{}", err(&stranger));
     let created = cluster.run_well(&["log", "create", "some", "--members", "2,3", "--json"]);
     let id = json(&created)["id"].as_u64().expect("a number");

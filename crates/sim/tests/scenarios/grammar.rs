@@ -13,7 +13,7 @@ use wire::{Answer, Ask, Refusal};
 use crate::stage::Stage;
 
 /// Each differs from a line that is taken in one thing.
-const REFUSED: [&str; 32] = [
+const REFUSED: [&str; 33] = [
     "logberg/1",
     "logberg/1 ",
     "logberg/2 status",
@@ -46,6 +46,7 @@ const REFUSED: [&str; 32] = [
     "logberg/1 change-members remove 1 weight=2",
     "logberg/1 change-members weight 1 1 log=main,",
     "logberg/1 create-log other members=1,",
+    "logberg/1 create-log other members=1,1",
 ];
 
 #[test]

@@ -112,7 +112,7 @@ fn a_log_with_members_is_hosted_by_them_alone_and_found_through_all() {
         .map(|index| stage.look().node(index).expect("it runs").id().0)
         .collect();
     let refused = done(&mut stage, "create-log some members=1,9");
-    assert!(refused.starts_with("error bad-request"), "{refused}");
+    assert!(refused.starts_with("error unknown-node"), "{refused}");
     assert!(refused.contains("no node 9"), "{refused}");
     created(
         &mut stage,

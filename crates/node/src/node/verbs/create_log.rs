@@ -150,7 +150,7 @@ impl CreateLog {
         if let Some(stranger) = stranger.copied().find(|node| !known.contains(node)) {
             let known = listed(&mut known.into_iter());
             return Err(Refusal::new(
-                "bad-request",
+                "unknown-node",
                 format!("there is no node {stranger}, or it leaves: choose members among {known}"),
             ));
         }
