@@ -4,7 +4,10 @@
 //!  cost    three copies (main) ── two copies (cheap) ── in turn: leader's outgoing bytes, disks
 //!  pause   load ── the active follower is killed ── longest time between acks ── back, at rest
 //!                                                                            (next round)
+//!  return  load ── the active follower is killed ── back ── bytes on the auxiliary, for a minute, under load
 //! ```
+
+mod returned;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,10 +27,13 @@ use testbed::level;
 use testbed::scratch::Place;
 use testbed::watch::{Watch, sleep_until};
 
+use returned::Returned;
+
 const HELP: &str = "\
 Three nodes, two logs: one that all three hold, and one with an auxiliary that holds nothing while the
 others are well. A pause is the longest time between two acknowledgements in the three seconds after
-the active follower was killed.
+the active follower was killed. At last it is killed once more and comes back while the load goes on: how
+long the auxiliary takes bytes, and how many are left on its disk.
 
 Example: ten followers killed
   logberg-lab bench auxiliary --times 10";
@@ -45,6 +51,9 @@ pub struct Arguments {
     /// How long each log is written to in a comparison
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = quantity::seconds)]
     seconds: f64,
+    /// How long the auxiliary's disk is watched after the return of the active follower
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = quantity::seconds)]
+    watched: f64,
     #[command(flatten)]
     place: Place,
 }
@@ -59,6 +68,7 @@ struct Report {
     pause_median_ms: f64,
     pause_max_ms: f64,
     pauses_ms: Vec<f64>,
+    returned: Returned,
     machine: Machine,
 }
 
@@ -87,7 +97,8 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
         let seconds = 2.0 * self.seconds + 8.0;
-        let bytes = self.rate as f64 * f64::from(self.times) * seconds * f64::from(NODES);
+        let seconds = f64::from(self.times) * seconds + self.watched + 10.0;
+        let bytes = self.rate as f64 * seconds * f64::from(NODES);
         let scratch = self.place.make(bytes as u64)?;
         let machine = Machine::look(scratch.path())?;
         let watch = Watch::new(2 * u64::from(self.times));
@@ -118,6 +129,8 @@ impl Arguments {
             )));
             watch.step(1);
         }
+        watch.says("the active follower comes back under load");
+        let returned = returned::watch(&cluster, &client, &self.plan(), self.watched)?;
         drop(watch);
         let [three, cheap] = &samples;
         let report = Report {
@@ -129,6 +142,7 @@ impl Arguments {
             pause_median_ms: rounded(median(pauses.iter().copied())),
             pause_max_ms: pauses.iter().copied().fold(0.0, f64::max),
             pauses_ms: pauses,
+            returned,
             machine,
         };
         match json {
@@ -260,6 +274,24 @@ impl Report {
         show::print(format_args!(
             "the active follower killed {} times: no acknowledgement for {} ms (median), {} ms (at most)",
             self.times, self.pause_median_ms, self.pause_max_ms
+        ))?;
+        let Returned {
+            away_seconds,
+            watched_seconds,
+            bytes_when_back,
+            bytes_max,
+            bytes_at_end,
+            at_rest_after_seconds,
+        } = &self.returned;
+        let rests = at_rest_after_seconds.map_or_else(
+            || "never at rest".to_owned(),
+            |seconds| format!("at rest after {seconds} s"),
+        );
+        show::print(format_args!(
+            "the active follower away for {away_seconds} s under load, and back: the auxiliary {rests}; {} on its disk then, at most {}, {} after {watched_seconds} s",
+            quantity::shown(*bytes_when_back),
+            quantity::shown(*bytes_max),
+            quantity::shown(*bytes_at_end)
         ))?;
         show::print(self.machine.sentence())
     }
