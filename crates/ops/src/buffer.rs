@@ -10,7 +10,9 @@
 use std::any::Any;
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::{Buf, BytesMut};
 
 use crate::{BLOCK, Landed, Place};
 
@@ -23,13 +25,16 @@ pub struct Buffer {
 }
 
 enum Memory {
-    /// A heap block longer than `length` by one block, so that an aligned start exists.
-    Heap(Vec<u8>),
+    /// Memory of its own, longer than `length` by one block, so that an aligned start exists; or an aligned piece.
+    Heap(BytesMut),
     /// A part of a file, from its start to its end.
     File(Box<dyn Landed>),
 }
 
-type Shelf = Mutex<Vec<Vec<u8>>>;
+type Shelf = Mutex<Vec<BytesMut>>;
+
+/// Blocks that are cut out of one piece of memory: alone, each would take two.
+const BLOCKS_AT_ONCE: usize = 8;
 
 /// Buffers of one size, kept for reuse.
 #[derive(Clone)]
@@ -68,22 +73,36 @@ impl Pool {
     }
 
     pub fn take(&self) -> Buffer {
-        let reused = self.shelf.lock().unwrap_or_else(|e| e.into_inner()).pop();
-        let mut buffer = match reused {
+        let mut shelf = self.shelf.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buffer = match shelf.pop() {
             Some(memory) => Buffer::from_memory(memory, self.length),
+            None if self.length == BLOCK => Buffer::from_memory(cut_blocks(&mut shelf), BLOCK),
             None => Buffer::new(self.length),
         };
+        drop(shelf);
         buffer.home = Some(self.shelf.clone());
         buffer
     }
 }
 
+/// A zeroed block. More of the same memory go to the shelf, as many as it has room for.
+fn cut_blocks(shelf: &mut Vec<BytesMut>) -> BytesMut {
+    let room = shelf.capacity() - shelf.len();
+    let count = BLOCKS_AT_ONCE.min(room + 1);
+    let mut memory = BytesMut::zeroed((count + 1) * BLOCK);
+    memory.advance(memory.as_ptr().align_offset(BLOCK));
+    for _ in 1..count {
+        shelf.push(memory.split_to(BLOCK));
+    }
+    memory.split_to(BLOCK)
+}
+
 impl Buffer {
     pub fn new(length: usize) -> Buffer {
-        Buffer::from_memory(vec![0; length + BLOCK], length)
+        Buffer::from_memory(BytesMut::zeroed(length + BLOCK), length)
     }
 
-    fn from_memory(memory: Vec<u8>, length: usize) -> Buffer {
+    fn from_memory(memory: BytesMut, length: usize) -> Buffer {
         let start = memory.as_ptr().align_offset(BLOCK);
         assert!(
             start + length <= memory.len(),
@@ -207,7 +226,7 @@ impl Slice {
     /// A slice of its own small buffer: for lines and frame headers.
     pub fn copied_from(bytes: &[u8]) -> Slice {
         let buffer = Buffer {
-            memory: Memory::Heap(bytes.to_vec()),
+            memory: Memory::Heap(BytesMut::from(bytes)),
             start: 0,
             length: bytes.len(),
             home: None,
@@ -293,6 +312,23 @@ mod tests {
         let first = pool.take();
         let second = pool.take();
         assert!([first.as_ptr(), second.as_ptr()].contains(&address));
+    }
+
+    #[test]
+    fn blocks_share_memory_and_none_of_their_bytes() {
+        let pool = Pool::new(BLOCK, 20);
+        let mut blocks: Vec<Buffer> = (0..30).map(|_| pool.take()).collect();
+        for (number, block) in blocks.iter_mut().enumerate() {
+            assert_eq!(block.as_ptr() as usize % BLOCK, 0);
+            assert!(block.len() == BLOCK && block.iter().all(|byte| *byte == 0));
+            block.fill(number as u8 + 1);
+        }
+        for (number, block) in blocks.iter().enumerate() {
+            assert!(block.iter().all(|byte| *byte == number as u8 + 1));
+        }
+        drop(blocks);
+        let kept = pool.shelf.lock().unwrap().len();
+        assert_eq!(kept, 20);
     }
 
     #[test]

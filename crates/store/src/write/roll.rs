@@ -6,7 +6,7 @@ use std::time::Duration;
 use formats::codec;
 use formats::record::{RecordHeader, RecordKind, total_length};
 use formats::segment::{Birth, Predecessor, SegmentHeader};
-use ops::{BLOCK, Buffer, FileId, Op, OpenMode};
+use ops::{BLOCK, FileId, Op, OpenMode};
 use paxos::Checkpoint;
 use paxos::mutation::{self, Mutation};
 
@@ -94,7 +94,10 @@ impl Store {
             salt,
             size_target: self.size_target(number),
         });
-        let block = Buffer::holding(&header.encode());
+        let mut block = self.blocks.take();
+        let encoded = header.encode();
+        block[..encoded.len()].copy_from_slice(&encoded);
+        block[encoded.len()..].fill(0);
         self.queue(block.freeze().slice(0..BLOCK), number, 0, None);
 
         let accepted = checkpoint.accepted.iter().map(|run| run.slots.end).max();
