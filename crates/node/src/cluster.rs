@@ -44,7 +44,7 @@ pub struct Cluster {
     parted: Parted,
     /// The logs that this node leads and whose configuration is not the wanted one.
     moves: BTreeMap<LogId, Move>,
-    /// The marks of logs that this node leads and that lack an auxiliary.
+    /// The marks of logs that this node leads and that are to have auxiliaries.
     marks: BTreeMap<LogId, Mark>,
 }
 

@@ -45,6 +45,7 @@ impl Cluster {
 
     pub fn split(&mut self, lent: &mut Lent<'_>, logs: &[LogId]) {
         let now = lent.env.now;
+        self.marks.retain(|id, _| lent.logs.contains_key(id));
         for id in logs.iter().filter(|id| **id != DIRECTORY) {
             let can_propose = lent.logs.get(id).is_some_and(Log::can_propose);
             let Some(basis) = can_propose

@@ -1,7 +1,7 @@
 //! The logs for which something is to be done: in this round, at their next deadline, with the next tick and
 //! heartbeat.
 //!
-//! What happens to one log settles it in the same round. What happens to all at once, such as the loss of a peer,
+//! An event of one log settles it in the same round. An event of all at once, such as the loss of a peer,
 //! makes all of them due: each round settles so many that a node of thousands is still heard by its peers.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,4 @@
-//! What a log keeps for its guest: where it reads, and what it writes.
+//! The state that a log keeps for its guest: where it reads, and what it writes.
 
 use super::reading::Reading;
 use super::writing::Writing;

@@ -1,4 +1,4 @@
-//! What a guest is told.
+//! The news and refusals that a guest is told.
 
 use ops::Slice;
 use paxos::StreamName;

@@ -292,6 +292,35 @@ fn an_active_follower_that_stays_away_changes_places_with_the_auxiliary() {
     }
 }
 
+/// Two copies of every byte at every time: the auxiliary's is one of them.
+#[test]
+fn the_auxiliary_stands_in_for_an_active_member_whose_disk_is_full() {
+    for seed in 0..3 {
+        let mut cheap = cheap(seed);
+        let (active, auxiliary) = (cheap.active, cheap.auxiliary);
+        cheap.load(10, 10_000, 5 * MS);
+        let host = cheap.stage.nodes[active];
+        // 2 MiB are the reserve.
+        let disk = cheap.stage.world.disk_mut(host);
+        disk.faults.capacity_bytes = disk.used_bytes() + (3 << 20) / 2;
+        cheap.stage.pass(SECOND);
+        let before = cheap.said();
+        cheap.load(50, 20_000, 5 * MS);
+        let said = cheap.said();
+        assert!(cheap.stage.look().holds(auxiliary, before..said));
+        assert!(!cheap.stage.look().holds(active, before..said));
+        assert!(!cheap.caller.is_over(), "{}", cheap.caller.text());
+        cheap.stage.world.disk_mut(host).faults.capacity_bytes = 1 << 40;
+        cheap
+            .stage
+            .wait("it to hold all", |look| look.holds(active, 0..said));
+        cheap.stage.wait("the auxiliary to rest", |look| {
+            look.cheap(auxiliary).held_bytes() == 0
+        });
+        cheap.check_kept(said);
+    }
+}
+
 /// Appends without a pause, so that no two members ever hold all that is chosen.
 fn flow_until(cheap: &mut Cheap, within: Duration, reached: impl Fn(&Look<'_>) -> bool) -> bool {
     let end = cheap.stage.world.now() + within;

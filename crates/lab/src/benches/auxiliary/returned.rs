@@ -17,7 +17,7 @@ use super::{CHEAP, NODES, PATIENCE};
 /// Bytes of the log on the auxiliary's disk.
 #[derive(Debug, Serialize)]
 pub struct Returned {
-    /// Of the load, until the follower was back.
+    /// The time for which the follower was away.
     pub away_seconds: f64,
     pub watched_seconds: f64,
     pub bytes_when_back: u64,
