@@ -68,6 +68,23 @@ pub struct LocalOptions {
     pub fault_files: bool,
     /// The program that the nodes run, such as an earlier release. `None`: our own.
     pub program: Option<PathBuf>,
+    /// How many nodes get a vote by themselves. `None`: all.
+    pub voters: Option<u32>,
+    /// Where node 1, then node 2 … run. None: all on loopback, below the directory.
+    pub hosts: Vec<Host>,
+}
+
+/// A place for a node: a namespace of its own, for example.
+#[derive(Clone, Debug)]
+pub struct Host {
+    /// `HOST:PORT`
+    pub address: String,
+    /// The words that start a program there, before its own: `nsenter --net=…`.
+    pub enter: Vec<String>,
+    /// Its directory.
+    pub data: PathBuf,
+    /// Given to this node alone, after those of all.
+    pub arguments: Vec<String>,
 }
 
 impl LocalOptions {
@@ -81,6 +98,8 @@ impl LocalOptions {
             interrupted: Arc::default(),
             fault_files: false,
             program: None,
+            voters: None,
+            hosts: Vec::new(),
         }
     }
 }
@@ -125,13 +144,16 @@ impl LocalCluster {
         let directory = &options.directory;
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
-        let ports = match options.port_base {
-            Some(base) => port::from_base(base, options.nodes)?,
-            None => port::free(options.nodes)?,
+        let addresses = match (options.hosts.as_slice(), options.port_base) {
+            ([], Some(base)) => on_loopback(&port::from_base(base, options.nodes)?),
+            ([], None) => on_loopback(&port::free(options.nodes)?),
+            (hosts, _) => {
+                assert_eq!(hosts.len(), options.nodes as usize, "one for each node");
+                hosts.iter().map(|host| host.address.clone()).collect()
+            }
         };
-        let addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
         Ok(Self {
-            addresses: addresses.collect(),
+            addresses,
             advertised: Vec::new(),
             nodes: Mutex::new(Nodes {
                 children: (0..options.nodes).map(|_| None).collect(),
@@ -178,7 +200,14 @@ impl LocalCluster {
     }
 
     pub fn node_directory(&self, id: u32) -> PathBuf {
-        self.options.directory.join(format!("node-{id}"))
+        match self.host(id) {
+            Some(host) => host.data.clone(),
+            None => self.options.directory.join(format!("node-{id}")),
+        }
+    }
+
+    fn host(&self, id: u32) -> Option<&Host> {
+        self.options.hosts.get(self.at(id))
     }
 
     pub fn node_log(&self, id: u32) -> PathBuf {
@@ -241,7 +270,14 @@ impl LocalCluster {
             Some(program) => program.clone(),
             None => std::env::current_exe().context("cannot find our own program")?,
         };
-        let mut command = Command::new(program);
+        let mut command = match self.host(id).map(|host| host.enter.as_slice()) {
+            Some([first, rest @ ..]) => {
+                let mut command = Command::new(first);
+                command.args(rest).arg(program);
+                command
+            }
+            _ => Command::new(program),
+        };
         for (name, _) in std::env::vars_os() {
             // Variables set for this command are not meant for the nodes.
             let name = name.to_string_lossy().into_owned();
@@ -264,7 +300,11 @@ impl LocalCluster {
         }
         match begin {
             Begin::Bootstrap => {
-                let voters = self.options.nodes.to_string();
+                let voters = self
+                    .options
+                    .voters
+                    .unwrap_or(self.options.nodes)
+                    .to_string();
                 command.args(["--bootstrap", "--voters", &voters]);
             }
             Begin::Join => {
@@ -277,6 +317,7 @@ impl LocalCluster {
             }
         }
         command.args(&self.options.arguments);
+        command.args(self.host(id).iter().flat_map(|host| &host.arguments));
         command.stdin(Stdio::null()).stdout(Stdio::null());
         if !self.options.logs_shown {
             let path = self.node_log(id);
@@ -438,6 +479,11 @@ impl LocalCluster {
             }
         }
     }
+}
+
+fn on_loopback(ports: &[u16]) -> Vec<String> {
+    let addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
+    addresses.collect()
 }
 
 fn kill_and_wait(child: &mut Child) -> io::Result<ExitStatus> {

@@ -4,6 +4,8 @@
 //!   cluster      nodes as child processes: start, kill, pause, restart
 //!   level        waiting until they lead, are level, are at rest
 //!   proxy        TCP between them that holds back, cuts, delays
+//!   namespaces   a network of one's own: cables that are pulled, directions that are cut
+//!   small_disk   a file system of one's own, which fills
 //!   payloads     where bytes of streams stand in segment files, to damage them
 //!   process      what a process has used
 //!   scratch      a directory that goes away, also when somebody interrupts
@@ -15,9 +17,11 @@
 pub mod cluster;
 pub mod environment;
 pub mod level;
+pub mod namespaces;
 pub mod payloads;
 pub mod port;
 pub mod process;
 pub mod proxy;
 pub mod scratch;
+pub mod small_disk;
 pub mod watch;

@@ -11,6 +11,7 @@
 //! Every load is bounded, every wait has an end, nothing outlives the command, and the directory
 //! stays only if something was wrong in it.
 
+mod answered;
 mod conduct;
 mod content;
 mod corrupt;
@@ -24,6 +25,7 @@ mod rests;
 mod sabotage;
 mod schedule;
 mod verdict;
+mod worlds;
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -77,7 +79,17 @@ anew; a weight is changed; a log is made; and bytes are appended. What was ackno
 directory must say what was answered last.
 
 Example: what a power cut of all machines may not take back
-  logberg-lab torture --rests 20";
+  logberg-lab torture --rests 20
+
+With --namespaces, as root, it does a third thing: worlds at random, each a cluster of 3 to 5 nodes in network
+namespaces of their own, which nobody outside sees and which end with the command. Cables are pulled, pairs of nodes
+and single directions are cut, a disk of 1 GiB is filled, nodes are killed and stopped, lose their disks and are
+replaced, while clients append and operators give commands. While something is wrong, and again when all is healed,
+what status and members say is compared with what is so; a log whose quorum is well must take bytes all the time.
+
+Example: ten hours of it; one minute, wherever that is allowed
+  logberg-lab torture --namespaces --minutes 600 --seed 9
+  logberg-lab torture --namespaces --minutes 1 --where-allowed";
 
 #[derive(Debug, Args)]
 pub struct Arguments {
@@ -127,6 +139,13 @@ pub struct Arguments {
     /// The program that these nodes run, such as an earlier release [default: this one]
     #[arg(long, value_name = "PATH", requires = "rests")]
     program: Option<PathBuf>,
+    /// Worlds at random, one after the other, in network namespaces: cables pulled, directions cut, disks filled,
+    /// nodes replaced, operators' commands; and what `status` and `members` say, against what is so
+    #[arg(long, conflicts_with_all = ["faults", "nodes", "logs", "disk", "sabotage", "rests"])]
+    namespaces: bool,
+    /// Where namespaces are not allowed: say so, and end with 0
+    #[arg(long, requires = "namespaces")]
+    where_allowed: bool,
     /// Break something, to see that it is seen
     #[arg(long, value_name = "WHAT", value_enum, hide = true)]
     sabotage: Option<Sabotage>,
@@ -155,6 +174,9 @@ const LOAD_END_MAX: Duration = Duration::from_secs(90);
 
 impl Arguments {
     pub fn run(self, json: bool) -> Result<()> {
+        if self.namespaces {
+            return worlds::run(&self, json);
+        }
         if let Some(rounds) = self.rests {
             return rests::run(&self, rounds, json);
         }
@@ -251,7 +273,9 @@ impl Arguments {
             troubles.take(verdict::check_ends(&client, ledger))?;
         }
         let says = |what| watch.says(what);
-        let found = troubles.take(verdict::read_nodes(&rack, &ledgers, &says))?;
+        let holders = |_: &str| rack.ids().collect();
+        let found = verdict::read_nodes(&rack.cluster, &client, &holders, &ledgers, &says);
+        let found = troubles.take(found)?;
         watch.says("checking the histories");
         let judged = troubles.take(verdict::judge(&ledgers))?;
         // Nothing writes below the directory from here on.
@@ -368,7 +392,7 @@ impl Troubles {
     }
 }
 
-fn write_histories(directory: &Path, ledgers: &[Arc<Ledger>]) -> Result<()> {
+pub(crate) fn write_histories(directory: &Path, ledgers: &[Arc<Ledger>]) -> Result<()> {
     let place = directory.join("history");
     fs::create_dir_all(&place)?;
     for ledger in ledgers {

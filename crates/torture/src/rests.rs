@@ -9,7 +9,6 @@
 //! The rest matters: the last command of a quiet log is durable everywhere, and no record says that it is
 //! chosen. A node that starts on such a disk reads a directory that ends before it.
 
-mod answered;
 mod round;
 
 use std::collections::BTreeMap;

@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::ledger::{Kind, Ledger};
 use super::rack::Rack;
+use testbed::cluster::LocalCluster;
 use testbed::scratch::go_on;
 
 /// The whole cluster has this long to become whole once nothing is done to it any more.
@@ -88,9 +89,11 @@ pub fn check_ends(client: &Client, ledger: &Ledger) -> Result<()> {
     Ok(())
 }
 
-/// All that every node holds, read from it alone; nodes at the same time.
+/// All that every one of these nodes holds of a log, read from it alone; nodes at the same time.
 pub fn read_nodes(
-    rack: &Rack,
+    cluster: &LocalCluster,
+    client: &Client,
+    holders: &dyn Fn(&str) -> Vec<u32>,
     ledgers: &[Arc<Ledger>],
     says: &(dyn Fn(String) + Sync),
 ) -> Result<Vec<NodeBytes>> {
@@ -98,9 +101,12 @@ pub fn read_nodes(
     for ledger in ledgers {
         says(format!("reading {} from every node", ledger.log));
         let found = std::thread::scope(|scope| {
-            let threads: Vec<_> = rack
-                .ids()
-                .map(|id| scope.spawn(move || read_node(rack, id, ledger)))
+            let threads: Vec<_> = holders(&ledger.log)
+                .into_iter()
+                .map(|id| {
+                    let address = cluster.address(id);
+                    scope.spawn(move || read_node(client, id, address, ledger))
+                })
                 .collect();
             threads
                 .into_iter()
@@ -115,17 +121,16 @@ pub fn read_nodes(
     Ok(all)
 }
 
-fn read_node(rack: &Rack, node: u32, ledger: &Ledger) -> Result<NodeBytes> {
+fn read_node(client: &Client, node: u32, address: &str, ledger: &Ledger) -> Result<NodeBytes> {
     let mut hash = Sha256::new();
     let (mut at, mut right) = (0, 0);
     let mut wrong = None;
     let invoked = ledger.now();
     let options = ReadOptions {
-        server: Some(rack.cluster.address(node).to_owned()),
+        server: Some(address.to_owned()),
         ..ReadOptions::default()
     };
-    let mut reader = rack
-        .direct_client()
+    let mut reader = client
         .read(&ledger.log, options)
         .with_context(|| format!("node {node} cannot be read"))?;
     loop {

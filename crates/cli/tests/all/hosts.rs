@@ -18,21 +18,22 @@ fn on_two_of_four() -> (Cluster, u64) {
     (cluster, created["id"].as_u64().expect("a number"))
 }
 
-/// ⟨node, weight⟩ by the word of the log's leader.
+/// ⟨node, weight⟩ of those that have weight, by the word of the log's leader.
 fn weights(cluster: &Cluster, log: &str) -> Option<Vec<(u64, u64)>> {
+    let mut all = listed(cluster, log)?;
+    all.retain(|(_, weight)| *weight > 0);
+    Some(all)
+}
+
+/// The same of all members that it names.
+fn listed(cluster: &Cluster, log: &str) -> Option<Vec<(u64, u64)>> {
     let output = cluster.run(&["members", "--json"]);
     let members: Value = serde_json::from_slice(&output.stdout).ok()?;
     let mut logs = members["logs"].as_array()?.iter();
     let log = logs.find(|shown| shown["name"] == log && shown["leads"] == true)?;
     let members = log["members"].as_array()?.iter();
     let weights = members.map(|m| Some((m["node"].as_u64()?, m["weight"].as_u64()?)));
-    let weights: Vec<(u64, u64)> = weights.collect::<Option<_>>()?;
-    Some(
-        weights
-            .into_iter()
-            .filter(|(_, weight)| *weight > 0)
-            .collect(),
-    )
+    weights.collect()
 }
 
 fn wait_weights(cluster: &Cluster, log: &str, wanted: &[(u64, u64)]) {
@@ -59,6 +60,8 @@ fn a_host_is_replaced_under_appends_by_a_node_that_never_had_the_log() {
         || cluster.logs(),
     );
     assert!(!hosts(&cluster, 0, id) && !hosts(&cluster, 3, id));
+    // Nodes that do not host it are no learners of it.
+    assert_eq!(listed(&cluster, LOG), Some(vec![(2, 1), (3, 1)]));
     let add = ["members", "add", "4", "--log", LOG];
     let plan = cluster.run_well(&[&add[..], &["--plan"]].concat());
     assert!(

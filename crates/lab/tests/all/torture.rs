@@ -229,3 +229,22 @@ fn an_unknown_fault_is_wrong_usage_and_the_known_ones_are_named() {
     );
     assert_eq!(entries(directory.path()), Vec::<PathBuf>::new());
 }
+
+#[test]
+fn where_there_are_no_tools_for_namespaces_it_says_what_it_needs() {
+    let run = |more: &[&str]| {
+        let mut command = Command::new(PROGRAM);
+        command.args(["torture", "--namespaces", "--minutes", "0.1"]);
+        command.args(more).env("PATH", "/nowhere");
+        command.output().expect("the program runs")
+    };
+    let output = run(&[]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let needs = "logberg-lab: torture --namespaces is not possible here: it takes ";
+    assert!(said.starts_with(needs), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    let output = run(&["--where-allowed"]);
+    assert!(output.status.success());
+    assert!(String::from_utf8_lossy(&output.stderr).contains("is not possible here"));
+}

@@ -298,7 +298,8 @@ impl Ask {
                 // The request is repeated while the old node still leaves.
                 if old == new || !logs.iter().any(has) && !members.leaving.contains(&old) {
                     return Err(refused(format!(
-                        "node {old} has no weight that node {new} could take over: `logberg members add {new}` gives it some"
+                        "node {old} has no weight that node {new} could take over: `logberg members remove {old}` takes it out, \
+                         and `logberg members add {new}` gives node {new} weight"
                     )));
                 }
                 Ok(vec![old])

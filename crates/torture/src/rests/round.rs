@@ -8,7 +8,7 @@ use client::members::{Action, Change};
 use client::{Client, NewLog, Timeouts};
 
 use super::READY_MAX;
-use super::answered::{Answered, Found, append};
+use crate::answered::{self, Answered, Found, append};
 use crate::content;
 use testbed::cluster::LocalCluster;
 use testbed::watch::{Watch, sleep_until};
@@ -131,7 +131,8 @@ impl<'a> Rounds<'a> {
         for address in self.cluster.addresses() {
             // A byte that is lost on every node is one byte.
             let mut here = Found::default();
-            self.answered.check_streams(client, &address, &mut here);
+            self.answered
+                .check_streams(client, &address, &|_| true, &mut here);
             most = most.max(here.lost_bytes);
             found.violations.append(&mut here.violations);
         }
@@ -229,7 +230,7 @@ impl<'a> Rounds<'a> {
     fn forget_old(&mut self) {
         let excess = self.answered.deleted.len().saturating_sub(LOOKED_AT_MAX);
         self.answered.deleted.drain(..excess);
-        let aside = |stream: &&super::answered::Stream| stream.log != LOG;
+        let aside = |stream: &&answered::Stream| stream.log != LOG;
         let count = self.answered.streams.iter().filter(aside).count();
         let mut excess = count.saturating_sub(LOOKED_AT_MAX);
         self.answered.streams.retain(|stream| {

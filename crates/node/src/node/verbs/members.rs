@@ -148,14 +148,10 @@ impl Node {
         let steps = log.and_then(|_| plan(configuration, goal));
         let output_bytes = log.map_or(0, |log| replica::output_bytes(log.engine().state()));
         let known = configuration.members().iter().map(|member| member.node);
-        let all: BTreeSet<NodeId> = self
-            .cluster
-            .directory
-            .nodes
-            .keys()
-            .copied()
-            .chain(known)
-            .collect();
+        let directory = &self.cluster.directory;
+        let nodes = directory.nodes.keys().copied();
+        let hosts = nodes.filter(|node| directory.hosts(id, *node));
+        let all: BTreeSet<NodeId> = hosts.chain(known).collect();
         let members = all.into_iter().map(|node| ShownMember {
             node: node.0,
             weight: configuration.weight(node),

@@ -119,9 +119,15 @@ impl Answered {
         Ok(())
     }
 
-    /// Every byte of the streams, from one node alone.
-    pub fn check_streams(&self, client: &Client, server: &str, found: &mut Found) {
-        for stream in &self.streams {
+    /// Every byte of the streams of the logs that a node holds, from it alone.
+    pub fn check_streams(
+        &self,
+        client: &Client,
+        server: &str,
+        holds: &dyn Fn(&str) -> bool,
+        found: &mut Found,
+    ) {
+        for stream in self.streams.iter().filter(|stream| holds(&stream.log)) {
             let (right, why) = read(client, server, stream);
             if right < stream.bytes {
                 let (lost, log, name) = (stream.bytes - right, &stream.log, stream.name);
