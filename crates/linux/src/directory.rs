@@ -153,6 +153,14 @@ pub(crate) fn free_space(path: &Path) -> io::Result<u64> {
     Ok(space.f_bavail.saturating_mul(space.f_frsize))
 }
 
+/// The size of the file system on which the directory is, or is going to be made.
+pub fn disk_bytes(path: &Path) -> io::Result<u64> {
+    let absolute = std::path::absolute(path)?;
+    let mut there = absolute.ancestors().filter(|place| place.exists());
+    let space = rustix::fs::statvfs(there.next().unwrap_or(Path::new("/")))?;
+    Ok(space.f_blocks.saturating_mul(space.f_frsize))
+}
+
 /// `directory/.name.new`, in the same directory so that the rename stays in one file system.
 fn aside_of(path: &Path) -> io::Result<PathBuf> {
     let Some(name) = path.file_name() else {

@@ -74,6 +74,7 @@ mod signals;
 
 pub use clock::now;
 pub use config::{Faults, KernelConfig};
+pub use directory::disk_bytes;
 pub use disk::LinuxDisk;
 pub use ink::Ink;
 pub use kernel::{Kernel, Stopper};

@@ -69,6 +69,8 @@ pub struct Node {
     /// The join, until this node has an id.
     join: Option<Join>,
     board: Board,
+    /// The last of the stopped replicas that others were told of, one by one.
+    told_stopped: LogId,
     rounds: Rounds,
     ending: Ending,
     counts: NodeCounts,
@@ -118,6 +120,7 @@ impl Node {
             callers: Callers::default(),
             join: None,
             board: Board::default(),
+            told_stopped: LogId(0),
             rounds: Rounds::new(env.now),
             ending: Ending::default(),
             counts: NodeCounts::default(),

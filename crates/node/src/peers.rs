@@ -78,7 +78,7 @@ impl Peers {
     }
 
     /// The time for which a peer has been silent. One that was never heard is silent since this was asked first.
-    pub fn silent_for(&mut self, now: Time, id: NodeId) -> Duration {
+    fn silent_for(&mut self, now: Time, id: NodeId) -> Duration {
         let since = self.away_since.entry(id).or_insert(now);
         now - *since
     }
@@ -96,6 +96,22 @@ impl Peers {
 
     pub fn is_alive(&self, id: NodeId) -> bool {
         self.by_id.get(&id).is_some_and(Peer::is_alive)
+    }
+
+    /// Whether it is alive, and its replica of the log has not stopped: a replica that stopped is as good as silent.
+    pub fn runs(&self, id: NodeId, log: LogId) -> bool {
+        let peer = self.by_id.get(&id);
+        peer.is_some_and(|peer| peer.is_alive() && peer.said.stopped_at(log).is_none())
+    }
+
+    /// The time for which nothing was to be had from its replica of the log.
+    pub fn out_for(&mut self, now: Time, id: NodeId, log: LogId) -> Duration {
+        let stopped_at = self.get(id).filter(|peer| peer.is_alive());
+        let stopped_at = stopped_at.and_then(|peer| peer.said.stopped_at(log));
+        match stopped_at {
+            Some(at) => now - at,
+            None => self.silent_for(now, id),
+        }
     }
 
     /// Opens the entries that waited for this version of what is known of all, which stands on disk: their

@@ -26,6 +26,8 @@ pub(crate) struct Core {
     pub ring: Ring,
     /// The peers that are taken to be there.
     pub alive: BTreeSet<NodeId>,
+    /// The peers whose replicas of this log stopped.
+    pub stopped_at: BTreeSet<NodeId>,
     pub counts: LogCounts,
     /// The knowledge at the moment when every record asked for had been appended.
     pub borne_out: RecordContext,

@@ -109,6 +109,7 @@ impl Log {
             store,
             ring: Ring::default(),
             alive: BTreeSet::new(),
+            stopped_at: BTreeSet::new(),
             counts: LogCounts {
                 starts_with_gaps: u64::from(forgot_below > Slot(0)),
                 ..LogCounts::default()
@@ -319,6 +320,18 @@ impl Log {
     pub fn on_disk(&mut self, env: &mut Env, completion: Completion) {
         self.core.store.on_completion(env.now, completion);
         self.drain(env);
+    }
+
+    /// Takes note that a peer's replica of this log stopped, though its node is heard.
+    pub fn on_peer_stopped(&mut self, env: &mut Env, peer: NodeId) {
+        self.core.stopped_at.insert(peer);
+        self.break_links(env, peer);
+        self.set_alive(env, peer, false);
+    }
+
+    /// Takes note that the peer may be a new process.
+    pub fn on_peer_greets(&mut self, peer: NodeId) {
+        self.core.stopped_at.remove(&peer);
     }
 
     pub fn set_alive(&mut self, env: &mut Env, peer: NodeId, alive: bool) {

@@ -1,13 +1,15 @@
 //! The meaning of settings: a node's configuration, and its kernel's.
 
+use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use formats::Speaks;
 use linux::KernelConfig;
 use node::config::{NodeConfig, Place, Start};
 use replica::Limits;
 use terminal::exit::Failure;
+use terminal::quantity;
 use wire::Standing;
 
 use crate::settings::{DEFAULT_VOTERS, Settings};
@@ -41,14 +43,17 @@ impl Settings {
                 "the disk reserve is smaller than what may have to be written after a change of leader; 32MiB or more is safe"
             );
         }
+        check_reserve(&directory, limits.disk_reserve_bytes)?;
         let zone = all.zone.filter(|zone| zone != "-").unwrap_or_default();
         let standing = Standing::new(&zone, all.kind.unwrap_or_default());
         let settle = all.version_settle.map(Duration::from_secs);
         limits.version_settle = settle.unwrap_or(limits.version_settle);
         let listen = all.listen.unwrap_or_default();
+        let advertise = all.advertise.unwrap_or_else(|| listen.clone());
+        self.check_join(&directory, &[&listen, &advertise])?;
         Ok(NodeConfig {
             directory,
-            advertise: all.advertise.unwrap_or_else(|| listen.clone()),
+            advertise,
             listen,
             start: match (self.bootstrap, self.join.is_empty()) {
                 (true, _) => Start::Bootstrap { voters },
@@ -64,6 +69,29 @@ impl Settings {
             speaks: Speaks::THIS,
             hosts: Default::default(),
         })
+    }
+
+    /// Refuses what no node can ever join. A directory that holds a node joins nobody any more.
+    fn check_join(&self, directory: &Path, own: &[&str]) -> Result<()> {
+        let is_address = |text: &&String| {
+            let parts = text.rsplit_once(':');
+            parts.is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
+        };
+        if let Some(wrong) = self.join.iter().find(|text| !is_address(text)) {
+            let sentence =
+                format!("--join {wrong:?} is no address: say HOST:PORT of a node of the cluster");
+            return Err(Failure::usage(sentence).into());
+        }
+        let is_empty = std::fs::read_dir(directory).map_or(true, |mut all| all.next().is_none());
+        let is_own = |text: &String| own.contains(&text.as_str());
+        if is_empty && !self.join.is_empty() && self.join.iter().all(is_own) {
+            let sentence = format!(
+                "--join {} is this node itself, which is in no cluster yet: name another node of the cluster, or make a new cluster with --bootstrap",
+                self.join[0]
+            );
+            return Err(Failure::usage(sentence).into());
+        }
+        Ok(())
     }
 
     /// The places where other nodes may be, in the order in which they are tried.
@@ -89,4 +117,22 @@ impl Settings {
         }
         Ok(config)
     }
+}
+
+/// Refuses a reserve of which twice as much can never be free: once full, that disk would stay so for good.
+fn check_reserve(directory: &Path, reserve: u64) -> Result<()> {
+    let disk = linux::disk_bytes(directory)
+        .with_context(|| format!("cannot look at the disk of {}", directory.display()))?;
+    if reserve.saturating_mul(2) <= disk {
+        return Ok(());
+    }
+    let sentence = format!(
+        "the disk of {} has {} and is to keep {} of them free (--disk-reserve): a node takes bytes again once twice the reserve is \
+         free, which can never be here; choose a larger disk, or --disk-reserve {} or less",
+        directory.display(),
+        quantity::shown(disk),
+        quantity::shown(reserve),
+        disk / 4
+    );
+    Err(Failure::usage(sentence).into())
 }

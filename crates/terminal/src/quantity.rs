@@ -1,7 +1,7 @@
 //! Numbers of bytes, and times, as people write and read them.
 
-/// Reads a number of bytes: `4096`, `64KiB`, `1.5M`. k, M and G are powers of 1000 (with or without
-/// a B); KiB, MiB and GiB are powers of 1024.
+/// Reads a number of bytes: `4096`, `64KiB`, `1.5M`. k, M, G and T are powers of 1000 (with or without
+/// a B); KiB, MiB, GiB and TiB are powers of 1024.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text:?} is no number of bytes; write 4096, 64KiB or 1.5M");
     let text = text.trim();
@@ -14,9 +14,11 @@ pub fn bytes(text: &str) -> Result<u64, String> {
         "k" | "K" | "kB" | "KB" => 1000,
         "M" | "MB" => 1000 * 1000,
         "G" | "GB" => 1000 * 1000 * 1000,
+        "T" | "TB" => 1000 * 1000 * 1000 * 1000,
         "KiB" => 1 << 10,
         "MiB" => 1 << 20,
         "GiB" => 1 << 30,
+        "TiB" => 1 << 40,
         _ => return Err(wrong()),
     };
     if let Ok(whole) = number.trim().parse::<u64>() {
@@ -77,6 +79,7 @@ mod tests {
         assert_eq!(bytes("20M"), Ok(20_000_000));
         assert_eq!(bytes("64KiB"), Ok(65_536));
         assert_eq!(bytes("1.5k"), Ok(1500));
+        assert_eq!(bytes("2TiB"), Ok(2 << 40));
         assert_eq!(bytes_per_second("1 MiB/s"), Ok(1 << 20));
     }
 

@@ -152,5 +152,10 @@ fn auxiliaries_that_would_decide_alone_or_are_no_members_are_refused_with_a_reas
         let said = harness::err(&output);
         assert!(said.contains(reason), "{said}");
     }
+    // Half of the votes: the other half could agree on nothing without it.
+    let half = ["log", "create", LOG, "--members", "1,2", "--auxiliary", "1"];
+    let output = cluster.run(&half);
+    assert_ne!(output.status.code(), Some(0));
+    assert!(harness::err(&output).contains("have half of the votes or more"));
     cluster.run_well(&["log", "create", LOG, "--auxiliary", "2"]);
 }

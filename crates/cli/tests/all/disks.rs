@@ -16,13 +16,23 @@ fn set_reserve(cluster: &mut Cluster, index: usize, reserve: &str) {
 
 #[test]
 fn a_full_disk_refuses_appends_and_loses_nothing() {
-    let mut cluster = Cluster::start(3);
+    let mut cluster = Cluster::start_with(3, 3, |node| {
+        node.faults = Some(node.data.with_extension("faults"));
+    });
+    cluster.wait_whole();
     let content = Content::new(1, 2_000_000);
     cluster.append("main", &[], content);
-    // Full, as the node is to see it: more is to be kept free than there is.
+    // Full nodes are filled with nothing.
+    cluster.wait_whole();
+    let set_free = |cluster: &Cluster, free: &str| {
+        for node in &cluster.nodes {
+            let faults = node.faults.clone().expect("set above");
+            fs::write(faults, free).expect("room");
+        }
+    };
     let leader = cluster.leader("main");
+    set_free(&cluster, "free-bytes=0\n");
     for index in 0..3 {
-        set_reserve(&mut cluster, index, "4000000G");
         cluster.nodes[index].kill();
         cluster.nodes[index].start();
     }
@@ -43,11 +53,10 @@ fn a_full_disk_refuses_appends_and_loses_nothing() {
     assert!(said.contains("reserve") || said.contains("full"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
     cluster.check_same("main", &[content]);
+    set_free(&cluster, "");
     for index in 0..3 {
-        let node = &mut cluster.nodes[index];
-        node.kill();
-        node.arguments.truncate(node.arguments.len() - 2);
-        node.start();
+        cluster.nodes[index].kill();
+        cluster.nodes[index].start();
     }
     cluster.wait_whole();
     let more = Content::new(2, 1_000_000);

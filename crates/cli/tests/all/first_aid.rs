@@ -132,7 +132,7 @@ fn nodes_that_are_silent_and_what_waits_for_them() {
     let leader = cluster.leader("main");
     let words = [
         "change-held-up",
-        "node 4 is silent: start it, or take it back",
+        "the leader does not hear node 4: start it, mend the way to it, or take it back",
     ];
     shows(&cluster, &cluster.nodes[leader], &words);
     let back = cluster.run(&["members", "weight", "4", "0", "--log", "main", "--no-wait"]);

@@ -275,6 +275,9 @@ fn what_would_be_a_mistake_is_refused_with_a_reason() {
     assert!(said.contains("is a member of directory already"), "{said}");
     let said = refused(&cluster, &["members", "weight", "3", "2000000"], 4);
     assert!(said.contains("1048576 is the most"), "{said}");
+    let taken = cluster.nodes[0].listen.clone();
+    let said = refused(&cluster, &["members", "address", "2", &taken], 4);
+    assert!(said.contains("node 1 is at"), "{said}");
     for (node, zone) in [("1", "a"), ("2", "b"), ("3", "c"), ("4", "c")] {
         cluster.run_well(&["members", "zone", node, zone]);
     }

@@ -433,6 +433,33 @@ fn settings_are_printed_and_read_back() {
 }
 
 #[test]
+fn what_no_node_can_ever_do_is_refused_in_one_sentence() {
+    let directory = tempfile::tempdir().expect("a place");
+    let data = directory.path().join("data");
+    let start = |arguments: &[&str]| {
+        let mut command = harness::logberg("127.0.0.1:1", &["node", "--listen", "127.0.0.1:7999"]);
+        command.arg("--data").arg(&data).args(arguments);
+        let output = command.output().expect("the binary runs");
+        assert_eq!(output.status.code(), Some(2), "{}", err(&output));
+        let said = err(&output);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        said
+    };
+    let said = start(&["--bootstrap", "--disk-reserve", "18446744073709551615"]);
+    assert!(said.contains("which can never be here; choose"), "{said}");
+    let said = start(&["--join", "127.0.0.1:7999"]);
+    assert!(
+        said.contains("is this node itself") && said.contains("--bootstrap"),
+        "{said}"
+    );
+    for nobody in ["", "nobody", ":1", "host:port"] {
+        let said = start(&["--join", nobody]);
+        assert!(said.contains("is no address: say HOST:PORT"), "{said}");
+    }
+    assert!(!data.exists(), "nothing was begun");
+}
+
+#[test]
 fn a_second_start_ignores_bootstrap_and_join() {
     let mut cluster = Cluster::start(1);
     let before = ask(&cluster.nodes[0].listen, "status").expect("an answer");

@@ -41,7 +41,7 @@ impl Client {
     /// As [`Client::create_log`], with all that can be said of a log.
     ///
     /// Errors: [`AdminError::Refused`] if the cluster has no such members, or the auxiliary ones
-    /// could decide by themselves.
+    /// have half of the votes or more.
     pub fn create_new_log(&self, new: &NewLog) -> Result<LogInfo, AdminError> {
         let name = &new.name;
         let request = Request::CreateLog {

@@ -242,7 +242,7 @@ impl Cluster {
             };
             let hosts = entry.hosts.iter().copied().map(NodeId);
             let new =
-                hosts.filter(|node| lent.peers.is_alive(*node) && !log.alive().contains(node));
+                hosts.filter(|node| lent.peers.runs(*node, *id) && !log.alive().contains(node));
             for node in new.collect::<Vec<_>>() {
                 log.set_alive(lent.env, node, true);
                 lent.due.touch(*id);
@@ -275,8 +275,15 @@ impl Look<'_> {
 
     /// ‡ The reason why this node cannot be given weight yet.
     fn lacks_for_weight(&self, node: NodeId) -> Option<String> {
+        if self.log.has_stopped_at(node) {
+            return Some(format!(
+                "the replica of node {node} stopped: restart that node, or take it back"
+            ));
+        }
         if !self.is_alive(node) {
-            return Some(format!("node {node} is silent: start it, or take it back"));
+            return Some(format!(
+                "the leader does not hear node {node}: start it, mend the way to it, or take it back"
+            ));
         }
         if mutation::is(Mutation::WeightBeforeBytes) {
             return None;
@@ -295,7 +302,13 @@ impl Look<'_> {
                 .peer_missing_bytes(node)
                 .filter(|missing| *missing > 0);
             let missing = missing.map_or("bytes".into(), |missing| format!("{missing} bytes"));
-            return Some(format!("node {node} is being filled: it lacks {missing}"));
+            let full = match self.env.room.full_peers.contains(&node) {
+                true => ", and its disk is full: make space there",
+                false => "",
+            };
+            return Some(format!(
+                "node {node} is being filled: it lacks {missing}{full}"
+            ));
         }
         let near = self.env.limits.unchosen_bytes_max / 4;
         let accepted = engine.peer_accepted_up_to(node);

@@ -67,7 +67,7 @@ impl Cluster {
             let parts = state.configuration.members().iter().map(|member| {
                 let node = member.node;
                 let silent = node != own && !log.alive().contains(&node);
-                let silent_for = silent.then(|| lent.peers.silent_for(now, node));
+                let silent_for = silent.then(|| lent.peers.out_for(now, node, *id));
                 let free = lent.peers.get(node).map(|peer| peer.said.free_bytes());
                 Part {
                     node,

@@ -187,17 +187,25 @@ impl Judged<'_> {
         self.hosts_causes(&hears, causes);
     }
 
-    /// Judges logs that live elsewhere, of whose weight too little is heard.
+    /// Judges logs that live elsewhere, or whose replica here stopped, of whose weight too little is heard.
     fn hosts_causes(&self, hears: &BTreeSet<NodeId>, causes: &mut Vec<Warning>) {
         let mut down = Warning::new(Code::HostsDown);
         for id in self.directory.logs.keys() {
             let wanted = self.directory.members.wanted.get(&id.0);
-            let Some(wanted) = wanted.filter(|_| !self.logs.contains_key(id)) else {
+            let here = self.logs.get(id);
+            let Some(wanted) = wanted.filter(|_| here.is_none_or(Log::is_stopped)) else {
                 continue;
             };
             let weights = wanted.weights.iter();
             let all: u64 = weights.clone().map(|(_, weight)| u64::from(*weight)).sum();
-            let heard = weights.filter(|(node, _)| hears.contains(&NodeId(**node)));
+            let own = self.env.own.identity.node;
+            let runs = |node: NodeId| {
+                let peer = self.peers.get(node);
+                hears.contains(&node)
+                    && node != own
+                    && peer.is_none_or(|peer| peer.said.stopped_at(*id).is_none())
+            };
+            let heard = weights.filter(|(node, _)| runs(NodeId(**node)));
             let heard: u64 = heard.map(|(_, weight)| u64::from(*weight)).sum();
             if 2 * heard <= all {
                 down = down.of(*id);

@@ -179,7 +179,7 @@ impl View<'_> {
             Code::ReplicaStopped => match self.contradiction(warning.about) {
                 Some(why) => format!("the replica of {logs} on {about} stopped: {why}"),
                 None => format!(
-                    "the replica of {logs} on {about} stopped after its disk failed, or because another one contradicts it"
+                    "the replica of {logs} on {about} stopped: its disk failed or was full, or another one contradicts it"
                 ),
             },
             Code::BytesNotEverywhere => {
@@ -211,7 +211,9 @@ impl View<'_> {
                     None => format!("the change of members of {logs} waits; {by} knows for what"),
                 }
             }
-            Code::HostsDown => format!("{by} hears too few of the nodes that host {logs}"),
+            Code::HostsDown => {
+                format!("{by} hears too few of the nodes that host {logs} and whose replicas run")
+            }
             Code::NotJoined => "this node has not joined its cluster yet".to_owned(),
             Code::Removed => format!("{about} was removed from the cluster"),
             Code::ConnectionsCrowded => {
@@ -277,7 +279,7 @@ impl View<'_> {
             }
             Code::ReplicaStopped => {
                 return format!(
-                    "repair the disk and restart the node; if the disk is lost: logberg members replace {id} NEW"
+                    "repair the disk or make space there, and restart the node; if the disk is lost: logberg members replace {id} NEW"
                 );
             }
             Code::BytesNotEverywhere => {
@@ -307,7 +309,9 @@ impl View<'_> {
                 );
             }
             Code::ChangeHeldUp => "logberg members shows the steps; do what its sentence says",
-            Code::HostsDown => "start those nodes: logberg log show NAME lists them",
+            Code::HostsDown => {
+                "start those nodes (logberg log show NAME lists them), and those again whose replicas stopped"
+            }
             Code::NotJoined => "start a node of the cluster that --join names, or correct --join",
             Code::Removed => {
                 "stop it; to come back it joins anew, with --join and an empty directory"

@@ -144,6 +144,15 @@ impl Ask {
         match &self.action {
             Action::Address { node, address } => {
                 let entry = view.entry(*node)?;
+                let nodes = directory.nodes.iter();
+                let mut others = nodes.filter(|(id, _)| id.0 != *node);
+                let other = others.find(|(_, other)| other.address == *address);
+                if let Some((other, _)) = other.filter(|_| !self.force) {
+                    return Err(refused(format!(
+                        "node {other} is at {address}, and clients of node {node} would be sent to it: say first where node {other} \
+                         is now, or take that risk with --force"
+                    )));
+                }
                 worked.nothing = entry.address == *address;
                 worked.command = Some(Command::AddNode {
                     id: *node,

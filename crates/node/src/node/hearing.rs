@@ -94,6 +94,7 @@ impl Node {
                     let known = &self.env.peers.addresses;
                     let knows = |node| known.contains_key(&node);
                     self.board.on_told(now, own, peer, warnings, knows);
+                    self.on_stopped_told(peer, warnings);
                 }
                 self.peers.beat.on_heard(now, own, peer);
                 let said = self.peers.round();

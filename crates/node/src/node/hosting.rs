@@ -22,7 +22,7 @@ impl Node {
             _ => self.hosted.attach(&self.config.hosts, log),
         }
         for (peer, _) in self.peers.live() {
-            if self.cluster.directory.hosts(id, *peer) {
+            if self.cluster.directory.hosts(id, *peer) && self.peers.runs(*peer, id) {
                 log.set_alive(&mut self.env, *peer, true);
             }
         }

@@ -132,6 +132,8 @@ pub struct Said {
     reserve_bytes: Option<u64>,
     /// Logs of which it lacks bytes, by its last heartbeat.
     lacks: BTreeSet<LogId>,
+    /// Logs whose replica there stopped, and when this was heard. It starts no more before its node does.
+    stopped: BTreeMap<LogId, Time>,
 }
 
 impl Said {
@@ -145,6 +147,7 @@ impl Said {
             free_bytes: u64::MAX,
             reserve_bytes: None,
             lacks: BTreeSet::new(),
+            stopped: BTreeMap::new(),
         }
     }
 
@@ -211,6 +214,23 @@ impl Said {
     /// The free bytes below which its disk takes no clients' bytes; none if it did not say.
     pub fn reserve_bytes(&self) -> Option<u64> {
         self.reserve_bytes
+    }
+
+    /// Notes that a replica of it stopped. False if that was known.
+    pub fn on_stopped(&mut self, now: Time, log: LogId) -> bool {
+        let is_news = !self.stopped.contains_key(&log);
+        self.stopped.entry(log).or_insert(now);
+        is_news
+    }
+
+    /// Forgets that: it greets, perhaps as a new process, and says it again if it is so.
+    pub fn take_stopped(&mut self) -> BTreeMap<LogId, Time> {
+        std::mem::take(&mut self.stopped)
+    }
+
+    /// Since when its replica of the log is known to have stopped.
+    pub fn stopped_at(&self, log: LogId) -> Option<Time> {
+        self.stopped.get(&log).copied()
     }
 
     pub fn lacks(&self) -> &BTreeSet<LogId> {

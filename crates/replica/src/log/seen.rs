@@ -80,6 +80,11 @@ impl Log {
         &self.core.alive
     }
 
+    /// Whether that node's replica of this log is known to have stopped.
+    pub fn has_stopped_at(&self, node: NodeId) -> bool {
+        self.core.stopped_at.contains(&node)
+    }
+
     /// The duration of proposals.
     pub fn pulse(&self) -> &Pulse {
         &self.pulse

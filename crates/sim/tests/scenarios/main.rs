@@ -19,6 +19,7 @@ mod followers;
 mod grammar;
 mod gray;
 mod guests;
+mod halted;
 mod health;
 mod hosted;
 mod lists;

@@ -13,6 +13,7 @@ use crate::directory::{
 };
 use crate::greeting::Caller;
 use crate::node::Node;
+use crate::split::has_active_quorum;
 
 #[derive(Default)]
 pub(super) struct CreateLog {
@@ -163,8 +164,12 @@ impl CreateLog {
             }
             false => self.hosts.iter().map(|node| (*node, 1)).collect(),
         };
-        configuration(&members, &self.auxiliary)
-            .map_err(|why| refuse_auxiliaries(why, &self.auxiliary, &members))?;
+        let refuse = |why| refuse_auxiliaries(why, &self.auxiliary, &members);
+        let configuration = configuration(&members, &self.auxiliary).map_err(refuse)?;
+        // With half of the votes they would have to hold every byte, and be auxiliary by name alone.
+        if !self.auxiliary.is_empty() && !has_active_quorum(&configuration) {
+            return Err(refuse(ChangeRefused::Auxiliary));
+        }
         Ok(members)
     }
 }
@@ -185,7 +190,7 @@ fn refuse_auxiliaries(why: ChangeRefused, auxiliary: &[u32], members: &[(u32, u3
             format!("node {node} is no member: choose auxiliaries among {all}")
         }
         _ => format!(
-            "auxiliaries {} of {all} could decide by themselves: choose fewer",
+            "auxiliaries {} of {all} have half of the votes or more, and the others could agree on nothing without them: choose fewer",
             listed(&mut auxiliary.iter().copied())
         ),
     };

@@ -137,7 +137,8 @@ impl Node {
         let members = &self.cluster.directory.members;
         let nothing = Default::default();
         let wanted = members.wanted.get(&id.0).map_or(&nothing, |w| &w.weights);
-        let log = self.logs.get(&id);
+        // A replica that stopped knows of nothing that came since: its node says what it would if it had none.
+        let log = self.logs.get(&id).filter(|log| !log.is_stopped());
         let empty = Configuration::default();
         let configuration = log.map_or(&empty, |log| &log.engine().state().configuration);
         let goal = Goal {
@@ -161,7 +162,9 @@ impl Node {
                 let missing = match node == self.env.own.identity.node {
                     true => Some(log.missing_bytes()),
                     // A silent node misses what was appended since its last word, too.
-                    false if log.is_leading() && self.is_heard(node) => {
+                    false
+                        if log.is_leading() && self.is_heard(node) && !log.has_stopped_at(node) =>
+                    {
                         log.engine().peer_missing_bytes(node)
                     }
                     false => None,

@@ -236,5 +236,6 @@ impl Node {
             self.learn_address(from, &said.address);
         }
         self.peers.get_or_add(from).said.on_greeting(said);
+        self.forget_stopped(from);
     }
 }

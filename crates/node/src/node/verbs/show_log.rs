@@ -1,5 +1,6 @@
 //! `show-log`: the directory's entry of one log.
 
+use paxos::NodeId;
 use serde::Serialize;
 
 use super::awaiting::{Answer, Commands, Want};
@@ -54,31 +55,26 @@ impl Node {
         let Some((id, entry)) = entry else {
             return Answer::Line(unknown_log(&show.name).encode());
         };
-        let members = match self.logs.get(&id) {
-            Some(log) => {
-                let members = log.engine().state().configuration.members().iter();
-                let members = members.map(|m| ShownMember {
-                    node: m.node.0,
-                    weight: m.weight,
-                    auxiliary: m.auxiliary,
-                });
-                members.collect()
-            }
-            None => {
-                let members = entry.members.iter();
-                let members = members.map(|(node, weight)| ShownMember {
-                    node: *node,
-                    weight: *weight,
-                    auxiliary: entry.auxiliary.contains(node),
-                });
-                members.collect()
-            }
+        // The weights are those that the directory has agreed on: a replica may be behind, and no barrier of its own
+        // log was waited for.
+        let wanted = self.cluster.directory.members.wanted.get(&id.0);
+        let wanted = wanted.iter().flat_map(|wanted| &wanted.weights);
+        let replica = self.logs.get(&id).filter(|log| !log.is_stopped());
+        let configuration = replica.map(|log| &log.engine().state().configuration);
+        let is_auxiliary = |node: u32| match configuration {
+            Some(configuration) => configuration.is_auxiliary(NodeId(node)),
+            None => entry.auxiliary.contains(&node),
         };
+        let members = wanted.map(|(node, weight)| ShownMember {
+            node: *node,
+            weight: *weight,
+            auxiliary: is_auxiliary(*node),
+        });
         let shown = Shown {
             id: id.0,
             name: &entry.name,
             kind: entry.kind,
-            members,
+            members: members.collect(),
             on_all_nodes: entry.hosts.is_empty(),
             retention: entry.retention.to_string(),
         };

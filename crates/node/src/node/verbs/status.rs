@@ -250,7 +250,12 @@ impl LogStatus {
                 (None, Role::Follower { .. }) => "follower",
                 (None, Role::Candidate) => "candidate",
             },
-            leader: log.engine().leader().map(|(node, _)| node.0),
+            // A replica that stopped does not hear who leads.
+            leader: log
+                .engine()
+                .leader()
+                .filter(|_| !log.is_stopped())
+                .map(|(node, _)| node.0),
             term: log.engine().promised().0.to_string(),
             era: state.era.0,
             weights: state
