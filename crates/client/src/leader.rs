@@ -24,7 +24,7 @@ pub struct Leader {
     pub term: String,
     /// The leader's.
     pub weight: u64,
-    /// The nodes that could lead: alive, and voters that are not auxiliary.
+    /// The nodes that could lead: alive, with a replica that runs, and voters that are not auxiliary.
     pub candidates: Vec<Candidate>,
 }
 
@@ -94,7 +94,7 @@ fn leaders_by(all: &[Status]) -> Vec<Leader> {
             let term = log.term.split('.').filter_map(|n| n.parse().ok()).collect();
             let known = latest.get(&log.id);
             if known.is_none_or(|(led, before, _)| (*led, before) < (leads, &term)) {
-                let leader = leader_by(status, log);
+                let leader = leader_by(status, log, all);
                 latest.insert(log.id, (leads, term, leader));
             }
         }
@@ -102,12 +102,17 @@ fn leaders_by(all: &[Status]) -> Vec<Leader> {
     latest.into_values().map(|(.., leader)| leader).collect()
 }
 
-fn leader_by(status: &Status, log: &LogStatus) -> Leader {
+fn leader_by(status: &Status, log: &LogStatus, all: &[Status]) -> Leader {
     let leads = log.role == "leader";
     let alive = |id: u64| status.nodes.iter().any(|node| node.id == id && node.alive);
+    let has_stopped = |id: u64| {
+        let own = all.iter().filter(|said| said.node == id);
+        let mut logs = own.flat_map(|said| &said.logs);
+        logs.any(|own| own.id == log.id && own.role == "stopped")
+    };
     let voters = log.weights.iter().filter(|w| w.weight > 0);
     let weight = voters.clone().find(|w| leads && w.node == status.node);
-    let candidates = voters.filter(|w| !w.auxiliary && alive(w.node));
+    let candidates = voters.filter(|w| !w.auxiliary && alive(w.node) && !has_stopped(w.node));
     let candidates = candidates.map(|w| Candidate {
         node: w.node,
         weight: w.weight,
@@ -165,6 +170,17 @@ mod tests {
         assert_eq!((leaders[0].leader, leaders[0].weight), (Some(2), 2));
         let candidates: Vec<u64> = leaders[0].candidates.iter().map(|c| c.node).collect();
         assert_eq!(candidates, [1, 2], "3 is silent");
+    }
+
+    #[test]
+    fn who_stopped_may_not_lead() {
+        let all = [status(1, "leader", "3.9.1"), status(2, "stopped", "3.9.1")];
+        let candidates: Vec<u64> = leaders_by(&all)[0]
+            .candidates
+            .iter()
+            .map(|c| c.node)
+            .collect();
+        assert_eq!(candidates, [1]);
     }
 
     #[test]

@@ -211,6 +211,11 @@ impl Moves {
             }
             Some(_) => {}
         }
+        if core.stopped_at.contains(&node) {
+            return cannot(format!(
+                "the replica of {name} on node {node} stopped; restart that node"
+            ));
+        }
         if !core.engine.is_peer_alive(node) {
             return cannot(format!("node {node} is silent; start or reconnect it"));
         }

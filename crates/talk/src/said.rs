@@ -73,7 +73,7 @@ impl fmt::Display for Said {
             } => write!(f, "says {leader} leads"),
             Self::NotLeader { leader: None } => f.write_str("knows no leader"),
             Self::NoQuorum => f.write_str("has no quorum"),
-            Self::ShuttingDown => f.write_str("is shutting down"),
+            Self::ShuttingDown => f.write_str("is shutting down, or its replica stopped"),
             Self::Overloaded => f.write_str("has too many connections"),
             Self::NotHere => f.write_str("does not hold these bytes"),
             Self::Busy => f.write_str("has another writer"),

@@ -263,6 +263,13 @@ impl Look<'_> {
         node == self.env.own.identity.node || self.log.alive().contains(&node)
     }
 
+    fn is_full(&self, node: NodeId) -> bool {
+        match node == self.env.own.identity.node {
+            true => self.env.is_full(),
+            false => self.env.room.full_peers.contains(&node),
+        }
+    }
+
     fn holds(&self, node: NodeId) -> bool {
         self.log.engine().holds_below(node) >= Some(self.mark)
             || mutation::is(Mutation::HoldsBelowNotAsked)
@@ -285,6 +292,12 @@ impl Look<'_> {
                 "the leader does not hear node {node}: start it, mend the way to it, or take it back"
             ));
         }
+        // With more weight it might be needed by a quorum, and takes no bytes.
+        if self.is_full(node) {
+            return Some(format!(
+                "the disk of node {node} is full: make space there, or take it back"
+            ));
+        }
         if mutation::is(Mutation::WeightBeforeBytes) {
             return None;
         }
@@ -302,13 +315,7 @@ impl Look<'_> {
                 .peer_missing_bytes(node)
                 .filter(|missing| *missing > 0);
             let missing = missing.map_or("bytes".into(), |missing| format!("{missing} bytes"));
-            let full = match self.env.room.full_peers.contains(&node) {
-                true => ", and its disk is full: make space there",
-                false => "",
-            };
-            return Some(format!(
-                "node {node} is being filled: it lacks {missing}{full}"
-            ));
+            return Some(format!("node {node} is being filled: it lacks {missing}"));
         }
         let near = self.env.limits.unchosen_bytes_max / 4;
         let accepted = engine.peer_accepted_up_to(node);

@@ -321,6 +321,36 @@ fn a_full_follower_is_left_behind_while_appends_go_on_and_comes_back_by_itself()
     }
 }
 
+/// With more weight it would be needed: the change waits for room, and says so.
+#[test]
+fn a_full_node_is_given_no_weight_before_it_has_room() {
+    let mut stage = Stage::three(5);
+    let (leader, others) = stage.roles();
+    let full = others[0];
+    let mut caller = stage.open(leader, "append main");
+    stage.say_and_wait(&mut caller, 100_000);
+    leave_room(&mut stage, full, 2_000_000);
+    stage.pass(2 * SECOND);
+    let node = stage.look().node(full).expect("it runs").id();
+    let asked = crate::stage::done(
+        &mut stage,
+        &format!("change-members weight {} 2 log=main", node.0),
+    );
+    assert!(asked.starts_with("ok "), "{asked}");
+    stage.pass(5 * SECOND);
+    assert_eq!(stage.look().weight(leader, node), 1);
+    let asked = stage.call(leader, "members local=1");
+    stage.wait("an answer", |_| asked.is_over());
+    let told = asked.text();
+    let waits = format!("the disk of node {} is full: make space there", node.0);
+    assert!(told.contains(&waits), "{told}");
+    stage.say_and_wait(&mut caller, 100_000);
+    give_room(&mut stage, full);
+    stage.wait_within(10 * SECOND, "the weight", |look| {
+        look.weight(leader, node) == 2
+    });
+}
+
 #[test]
 fn a_leader_whose_disk_is_full_hands_over_and_stands_back_while_others_have_room() {
     for seed in 0..4 {

@@ -109,10 +109,8 @@ impl Places {
                 self.network.cut(one, other)?;
                 self.network.cut(other, one)
             }
-            Strike::Full(place) => match &self.disk {
-                Some((small, disk)) if *small == place => disk.fill(SMALL_RESERVE_BYTES / 2),
-                _ => bail!("node {place} has no disk of its own"),
-            },
+            Strike::Full(place) => self.disk_of(place)?.fill(SMALL_RESERVE_BYTES / 2),
+            Strike::Brim(place) => self.disk_of(place)?.fill(0),
             Strike::KillAll => self.cluster.kill_all(),
             Strike::StopAll => self.all().try_for_each(|place| self.cluster.pause(place)),
         }
@@ -128,12 +126,21 @@ impl Places {
                 self.network.join(one, other)?;
                 self.network.join(other, one)
             }
-            Strike::Full(_) => match &self.disk {
-                Some((_, disk)) => disk.empty(),
-                None => Ok(()),
-            },
+            Strike::Full(place) => self.disk_of(place)?.empty(),
+            Strike::Brim(place) => {
+                self.disk_of(place)?.empty()?;
+                self.cluster.kill(place)?;
+                self.cluster.restart(place)
+            }
             Strike::KillAll => self.all().try_for_each(|place| self.cluster.restart(place)),
             Strike::StopAll => self.all().try_for_each(|place| self.cluster.go_on(place)),
+        }
+    }
+
+    fn disk_of(&self, place: u32) -> Result<&SmallDisk> {
+        match &self.disk {
+            Some((small, disk)) if *small == place => Ok(disk),
+            _ => bail!("node {place} has no disk of its own"),
         }
     }
 

@@ -44,6 +44,8 @@ pub enum Strike {
     /// The first is not heard by the second.
     OneWay(u32, u32),
     Full(u32),
+    /// To the last byte: writes fail, and replicas stop until their node is started again.
+    Brim(u32),
     KillAll,
     StopAll,
 }
@@ -166,10 +168,15 @@ impl Plan {
             7..=9 => Strike::Pull(one),
             10..=12 => Strike::Pair(one, other),
             13..=14 => Strike::OneWay(one, other),
-            15..=17 => match (1..).zip(&self.nodes).find(|(_, node)| node.small_disk) {
-                Some((place, _)) => Strike::Full(place),
-                None => Strike::Kill(one),
-            },
+            15..=17 => {
+                let mut all = (1..).zip(&self.nodes);
+                let small = all.find(|(_, node)| node.small_disk);
+                let place = small.map_or(one, |(place, _)| place);
+                match chance.one_in(3) {
+                    true => Strike::Brim(place),
+                    false => Strike::Full(place),
+                }
+            }
             18 => Strike::KillAll,
             _ => Strike::StopAll,
         }
@@ -224,6 +231,7 @@ impl Strike {
             Self::Pair(..) => "pair",
             Self::OneWay(..) => "one-way",
             Self::Full(_) => "full",
+            Self::Brim(_) => "brim",
             Self::KillAll => "kill-all",
             Self::StopAll => "stop-all",
         }
@@ -292,7 +300,7 @@ mod tests {
                 names.extend(round.command.map(Command::name));
             }
         }
-        let all = "create delete full kill kill-all lead one-way pair pull replace retain stop stop-all weight";
+        let all = "brim create delete full kill kill-all lead one-way pair pull replace retain stop stop-all weight";
         assert_eq!(names.into_iter().collect::<Vec<_>>().join(" "), all);
     }
 

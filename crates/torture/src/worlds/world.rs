@@ -160,6 +160,10 @@ impl World<'_> {
         self.tell(round.to_string());
         self.rounds.push((Instant::now(), round.to_string()));
         if let Some(Command::Replace { place }) = round.command {
+            if let Some(log) = self.needs(place) {
+                self.tell(format!("not done: {log} has no quorum without it"));
+                return Ok(());
+            }
             let outcome = self.operator.replace(&mut self.places, place);
             self.count(Command::Replace { place }, &done_or(&outcome));
             if let Err(error) = outcome {
@@ -273,7 +277,9 @@ impl World<'_> {
         for strike in strikes {
             for said in &all {
                 match *strike {
-                    Strike::Full(place) => claims::of_full(said, id(place), &mut wrong),
+                    Strike::Full(place) | Strike::Brim(place) => {
+                        claims::of_full(said, id(place), &mut wrong)
+                    }
                     Strike::Pair(one, two) | Strike::OneWay(one, two) => {
                         claims::of_pair(said, id(one), id(two), &mut wrong);
                     }
@@ -308,10 +314,14 @@ impl World<'_> {
         let before = self.acked();
         let deadline = Instant::now() + TAKEN_MAX;
         for (at, acked) in before.into_iter().enumerate() {
+            let log = self.ledgers[at].log.clone();
+            if !self.is_quorum_well(&log, strikes) {
+                continue;
+            }
             while self.ledgers[at].acked_bytes() == acked {
                 go_on()?;
                 if Instant::now() > deadline {
-                    let log = self.ledgers[at].log.clone();
+                    // A step under way may have changed who is needed.
                     if self.is_quorum_well(&log, strikes) {
                         self.violation(format!(
                             "{strikes:?}: {log} took nothing for {TAKEN_MAX:?}, and its quorum is well"
@@ -323,6 +333,19 @@ impl World<'_> {
             }
         }
         Ok(())
+    }
+
+    /// A log that cannot go on without the node at this place: its disk may not be lost.
+    fn needs(&self, place: u32) -> Option<String> {
+        let lost = [Strike::Kill(place)];
+        let mut others = self.well(&lost).into_iter();
+        let logs = others
+            .find_map(|other| self.places.status(other))
+            .map(|status| status.logs);
+        let names = self.ledgers.iter().map(|ledger| ledger.log.clone());
+        let names = names.chain(logs.unwrap_or_default().into_iter().map(|log| log.name));
+        let mut names = names.filter(|log| !self.is_quorum_well(log, &lost));
+        names.next()
     }
 
     /// Whether those that are in nobody's way are a quorum of the log, and one of them may lead.
@@ -344,7 +367,7 @@ impl World<'_> {
             let of_strike: Vec<u32> = match (strike.out(), strike.apart(), strike) {
                 (Some(out), ..) => vec![out],
                 (_, Some((one, two)), _) => vec![one, two],
-                (.., Strike::Full(full)) => vec![*full],
+                (.., Strike::Full(full) | Strike::Brim(full)) => vec![*full],
                 _ => Vec::new(),
             };
             let with = |out: &Vec<u32>| {

@@ -59,10 +59,12 @@ impl Node {
                 false => Answer::Until(self.cluster.agreed_only(&BTreeSet::from([id]))),
             };
         }
-        if retain.proposed && self.cluster.has_applied_its_own(&self.logs) {
+        // Who no longer leads the directory does not know what became of the command: the next leader does.
+        let directs = self.logs.can_direct();
+        if retain.proposed && directs && self.cluster.has_applied_its_own(&self.logs) {
             return Answer::Line(overtaken(log).encode());
         }
-        if !retain.proposed && self.logs.can_direct() {
+        if !retain.proposed && directs {
             retain.proposed = true;
             commands.push(Command::SetRetention {
                 log: retain.log.clone(),
@@ -75,7 +77,7 @@ impl Node {
 
 fn overtaken(log: &str) -> Refusal {
     let sentence = format!(
-        "{log} does not keep what was asked, since another change of that or a change of leader came in between: look with `logberg log show {log}`, and ask again"
+        "{log} does not keep what was asked, since another change of that came in between: look with `logberg log show {log}`, and ask again"
     );
     Refusal::new("refused", sentence)
 }
