@@ -43,7 +43,7 @@ impl Settings {
                 "the disk reserve is smaller than what may have to be written after a change of leader; 32MiB or more is safe"
             );
         }
-        // What is in memory does not go to that disk.
+        // Records in memory take nothing of that disk.
         if all.ink.as_deref() != Some("ram") {
             check_reserve(&directory, limits.disk_reserve_bytes)?;
         }

@@ -17,14 +17,14 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, Result, bail};
 
-/// Set for the process that is inside.
-const INSIDE: &str = "LOGBERG_IN_NAMESPACES";
+/// Names, for the process that is inside, the network that it came from.
+const CAME_FROM: &str = "LOGBERG_IN_NAMESPACES";
 const BRIDGE: &str = "lgbridge";
 const NOBODY: &str = "02:00:00:00:00:fe";
 const PORT: u16 = 7117;
-const TOOLS: [&str; 5] = ["ip", "unshare", "nsenter", "mount", "mkfs.ext4"];
+const TOOLS: [&str; 6] = ["ip", "unshare", "nsenter", "mount", "umount", "mkfs.ext4"];
 
-/// What is needed and is not there, as a sentence. `None`: [`enter`] is going to work.
+/// The tools and rights that are missing here, as a sentence. `None`: [`enter`] is going to work.
 pub fn missing() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return Some("it takes root: run it with sudo".to_owned());
@@ -63,7 +63,10 @@ const OWN: [&str; 4] = ["--net", "--mount", "--propagation=private", "--"];
 ///
 /// Errors: they cannot be had.
 pub fn enter() -> Result<()> {
-    if std::env::var_os(INSIDE).is_some() {
+    let network =
+        std::fs::read_link("/proc/self/ns/net").context("cannot read /proc/self/ns/net")?;
+    // The variable alone proves nothing: a process that makes cables in the machine's own network would harm others.
+    if std::env::var_os(CAME_FROM).is_some_and(|before| network != before) {
         return Ok(());
     }
     let program = std::env::current_exe().context("cannot find our own program")?;
@@ -71,7 +74,7 @@ pub fn enter() -> Result<()> {
         .args(OWN)
         .arg(program)
         .args(std::env::args_os().skip(1))
-        .env(INSIDE, "1")
+        .env(CAME_FROM, network)
         .exec();
     Err(error).context("cannot run unshare")
 }

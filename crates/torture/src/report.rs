@@ -94,12 +94,7 @@ impl Report {
         row("seed", self.seed.to_string());
         let lines = show::lines(&table);
         show::print(lines.trim_start_matches('\n'))?;
-        for violation in self.violations.iter().take(10) {
-            show::print(violation)?;
-        }
-        if self.violations_count > 10 {
-            show::print(format!("and {} more", self.violations_count - 10))?;
-        }
+        print_violations(&self.violations, self.violations_count)?;
         show::print(self.machine.sentence())
     }
 
@@ -128,6 +123,17 @@ impl Report {
             true => Ok(()),
             false => Err(Failure::new(Exit::Failure, wrong.join("; ")).into()),
         }
+    }
+}
+
+/// The first ten, and how many there are besides.
+pub fn print_violations(violations: &[String], count: usize) -> Result<()> {
+    for violation in violations.iter().take(10) {
+        show::print(violation)?;
+    }
+    match count > 10 {
+        true => show::print(format!("and {} more", count - 10)),
+        false => Ok(()),
     }
 }
 

@@ -23,7 +23,7 @@ use serde::Serialize;
 
 use super::Arguments;
 use super::content::mix;
-use super::report::VIOLATIONS_MAX;
+use super::report::{VIOLATIONS_MAX, print_violations};
 use terminal::exit::{Failure, Kind as Exit};
 use terminal::{quantity, show};
 use testbed::environment::Machine;
@@ -222,12 +222,7 @@ impl Report {
         row("seed", self.seed.to_string());
         let lines = show::lines(&table);
         show::print(lines.trim_start_matches('\n'))?;
-        for violation in self.violations.iter().take(10) {
-            show::print(violation)?;
-        }
-        if self.violations_count > 10 {
-            show::print(format!("and {} more", self.violations_count - 10))?;
-        }
+        print_violations(&self.violations, self.violations_count)?;
         show::print(self.machine.sentence())
     }
 

@@ -186,7 +186,7 @@ impl Node {
                 if !hosts && (alive || !log.alive().contains(&peer)) {
                     continue;
                 }
-                // What it says when it is heard again may be that this replica stopped.
+                // A peer that is heard again may have said that its replica of this log stopped.
                 if alive && !self.peers.runs(peer, *id) {
                     continue;
                 }

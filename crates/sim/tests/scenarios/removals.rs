@@ -30,8 +30,8 @@ fn wait_until_removed(stage: &mut Stage, observer: usize, id: NodeId) {
     });
 }
 
-/// Of a log of three, whose third node is auxiliary, the second leaves: that one node holds everything is no quorum's word
-/// then. The index of node 1.
+/// The second node leaves a log of three whose third node is auxiliary: the word of the one that holds everything is no
+/// quorum's then. The index of node 1.
 fn pair(stage: &mut Stage) -> usize {
     let first = index_of(stage, 1);
     granted(stage, "create-log pair auxiliary=3");

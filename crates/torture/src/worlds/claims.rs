@@ -1,4 +1,4 @@
-//! What the pages promise that `status` and `members` say, against what is so.
+//! The words of `status` and `members` that the pages promise, against what is so.
 //!
 //! | so | said by | page |
 //! |---|---|---|

@@ -82,7 +82,7 @@ impl Operator {
         Ok(outcome)
     }
 
-    /// What was answered is so, says this node.
+    /// Asks this node whether every answer holds.
     pub fn check(&self, places: &Places, place: u32) -> Result<()> {
         let timeouts = Timeouts {
             total: TOTAL,
@@ -215,7 +215,7 @@ impl Operator {
             }
         };
         places.ids[place as usize - 1] = new;
-        // What the old one was to weigh, the new one is.
+        // The new node is to have the weights of the old one.
         let moved: Vec<_> = self
             .answered
             .weights

@@ -1,4 +1,4 @@
-//! What a world is and what happens in it, drawn from its seed.
+//! A world and the events in it, drawn from its seed.
 
 use std::fmt;
 use std::time::Duration;
@@ -140,7 +140,7 @@ impl Plan {
             0 => Vec::new(),
             _ => vec![self.draw_strike(chance)],
         };
-        // Of five voters two may be struck.
+        // Two of five voters may be struck.
         if self.voters == 5 && chance.one_in(3) {
             let second = self.draw_strike(chance);
             if strikes.iter().all(|first| first.may_come_with(second)) {

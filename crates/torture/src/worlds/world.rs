@@ -27,14 +27,15 @@ use testbed::watch::Watch;
 
 /// The nodes are level, or healed, within this.
 const WHOLE_MAX: Duration = Duration::from_secs(60);
-/// What is wrong is told within this, and a log whose quorum is well takes bytes.
+/// Faults are told within this …
 const TOLD_MAX: Duration = Duration::from_secs(8);
+/// … and a log whose quorum is well takes bytes within this.
 const TAKEN_MAX: Duration = Duration::from_secs(15);
 /// Strikes that last so long are to be told.
 const TOLD_MIN: Duration = Duration::from_millis(2500);
 const POLL: Duration = Duration::from_millis(100);
 
-/// What came of a world.
+/// The outcome of a world.
 #[derive(Debug, Default)]
 pub struct Outcomes {
     pub rounds: u32,
@@ -361,7 +362,7 @@ impl World<'_> {
             }
         }
         let Some(newest) = newest else { return false };
-        // Of a pair that is cut either may have to be done without.
+        // Either node of a pair that is cut may have to be done without.
         let mut outs = vec![Vec::new()];
         for strike in strikes {
             let of_strike: Vec<u32> = match (strike.out(), strike.apart(), strike) {

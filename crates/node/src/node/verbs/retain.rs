@@ -59,7 +59,7 @@ impl Node {
                 false => Answer::Until(self.cluster.agreed_only(&BTreeSet::from([id]))),
             };
         }
-        // Who no longer leads the directory does not know what became of the command: the next leader does.
+        // A node that no longer leads the directory does not know what became of the command: the next leader does.
         let directs = self.logs.can_direct();
         if retain.proposed && directs && self.cluster.has_applied_its_own(&self.logs) {
             return Answer::Line(overtaken(log).encode());
