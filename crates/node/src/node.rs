@@ -37,6 +37,7 @@ mod beating;
 mod directing;
 mod ending;
 mod guests;
+mod halting;
 mod hearing;
 mod hosting;
 mod inspect;

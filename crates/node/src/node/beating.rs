@@ -3,19 +3,12 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use formats::LogId;
-use formats::frame::{TOLD_MAX, Told};
+use formats::frame::TOLD_MAX;
 use ops::{Buffer, ConnId};
 use paxos::NodeId;
 use paxos::mutation::{self, Mutation};
 
-use replica::Log;
-
 use super::Node;
-use crate::health::Code;
-
-/// So many stopped replicas are told of with one heartbeat.
-const STOPPED_TOLD_MAX: usize = 64;
 
 impl Node {
     pub(super) fn heartbeat(&mut self) {
@@ -111,69 +104,6 @@ impl Node {
         let (cluster, mut lent) = self.lend();
         cluster.tell_wishes(&mut lent, awake.iter());
         self.tell_ends();
-    }
-
-    /// Warnings of some of this node's replicas that stopped, one for each, and of the others in turn.
-    fn stopped_to_tell(&mut self) -> Vec<Told> {
-        let own = self.env.own.identity.node;
-        let is_stopped = |(_, log): &(&LogId, &Log)| log.is_stopped() && !self.env.stopping;
-        let behind = self.logs.iter().filter(is_stopped);
-        let behind = behind.filter(|(id, _)| **id > self.told_stopped);
-        let before = self.logs.iter().filter(is_stopped);
-        let before = before.filter(|(id, _)| **id <= self.told_stopped);
-        let ids = behind.chain(before).map(|(id, _)| *id);
-        let ids: Vec<LogId> = ids.take(STOPPED_TOLD_MAX).collect();
-        self.told_stopped = ids.last().copied().unwrap_or_default();
-        let tell = |log: LogId| Told {
-            by: own,
-            code: Code::ReplicaStopped as u8,
-            about: own,
-            with: NodeId(0),
-            log,
-            logs: 1,
-            amount: 0,
-            is_active: true,
-        };
-        ids.into_iter().map(tell).collect()
-    }
-
-    /// Takes a node's word of its replicas that stopped: for their logs it is as good as silent.
-    pub(super) fn on_stopped_told(&mut self, peer: NodeId, warnings: &[Told]) {
-        let stopped = warnings.iter().filter(|told| {
-            let code = Code::from_number(told.code);
-            (told.by, code) == (peer, Some(Code::ReplicaStopped)) && told.is_active && told.logs > 0
-        });
-        for told in stopped {
-            let said = &mut self.peers.get_or_add(peer).said;
-            if !said.on_stopped(self.env.now, told.log) {
-                continue;
-            }
-            if let Some(log) = self.logs.get_mut(&told.log) {
-                tracing::warn!(
-                    node = peer.0,
-                    log = told.log.0,
-                    "that node's replica of this log stopped, and takes no part"
-                );
-                log.on_peer_stopped(&mut self.env, peer);
-                self.due.soon(told.log, self.env.now);
-            }
-        }
-    }
-
-    /// Forgets it when that node greets.
-    pub(super) fn forget_stopped(&mut self, peer: NodeId) {
-        let state = self.peers.get_or_add(peer);
-        let is_alive = state.is_alive();
-        for (id, _) in state.said.take_stopped() {
-            let Some(log) = self.logs.get_mut(&id) else {
-                continue;
-            };
-            log.on_peer_greets(peer);
-            if is_alive && self.cluster.directory.hosts(id, peer) {
-                log.set_alive(&mut self.env, peer, true);
-            }
-            self.due.soon(id, self.env.now);
-        }
     }
 
     pub(super) fn judge_peers(&mut self) {
