@@ -123,15 +123,8 @@ pub trait Shelf: Send + Sync {
     /// What a crash leaves.
     fn durable(&self) -> Applied;
 
-    /// The values of these keys, all at one position.
-    fn read(&self, keys: &[&[u8]]) -> Result<Values, ShelfError>;
-
-    fn scan(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        max: PageBounds,
-    ) -> Result<Page, ShelfError>;
+    /// The state as it is now, for as long as somebody wants to look at it.
+    fn snapshot(&self) -> Box<dyn Snapshot + '_>;
 
     /// Makes durable what is applied when it is called; returns what is durable then.
     fn flush(&self) -> Result<Applied, ShelfError>;
@@ -141,9 +134,45 @@ pub trait Shelf: Send + Sync {
 
     fn figures(&self) -> Figures;
 
-    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError> {
-        Ok(self.read(&[key])?.values.pop().flatten())
+    /// The values of these keys, all at one position.
+    fn read(&self, keys: &[&[u8]]) -> Result<Values, ShelfError> {
+        let snapshot = self.snapshot();
+        let values = keys.iter().map(|key| snapshot.get(key));
+        Ok(Values {
+            values: values.collect::<Result<_, _>>()?,
+            applied: snapshot.applied(),
+        })
     }
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError> {
+        self.snapshot().scan(from, to, max)
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError> {
+        self.snapshot().get(key)
+    }
+}
+
+/// The state after one prefix of the log, whatever is applied meanwhile.
+///
+/// A shelf keeps what a snapshot shows: one that is held for long costs room.
+pub trait Snapshot {
+    /// The prefix.
+    fn applied(&self) -> Applied;
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError>;
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError>;
 }
 
 /// Nothing lies between the bounds. A map would panic.

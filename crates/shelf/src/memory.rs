@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::forgotten::Forgotten;
 use super::{
-    Applied, Batch, Figures, Identity, Page, PageBounds, Shelf, ShelfError, Values, Write,
+    Applied, Batch, Figures, Identity, Page, PageBounds, Shelf, ShelfError, Snapshot, Write,
 };
 
 /// What is left when the process is gone, and what happens to it. Clones are the same media.
@@ -54,7 +54,7 @@ struct State {
 /// The rows of a shelf as a map. A crash is to drop it: what was flushed is found by the next one over its media.
 pub struct Memory {
     media: Media,
-    state: Mutex<State>,
+    state: Mutex<Arc<State>>,
 }
 
 impl Memory {
@@ -76,12 +76,12 @@ impl Memory {
             });
         }
         Ok(Memory {
-            state: Mutex::new(on_media.state.clone()),
+            state: Mutex::new(Arc::new(on_media.state.clone())),
             media: media.clone(),
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Arc<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -96,7 +96,7 @@ impl Shelf for Memory {
                 asked: applied.position,
             });
         }
-        let mut next = state.clone();
+        let mut next = State::clone(&state);
         for write in batch.writes() {
             match write {
                 Write::Put { key, .. } if next.forgotten.covers(key) => {
@@ -111,7 +111,7 @@ impl Shelf for Memory {
             }
         }
         next.applied = applied;
-        *state = next;
+        *state = Arc::new(next);
         Ok(())
     }
 
@@ -123,40 +123,8 @@ impl Shelf for Memory {
         self.media.lock().state.applied
     }
 
-    fn read(&self, keys: &[&[u8]]) -> Result<Values, ShelfError> {
-        let state = self.lock();
-        let values = keys.iter().map(|key| state.rows.get(*key).cloned());
-        Ok(Values {
-            values: values.collect(),
-            applied: state.applied,
-        })
-    }
-
-    fn scan(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        max: PageBounds,
-    ) -> Result<Page, ShelfError> {
-        let state = self.lock();
-        let mut page = Page {
-            rows: Vec::new(),
-            applied: state.applied,
-            is_last: true,
-        };
-        if super::is_empty_range(from, to) {
-            return Ok(page);
-        }
-        let mut bytes = 0;
-        for (key, value) in state.rows.range::<[u8], _>((from, to)) {
-            bytes += key.len() + value.len();
-            if super::is_full(&page, bytes, max) {
-                page.is_last = false;
-                break;
-            }
-            page.rows.push((key.clone(), value.clone()));
-        }
-        Ok(page)
+    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        Box::new(Arc::clone(&self.lock()))
     }
 
     fn flush(&self) -> Result<Applied, ShelfError> {
@@ -168,7 +136,7 @@ impl Shelf for Memory {
                 source: io::Error::from(io::ErrorKind::StorageFull),
             });
         }
-        on_media.state = state.clone();
+        on_media.state = State::clone(&state);
         Ok(state.applied)
     }
 
@@ -176,7 +144,7 @@ impl Shelf for Memory {
         let durable = self.media.lock().state.forgotten.clone();
         let mut state = self.lock();
         for prefix in durable.before(u64::MAX) {
-            state.forgotten.remove(prefix);
+            Arc::make_mut(&mut state).forgotten.remove(prefix);
         }
         Ok(())
     }
@@ -195,5 +163,41 @@ impl Shelf for Memory {
             disk_bytes: 0,
             forgotten: state.forgotten.len() as u64,
         }
+    }
+}
+
+impl Snapshot for Arc<State> {
+    fn applied(&self) -> Applied {
+        self.applied
+    }
+
+    fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError> {
+        Ok(self.rows.get(key).cloned())
+    }
+
+    fn scan(
+        &self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        max: PageBounds,
+    ) -> Result<Page, ShelfError> {
+        let mut page = Page {
+            rows: Vec::new(),
+            applied: self.applied,
+            is_last: true,
+        };
+        if super::is_empty_range(from, to) {
+            return Ok(page);
+        }
+        let mut bytes = 0;
+        for (key, value) in self.rows.range::<[u8], _>((from, to)) {
+            bytes += key.len() + value.len();
+            if super::is_full(&page, bytes, max) {
+                page.is_last = false;
+                break;
+            }
+            page.rows.push((key.clone(), value.clone()));
+        }
+        Ok(page)
     }
 }

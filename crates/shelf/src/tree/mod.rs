@@ -20,15 +20,15 @@ mod snapshots;
 mod upkeep;
 
 use std::fs;
-use std::ops::Bound;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter};
 
 use super::forgotten::Forgotten;
-use super::{Applied, Batch, Figures, Page, PageBounds, Shelf, ShelfError, Values, Write};
+use super::{Applied, Batch, Figures, Shelf, ShelfError, Snapshot, Write};
 use guarded::Guarded;
+use reading::Rows;
 use snapshots::{Published, Snapshots};
 
 const ROW: u8 = b'r';
@@ -189,17 +189,11 @@ impl Shelf for Tree {
         lock(&self.durable).applied
     }
 
-    fn read(&self, keys: &[&[u8]]) -> Result<Values, ShelfError> {
-        self.read_rows(keys)
-    }
-
-    fn scan(
-        &self,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-        max: PageBounds,
-    ) -> Result<Page, ShelfError> {
-        self.scan_rows(from, to, max)
+    fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        Box::new(Rows {
+            tree: self,
+            held: self.snapshots.take(),
+        })
     }
 
     fn flush(&self) -> Result<Applied, ShelfError> {

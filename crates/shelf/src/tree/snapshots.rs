@@ -26,8 +26,8 @@ struct Inner {
     read: BTreeMap<u64, usize>,
 }
 
-/// One who reads: nothing that he sees is dropped meanwhile.
-pub struct Snapshot<'a> {
+/// A state that somebody reads: nothing of it is dropped meanwhile.
+pub struct Held<'a> {
     pub state: Published,
     snapshots: &'a Snapshots,
 }
@@ -47,11 +47,11 @@ impl Snapshots {
         lock(&self.0).published.clone()
     }
 
-    pub fn take(&self) -> Snapshot<'_> {
+    pub fn take(&self) -> Held<'_> {
         let mut inner = lock(&self.0);
         let state = inner.published.clone();
         *inner.read.entry(state.version).or_default() += 1;
-        Snapshot {
+        Held {
             state,
             snapshots: self,
         }
@@ -65,7 +65,7 @@ impl Snapshots {
     }
 }
 
-impl Drop for Snapshot<'_> {
+impl Drop for Held<'_> {
     fn drop(&mut self) {
         let mut inner = lock(&self.snapshots.0);
         if let Some(count) = inner.read.get_mut(&self.state.version) {
