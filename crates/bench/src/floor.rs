@@ -323,7 +323,11 @@ impl Machine for Floor {
                 }
             }
             Completion::Done { token, result } => self.on_done(token, result),
-            Completion::Read { .. } | Completion::Space { .. } => {}
+            Completion::Read { .. }
+            | Completion::Space { .. }
+            | Completion::Delivered { .. }
+            | Completion::Ran { .. }
+            | Completion::WallClock { .. } => {}
             Completion::StopRequested => self.stopping = true,
         }
     }

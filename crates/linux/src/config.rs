@@ -3,8 +3,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ops::MachineId;
+
 use crate::ink::Ink;
 use crate::mover::Mover;
+use crate::post_office::PostOffice;
 
 #[derive(Clone, Debug)]
 pub struct KernelConfig {
@@ -30,6 +33,10 @@ pub struct KernelConfig {
     /// Turn SIGTERM and SIGINT into `StopRequested`. Handlers belong to the process: at most one
     /// kernel of a process should ask for this.
     pub signals: bool,
+    /// The number of this kernel's machine, and where it gets letters. Of the machines of one process each has a number of
+    /// its own, and all have the same office.
+    pub machine: MachineId,
+    pub office: PostOffice,
     pub faults: Faults,
 }
 
@@ -60,6 +67,8 @@ impl Default for KernelConfig {
             write_threads: 2,
             merged_bytes_max: 4 << 20,
             signals: true,
+            machine: MachineId::NODE,
+            office: PostOffice::default(),
             faults: Faults::default(),
         }
     }

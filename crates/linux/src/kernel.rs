@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ops::{Completion, Disk, Machine, Op, Time};
+use ops::{Completion, Disk, Machine, MachineId, Op, Time};
 use uring::{Finished, Request, Ring};
 
 use crate::config::KernelConfig;
@@ -13,7 +13,9 @@ use crate::epoll::{Epoll, Source};
 use crate::errors::closed_here;
 use crate::files::Files;
 use crate::inbox::{Inbox, Reply};
+use crate::lanes::Lanes;
 use crate::network::Network;
+use crate::post_office::PostOffice;
 use crate::signals::Signals;
 use crate::tag::Tag;
 use crate::{clock, mover};
@@ -38,6 +40,9 @@ pub struct Kernel {
     ring: Option<Ring<Tag>>,
     finished: Vec<Finished<Tag>>,
     mover: String,
+    lanes: Lanes,
+    machine: MachineId,
+    office: PostOffice,
 }
 
 /// Asks a kernel's machine to stop, from any thread: it is handed `StopRequested`.
@@ -68,7 +73,11 @@ impl Kernel {
         if let Some(ring) = &mut ring {
             ring.begin(Tag::Epoll, Request::Watch { fd: epoll.fd() });
         }
+        config.office.open(config.machine, &inbox)?;
         Ok(Kernel {
+            lanes: Lanes::new(inbox.clone()),
+            machine: config.machine,
+            office: config.office.clone(),
             files: Files::new(&config, inbox.clone(), ring.is_some())?,
             network: Network::new(config, inbox.clone(), ring.is_some()),
             epoll,
@@ -221,6 +230,16 @@ impl Kernel {
             } => self.files.remove(token, path, urgent),
             Op::RemoveDirectory { token, path } => self.files.remove_directory(token, path),
             Op::FreeSpace { token, path } => self.files.free_space(token, path),
+            Op::Post { to, letter } => {
+                if !self.office.post(self.machine, to, letter) {
+                    tracing::debug!(machine = to.0, "a letter to nobody");
+                }
+            }
+            Op::Run { token, lane, work } => self.lanes.run(token, lane, work, completions),
+            Op::WallClock { token } => completions.push(Completion::WallClock {
+                token,
+                since_1970: clock::wall(),
+            }),
         }
     }
 
@@ -371,6 +390,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
+        self.office.close(self.machine);
         self.finish_writes();
     }
 }

@@ -68,7 +68,9 @@ mod removal;
 mod clock;
 mod errors;
 mod inbox;
+mod lanes;
 mod limits;
+mod post_office;
 mod process;
 mod signals;
 
@@ -79,4 +81,5 @@ pub use disk::LinuxDisk;
 pub use ink::Ink;
 pub use kernel::{Kernel, Stopper};
 pub use mover::Mover;
+pub use post_office::PostOffice;
 pub use process::{die_with_parent, raise_file_limit};

@@ -29,6 +29,8 @@ const KEEPALIVE_PROBES: u32 = 3;
 pub(crate) struct Listener {
     /// As asked for, which may name port 0.
     pub requested: String,
+    /// As `Op::Listen` named it.
+    pub named: String,
     pub address: SocketAddr,
     pub socket: OwnedFd,
     /// Registered with epoll; before that it is only bound.
@@ -72,6 +74,7 @@ impl Listener {
         let address = getsockname(&socket)?.try_into()?;
         Ok(Listener {
             requested: requested.to_string(),
+            named: requested.to_string(),
             address,
             socket,
             accepting: false,

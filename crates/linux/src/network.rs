@@ -90,6 +90,7 @@ impl Network {
         let result = self.bind(&address).and_then(|index| {
             let listener = &mut self.listeners[index];
             if !listener.accepting {
+                listener.named.clone_from(&address);
                 epoll.add(Source::Listener(index), &listener.socket)?;
                 listener.accepting = true;
             }
@@ -420,7 +421,12 @@ impl Network {
                 }
                 self.connections
                     .insert(conn, Connection::new(conn, Phase::Open(Arc::new(socket))));
-                completions.push(Completion::Accepted { conn, peer });
+                let listener = listener.named.clone();
+                completions.push(Completion::Accepted {
+                    conn,
+                    peer,
+                    listener,
+                });
             }
         }
     }

@@ -6,6 +6,7 @@
 //!
 //! The directory is a guest of log 0 by the same port, and part of the node since it steers it.
 
+mod remote;
 mod small;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,12 +14,15 @@ use std::fmt;
 use std::sync::Arc;
 
 use formats::LogId;
+use letters::{News, ToNode, Wish};
+use ops::MachineId;
 use paxos::Time;
 use replica::{Env, Event, Log, Port};
 
 use crate::logs::Logs;
 use crate::logs::agenda::Agenda;
 use crate::logs::due::Due;
+use remote::Remote;
 
 pub use small::{CallId, Outcome, Small};
 
@@ -47,7 +51,18 @@ pub trait Hosted {
     }
 }
 
-type Make = dyn Fn(&str) -> Option<Box<dyn Hosted>> + Send + Sync;
+/// A log's guest, or the machine of this process that has it.
+enum Guest {
+    Here(Box<dyn Hosted>),
+    There(Remote),
+}
+
+enum Made {
+    Here(Box<dyn Hosted>),
+    There(MachineId),
+}
+
+type Make = dyn Fn(&str) -> Option<Made> + Send + Sync;
 
 /// The guests of this node: asked with the name of each log that appears here.
 #[derive(Clone)]
@@ -55,7 +70,17 @@ pub struct Hosts(Arc<Make>);
 
 impl Hosts {
     pub fn new(make: impl Fn(&str) -> Option<Box<dyn Hosted>> + Send + Sync + 'static) -> Hosts {
-        Hosts(Arc::new(make))
+        Hosts(Arc::new(move |name| make(name).map(Made::Here)))
+    }
+
+    /// Another machine of this process hosts the logs of these names: `letters` are what it and the node tell each other.
+    pub fn in_machine(
+        machine: MachineId,
+        hosts: impl Fn(&str) -> bool + Send + Sync + 'static,
+    ) -> Hosts {
+        Hosts(Arc::new(move |name| {
+            hosts(name).then_some(Made::There(machine))
+        }))
     }
 }
 
@@ -74,23 +99,56 @@ impl fmt::Debug for Hosts {
 /// The guests that are here, each with its log.
 #[derive(Default)]
 pub(crate) struct HostedLogs {
-    by_log: BTreeMap<LogId, Box<dyn Hosted>>,
+    by_log: BTreeMap<LogId, Guest>,
     agenda: Agenda,
 }
 
 impl HostedLogs {
     /// Attaches the guest that somebody made for this log, if anybody did.
-    pub fn attach(&mut self, hosts: &Hosts, log: &mut Log) {
-        if let Some(hosted) = (hosts.0)(log.name()) {
-            log.attach(hosted.from(), false);
-            self.agenda.set(log.id(), hosted.deadline());
-            self.by_log.insert(log.id(), hosted);
+    pub fn attach(&mut self, hosts: &Hosts, log: &mut Log, env: &mut Env) {
+        let guest = match (hosts.0)(log.name()) {
+            None => return,
+            Some(Made::Here(hosted)) => {
+                log.attach(hosted.from(), false);
+                self.agenda.set(log.id(), hosted.deadline());
+                Guest::Here(hosted)
+            }
+            Some(Made::There(machine)) => {
+                let cluster = env.own.identity.cluster;
+                let remote = Remote::new(log.id(), machine);
+                let name = log.name().to_owned();
+                remote.tell(
+                    &mut log.port(env),
+                    News::Appeared {
+                        name,
+                        cluster: cluster.0,
+                    },
+                );
+                Guest::There(remote)
+            }
+        };
+        self.by_log.insert(log.id(), guest);
+    }
+
+    /// A machine of this process wishes something of a log.
+    pub fn on_wish(&mut self, wish: ToNode, logs: &mut Logs, due: &mut Due) {
+        let ToNode { log: id, what } = wish;
+        let (Some(Guest::There(remote)), Some(log)) = (self.by_log.get_mut(&id), logs.get_mut(&id))
+        else {
+            return;
+        };
+        due.touch(id);
+        match what {
+            Wish::Attach { from } => log.attach(from, false),
+            what => remote.on_wish(what),
         }
     }
 
-    pub fn remove(&mut self, id: LogId) {
+    pub fn remove(&mut self, id: LogId, env: &mut Env) {
         self.agenda.set(id, None);
-        self.by_log.remove(&id);
+        if let Some(Guest::There(remote)) = self.by_log.remove(&id) {
+            env.out.ops.push_back(remote.farewell());
+        }
     }
 
     /// Hands each guest what its log has.
@@ -106,8 +164,12 @@ impl HostedLogs {
         }
         let now = env.now;
         for id in settled {
-            let (Some(hosted), Some(log)) = (self.by_log.get_mut(id), logs.get_mut(id)) else {
+            let (Some(guest), Some(log)) = (self.by_log.get_mut(id), logs.get_mut(id)) else {
                 continue;
+            };
+            let hosted: &mut dyn Hosted = match guest {
+                Guest::Here(hosted) => hosted.as_mut(),
+                Guest::There(remote) => remote,
             };
             if log.is_stopped() {
                 self.agenda.set(*id, None);

@@ -226,7 +226,7 @@ impl Machine for Node {
             | Completion::Space { token, .. } => {
                 self.on_disk(token, completion);
             }
-            Completion::Accepted { conn, peer } => {
+            Completion::Accepted { conn, peer, .. } => {
                 let greetings = &mut self.callers.greetings;
                 greetings.on_accepted(&mut self.env, conn, peer);
             }
@@ -242,6 +242,9 @@ impl Machine for Node {
                 result,
             } => self.on_received(conn, buffer, range, result),
             Completion::Sent { conn, result } => self.on_sent(conn, result.is_ok()),
+            Completion::Delivered { from, letter } => self.on_letter(from, letter),
+            // The node gives no work away, and asks for no wall clock.
+            Completion::Ran { .. } | Completion::WallClock { .. } => {}
             Completion::StopRequested => self.stop(),
         }
     }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::OnceLock;
+use std::sync::{Mutex, PoisonError};
 
 use formats::past::End;
 use formats::proof::DiskKey;
@@ -307,14 +307,15 @@ fn recover_logs(
         .iter()
         .map(|listed| store_config(config, env, listed.id))
         .collect();
-    let found: Vec<OnceLock<Found>> = configs.iter().map(|_| OnceLock::new()).collect();
+    let found: Vec<Mutex<Option<Found>>> = configs.iter().map(|_| Mutex::default()).collect();
     disk.at_once(configs.len(), &|number, disk| {
-        let _ = found[number].set(Store::replay(configs[number].clone(), disk));
+        let replayed = Store::replay(configs[number].clone(), disk);
+        *found[number].lock().unwrap_or_else(PoisonError::into_inner) = Some(replayed);
     });
     let mut logs = Logs::default();
     for ((listed, config), found) in manifest.logs.iter().zip(configs).zip(found) {
         let directory = config.directory.clone();
-        let found = found.into_inner();
+        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         // One after the other where the disk gains nothing from several.
         let found = found.unwrap_or_else(|| Store::replay(config, disk));
         let lost = |last| lost(listed.id, last);

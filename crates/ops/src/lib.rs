@@ -12,6 +12,7 @@
 
 mod buffer;
 mod landing;
+mod letter;
 mod op;
 
 /// A moment of a monotonic clock, in microseconds.
@@ -21,6 +22,8 @@ pub use paxos::Time;
 pub use buffer::{Buffer, Pool, Shared, Slice};
 /// Memory that is a part of a file, which a kernel may offer.
 pub use landing::{Landed, Landing, Place, Reservation};
+/// What the machines of one process tell each other, and what is done on other threads.
+pub use letter::{Lane, Letter, MachineId, Work};
 /// The machine that a kernel drives.
 pub use op::Machine;
 /// The operations, their completions, and the numbers that name things.

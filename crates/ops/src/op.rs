@@ -2,7 +2,7 @@
 //!
 //! The node never makes a system call. It hands out [`Op`]s and is handed [`Completion`]s; a
 //! kernel (the real one in `linux`, the simulated one in `sim`) performs them. Every op but
-//! [`Op::Close`], [`Op::Reset`] and [`Op::Listen`] completes exactly once, also when its connection is closed first.
+//! [`Op::Close`], [`Op::Reset`], [`Op::Listen`] and [`Op::Post`] completes exactly once, also when its connection is closed first.
 //!
 //! Ops on one connection and direction complete in order; so do writes to one file. Nothing else is
 //! ordered: a read given before a write is done sees any of its blocks. Ops on what was closed, or
@@ -16,8 +16,9 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
-use crate::{Buffer, Landing, Slice, Time};
+use crate::{Buffer, Landing, Lane, Letter, MachineId, Slice, Time, Work};
 
 /// A connection's number: chosen by the node for those it opens (even) and by the kernel for those it accepts
 /// (odd).
@@ -118,6 +119,18 @@ pub enum Op {
     RemoveDirectory { token: Token, path: PathBuf },
     /// Bytes free to us in the file system of `path`. Completes with `Space`.
     FreeSpace { token: Token, path: PathBuf },
+
+    /// Deliver a letter to another machine of this process. Letters from one machine to another arrive in order; to a machine
+    /// that is not there they are lost. No completion of its own.
+    Post { to: MachineId, letter: Letter },
+    /// Do this on another thread, after all that was given to this lane before. Completes with `Ran`.
+    Run {
+        token: Token,
+        lane: Lane,
+        work: Work,
+    },
+    /// Ask what time it is for people. Completes with `WallClock`.
+    WallClock { token: Token },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,10 +146,11 @@ pub enum OpenMode {
 
 #[derive(Debug)]
 pub enum Completion {
-    /// `peer` is the other side's address, for people.
+    /// `peer` is the other side's address, for people; `listener` the address that `Op::Listen` named.
     Accepted {
         conn: ConnId,
         peer: String,
+        listener: String,
     },
     ListenFailed {
         address: String,
@@ -169,6 +183,21 @@ pub enum Completion {
     Space {
         token: Token,
         result: io::Result<u64>,
+    },
+    /// A letter from another machine of this process, or from a thread of it.
+    Delivered {
+        from: MachineId,
+        letter: Letter,
+    },
+    /// What the work returned; or that it panicked, and what it said.
+    Ran {
+        token: Token,
+        result: Result<Letter, String>,
+    },
+    /// `None` if nobody knows. It may jump, back too.
+    WallClock {
+        token: Token,
+        since_1970: Option<Duration>,
     },
     /// Somebody asked the process to stop (SIGTERM, SIGINT).
     StopRequested,

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 24] = [
+const ARROWS: [(&str, &[&str]); 26] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -18,9 +18,11 @@ const ARROWS: [(&str, &[&str]); 24] = [
     (
         "node",
         &[
-            "commands", "formats", "ops", "paxos", "replica", "store", "wire",
+            "commands", "formats", "letters", "ops", "paxos", "replica", "store", "wire",
         ],
     ),
+    ("letters", &["formats", "ops", "paxos"]),
+    ("host", &["formats", "letters", "ops", "paxos", "shelf"]),
     // Crates that perform.
     ("shelf", &[]),
     ("splice", &[]),

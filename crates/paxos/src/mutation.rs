@@ -82,6 +82,22 @@ mutations! {
     // Guests.
     GuestDeniedAtOnce "guest-denied-at-once" "node::hosted::small::on_event"
         "A command of a guest that was deposed is said never to be done once its stream has ended below it, and not before."
+    HostAnswersBeforeChosen "host-answers-before-chosen" "host::group::leading::end_frame"
+        "A command that wrote is answered once its frame is chosen."
+    HostShowsUnchosen "host-shows-unchosen" "host::group::leading::answer_seen"
+        "An answer that wrote nothing waits until all that it read is chosen."
+    HostAnswersOfOlderReign "host-answers-of-older-reign" "host::group::leading::on_passed"
+        "An answer that wrote nothing stands only if its barrier passes in the reign in which it was found."
+    HostLeadsBeforeApplied "host-leads-before-applied" "host::group::leading::begin"
+        "A leader executes commands once its shelf has all that was chosen before its stream."
+    HostKeepsOverlay "host-keeps-overlay" "host::group::leading::on_deposed"
+        "What a leader wrote and nobody chose is forgotten with its reign."
+    HostForgetsLaterWrites "host-forgets-later-writes" "host::group::leading::end_round"
+        "A write is overlaid as long as a read that may be older than it is under way."
+    HostReadsWithoutBarrier "host-reads-without-barrier" "host::group::looking::settle"
+        "A read that is not stale begins a barrier after it came."
+    HostReadsBeforeApplied "host-reads-before-applied" "host::group::looking::settle"
+        "A read looks at the shelf once all that was chosen by its barrier is on it."
 
     // The past of disks.
     IncarnationNotDurable "incarnation-not-durable" "node::past::{is_written, save}"

@@ -25,8 +25,8 @@ mod reading;
 mod submitting;
 mod writing;
 
-use ops::Buffer;
-use paxos::{Action, By, ReadId, Slot, StreamName, StreamPosition};
+use ops::{Buffer, Letter, MachineId, Op};
+use paxos::{Action, By, Input, ReadId, Slot, StreamName, StreamPosition};
 use store::{ReadBytes, ReadFailure};
 use wire::Refusal;
 
@@ -110,6 +110,50 @@ impl Port<'_> {
     /// Whether it leads, and is free to propose something.
     pub fn can_propose(&self) -> bool {
         self.log.can_propose()
+    }
+
+    /// Where the output ends, as far as this replica knows. Positions mean the same for ever, however much is trimmed.
+    pub fn output_end(&self) -> u64 {
+        let reading = self.log.port.reading.as_ref();
+        reading
+            .and_then(|reading| reading.end(&self.log.core))
+            .unwrap_or(0)
+    }
+
+    /// The guest's stream, if it may submit.
+    pub fn own_stream(&self) -> Option<StreamName> {
+        self.log.port.writing.begun.filter(|_| self.has_begun())
+    }
+
+    /// The refusal of clients' bytes while disks are full.
+    pub fn full(&self) -> Option<Refusal> {
+        let core = &self.log.core;
+        core.is_full(self.env).then(|| core.disk_full(self.env))
+    }
+
+    /// The address of the node that leads, if that is another one.
+    pub fn leader_address(&self) -> Option<&str> {
+        let (leader, _) = self.log.core.engine.leader()?;
+        let address = self.env.peers.addresses.get(&leader);
+        address.map(String::as_str)
+    }
+
+    /// Whether the log is over: it goes on as another, elsewhere.
+    pub fn is_over(&self) -> bool {
+        self.log.core.engine.state().is_sealed()
+    }
+
+    /// Lets somebody else lead.
+    pub fn step_aside(&mut self) {
+        if self.log.may_hand_over() {
+            self.log.core.input(self.env, Input::Abdicate { to: None });
+            self.is_dirty = true;
+        }
+    }
+
+    /// Tells another machine of this process something.
+    pub fn post(&mut self, to: MachineId, letter: Letter) {
+        self.env.out.ops.push_back(Op::Post { to, letter });
     }
 
     /// The length of the output, as far as it is left.

@@ -49,7 +49,11 @@ impl<M: Machine> Audited<M> {
                 receives.push_back((range.clone(), *whole));
             }
             Op::Send { conn, .. } => *self.sends.entry(*conn).or_default() += 1,
-            Op::Listen { .. } | Op::ShutdownWrite { .. } | Op::Close { .. } | Op::Reset { .. } => {}
+            Op::Listen { .. }
+            | Op::ShutdownWrite { .. }
+            | Op::Close { .. }
+            | Op::Reset { .. }
+            | Op::Post { .. } => {}
             Op::Open { token, .. }
             | Op::CloseFile { token, .. }
             | Op::Write { token, .. }
@@ -59,7 +63,9 @@ impl<M: Machine> Audited<M> {
             | Op::Rename { token, .. }
             | Op::Remove { token, .. }
             | Op::RemoveDirectory { token, .. }
-            | Op::FreeSpace { token, .. } => *self.disk.entry(*token).or_default() += 1,
+            | Op::FreeSpace { token, .. }
+            | Op::Run { token, .. }
+            | Op::WallClock { token } => *self.disk.entry(*token).or_default() += 1,
         }
     }
 
@@ -92,9 +98,12 @@ impl<M: Machine> Audited<M> {
             }
             Completion::Read { token, .. }
             | Completion::Done { token, .. }
-            | Completion::Space { token, .. } => one_less(&mut self.disk, *token),
+            | Completion::Space { token, .. }
+            | Completion::Ran { token, .. }
+            | Completion::WallClock { token, .. } => one_less(&mut self.disk, *token),
             Completion::Accepted { .. }
             | Completion::ListenFailed { .. }
+            | Completion::Delivered { .. }
             | Completion::StopRequested => {}
         }
     }

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use ops::{Completion, Time};
+use ops::{Completion, Letter, MachineId, Time, Token, Work};
 
 use crate::HostId;
+use crate::household::Life;
 use crate::net::{ConnectionId, Side};
 use crate::random::Random;
 use crate::trace::Trace;
@@ -61,6 +62,18 @@ pub(crate) enum Event {
         connection: ConnectionId,
         side: Side,
         given: u64,
+    },
+    /// A letter arrives. Stale when its reader died meanwhile.
+    Letter {
+        life: Life,
+        from: MachineId,
+        letter: Letter,
+    },
+    /// Work is done. Stale when the process died meanwhile.
+    Work {
+        life: Life,
+        token: Token,
+        work: Work,
     },
     Nemesis,
     Action(Box<dyn FnOnce(&mut World)>),

@@ -146,13 +146,12 @@ impl Network {
             return false;
         };
         let host = connection.ends[1].host;
-        let listens = connection
-            .port
-            .is_some_and(|port| self.listeners.contains_key(&(host, port)));
-        if !listens {
+        let port = connection.port;
+        let Some(listener) = port.and_then(|port| self.listeners.get(&(host, port))) else {
             connection.ends[1].state = State::Gone;
             return false;
-        }
+        };
+        let listener = listener.clone();
         let accepted = &mut self.accepted[host.index()];
         let conn = ConnId(*accepted * 2 + 1);
         *accepted += 1;
@@ -161,7 +160,14 @@ impl Network {
         self.conns[host.index()].insert(conn, (id, 1));
         let from = connection.ends[0].host;
         let peer = format!("{}:{}", self.names[from.index()], 32768 + id % 28000);
-        clock.deliver(host, Completion::Accepted { conn, peer });
+        clock.deliver(
+            host,
+            Completion::Accepted {
+                conn,
+                peer,
+                listener,
+            },
+        );
         true
     }
 }

@@ -31,6 +31,7 @@ mod world;
 
 mod clockwork;
 mod host;
+mod household;
 mod random;
 mod trace;
 

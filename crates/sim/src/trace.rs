@@ -89,6 +89,11 @@ impl Trace {
             Op::Close { conn, flush } => self.number(conn.0 ^ 3 << 60 ^ u64::from(*flush) << 59),
             Op::ShutdownWrite { conn } => self.number(conn.0 ^ 4 << 60),
             Op::Reset { conn } => self.number(conn.0 ^ 6 << 60),
+            Op::Post { to, .. } => self.number(u64::from(to.0) ^ 7 << 60),
+            Op::Run { token, lane, .. } => {
+                self.number(token.0 ^ 8 << 60);
+                self.number(u64::from(lane.0));
+            }
             _ => self.number(5 << 60),
         }
     }
@@ -131,6 +136,11 @@ impl Trace {
             }
             Completion::ListenFailed { .. } => self.number(13 << 60),
             Completion::StopRequested => self.number(14 << 60),
+            Completion::Delivered { from, .. } => self.number(u64::from(from.0) ^ 15 << 60),
+            Completion::Ran { token, result } => {
+                self.number(token.0 ^ 3 << 60 ^ u64::from(result.is_ok()) << 59);
+            }
+            Completion::WallClock { token, .. } => self.number(token.0 ^ 4 << 60),
         }
     }
 

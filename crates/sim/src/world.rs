@@ -9,7 +9,8 @@ use ops::{Completion, Disk, Machine, Op, Time};
 
 use crate::clockwork::{Clockwork, Event};
 use crate::disk::SimDisk;
-use crate::host::{Host, HostId, Process, Status};
+use crate::host::{Host, HostClock, HostId, Process, Status};
+use crate::household::Households;
 use crate::nemesis::Nemesis;
 use crate::net::{Network, PendingReceive};
 use crate::startup::{FIRST_SECOND, StartUp};
@@ -72,6 +73,7 @@ pub struct World {
     pub(crate) net: Network,
     pub(crate) disks: Vec<SimDisk>,
     pub(crate) hosts: Vec<Host>,
+    pub(crate) households: Households,
     pub(crate) nemesis: Option<Box<Nemesis>>,
     checks: Vec<Check>,
     listeners: Vec<Listener>,
@@ -93,6 +95,7 @@ impl World {
             net: Network::new(),
             disks: Vec::new(),
             hosts: Vec::new(),
+            households: Households::default(),
             nemesis: None,
             checks: Vec::new(),
             listeners: Vec::new(),
@@ -134,12 +137,13 @@ impl World {
             self.name(host)
         );
         self.line(format_args!("start {}", self.name(host)));
+        let is_watched = !self.is_companion(host);
         self.net.machine_is_back(&mut self.clock, host);
+        let now = self.host_clock(host).shows(self.clock.now);
         let state = &mut self.hosts[host.index()];
         let mut start = state.start.take().expect("it was started before");
         let disk = &mut self.disks[host.index()];
         let random = &mut self.clock.random;
-        let now = state.clock.shows(self.clock.now);
         let second = FIRST_SECOND + (self.clock.now - Time::ZERO).as_secs();
         disk.landing = disk.offers_landing.then(Arc::default);
         let start_up = &mut StartUp {
@@ -162,19 +166,24 @@ impl World {
         self.changed = true;
         match process {
             Ok(process) => {
-                if let Some(watch) = &mut self.watch {
+                if let Some(watch) = self.watch.as_mut().filter(|_| is_watched) {
                     watch.on_start(host, Some(process.as_ref()));
                 }
                 state.process = Some(process);
                 state.status = Status::Running;
                 self.clock.open_mailbox(host);
-                self.ran = Some(host);
+                if is_watched {
+                    self.ran = Some(host);
+                }
                 self.perform_ops(host);
+                if self.is_running(host) {
+                    self.start_companions(host);
+                }
                 Ok(())
             }
             Err(error) => {
                 state.status = Status::FailedToStart;
-                if let Some(watch) = &mut self.watch {
+                if let Some(watch) = self.watch.as_mut().filter(|_| is_watched) {
                     watch.on_start(host, None);
                 }
                 self.disks[host.index()].crash(&mut self.clock.random);
@@ -202,13 +211,14 @@ impl World {
         self.hosts[host.index()].dies_after_ops = Some(ops);
     }
 
-    fn end_process(&mut self, host: HostId, status: Status) {
+    pub(crate) fn end_process(&mut self, host: HostId, status: Status) {
+        let is_watched = !self.is_companion(host);
         let state = &mut self.hosts[host.index()];
         let process = state.process.take();
         if process.is_none() && state.status != Status::Running {
             return;
         }
-        if let (Some(process), Some(watch)) = (process, &mut self.watch) {
+        if let (Some(process), Some(watch), true) = (process, &mut self.watch, is_watched) {
             watch.on_last_look(host, process.as_ref());
         }
         state.status = status;
@@ -218,10 +228,11 @@ impl World {
         let crashed = status == Status::Crashed;
         self.net.process_ended(&mut self.clock, host, crashed);
         self.disks[host.index()].crash(&mut self.clock.random);
-        if let Some(watch) = &mut self.watch {
+        if let Some(watch) = self.watch.as_mut().filter(|_| is_watched) {
             watch.on_end(host, &self.disks[host.index()]);
         }
         self.changed = true;
+        self.end_companions(host, status);
     }
 
     /// Asks the process to stop (SIGTERM).
@@ -235,8 +246,10 @@ impl World {
         let pause_us = pause.as_micros();
         self.line(format_args!("pause {} for {pause_us}", self.name(host)));
         let until = self.clock.now + pause;
-        let state = &mut self.hosts[host.index()];
-        state.paused_until = state.paused_until.max(until);
+        for host in self.companions(host).into_iter().chain([host]) {
+            let state = &mut self.hosts[host.index()];
+            state.paused_until = state.paused_until.max(until);
+        }
     }
 
     /// One event. False if there is none.
@@ -371,6 +384,8 @@ impl World {
                 side,
                 given,
             } => net.on_look_at_closing(clock, connection, side, given),
+            Event::Letter { life, from, letter } => self.on_letter(life, from, letter),
+            Event::Work { life, token, work } => self.on_work(life, token, work),
             Event::Nemesis => {
                 if let Some(mut nemesis) = self.nemesis.take() {
                     nemesis.act(self);
@@ -383,6 +398,8 @@ impl World {
 
     /// One round of the kernel's loop.
     fn wake(&mut self, host: HostId) {
+        let is_watched = !self.is_companion(host);
+        let now = self.host_clock(host).shows(self.clock.now);
         let state = &mut self.hosts[host.index()];
         if state.paused_until > self.clock.now {
             return self.clock.wake_at(host, state.paused_until);
@@ -392,12 +409,13 @@ impl World {
             return;
         };
         self.changed = true;
-        self.ran = Some(host);
+        if is_watched {
+            self.ran = Some(host);
+        }
         if state.is_counted {
             self.steps += round.len().max(1) as u64;
         }
         let heard_nothing = round.is_empty();
-        let now = state.clock.shows(self.clock.now);
         self.clock.trace.number(u64::from(host.0));
         for completion in round {
             self.clock.trace.completion(&completion);
@@ -468,9 +486,9 @@ impl World {
         let Some(deadline) = process.deadline() else {
             return;
         };
-        let state = &mut self.hosts[host.index()];
         // A deadline that has passed is looked at again, but time must go on.
-        let at = state.clock.when_it_shows(deadline);
+        let at = self.host_clock(host).when_it_shows(deadline);
+        let state = &mut self.hosts[host.index()];
         let at = at.max(self.clock.now + Duration::from_micros(1));
         if state.timer.is_none_or(|timer| at < timer) {
             state.timer = Some(at);
@@ -479,6 +497,7 @@ impl World {
     }
 
     fn perform(&mut self, host: HostId, op: Op) {
+        let is_watched = !self.is_companion(host);
         let World { clock, net, .. } = self;
         clock.trace.op(&op);
         if !self.listeners.is_empty() {
@@ -490,7 +509,7 @@ impl World {
                 .iter_mut()
                 .for_each(|hear| hear(host, to, &op));
         }
-        if let Some(watch) = &mut self.watch {
+        if let Some(watch) = self.watch.as_mut().filter(|_| is_watched) {
             let number = match op_is_of_disk(&op) {
                 true => self.disks[host.index()].next_number(),
                 false => 0,
@@ -518,12 +537,20 @@ impl World {
             Op::ShutdownWrite { conn } => net.shutdown_write(clock, host, conn),
             Op::Close { conn, flush } => net.close(clock, host, conn, flush),
             Op::Reset { conn } => net.close_by_reset(clock, host, conn),
+            Op::Post { to, letter } => self.post(host, to, letter),
+            Op::Run { token, lane, work } => self.run_work(host, token, lane, work),
+            Op::WallClock { token } => self.tell_wall_clock(host, token),
             op => {
                 let disk = &mut self.disks[host.index()];
                 let (at, number) = disk.submit(clock.now, op, &mut clock.random);
                 clock.schedule(at, Event::DiskDone { host, number });
             }
         }
+    }
+
+    /// The clock of the host's machine.
+    fn host_clock(&self, host: HostId) -> HostClock {
+        self.hosts[self.household(host).index()].clock
     }
 
     // Things to look at.
@@ -636,5 +663,8 @@ fn op_is_of_disk(op: &Op) -> bool {
             | Op::ShutdownWrite { .. }
             | Op::Close { .. }
             | Op::Reset { .. }
+            | Op::Post { .. }
+            | Op::Run { .. }
+            | Op::WallClock { .. }
     )
 }

@@ -456,6 +456,9 @@ impl Machine for Performer {
                 };
                 self.on_done(token, outcome);
             }
+            Completion::Delivered { .. }
+            | Completion::Ran { .. }
+            | Completion::WallClock { .. } => unreachable!("no script asks for it"),
             Completion::StopRequested => panic!("nobody asked"),
         }
     }

@@ -107,7 +107,7 @@ impl Cluster {
             match event {
                 Event::Bytes { stream, bytes, .. } => self.on_directory_bytes(stream, &bytes),
                 Event::Ended { .. } => self.on_directory_stream_ended(),
-                Event::Skipped => self.directory.skip(),
+                Event::Skipped { .. } => self.directory.skip(),
                 Event::Begins { .. } => self.begin_directory_stream(lent),
                 Event::Deposed { .. } => self.directing.forget_commands(),
             }

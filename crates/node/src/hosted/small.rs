@@ -194,6 +194,7 @@ impl<M: StateMachine> Hosted for Small<M> {
                 stream,
                 position,
                 bytes,
+                ..
             } => self.on_bytes(stream, position, &bytes),
             Event::Ended { stream, length } => {
                 // A frame that was torn was not chosen whole, on any replica.
@@ -201,7 +202,7 @@ impl<M: StateMachine> Hosted for Small<M> {
                 let outcome = length.map_or(Outcome::Unknown, |_| Outcome::Never);
                 self.end_submitted(stream, &outcome);
             }
-            Event::Skipped => {
+            Event::Skipped { .. } => {
                 self.replica.skip();
                 for skipped in self.submitted.drain(..) {
                     self.outcomes.push_back((skipped.call, Outcome::Unknown));

@@ -19,7 +19,7 @@ impl Node {
         };
         match id {
             DIRECTORY => log.attach(0, true),
-            _ => self.hosted.attach(&self.config.hosts, log),
+            _ => self.hosted.attach(&self.config.hosts, log, &mut self.env),
         }
         for (peer, _) in self.peers.live() {
             if self.cluster.directory.hosts(id, *peer) && self.peers.runs(*peer, id) {
@@ -72,7 +72,7 @@ impl Node {
 
     /// Deletes a log that the directory says is no more.
     pub(super) fn delete_log(&mut self, id: LogId) {
-        self.hosted.remove(id);
+        self.hosted.remove(id, &mut self.env);
         let Some(log) = self.logs.remove(id) else {
             return;
         };

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use formats::LogId;
-use ops::{Buffer, Completion, ConnId, Received, Token};
+use letters::ToNode;
+use ops::{Buffer, Completion, ConnId, Letter, MachineId, Received, Token};
 use replica::Purpose;
 
 use super::Node;
@@ -120,6 +121,18 @@ impl Node {
                     Purpose::Reader(_) => log.on_reader_received(env, conn, buffer, result),
                     _ => {}
                 }
+            }
+        }
+    }
+
+    pub(super) fn on_letter(&mut self, from: MachineId, letter: Letter) {
+        match letter.open::<ToNode>() {
+            Ok(wish) => {
+                let (logs, due) = (&mut self.logs, &mut self.due);
+                self.hosted.on_wish(wish, logs, due);
+            }
+            Err(letter) => {
+                tracing::debug!(?from, ?letter, "a letter that nobody here reads");
             }
         }
     }

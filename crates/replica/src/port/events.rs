@@ -10,8 +10,9 @@ pub enum Event {
     /// The next chosen bytes.
     Bytes {
         stream: StreamName,
-        /// The position of the first of them in the stream.
+        /// The position of the first of them in the stream, and in the log's output.
         position: u64,
+        at: u64,
         bytes: Slice,
     },
     /// The stream that was read is over for good: the next bytes are another's. Its length is unknown if it
@@ -20,8 +21,8 @@ pub enum Event {
         stream: StreamName,
         length: Option<u64>,
     },
-    /// The next bytes were trimmed: the bytes that follow are the first that are left.
-    Skipped,
+    /// The next bytes were trimmed: the bytes that follow are the first that are left, from this position of the output on.
+    Skipped { to: u64 },
     /// From now on the guest may submit. All bytes chosen before this stream are taken, and nobody adds to them.
     Begins { stream: StreamName },
     /// The guest may submit no more: this node no longer leads, or somebody else writes.

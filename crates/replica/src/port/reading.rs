@@ -41,7 +41,7 @@ impl Reading {
         }
         if let Some(from) = spot.left_from {
             self.cursor.at = from;
-            return Some(Event::Skipped);
+            return Some(Event::Skipped { to: from });
         }
         if spot.available == 0 {
             return None;
@@ -60,10 +60,12 @@ impl Reading {
             return None;
         };
         let count = (slice.len() as u64).min(spot.available) as usize;
+        let at = self.cursor.at;
         self.cursor.at += count as u64;
         Some(Event::Bytes {
             stream: spot.stream,
             position: spot.position,
+            at,
             bytes: slice.within(0..count),
         })
     }
@@ -88,6 +90,11 @@ impl Reading {
 
     pub(super) fn is_current(&self, core: &Core) -> bool {
         self.cursor.length(core.engine.state()) == Some(self.cursor.at)
+    }
+
+    /// The length of the output, as far as this replica knows.
+    pub(super) fn end(&self, core: &Core) -> Option<u64> {
+        self.cursor.length(core.engine.state())
     }
 
     pub(super) fn is_retrying(&self) -> bool {

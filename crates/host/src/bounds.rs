@@ -1,0 +1,38 @@
+//! How much of everything a group holds.
+
+use std::time::Duration;
+
+/// The bounds of each group. All are of memory, and none of what a shelf keeps.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// The commands of a round share frames of about so many bytes.
+    pub frame_bytes: usize,
+    /// Frames that are not chosen. With more no command is executed.
+    pub unchosen_bytes_max: u64,
+    /// Rows that the shelf does not have, or that were read. With more no command is executed.
+    pub overlay_bytes_max: usize,
+    /// Rows that are kept although the shelf has them: they were read or written lately.
+    pub kept_bytes_max: usize,
+    /// Commands that wait, in bytes, and how many: more are turned away.
+    pub waiting_bytes_max: usize,
+    pub waiting_max: usize,
+    /// Of the log so much is applied before it is flushed. With four times as much nothing more is applied.
+    pub flush_bytes: u64,
+    /// What is applied is flushed after so long without more.
+    pub flush_after: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Bounds {
+        Bounds {
+            frame_bytes: 64 << 10,
+            unchosen_bytes_max: 16 << 20,
+            overlay_bytes_max: 32 << 20,
+            kept_bytes_max: 8 << 20,
+            waiting_bytes_max: 64 << 20,
+            waiting_max: 65_536,
+            flush_bytes: 64 << 20,
+            flush_after: Duration::from_secs(60),
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! The shelf of a group is brought forward: frames are applied, flushed, compacted.
+
+use std::time::Duration;
+
+use letters::Wish;
+use paxos::Time;
+use shelf::{Applied, ShelfError};
+
+use super::{Core, Out};
+use crate::bounds::Bounds;
+use crate::jobs;
+
+/// With so many times the bytes that are flushed at a time nothing more is applied.
+const MEMTABLES_MAX: u64 = 4;
+/// A full disk is looked at again after so long.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+#[derive(Default)]
+pub struct Keeping {
+    /// What is on the shelf.
+    applied: Applied,
+    /// What of it a crash leaves.
+    durable: Applied,
+    is_applying: bool,
+    /// Flushes, compacts.
+    upkeep: Upkeep,
+    unflushed_bytes: u64,
+    /// Of them were there when the flush began.
+    flushing_bytes: u64,
+    flush_at: Option<Time>,
+    /// The disk is full, or fails to write.
+    trouble: Option<String>,
+    has_news: bool,
+    /// Too much is not flushed for more to be applied.
+    is_behind: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Upkeep {
+    #[default]
+    Idle,
+    Flushing,
+    Compacting,
+}
+
+impl Keeping {
+    pub fn begin(&mut self, applied: Applied) {
+        self.applied = applied;
+        self.durable = applied;
+    }
+
+    pub fn applied(&self) -> Applied {
+        self.applied
+    }
+
+    /// Why nothing more is taken.
+    pub fn trouble(&self) -> Option<&str> {
+        self.trouble.as_deref().filter(|_| self.is_behind)
+    }
+
+    pub fn on_applied(
+        &mut self,
+        core: &mut Core,
+        bytes: u64,
+        result: Result<Applied, ShelfError>,
+        out: &mut Out,
+    ) {
+        self.is_applying = false;
+        match result {
+            Ok(applied) => {
+                self.applied = applied;
+                self.unflushed_bytes += bytes;
+                self.has_news = true;
+                core.wish(out, Wish::Took { bytes });
+            }
+            Err(error) => core.halt(out, error.to_string()),
+        }
+    }
+
+    pub fn on_flushed(
+        &mut self,
+        core: &mut Core,
+        result: Result<Applied, ShelfError>,
+        out: &mut Out,
+    ) {
+        self.upkeep = Upkeep::Idle;
+        match result {
+            Ok(durable) => {
+                self.durable = durable;
+                self.unflushed_bytes -= self.flushing_bytes.min(self.unflushed_bytes);
+                self.trouble = None;
+                if let Some(shelf) = &core.shelf {
+                    self.upkeep = Upkeep::Compacting;
+                    core.run(out, jobs::UPKEEP, jobs::compact(shelf));
+                }
+            }
+            Err(error @ ShelfError::Io { .. }) => self.put_off(core, &error),
+            Err(error) => core.halt(out, error.to_string()),
+        }
+    }
+
+    pub fn on_compacted(&mut self, core: &mut Core, result: Result<(), ShelfError>, out: &mut Out) {
+        self.upkeep = Upkeep::Idle;
+        match result {
+            Ok(()) => {}
+            Err(error @ ShelfError::Io { .. }) => self.put_off(core, &error),
+            Err(error) => core.halt(out, error.to_string()),
+        }
+    }
+
+    fn put_off(&mut self, core: &Core, error: &ShelfError) {
+        if self.trouble.is_none() {
+            tracing::warn!(log = %core.name, "the state of {} cannot be written for now: {error}", core.name);
+        }
+        self.trouble = Some(error.to_string());
+        self.flush_at = None;
+        self.has_news = false;
+    }
+
+    pub fn settle(&mut self, now: Time, core: &mut Core, out: &mut Out) {
+        let Some(shelf) = core.shelf.clone() else {
+            return;
+        };
+        let Bounds {
+            flush_bytes,
+            flush_after,
+            ..
+        } = core.bounds;
+        self.is_behind = self.unflushed_bytes >= MEMTABLES_MAX * flush_bytes;
+        if !self.is_applying && !self.is_behind {
+            if let Some(load) = core.intake.load() {
+                self.is_applying = true;
+                core.run(out, jobs::APPLY, jobs::apply(&shelf, load));
+            } else {
+                let bytes = core.intake.credit_for_waiting();
+                if bytes > 0 {
+                    core.wish(out, Wish::Took { bytes });
+                }
+            }
+        }
+        if std::mem::take(&mut self.has_news) {
+            self.flush_at = Some(now + flush_after);
+        }
+        if self.trouble.is_some() && self.flush_at.is_none() {
+            self.flush_at = Some(now + AGAIN_AFTER);
+        }
+        let is_due = match self.trouble {
+            None => {
+                self.unflushed_bytes >= flush_bytes || self.flush_at.is_some_and(|at| at <= now)
+            }
+            Some(_) => self.flush_at.is_some_and(|at| at <= now),
+        };
+        if is_due {
+            self.flush(core, out);
+        }
+    }
+
+    fn flush(&mut self, core: &Core, out: &mut Out) {
+        if self.upkeep != Upkeep::Idle || core.shelf.is_none() {
+            return;
+        }
+        self.flush_at = None;
+        if self.applied == self.durable {
+            self.trouble = None;
+            return;
+        }
+        if let Some(shelf) = &core.shelf {
+            self.upkeep = Upkeep::Flushing;
+            self.flushing_bytes = self.unflushed_bytes;
+            core.run(out, jobs::UPKEEP, jobs::flush(shelf));
+        }
+    }
+
+    /// Flushes what is on the shelf. True once nothing is left to do.
+    pub fn wind_up(&mut self, core: &Core, out: &mut Out) -> bool {
+        if self.upkeep == Upkeep::Idle && self.trouble.is_none() {
+            self.flush(core, out);
+        }
+        self.upkeep != Upkeep::Flushing && !self.is_applying
+    }
+
+    pub fn deadline(&self) -> Option<Time> {
+        self.flush_at.filter(|_| self.upkeep == Upkeep::Idle)
+    }
+}

@@ -1,0 +1,262 @@
+//! The host: a machine beside a node, in the same process, with all groups of that node.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use formats::LogId;
+use letters::{News, ToHost};
+use ops::{Completion, Letter, MachineId, Op, Time, Token};
+
+use crate::bounds::Bounds;
+use crate::group::{Call, Glance, Group, Out, Replier};
+use crate::jobs::{Came, Look, Shelves};
+use crate::machine::{Command, Machine, Outcome};
+
+/// The wall clock is asked so often.
+const CLOCK_EVERY: Duration = Duration::from_secs(1);
+/// A caller waits so long for his log to appear here.
+const APPEAR: Duration = Duration::from_millis(1_800);
+
+/// The token of the ops that are no job.
+const CLOCK: Token = Token(0);
+
+/// What a host is made with.
+pub struct HostConfig {
+    /// By the names of logs.
+    pub machines: BTreeMap<String, Arc<dyn Machine>>,
+    pub shelves: Arc<dyn Shelves>,
+    pub bounds: Bounds,
+    /// 8 bytes that nobody can predict, or a simulation's.
+    pub seed: u64,
+}
+
+/// A question from outside: a letter to the host, from any thread.
+pub struct Ask {
+    /// The name of the log.
+    pub machine: String,
+    pub what: What,
+}
+
+pub enum What {
+    Call {
+        command: Command,
+        replier: Replier,
+    },
+    /// Looks at the state: with all that was chosen before this came, or (`stale`) as it is here now.
+    Look {
+        look: Look,
+        stale: bool,
+    },
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let what = match &self.what {
+            What::Call { command, .. } => format!("call of {} bytes", command.bytes()),
+            What::Look { stale: false, .. } => "look".to_owned(),
+            What::Look { stale: true, .. } => "stale look".to_owned(),
+        };
+        write!(f, "{what} on {}", self.machine)
+    }
+}
+
+pub struct Host {
+    config: HostConfig,
+    groups: BTreeMap<LogId, Group>,
+    by_name: BTreeMap<String, LogId>,
+    /// They came before their log.
+    early: Vec<(Time, Ask)>,
+    /// The log that each job is of.
+    jobs: BTreeMap<Token, LogId>,
+    tokens: u64,
+    out: Out,
+    ops: VecDeque<Op>,
+    now: Time,
+    /// What the wall clock said, and when.
+    wall: Option<(Duration, Time)>,
+    clock_at: Time,
+    stopping: bool,
+}
+
+impl Host {
+    pub fn new(config: HostConfig, now: Time) -> Host {
+        Host {
+            config,
+            groups: BTreeMap::new(),
+            by_name: BTreeMap::new(),
+            early: Vec::new(),
+            jobs: BTreeMap::new(),
+            tokens: 0,
+            out: Out::default(),
+            ops: VecDeque::new(),
+            now,
+            wall: None,
+            clock_at: now,
+            stopping: false,
+        }
+    }
+
+    fn on_letter(&mut self, letter: Letter) {
+        let letter = match letter.open::<ToHost>() {
+            Ok(ToHost { log, what }) => return self.on_news(log, what),
+            Err(letter) => letter,
+        };
+        match letter.open::<Ask>() {
+            Ok(ask) => self.on_ask(self.now, ask),
+            Err(letter) => tracing::debug!(?letter, "a letter that nobody here reads"),
+        }
+    }
+
+    fn on_news(&mut self, log: LogId, news: News) {
+        if let News::Appeared { name, cluster } = news {
+            let Some(machine) = self.config.machines.get(&name) else {
+                return;
+            };
+            let group = Group::new(
+                (log, name.clone()),
+                cluster,
+                machine.clone(),
+                self.config.shelves.clone(),
+                self.config.bounds,
+                self.config.seed ^ u64::from(log.0) << 32,
+                &mut self.out,
+            );
+            self.by_name.insert(name, log);
+            self.groups.insert(log, group);
+            for (since, ask) in std::mem::take(&mut self.early) {
+                self.on_ask(since, ask);
+            }
+            return;
+        }
+        let is_gone = matches!(news, News::Gone);
+        if let Some(group) = self.groups.get_mut(&log) {
+            group.on_news(self.now, news, &mut self.out);
+            if is_gone {
+                self.by_name.remove(group.name());
+                self.groups.remove(&log);
+            }
+        }
+    }
+
+    fn on_ask(&mut self, since: Time, ask: Ask) {
+        let group = self.by_name.get(&ask.machine);
+        let Some(group) = group.and_then(|log| self.groups.get_mut(log)) else {
+            if !self.config.machines.contains_key(&ask.machine) {
+                return refuse(ask, "no machine of this name was given to this node");
+            }
+            return self.early.push((since, ask));
+        };
+        match ask.what {
+            What::Call { command, replier } => group.call(Call {
+                command,
+                replier,
+                since,
+            }),
+            What::Look { look, stale } => group.glance(Glance { look, since, stale }),
+        }
+    }
+
+    fn give_up_early(&mut self) {
+        let now = self.now;
+        for (_, ask) in self
+            .early
+            .extract_if(.., |(since, _)| now >= *since + APPEAR)
+        {
+            let why = "its log is not here yet: this node has not joined, or the log was not made";
+            refuse(ask, why);
+        }
+    }
+
+    /// Hands out what groups want.
+    fn hand_out(&mut self) {
+        for wish in self.out.wishes.drain(..) {
+            self.ops.push_back(Op::Post {
+                to: MachineId::NODE,
+                letter: Letter::new(wish),
+            });
+        }
+        for (log, lane, work) in self.out.jobs.drain(..) {
+            self.tokens += 1;
+            let token = Token(self.tokens);
+            self.jobs.insert(token, log);
+            self.ops.push_back(Op::Run { token, lane, work });
+        }
+    }
+
+    fn wall_ms(&self) -> Option<u64> {
+        let (said, at) = self.wall?;
+        Some((said + (self.now - at)).as_millis() as u64)
+    }
+
+    /// The groups of this host, by the names of their logs.
+    pub fn groups(&self) -> impl Iterator<Item = &Group> {
+        self.groups.values()
+    }
+}
+
+fn refuse(ask: Ask, why: &str) {
+    match ask.what {
+        What::Call { replier, .. } => replier.reply(Outcome::NotNow(why.to_owned())),
+        What::Look { look, .. } => look.at(Err(why.to_owned())),
+    }
+}
+
+impl ops::Machine for Host {
+    fn handle(&mut self, now: Time, completion: Completion) {
+        self.now = now;
+        match completion {
+            Completion::Delivered { letter, .. } => self.on_letter(letter),
+            Completion::Ran { token, result } => {
+                let Some(log) = self.jobs.remove(&token) else {
+                    return;
+                };
+                let Some(group) = self.groups.get_mut(&log) else {
+                    return;
+                };
+                match result.map(Letter::open::<Came>) {
+                    Ok(Ok(came)) => group.on_came(came, &mut self.out),
+                    Ok(Err(letter)) => tracing::error!(?letter, "work came to something else"),
+                    Err(why) => group.on_panic(&why, &mut self.out),
+                }
+            }
+            Completion::WallClock { since_1970, .. } => {
+                self.wall = since_1970.map(|said| (said, now));
+            }
+            Completion::StopRequested => self.stopping = true,
+            _ => {}
+        }
+    }
+
+    fn on_time(&mut self, now: Time) {
+        self.now = now;
+        if now >= self.clock_at {
+            self.clock_at = now + CLOCK_EVERY;
+            self.ops.push_back(Op::WallClock { token: CLOCK });
+        }
+        self.give_up_early();
+        let wall_ms = self.wall_ms();
+        for group in self.groups.values_mut() {
+            group.settle(now, wall_ms, &mut self.out);
+            if self.stopping {
+                group.wind_up(&mut self.out);
+            }
+        }
+        self.hand_out();
+    }
+
+    fn poll_op(&mut self) -> Option<Op> {
+        self.ops.pop_front()
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let groups = self.groups.values().filter_map(Group::deadline);
+        let early = self.early.iter().map(|(since, _)| *since + APPEAR);
+        groups.chain(early).chain([self.clock_at]).min()
+    }
+
+    fn is_finished(&self) -> bool {
+        self.stopping && self.jobs.is_empty() && self.ops.is_empty()
+    }
+}

@@ -1,0 +1,146 @@
+//! Chosen bytes become frames, and frames a batch for the shelf.
+
+use letters::CREDIT_BYTES;
+use paxos::StreamName;
+use shelf::{Applied, Batch};
+
+use crate::frame::{Decoder, Frame};
+
+/// The place up to which a log was handed over and decoded. What is applied lags behind it.
+#[derive(Debug, Default)]
+pub struct Intake {
+    decoder: Decoder,
+    /// The position of the log's output up to which its bytes were handed over.
+    taken: u64,
+    /// The end of the last whole frame.
+    decoded: Applied,
+    /// The frames that are not on their way to the shelf, and how many bytes of the output they are.
+    batch: Batch,
+    batch_bytes: u64,
+    /// Bytes that were handed over, and nobody has given credit for again.
+    owed: u64,
+}
+
+/// The frames that are applied together.
+#[derive(Debug)]
+pub struct Load {
+    pub batch: Batch,
+    pub applied: Applied,
+    /// The credit that is given once they are applied.
+    pub bytes: u64,
+}
+
+impl Intake {
+    pub fn from(applied: Applied) -> Intake {
+        Intake {
+            taken: applied.position,
+            decoded: applied,
+            ..Intake::default()
+        }
+    }
+
+    /// Takes the next bytes. `on_frame` sees each frame that is whole now.
+    ///
+    /// Errors: a sentence about bytes that cannot be applied. Nothing behind them is.
+    pub fn take(
+        &mut self,
+        stream: StreamName,
+        at: u64,
+        bytes: &[u8],
+        mut on_frame: impl FnMut(&Frame),
+    ) -> Result<(), String> {
+        if at != self.taken {
+            return Err(format!(
+                "the log goes on at {at}, and not at {}",
+                self.taken
+            ));
+        }
+        self.decoder.push(bytes);
+        self.taken += bytes.len() as u64;
+        self.owed += bytes.len() as u64;
+        loop {
+            let position = self.taken - self.decoder.waiting() as u64;
+            let at_position = |error| format!("position {position}: {error}");
+            let frame = self.decoder.next_frame();
+            let Some(frame) = frame.map_err(|error| at_position(error.to_string()))? else {
+                return Ok(());
+            };
+            // ‡ A shelf is the state after exactly one prefix of the log.
+            if frame.number != self.decoded.frame + 1 {
+                return Err(at_position(format!(
+                    "frame {} stands where frame {} should",
+                    frame.number,
+                    self.decoded.frame + 1
+                )));
+            }
+            if frame.time_ms < self.decoded.time_ms {
+                return Err(at_position(format!(
+                    "the time of frame {} goes back",
+                    frame.number
+                )));
+            }
+            on_frame(&frame);
+            let end = self.taken - self.decoder.waiting() as u64;
+            self.batch_bytes += end - position;
+            self.decoded = Applied {
+                position: end,
+                stream: name_bytes(stream),
+                frame: frame.number,
+                time_ms: frame.time_ms,
+            };
+            for write in frame.writes {
+                self.batch.push(write);
+            }
+        }
+    }
+
+    /// The stream that was taken is over: a frame that is not all there never will be.
+    pub fn end_stream(&mut self) {
+        self.decoder.clear();
+    }
+
+    /// What is decoded and not on its way yet.
+    pub fn load(&mut self) -> Option<Load> {
+        if self.batch_bytes == 0 {
+            return None;
+        }
+        self.batch_bytes = 0;
+        Some(Load {
+            batch: std::mem::take(&mut self.batch),
+            applied: self.decoded,
+            bytes: self.owed_but(self.decoder.waiting() as u64),
+        })
+    }
+
+    /// Credit for bytes that nothing is applied for: a frame that is longer than all credit would else never be whole.
+    pub fn credit_for_waiting(&mut self) -> u64 {
+        match self.owed >= CREDIT_BYTES / 2 && self.batch_bytes == 0 {
+            true => self.owed_but(0),
+            false => 0,
+        }
+    }
+
+    fn owed_but(&mut self, kept: u64) -> u64 {
+        let kept = kept.min(self.owed);
+        let given = self.owed - kept;
+        self.owed = kept;
+        given
+    }
+
+    pub fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    pub fn decoded(&self) -> Applied {
+        self.decoded
+    }
+}
+
+/// A stream's name as shelves keep it.
+fn name_bytes(name: StreamName) -> [u8; 16] {
+    let mut bytes = [0; 16];
+    bytes[..4].copy_from_slice(&name.owner.0.to_le_bytes());
+    bytes[4..8].copy_from_slice(&name.sequence.incarnation.to_le_bytes());
+    bytes[8..12].copy_from_slice(&name.sequence.counter.to_le_bytes());
+    bytes
+}

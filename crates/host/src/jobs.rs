@@ -1,0 +1,179 @@
+//! Work that takes time: done on other threads, on lanes, and what comes of it.
+//!
+//! ‡ The host's own thread never touches a shelf: at the end of a flush and of a compaction a shelf may let everybody wait.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use ops::{Lane, Work};
+use shelf::{Applied, Identity, PageBounds, Shelf, ShelfError, Snapshot};
+
+use crate::intake::Load;
+use crate::state::{Fetched, Missing, Pages, RANGE_BYTES_MAX};
+
+/// Rows are looked up.
+pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
+/// Frames are applied.
+pub const APPLY: Lane = Lane(3);
+/// Shelves are opened, flushed and compacted.
+pub const UPKEEP: Lane = Lane(4);
+
+/// Where shelves are.
+pub trait Shelves: Send + Sync {
+    /// The shelf of that log, an empty one if there is none.
+    fn open(&self, identity: Identity) -> Result<Arc<dyn Shelf>, ShelfError>;
+
+    /// Puts a damaged one aside, so that there is none.
+    fn put_aside(&self, identity: Identity) -> Result<PathBuf, ShelfError>;
+
+    /// Removes it, for its log is gone.
+    fn remove(&self, identity: Identity) -> Result<(), ShelfError>;
+}
+
+/// A caller's look at the state, on a reader's lane: he is given a snapshot, or the reason why there is none.
+pub struct Look(Box<Looks>);
+
+type Looks = dyn FnOnce(Result<&dyn Snapshot, String>) + Send;
+
+impl Look {
+    pub fn new(look: impl FnOnce(Result<&dyn Snapshot, String>) + Send + 'static) -> Look {
+        Look(Box::new(look))
+    }
+
+    pub(crate) fn at(self, snapshot: Result<&dyn Snapshot, String>) {
+        (self.0)(snapshot);
+    }
+}
+
+/// What came of a job.
+pub(crate) enum Came {
+    Opened(Result<Arc<dyn Shelf>, ShelfError>),
+    Applied {
+        bytes: u64,
+        result: Result<Applied, ShelfError>,
+    },
+    Fetched {
+        fetch: u64,
+        result: Result<Rows, ShelfError>,
+    },
+    Looked,
+    Flushed(Result<Applied, ShelfError>),
+    Compacted(Result<(), ShelfError>),
+    Removed(Result<(), ShelfError>),
+}
+
+/// Rows and pages, all as of one position.
+pub(crate) struct Rows {
+    pub applied: Applied,
+    pub rows: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    pub pages: Pages,
+}
+
+impl std::fmt::Debug for Came {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Came::Opened(_) => "Opened",
+            Came::Applied { .. } => "Applied",
+            Came::Fetched { .. } => "Fetched",
+            Came::Looked => "Looked",
+            Came::Flushed(_) => "Flushed",
+            Came::Compacted(_) => "Compacted",
+            Came::Removed(_) => "Removed",
+        })
+    }
+}
+
+/// Opens a shelf. A damaged one is put aside: its log is applied from the beginning again, as far as it is left.
+pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
+    let shelves = shelves.clone();
+    Work::new(move || {
+        let opened = match shelves.open(identity) {
+            Err(ShelfError::Damaged { path, what }) => match shelves.put_aside(identity) {
+                Ok(aside) => {
+                    tracing::error!(
+                        "the state in {} is damaged ({what}); it was put aside, to {}, and is made anew from the log",
+                        path.display(),
+                        aside.display()
+                    );
+                    shelves.open(identity)
+                }
+                Err(error) => Err(error),
+            },
+            opened => opened,
+        };
+        Came::Opened(opened)
+    })
+}
+
+pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || Came::Applied {
+        bytes: load.bytes,
+        result: shelf
+            .apply(&load.batch, load.applied)
+            .map(|()| load.applied),
+    })
+}
+
+pub(crate) fn fetch(shelf: &Arc<dyn Shelf>, fetch: u64, missing: Missing) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || {
+        let snapshot = shelf.snapshot();
+        Came::Fetched {
+            fetch,
+            result: rows(&*snapshot, missing),
+        }
+    })
+}
+
+fn rows(snapshot: &dyn Snapshot, missing: Missing) -> Result<Rows, ShelfError> {
+    let mut rows = Rows {
+        applied: snapshot.applied(),
+        rows: Vec::new(),
+        pages: Pages::new(),
+    };
+    for key in missing.keys {
+        let value = snapshot.get(&key)?;
+        rows.rows.push((key, value));
+    }
+    for (key, rows_max) in missing.ranges {
+        let (from, to) = key.span();
+        let bounds = PageBounds {
+            rows_max,
+            bytes_max: RANGE_BYTES_MAX.max(rows_max),
+        };
+        let page = snapshot.scan(
+            from.as_ref().map(Vec::as_slice),
+            to.as_ref().map(Vec::as_slice),
+            bounds,
+        )?;
+        rows.pages.insert(key, Fetched { page, rows_max });
+    }
+    Ok(rows)
+}
+
+pub(crate) fn look(shelf: &Arc<dyn Shelf>, looks: Vec<Look>) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || {
+        let snapshot = shelf.snapshot();
+        for look in looks {
+            look.at(Ok(&*snapshot));
+        }
+        Came::Looked
+    })
+}
+
+pub(crate) fn flush(shelf: &Arc<dyn Shelf>) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || Came::Flushed(shelf.flush()))
+}
+
+pub(crate) fn compact(shelf: &Arc<dyn Shelf>) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || Came::Compacted(shelf.compact()))
+}
+
+pub(crate) fn remove(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
+    let shelves = shelves.clone();
+    Work::new(move || Came::Removed(shelves.remove(identity)))
+}

@@ -1,0 +1,139 @@
+//! The overlay: what a leader wrote and its shelf does not have yet, and rows of the shelf that were asked for.
+//!
+//! ```text
+//!  execute ─ frame n ─▶ written (n) ──── the shelf has applied n ────▶ may leave, when room is needed
+//!  a row read from the shelf at frame p ─▶ learned (p), unless something newer is here ─▶ may leave
+//! ```
+//!
+//! ‡ What was read at frame P is overlaid with all writes after P: a write stays as long as a read that may be older than it
+//! is under way. So a row that is read finds all later writes of its key here, or there are none.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
+
+/// A key's value, and since which frame.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    pub frame: u64,
+    /// `None`: there is no such row.
+    pub value: Option<Vec<u8>>,
+}
+
+#[derive(Debug, Default)]
+pub struct Overlay {
+    rows: BTreeMap<Vec<u8>, Entry>,
+    /// In the order in which they came: the frame, and the key.
+    order: VecDeque<(u64, Vec<u8>)>,
+    bytes: usize,
+}
+
+impl Overlay {
+    pub fn get(&self, key: &[u8]) -> Option<&Entry> {
+        self.rows.get(key)
+    }
+
+    pub fn range<'a>(
+        &'a self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> impl Iterator<Item = (&'a Vec<u8>, &'a Entry)> {
+        self.rows.range::<[u8], _>((from, to))
+    }
+
+    pub fn write(&mut self, frame: u64, key: &[u8], value: Option<&[u8]>) {
+        let value = value.map(<[u8]>::to_vec);
+        self.put(key, Entry { frame, value });
+    }
+
+    /// Takes a row as the shelf had it after that frame.
+    pub fn learn(&mut self, frame: u64, key: &[u8], value: Option<Vec<u8>>) {
+        if !self.rows.contains_key(key) {
+            self.put(key, Entry { frame, value });
+        }
+    }
+
+    fn put(&mut self, key: &[u8], entry: Entry) {
+        self.order.push_back((entry.frame, key.to_vec()));
+        self.bytes += cost(key, &entry);
+        if let Some(before) = self.rows.insert(key.to_vec(), entry) {
+            self.bytes -= cost(key, &before);
+        }
+    }
+
+    /// Lets rows go that the shelf has, oldest first, while more is kept than `bytes_max`.
+    ///
+    /// `until`: the frame that the shelf had applied when the oldest read that is under way began, or has applied.
+    pub fn shrink(&mut self, until: u64, bytes_max: usize) {
+        while self.bytes > bytes_max || self.order.len() > 2 * self.rows.len() + 64 {
+            let Some((frame, _)) = self.order.front() else {
+                return;
+            };
+            if *frame > until {
+                return;
+            }
+            let Some((frame, key)) = self.order.pop_front() else {
+                return;
+            };
+            let is_last = self.rows.get(&key).is_some_and(|row| row.frame == frame);
+            if is_last && let Some(gone) = self.rows.remove(&key) {
+                self.bytes -= cost(&key, &gone);
+            }
+        }
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+fn cost(key: &[u8], entry: &Entry) -> usize {
+    // The key stands in `order`, too; maps and vectors have their own.
+    2 * key.len() + entry.value.as_ref().map_or(0, Vec::len) + 128
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn value(overlay: &Overlay, key: &[u8]) -> Option<Option<Vec<u8>>> {
+        overlay.get(key).map(|entry| entry.value.clone())
+    }
+
+    #[test]
+    fn a_row_of_the_shelf_does_not_hide_what_was_written_since() {
+        let mut overlay = Overlay::default();
+        overlay.write(5, b"a", Some(b"new"));
+        overlay.learn(4, b"a", Some(b"old".to_vec()));
+        overlay.learn(4, b"b", None);
+        assert_eq!(value(&overlay, b"a"), Some(Some(b"new".to_vec())));
+        assert_eq!(value(&overlay, b"b"), Some(None));
+        overlay.write(6, b"b", Some(b"born"));
+        assert_eq!(value(&overlay, b"b"), Some(Some(b"born".to_vec())));
+    }
+
+    #[test]
+    fn what_a_read_under_way_may_not_have_seen_stays() {
+        let mut overlay = Overlay::default();
+        overlay.write(5, b"a", Some(b"1"));
+        overlay.write(6, b"a", Some(b"2"));
+        overlay.write(7, b"b", None);
+        overlay.shrink(5, 0);
+        assert_eq!(value(&overlay, b"a"), Some(Some(b"2".to_vec())));
+        overlay.shrink(6, 0);
+        assert_eq!(value(&overlay, b"a"), None);
+        assert_eq!(value(&overlay, b"b"), Some(None));
+        overlay.shrink(7, 0);
+        assert_eq!(overlay.bytes(), 0);
+    }
+
+    #[test]
+    fn a_hot_key_takes_no_more_room_than_a_cold_one() {
+        let mut overlay = Overlay::default();
+        for frame in 1..10_000 {
+            overlay.write(frame, b"hot", Some(b"x"));
+            overlay.shrink(frame, 1 << 20);
+        }
+        assert!(overlay.order.len() < 100, "{}", overlay.order.len());
+        assert_eq!(value(&overlay, b"hot"), Some(Some(b"x".to_vec())));
+    }
+}

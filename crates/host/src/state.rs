@@ -1,0 +1,323 @@
+//! The state of a machine, as one command sees it: rows, and the time and the chance of that command.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use shelf::{KEY_BYTES_MAX, Page, Row, VALUE_BYTES_MAX, Write};
+
+use crate::frame::WRITES_BYTES_MAX;
+use crate::overlay::Overlay;
+
+/// The rows that one range gives at most, in bytes; one row may be longer.
+pub const RANGE_BYTES_MAX: usize = 1 << 20;
+
+/// A command ends without an answer: it refused, or asks for rows that have to be fetched first.
+#[derive(Debug)]
+pub struct Stop(pub(crate) Why);
+
+#[derive(Debug)]
+pub(crate) enum Why {
+    Missing,
+    Refused(String),
+}
+
+impl Stop {
+    /// The command is refused, for a reason that its caller is told. Nothing of it is written.
+    pub fn refused(why: impl Into<String>) -> Stop {
+        Stop(Why::Refused(why.into()))
+    }
+}
+
+/// Rows in the order of their keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rows {
+    pub rows: Vec<Row>,
+    /// No row stands behind them, within the range.
+    pub is_last: bool,
+}
+
+/// A range that was asked for: from, and to.
+pub(crate) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Pages of the shelf that were fetched for a command.
+pub(crate) type Pages = BTreeMap<Key, Fetched>;
+
+/// What names a page, in an order.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub from: Vec<u8>,
+    pub to: Option<Vec<u8>>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fetched {
+    pub page: Page,
+    pub rows_max: usize,
+}
+
+impl Key {
+    pub fn span(&self) -> Span {
+        let to = self.to.clone();
+        (
+            Bound::Included(self.from.clone()),
+            to.map_or(Bound::Unbounded, Bound::Excluded),
+        )
+    }
+}
+
+/// The rows that a command asked for and nobody has here.
+#[derive(Debug, Default)]
+pub(crate) struct Missing {
+    pub keys: Vec<Vec<u8>>,
+    pub ranges: Vec<(Key, usize)>,
+}
+
+impl Missing {
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.ranges.is_empty()
+    }
+}
+
+/// The rows of a machine while one command is executed.
+///
+/// A command sees all that was written before it, and what it wrote itself. Its writes take effect together, or not at
+/// all. Keys and values are bytes: a key at most 32 KiB less one byte, a value at most 16 MiB, all writes of one command
+/// together at most 8 MiB.
+///
+/// A method ends with an error when a row has to be fetched from the disk. Hand that error on (`?`): the command is executed
+/// anew once the row is there. So until all that it reads is here a command may be executed several times, and what it did
+/// elsewhere than in its state it did as often.
+pub struct State<'a> {
+    overlay: &'a Overlay,
+    pages: &'a Pages,
+    /// Writes of this command.
+    own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    own_bytes: usize,
+    pub(crate) missing: Missing,
+    /// The latest frame that wrote something that was read.
+    seen: u64,
+    time_ms: u64,
+    random: u64,
+}
+
+/// The outcome of a command: its writes, and the latest frame of which it read something.
+pub(crate) struct Done {
+    pub writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    pub bytes: usize,
+    pub seen: u64,
+}
+
+/// Rows of the machine, apart from those of the host.
+pub(crate) const MACHINE: u8 = b'm';
+
+pub(crate) fn machines(key: &[u8]) -> Vec<u8> {
+    let mut tagged = Vec::with_capacity(1 + key.len());
+    tagged.push(MACHINE);
+    tagged.extend_from_slice(key);
+    tagged
+}
+
+/// The key behind all that begin with this prefix.
+pub(crate) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
+    let last = prefix.iter().rposition(|byte| *byte < u8::MAX)?;
+    let mut behind = prefix[..=last].to_vec();
+    behind[last] += 1;
+    Some(behind)
+}
+
+impl<'a> State<'a> {
+    pub(crate) fn new(
+        overlay: &'a Overlay,
+        pages: &'a Pages,
+        time_ms: u64,
+        random: u64,
+    ) -> State<'a> {
+        State {
+            overlay,
+            pages,
+            own: BTreeMap::new(),
+            own_bytes: 0,
+            missing: Missing::default(),
+            seen: 0,
+            time_ms,
+            random,
+        }
+    }
+
+    pub(crate) fn done(self) -> Done {
+        Done {
+            writes: self.own,
+            bytes: self.own_bytes,
+            seen: self.seen,
+        }
+    }
+
+    /// The value of this key.
+    ///
+    /// Errors: it has to be fetched.
+    pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        self.get_row(&machines(key))
+    }
+
+    /// The rows from one key on and before another, at most so many and about 1 MiB.
+    ///
+    /// Errors: they have to be fetched.
+    pub fn range(&mut self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Rows, Stop> {
+        let key = Key {
+            from: machines(from),
+            to: Some(machines(to)),
+        };
+        self.rows_of(key, rows_max)
+    }
+
+    /// The rows whose keys begin so, at most so many and about 1 MiB.
+    ///
+    /// Errors: they have to be fetched.
+    pub fn prefix(&mut self, prefix: &[u8], rows_max: usize) -> Result<Rows, Stop> {
+        let from = machines(prefix);
+        let to = behind(&from);
+        self.rows_of(Key { from, to }, rows_max)
+    }
+
+    /// Writes a row.
+    ///
+    /// Errors: the command is refused, since the key, the value, or all its writes are too long.
+    pub fn put(&mut self, key: &[u8], value: &[u8]) -> Result<(), Stop> {
+        if key.len() >= KEY_BYTES_MAX {
+            return Err(Stop::refused(format!(
+                "a key of {} bytes is too long: a key has at most {} bytes",
+                key.len(),
+                KEY_BYTES_MAX - 1
+            )));
+        }
+        self.write(machines(key), Some(value.to_vec()))
+    }
+
+    /// Takes a row away; one that is not there may be.
+    ///
+    /// Errors: the command is refused, since all its writes together are too long.
+    pub fn delete(&mut self, key: &[u8]) -> Result<(), Stop> {
+        self.write(machines(key), None)
+    }
+
+    /// The time of the log, in milliseconds since the beginning of 1970: that of the leader's clock, and never earlier
+    /// than a command before this one had it.
+    pub fn time_ms(&self) -> u64 {
+        self.time_ms
+    }
+
+    /// A number that nobody chose. It differs from call to call, and when a command is executed anew.
+    pub fn random(&mut self) -> u64 {
+        // SplitMix64 (Steele, Lea, Flood 2014).
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    pub(crate) fn get_row(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
+        if let Some(value) = self.own.get(key) {
+            return Ok(value.clone());
+        }
+        if let Some(entry) = self.overlay.get(key) {
+            self.seen = self.seen.max(entry.frame);
+            return Ok(entry.value.clone());
+        }
+        self.missing.keys.push(key.to_vec());
+        Err(Stop(Why::Missing))
+    }
+
+    pub(crate) fn rows_of(&mut self, key: Key, rows_max: usize) -> Result<Rows, Stop> {
+        let mut found = Rows {
+            rows: Vec::new(),
+            is_last: true,
+        };
+        if key.to.as_ref().is_some_and(|to| *to <= key.from) || rows_max == 0 {
+            return Ok(found);
+        }
+        let Some(fetched) = self.pages.get(&key) else {
+            self.missing.ranges.push((key, rows_max));
+            return Err(Stop(Why::Missing));
+        };
+        let Fetched { page, .. } = fetched;
+        let (from, end) = key.span();
+        // Behind the page's last row nobody knows what the shelf has.
+        let to = match page.rows.last() {
+            Some((last, _)) if !page.is_last => Bound::Included(last.clone()),
+            _ => end,
+        };
+        let (from, to) = (as_slice(&from), as_slice(&to));
+        let page_rows = page.rows.iter().map(|(key, value)| (key, Some(value)));
+        let mut merged: BTreeMap<&Vec<u8>, Option<&Vec<u8>>> = page_rows.collect();
+        let mut seen = self.seen;
+        for (key, entry) in self.overlay.range(from, to) {
+            merged.insert(key, entry.value.as_ref());
+            seen = seen.max(entry.frame);
+        }
+        for (key, value) in self.own.range::<[u8], _>((from, to)) {
+            merged.insert(key, value.as_ref());
+        }
+        let rows = merged
+            .into_iter()
+            .filter_map(|(key, value)| Some((key, value?)));
+        found.is_last = page.is_last;
+        let mut bytes = 0;
+        for (key, value) in rows {
+            bytes += key.len() + value.len();
+            let is_full = found.rows.len() >= rows_max || bytes > RANGE_BYTES_MAX;
+            if is_full && !found.rows.is_empty() {
+                found.is_last = false;
+                break;
+            }
+            // Without the tag.
+            found.rows.push((key[1..].to_vec(), value.clone()));
+        }
+        if found.rows.is_empty() && !found.is_last {
+            // All rows of the page are deleted: a longer one may show others.
+            let more = fetched.rows_max.max(1).saturating_mul(4);
+            self.missing.ranges.push((key, more));
+            return Err(Stop(Why::Missing));
+        }
+        self.seen = seen;
+        Ok(found)
+    }
+
+    pub(crate) fn write(&mut self, key: Vec<u8>, value: Option<Vec<u8>>) -> Result<(), Stop> {
+        let length = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        if length(&value) > VALUE_BYTES_MAX {
+            return Err(Stop::refused(format!(
+                "a value of {} bytes is too long: a value has at most {VALUE_BYTES_MAX} bytes",
+                length(&value)
+            )));
+        }
+        self.own_bytes += key.len() + length(&value);
+        if let Some(before) = self.own.get(&key) {
+            self.own_bytes -= key.len() + length(before);
+        }
+        if self.own_bytes > WRITES_BYTES_MAX {
+            return Err(Stop::refused(format!(
+                "the command writes more than {WRITES_BYTES_MAX} bytes: do it in several"
+            )));
+        }
+        self.own.insert(key, value);
+        Ok(())
+    }
+}
+
+fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
+    match bound {
+        Bound::Included(key) => Bound::Included(key),
+        Bound::Excluded(key) => Bound::Excluded(key),
+        Bound::Unbounded => Bound::Unbounded,
+    }
+}
+
+/// The writes of a frame, from those of its commands: of each key the last one.
+pub(crate) fn writes_of(rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<Write> {
+    let write = |(key, value)| match value {
+        Some(value) => Write::Put { key, value },
+        None => Write::Delete { key },
+    };
+    rows.into_iter().map(write).collect()
+}

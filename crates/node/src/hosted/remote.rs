@@ -1,0 +1,198 @@
+//! A guest that lives in another machine of this process: it is told in letters, and asks by letters.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use formats::LogId;
+use letters::{CREDIT_BYTES, News, ToHost, Wish};
+use ops::{Letter, MachineId, Op};
+use paxos::{ReadId, StreamName, Time};
+use replica::{Event, NotNow, Port};
+
+use super::Hosted;
+
+/// A barrier that could not be asked for, or failed, is asked for again.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// A state that goes no further hands leadership over as often.
+const ASIDE_EVERY: Duration = Duration::from_millis(500);
+
+pub(super) struct Remote {
+    log: LogId,
+    machine: MachineId,
+    /// Bytes that were handed over and not taken yet.
+    outstanding: u64,
+    /// Submitted, and not taken by the log: in order.
+    submitted: VecDeque<(StreamName, Vec<u8>)>,
+    /// By the host's numbers: the barriers that were asked for in the log, or are to be.
+    barriers: BTreeMap<u64, Option<ReadId>>,
+    halted: bool,
+    /// What the host was told last.
+    told_leader: Option<String>,
+    told_full: bool,
+    next_at: Option<Time>,
+    aside_at: Time,
+}
+
+impl Remote {
+    pub fn new(log: LogId, machine: MachineId) -> Remote {
+        Remote {
+            log,
+            machine,
+            outstanding: 0,
+            submitted: VecDeque::new(),
+            barriers: BTreeMap::new(),
+            halted: false,
+            told_leader: None,
+            told_full: false,
+            next_at: None,
+            aside_at: Time::ZERO,
+        }
+    }
+
+    pub fn tell(&self, port: &mut Port<'_>, what: News) {
+        let letter = Letter::new(ToHost {
+            log: self.log,
+            what,
+        });
+        port.post(self.machine, letter);
+    }
+
+    /// The last letter.
+    pub fn farewell(self) -> Op {
+        Op::Post {
+            to: self.machine,
+            letter: Letter::new(ToHost {
+                log: self.log,
+                what: News::Gone,
+            }),
+        }
+    }
+
+    pub fn on_wish(&mut self, wish: Wish) {
+        match wish {
+            Wish::Attach { .. } => {}
+            Wish::Took { bytes } => self.outstanding = self.outstanding.saturating_sub(bytes),
+            Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
+            Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, None),
+            Wish::Halted { .. } => self.halted = true,
+        }
+    }
+
+    /// Hands on what was submitted, as far as the log takes it.
+    fn submit(&mut self, port: &mut Port<'_>) {
+        while let Some((stream, bytes)) = self.submitted.front() {
+            // What an earlier stream did not take never will be chosen: its end tells the host.
+            if port.own_stream() == Some(*stream) {
+                match port.submit(bytes) {
+                    Ok(_) => {}
+                    // ‡ Nothing is left out within a stream: its positions are the host's tickets.
+                    Err(NotNow::Later | NotNow::Full(_)) => return,
+                    Err(NotNow::NotWriting) => {}
+                }
+            }
+            self.submitted.pop_front();
+        }
+    }
+
+    fn ask_barriers(&mut self, now: Time, port: &mut Port<'_>) {
+        let numbers: Vec<u64> = self.barriers.keys().copied().collect();
+        let mut waits = false;
+        for number in numbers {
+            let asked = self.barriers.get(&number).copied().flatten();
+            if let Some(asked) = asked
+                && port.has_passed(asked)
+                && !port.is_over()
+            {
+                self.barriers.remove(&number);
+                let (end, stream) = (port.output_end(), port.own_stream());
+                let passed = News::Passed {
+                    barrier: number,
+                    end,
+                    stream,
+                };
+                self.tell(port, passed);
+                continue;
+            }
+            let is_under_way = asked.is_some_and(|asked| !port.has_failed(asked));
+            if is_under_way {
+                continue;
+            }
+            let again = port.ask_barrier().ok();
+            waits |= again.is_none();
+            self.barriers.insert(number, again);
+        }
+        self.next_at = waits.then_some(now + AGAIN_AFTER);
+    }
+
+    /// Tells what has changed around the log.
+    fn tell_changes(&mut self, port: &mut Port<'_>) {
+        let leader = match port.is_leading() {
+            true => None,
+            false => port.leader_address().map(str::to_owned),
+        };
+        if leader != self.told_leader {
+            self.told_leader.clone_from(&leader);
+            self.tell(port, News::Leader { address: leader });
+        }
+        let full = port.full();
+        if full.is_some() != self.told_full {
+            self.told_full = full.is_some();
+            let why = full.map(|refusal| refusal.sentence);
+            self.tell(port, News::Full { why });
+        }
+    }
+}
+
+impl Hosted for Remote {
+    fn takes_more(&self) -> bool {
+        self.outstanding < CREDIT_BYTES
+    }
+
+    fn on_event(&mut self, event: Event, port: &mut Port<'_>) {
+        let news = match event {
+            Event::Bytes {
+                stream,
+                position,
+                at,
+                bytes,
+            } => {
+                self.outstanding += bytes.len() as u64;
+                News::Bytes {
+                    stream,
+                    at,
+                    position,
+                    bytes,
+                }
+            }
+            Event::Ended { stream, length } => News::Ended { stream, length },
+            Event::Skipped { to } => News::Skipped { to },
+            Event::Begins { stream } => News::Begins { stream },
+            Event::Deposed { stream } => News::Deposed { stream },
+        };
+        self.tell(port, news);
+    }
+
+    fn on_settled(&mut self, now: Time, port: &mut Port<'_>) {
+        self.tell_changes(port);
+        if self.halted {
+            self.submitted.clear();
+            self.barriers.clear();
+            self.next_at = port.is_leading().then_some(now + ASIDE_EVERY);
+            if port.is_leading() && now >= self.aside_at {
+                self.aside_at = now + ASIDE_EVERY;
+                port.step_aside();
+            }
+            return;
+        }
+        if port.is_leading() {
+            // ‡ The stream of the earlier leader ends, whether anybody calls here or not.
+            port.open();
+        }
+        self.submit(port);
+        self.ask_barriers(now, port);
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        self.next_at
+    }
+}
