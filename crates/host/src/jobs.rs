@@ -9,7 +9,7 @@ use ops::{Lane, Work};
 use shelf::{Applied, Identity, PageBounds, Shelf, ShelfError, Snapshot};
 
 use crate::intake::Load;
-use crate::state::{Fetched, Missing, Pages, RANGE_BYTES_MAX};
+use crate::state::{Fetched, Missing, Pages, RANGE_BYTES_MAX, View};
 
 /// Rows are looked up.
 pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
@@ -30,18 +30,22 @@ pub trait Shelves: Send + Sync {
     fn remove(&self, identity: Identity) -> Result<(), ShelfError>;
 }
 
-/// A caller's look at the state, on a reader's lane: he is given a snapshot, or the reason why there is none.
+/// A caller's look at the state, on a reader's lane: he is given a view, or the reason why there is none.
 pub struct Look(Box<Looks>);
 
-type Looks = dyn FnOnce(Result<&dyn Snapshot, String>) + Send;
+type Looks = dyn FnOnce(Result<&View<'_>, String>) + Send;
 
 impl Look {
-    pub fn new(look: impl FnOnce(Result<&dyn Snapshot, String>) + Send + 'static) -> Look {
+    pub fn new(look: impl FnOnce(Result<&View<'_>, String>) + Send + 'static) -> Look {
         Look(Box::new(look))
     }
 
-    pub(crate) fn at(self, snapshot: Result<&dyn Snapshot, String>) {
-        (self.0)(snapshot);
+    pub(crate) fn at(self, snapshot: &dyn Snapshot) {
+        (self.0)(Ok(&View(snapshot)));
+    }
+
+    pub(crate) fn not(self, why: String) {
+        (self.0)(Err(why));
     }
 }
 
@@ -157,7 +161,7 @@ pub(crate) fn look(shelf: &Arc<dyn Shelf>, looks: Vec<Look>) -> Work {
     Work::new(move || {
         let snapshot = shelf.snapshot();
         for look in looks {
-            look.at(Ok(&*snapshot));
+            look.at(&*snapshot);
         }
         Came::Looked
     })

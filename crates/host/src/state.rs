@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use shelf::{KEY_BYTES_MAX, Page, Row, VALUE_BYTES_MAX, Write};
+use shelf::{KEY_BYTES_MAX, Page, PageBounds, Row, ShelfError, Snapshot, VALUE_BYTES_MAX, Write};
 
 use crate::frame::WRITES_BYTES_MAX;
 use crate::overlay::Overlay;
@@ -320,4 +320,54 @@ pub(crate) fn writes_of(rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<Write> 
         None => Write::Delete { key },
     };
     rows.into_iter().map(write).collect()
+}
+
+/// The rows of a machine as of one moment, for a reader.
+pub struct View<'a>(pub(crate) &'a dyn Snapshot);
+
+impl View<'_> {
+    /// The value of this key.
+    ///
+    /// Errors: the disk fails, or what is on it is damaged.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError> {
+        self.0.get(&machines(key))
+    }
+
+    /// The rows from one key on and before another, at most so many and about 1 MiB.
+    ///
+    /// Errors: as of [`View::get`].
+    pub fn range(&self, from: &[u8], to: &[u8], rows_max: usize) -> Result<Rows, ShelfError> {
+        let (from, to) = (machines(from), machines(to));
+        self.rows(&from, Bound::Excluded(&to), rows_max)
+    }
+
+    /// The rows whose keys begin so, at most so many and about 1 MiB.
+    ///
+    /// Errors: as of [`View::get`].
+    pub fn prefix(&self, prefix: &[u8], rows_max: usize) -> Result<Rows, ShelfError> {
+        let from = machines(prefix);
+        let to = behind(&from);
+        let to = to.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        self.rows(&from, to, rows_max)
+    }
+
+    fn rows(&self, from: &[u8], to: Bound<&[u8]>, rows_max: usize) -> Result<Rows, ShelfError> {
+        let bounds = PageBounds {
+            rows_max,
+            bytes_max: RANGE_BYTES_MAX,
+        };
+        let page = self.0.scan(Bound::Included(from), to, bounds)?;
+        let rows = page.rows.into_iter();
+        Ok(Rows {
+            rows: rows
+                .map(|(key, value)| (key[1..].to_vec(), value))
+                .collect(),
+            is_last: page.is_last,
+        })
+    }
+
+    /// The number of the last frame of the log that the state has.
+    pub fn frame(&self) -> u64 {
+        self.0.applied().frame
+    }
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 /// The crates that each crate depends on. Tests may depend on more.
-const ARROWS: [(&str, &[&str]); 26] = [
+const ARROWS: [(&str, &[&str]); 27] = [
     // Crates that decide.
     ("paxos", &[]),
     ("ops", &["paxos"]),
@@ -33,6 +33,13 @@ const ARROWS: [(&str, &[&str]); 26] = [
     ("talk", &["paxos", "wire"]),
     ("client", &["talk", "wire"]),
     ("terminal", &["client", "linux"]),
+    // A crate for other programs.
+    (
+        "embed",
+        &[
+            "client", "formats", "host", "linux", "node", "ops", "replica", "shelf", "wire",
+        ],
+    ),
     // Crates that are shipped.
     (
         "serve",

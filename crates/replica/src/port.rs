@@ -85,8 +85,9 @@ impl Port<'_> {
     /// Asks for a barrier, for a guest that must know all that is chosen by now: it does once the barrier has
     /// passed, and [`Port::is_current`].
     pub fn ask_barrier(&mut self) -> Result<ReadId, Refusal> {
-        self.is_dirty = true;
-        self.log.ask_barrier(self.env)
+        let asked = self.log.ask_barrier(self.env);
+        self.is_dirty |= asked.is_ok();
+        asked
     }
 
     pub fn has_passed(&self, barrier: ReadId) -> bool {

@@ -114,7 +114,7 @@ impl Looking {
         for glances in passed.chain(asked).chain([&mut self.waiting]) {
             for old in glances.extract_if(.., |glance| now >= glance.since + GIVE_UP_AFTER) {
                 let why = "nobody could say within 5 s what is chosen by now: more than half of the log's members must run and reach each other";
-                old.look.at(Err(why.to_owned()));
+                old.look.not(why.to_owned());
             }
         }
         if self.asked.as_ref().is_some_and(|(_, left)| left.is_empty()) {
@@ -133,7 +133,7 @@ impl Looking {
         let glances = passed.chain(asked).chain(self.waiting.drain(..));
         let looks = glances.map(|glance| glance.look).chain(self.due.drain(..));
         for look in looks.collect::<Vec<_>>() {
-            look.at(Err(why.to_owned()));
+            look.not(why.to_owned());
         }
     }
 

@@ -11,7 +11,7 @@ use replica::{Event, NotNow, Port};
 
 use super::Hosted;
 
-/// A barrier that could not be asked for, or failed, is asked for again.
+/// A barrier that could not be asked for, or failed, is asked for again after so long.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// A state that goes no further hands leadership over as often.
 const ASIDE_EVERY: Duration = Duration::from_millis(500);
@@ -24,13 +24,29 @@ pub(super) struct Remote {
     /// Submitted, and not taken by the log: in order.
     submitted: VecDeque<(StreamName, Vec<u8>)>,
     /// By the host's numbers: the barriers that were asked for in the log, or are to be.
-    barriers: BTreeMap<u64, Option<ReadId>>,
+    barriers: BTreeMap<u64, Barrier>,
     halted: bool,
     /// What the host was told last.
     told_leader: Option<String>,
     told_full: bool,
     next_at: Option<Time>,
     aside_at: Time,
+}
+
+#[derive(Default)]
+struct Barrier {
+    asked: Option<ReadId>,
+    /// If it is not: not before this.
+    at: Time,
+}
+
+impl Barrier {
+    fn again(now: Time) -> Barrier {
+        Barrier {
+            asked: None,
+            at: now + AGAIN_AFTER,
+        }
+    }
 }
 
 impl Remote {
@@ -73,7 +89,7 @@ impl Remote {
             Wish::Attach { .. } => {}
             Wish::Took { bytes } => self.outstanding = self.outstanding.saturating_sub(bytes),
             Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
-            Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, None),
+            Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, Barrier::default()),
             Wish::Halted { .. } => self.halted = true,
         }
     }
@@ -95,33 +111,33 @@ impl Remote {
     }
 
     fn ask_barriers(&mut self, now: Time, port: &mut Port<'_>) {
-        let numbers: Vec<u64> = self.barriers.keys().copied().collect();
-        let mut waits = false;
-        for number in numbers {
-            let asked = self.barriers.get(&number).copied().flatten();
-            if let Some(asked) = asked
-                && port.has_passed(asked)
-                && !port.is_over()
-            {
-                self.barriers.remove(&number);
-                let (end, stream) = (port.output_end(), port.own_stream());
-                let passed = News::Passed {
-                    barrier: number,
-                    end,
-                    stream,
-                };
-                self.tell(port, passed);
-                continue;
+        let (mut passed, mut next_at) = (Vec::new(), None);
+        for (number, barrier) in &mut self.barriers {
+            match barrier.asked {
+                Some(asked) if port.has_passed(asked) && !port.is_over() => passed.push(*number),
+                Some(asked) if !port.has_failed(asked) => {}
+                // ‡ Not at once: what fails now would fail again in this very round, and again.
+                Some(_) => *barrier = Barrier::again(now),
+                None if now >= barrier.at => match port.ask_barrier() {
+                    Ok(asked) => barrier.asked = Some(asked),
+                    Err(_) => *barrier = Barrier::again(now),
+                },
+                None => {}
             }
-            let is_under_way = asked.is_some_and(|asked| !port.has_failed(asked));
-            if is_under_way {
-                continue;
-            }
-            let again = port.ask_barrier().ok();
-            waits |= again.is_none();
-            self.barriers.insert(number, again);
+            let waits_until = Some(barrier.at).filter(|_| barrier.asked.is_none());
+            next_at = [next_at, waits_until].into_iter().flatten().min();
         }
-        self.next_at = waits.then_some(now + AGAIN_AFTER);
+        self.next_at = next_at;
+        for number in passed {
+            self.barriers.remove(&number);
+            let (end, stream) = (port.output_end(), port.own_stream());
+            let passed = News::Passed {
+                barrier: number,
+                end,
+                stream,
+            };
+            self.tell(port, passed);
+        }
     }
 
     /// Tells what has changed around the log.
