@@ -110,6 +110,11 @@ impl Worker {
     pub fn put(&self, job: impl FnOnce() -> Option<Reply> + Send + 'static) {
         self.queue.put(Box::new(job));
     }
+
+    /// Ends the thread after the job that it has begun. The others are dropped.
+    pub fn abandon(&self) {
+        drop(self.queue.abandon());
+    }
 }
 
 impl Drop for Worker {
@@ -272,6 +277,14 @@ impl<T> Queue<T> {
         if was_empty {
             self.changed.notify_one();
         }
+    }
+
+    /// As `end`, and takes what nobody has taken.
+    fn abandon(&self) -> VecDeque<T> {
+        let mut state = self.state.lock().unwrap_or_else(|e| e.into_inner());
+        state.1 = true;
+        self.changed.notify_all();
+        std::mem::take(&mut state.0)
     }
 
     fn end(&self) {

@@ -124,7 +124,7 @@ impl Kernel {
         }
     }
 
-    /// Drives a machine until it is finished.
+    /// Drives a machine until it is finished. From then on it gets no letters: they would wait for nobody.
     pub fn run(&mut self, machine: &mut dyn Machine) -> io::Result<()> {
         let mut completions = Vec::new();
         loop {
@@ -141,6 +141,7 @@ impl Kernel {
             }
             machine.on_time(now);
         }
+        self.office.close(self.machine, &self.inbox);
         self.say_farewell()
     }
 
@@ -390,7 +391,7 @@ impl Kernel {
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        self.office.close(self.machine);
+        self.office.close(self.machine, &self.inbox);
         self.finish_writes();
     }
 }

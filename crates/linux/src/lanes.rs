@@ -8,7 +8,7 @@ use ops::{Completion, Lane, Token, Work};
 use crate::disk_thread::Worker;
 use crate::inbox::{Inbox, Reply};
 
-/// Dropping them waits until all that was given is done.
+/// Dropping them waits for the work that each has begun. The rest is dropped undone: who needs it done waits for its `Ran`.
 pub(crate) struct Lanes {
     inbox: Arc<Inbox>,
     workers: BTreeMap<Lane, Worker>,
@@ -38,5 +38,12 @@ impl Lanes {
                 Some(Reply::Completed(Completion::Ran { token, result }))
             });
         }
+    }
+}
+
+impl Drop for Lanes {
+    /// All are told before one is waited for.
+    fn drop(&mut self) {
+        self.workers.values().for_each(Worker::abandon);
     }
 }

@@ -31,7 +31,7 @@ impl PostOffice {
             return Err(io::Error::new(
                 io::ErrorKind::AlreadyExists,
                 format!(
-                    "machine {} of this process runs already: give each kernel a number of its own",
+                    "this process has a machine {} already: give each kernel a number of its own",
                     machine.0
                 ),
             ));
@@ -40,8 +40,13 @@ impl PostOffice {
         Ok(())
     }
 
-    pub(crate) fn close(&self, machine: MachineId) {
-        self.lock().remove(&machine);
+    /// Takes no more letters for that inbox. The number may be another's by now.
+    pub(crate) fn close(&self, machine: MachineId, inbox: &Arc<Inbox>) {
+        let is_own = |found: &mut Arc<Inbox>| Arc::ptr_eq(found, inbox);
+        let mut boxes = self.lock();
+        if boxes.get_mut(&machine).is_some_and(is_own) {
+            boxes.remove(&machine);
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<MachineId, Arc<Inbox>>> {

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use std::collections::{BinaryHeap, VecDeque};
 use std::time::Duration;
 
-use ops::{Completion, Letter, MachineId, Time, Token, Work};
+use ops::{Completion, Lane, Letter, MachineId, Time, Token, Work};
 
 use crate::HostId;
 use crate::household::Life;
@@ -73,7 +73,14 @@ pub(crate) enum Event {
     Work {
         life: Life,
         token: Token,
+        lane: Lane,
         work: Work,
+    },
+    /// And its process is told of it.
+    Ran {
+        life: Life,
+        token: Token,
+        result: Result<Letter, String>,
     },
     Nemesis,
     Action(Box<dyn FnOnce(&mut World)>),

@@ -1,8 +1,8 @@
 //! Several machines of one process: a host's own and its companions, which live and die together.
 //!
 //! A companion is a host with a number, that has its node's clock and fate. Letters take a while, and arrive in order between
-//! two machines. Work is done when it completes, and not at all if the process has died by then: whatever a kill leaves
-//! half done, a shelf or a disk has to model itself.
+//! two machines. Work is done at a moment, and told of later: what it read may be old by then. If the process has died by that
+//! moment it is not done at all: whatever a kill leaves half done, a shelf or a disk has to model itself.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,6 +23,8 @@ pub(crate) struct Households {
     /// When the last letter from one machine to another arrives, and when the last work of a lane is done.
     letters: BTreeMap<(HostId, HostId), Time>,
     lanes: BTreeMap<(HostId, Lane), Time>,
+    /// When the last work of a lane is told of.
+    told: BTreeMap<(HostId, Lane), Time>,
     /// By node: how far the wall clock is from the world's, in ms.
     wall: BTreeMap<HostId, i64>,
 }
@@ -35,7 +37,7 @@ pub(crate) struct Life {
 }
 
 impl World {
-    /// Another machine in the process of a host: started after it, at every start, and gone when it is gone.
+    /// Another machine in the process of a host: started with it, at every start, before it does anything; and gone when it is gone.
     pub fn add_companion(
         &mut self,
         of: HostId,
@@ -144,7 +146,13 @@ impl World {
         let at = from + Duration::from_micros(us);
         self.households.lanes.insert((host, lane), at);
         let life = self.life(host);
-        self.clock.schedule(at, Event::Work { life, token, work });
+        let event = Event::Work {
+            life,
+            token,
+            lane,
+            work,
+        };
+        self.clock.schedule(at, event);
     }
 
     pub(crate) fn tell_wall_clock(&mut self, host: HostId, token: Token) {
@@ -163,9 +171,28 @@ impl World {
         }
     }
 
-    pub(crate) fn on_work(&mut self, life: Life, token: Token, work: Work) {
+    pub(crate) fn on_work(&mut self, life: Life, token: Token, lane: Lane, work: Work) {
+        if !self.lives(life) {
+            return;
+        }
+        let result = work.perform();
+        let us = match self.clock.random.below(20) {
+            0 => self.clock.random.below(60_000),
+            _ => self.clock.random.below(30),
+        };
+        let at = self.clock.now + Duration::from_micros(us);
+        let told = self.households.told.entry((life.host, lane)).or_insert(at);
+        *told = at.max(*told);
+        let event = Event::Ran {
+            life,
+            token,
+            result,
+        };
+        self.clock.schedule(*told, event);
+    }
+
+    pub(crate) fn on_ran(&mut self, life: Life, token: Token, result: Result<Letter, String>) {
         if self.lives(life) {
-            let result = work.perform();
             self.clock
                 .deliver(life.host, Completion::Ran { token, result });
         }

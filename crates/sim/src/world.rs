@@ -175,10 +175,9 @@ impl World {
                 if is_watched {
                     self.ran = Some(host);
                 }
+                // They are there when it writes its first letter.
+                self.start_companions(host);
                 self.perform_ops(host);
-                if self.is_running(host) {
-                    self.start_companions(host);
-                }
                 Ok(())
             }
             Err(error) => {
@@ -385,7 +384,17 @@ impl World {
                 given,
             } => net.on_look_at_closing(clock, connection, side, given),
             Event::Letter { life, from, letter } => self.on_letter(life, from, letter),
-            Event::Work { life, token, work } => self.on_work(life, token, work),
+            Event::Work {
+                life,
+                token,
+                lane,
+                work,
+            } => self.on_work(life, token, lane, work),
+            Event::Ran {
+                life,
+                token,
+                result,
+            } => self.on_ran(life, token, result),
             Event::Nemesis => {
                 if let Some(mut nemesis) = self.nemesis.take() {
                     nemesis.act(self);

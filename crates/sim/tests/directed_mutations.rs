@@ -12,6 +12,8 @@ mod clusters;
 mod directory;
 #[path = "scenarios/hosted.rs"]
 mod hosted;
+#[path = "scenarios/hosts.rs"]
+mod hosts;
 #[path = "scenarios/overtaken.rs"]
 mod overtaken;
 #[path = "scenarios/past.rs"]
@@ -26,7 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 13] = [
+const RULES: [(Mutation, fn()); 21] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -74,6 +76,38 @@ const RULES: [(Mutation, fn()); 13] = [
     (
         Mutation::GuestDeniedAtOnce,
         hosted::two_banks_in_one_node_lose_no_coin_and_pay_none_twice,
+    ),
+    (
+        Mutation::HostAnswersBeforeChosen,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostShowsUnchosen,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostAnswersOfOlderReign,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostLeadsBeforeApplied,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostKeepsOverlay,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostForgetsLaterWrites,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostReadsWithoutBarrier,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostReadsBeforeApplied,
+        hosts::lists_on_shelves_are_as_was_said_whatever_fails,
     ),
     (
         Mutation::ContradictingStateInstalled,

@@ -184,8 +184,10 @@ impl Leading {
         for sent in &mut self.sent {
             sent.until.get_or_insert(now + UNKNOWN_AFTER);
         }
-        let seen = std::mem::take(&mut self.seen);
-        self.again(seen.into_iter().map(|seen| seen.call));
+        if !mutation::is(Mutation::HostAnswersOfOlderReign) {
+            let seen = std::mem::take(&mut self.seen);
+            self.again(seen.into_iter().map(|seen| seen.call));
+        }
         let fetching = std::mem::take(&mut self.fetching);
         let fetching = fetching.into_values().flat_map(|(_, waiting)| waiting);
         let fetched = std::mem::take(&mut self.fetched);

@@ -22,6 +22,7 @@ mod guests;
 mod halted;
 mod health;
 mod hosted;
+mod hosts;
 mod lists;
 mod logs;
 mod memory;

@@ -1,0 +1,465 @@
+//! Machines whose state lies on shelves, on nodes that crash, are cut off, stand still and lose what was not flushed.
+//!
+//! The machine keeps lists that only grow, each entry given once. So what clients saw is judged exactly: every list that was
+//! ever answered is the beginning of the list that stands there in the end, and is as long at least as any that was answered
+//! before it was asked for; what was said not to be done is in none.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use host::{
+    Ask, Bounds, Command, Host, HostConfig, Look, Machine, Outcome, Replier, Shelves, State, Stop,
+    View, What,
+};
+use node::hosted::Hosts;
+use ops::{Letter, MachineId, Time};
+use paxos::Role;
+use shelf::{Identity, Media, Memory, Shelf, ShelfError};
+use sim::{HostId, Process};
+
+use crate::stage::{MS, SECOND, Stage, done};
+
+const LOG: &str = "lists";
+const HOST: MachineId = MachineId(1);
+const KEYS: [&str; 3] = ["a", "b", "c"];
+
+/// `add KEY ENTRY` answers the list with it, `get KEY` the list, `all` all lists.
+struct Lists;
+
+impl Machine for Lists {
+    fn execute(&self, state: &mut State<'_>, command: &[u8]) -> Result<Vec<u8>, Stop> {
+        let command = std::str::from_utf8(command).map_err(|_| Stop::refused("no text"))?;
+        let words: Vec<&str> = command.split(' ').collect();
+        match words[..] {
+            ["add", key, entry] => {
+                let mut list = state.get(key.as_bytes())?.unwrap_or_default();
+                list.extend_from_slice(entry.as_bytes());
+                list.push(b',');
+                state.put(key.as_bytes(), &list)?;
+                Ok(list)
+            }
+            ["get", key] => Ok(state.get(key.as_bytes())?.unwrap_or_default()),
+            ["all"] => {
+                let rows = state.prefix(b"", 100)?.rows.into_iter();
+                let line =
+                    |(key, list): (Vec<u8>, Vec<u8>)| [&key[..], b" ", &list, b"\n"].concat();
+                Ok(rows.flat_map(line).collect())
+            }
+            ["panic"] => panic!("it was asked to"),
+            _ => Err(Stop::refused("no such command")),
+        }
+    }
+}
+
+/// A shelf in memory for each log, over media that lose what was not flushed.
+#[derive(Clone, Default)]
+struct Models(Arc<Mutex<BTreeMap<u32, Media>>>);
+
+impl Models {
+    fn of(&self, log: u32) -> Media {
+        self.0.lock().unwrap().entry(log).or_default().clone()
+    }
+
+    fn each(&self, act: impl Fn(&Media)) {
+        self.0.lock().unwrap().values().for_each(act);
+    }
+}
+
+impl Shelves for Models {
+    fn open(&self, identity: Identity) -> Result<Arc<dyn Shelf>, ShelfError> {
+        Ok(Arc::new(Memory::open(&self.of(identity.log), identity)?))
+    }
+
+    fn put_aside(&self, identity: Identity) -> Result<PathBuf, ShelfError> {
+        self.of(identity.log).clear();
+        Ok(PathBuf::from("aside"))
+    }
+
+    fn remove(&self, identity: Identity) -> Result<(), ShelfError> {
+        self.of(identity.log).clear();
+        Ok(())
+    }
+}
+
+/// An answer, and when it was asked for and given.
+struct Answer {
+    asked: Time,
+    answered: Time,
+    lists: BTreeMap<String, String>,
+}
+
+/// All that clients were told.
+#[derive(Default)]
+struct Told {
+    asked: u64,
+    outstanding: u64,
+    answers: Vec<Answer>,
+    added: BTreeSet<String>,
+    never: BTreeSet<String>,
+    unknown: u64,
+    looks: u64,
+    now: Time,
+}
+
+struct Theatre {
+    stage: Stage,
+    hosts: Vec<HostId>,
+    models: Vec<Models>,
+    told: Arc<Mutex<Told>>,
+    draws: u64,
+}
+
+fn lists(text: &[u8]) -> BTreeMap<String, String> {
+    let text = String::from_utf8(text.to_vec()).unwrap();
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines
+        .map(|(key, list)| (key.to_owned(), list.to_owned()))
+        .collect()
+}
+
+impl Theatre {
+    fn three(seed: u64) -> Theatre {
+        let hosts = Hosts::in_machine(HOST, |name| name == LOG);
+        let mut stage = Stage::hosting(seed, 3, hosts);
+        let models: Vec<Models> = (0..3).map(|_| Models::default()).collect();
+        let mut companions = Vec::new();
+        for (index, models) in models.iter().enumerate() {
+            let (node, models) = (stage.nodes[index], models.clone());
+            let mut starts = 0;
+            let companion = stage.world.add_companion(node, HOST, move |_, now| {
+                starts += 1;
+                let machines =
+                    BTreeMap::from([(LOG.to_owned(), Arc::new(Lists) as Arc<dyn Machine>)]);
+                let config = HostConfig {
+                    machines,
+                    shelves: Arc::new(models.clone()),
+                    bounds: Bounds {
+                        kept_bytes_max: 0,
+                        flush_bytes: 3_000,
+                        flush_after: 2 * SECOND,
+                        ..Bounds::default()
+                    },
+                    seed: seed << 8 | starts,
+                };
+                Ok(Box::new(Host::new(config, now)) as Box<dyn Process>)
+            });
+            companions.push(companion.expect("it starts"));
+        }
+        done(&mut stage, &format!("create-log {LOG}"));
+        stage.pass(SECOND);
+        Theatre {
+            stage,
+            hosts: companions,
+            models,
+            told: Arc::default(),
+            draws: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+        }
+    }
+
+    fn below(&mut self, end: u64) -> u64 {
+        self.draws ^= self.draws << 13;
+        self.draws ^= self.draws >> 7;
+        self.draws ^= self.draws << 17;
+        self.draws % end
+    }
+
+    /// A client at that node asks something drawn.
+    fn ask(&mut self, index: usize) {
+        let key = KEYS[self.below(3) as usize];
+        let now = self.stage.world.now();
+        let kind = self.below(10);
+        let told = self.told.clone();
+        let entry = {
+            let mut told = told.lock().unwrap();
+            told.asked += 1;
+            told.outstanding += 1;
+            format!("e{}", told.asked)
+        };
+        let what = match kind {
+            0..=5 => {
+                let command = match kind {
+                    0..=2 => format!("add {key} {entry}"),
+                    3 | 4 => format!("get {key}"),
+                    _ => "all".to_owned(),
+                };
+                let adds = kind <= 2;
+                let replier = Replier::new(move |outcome| {
+                    let mut told = told.lock().unwrap();
+                    told.outstanding -= 1;
+                    match outcome {
+                        Outcome::Chosen(answer) => {
+                            let lists = match kind {
+                                5 => lists(&answer),
+                                _ => BTreeMap::from([(
+                                    key.to_owned(),
+                                    String::from_utf8(answer).unwrap(),
+                                )]),
+                            };
+                            let answered = told.now;
+                            told.answers.push(Answer {
+                                asked: now,
+                                answered,
+                                lists,
+                            });
+                            if adds {
+                                told.added.insert(entry);
+                            }
+                        }
+                        Outcome::NotLeader { .. } | Outcome::NotNow(_) => {
+                            told.never.insert(entry);
+                        }
+                        Outcome::Unknown => told.unknown += 1,
+                        other => panic!("{other:?}"),
+                    }
+                });
+                What::Call {
+                    command: Command::Plain(command.into_bytes()),
+                    replier,
+                }
+            }
+            _ => What::Look {
+                look: Look::new(move |view| {
+                    let mut told = told.lock().unwrap();
+                    told.outstanding -= 1;
+                    if let Ok(view) = view {
+                        let lists = all(view);
+                        let answered = told.now;
+                        told.looks += 1;
+                        told.answers.push(Answer {
+                            asked: now,
+                            answered,
+                            lists,
+                        });
+                    }
+                }),
+                stale: false,
+            },
+        };
+        let machine = LOG.to_owned();
+        let letter = Letter::new(Ask { machine, what });
+        self.stage.world.write_to(self.hosts[index], letter);
+    }
+
+    /// Lets time pass in small steps, so that answers have the time at which they were given, not earlier.
+    fn pass(&mut self, duration: Duration) {
+        let until = self.stage.world.now() + duration;
+        while self.stage.world.now() < until {
+            self.stage.pass(Duration::from_micros(200));
+            self.told.lock().unwrap().now = self.stage.world.now();
+        }
+    }
+
+    fn strike(&mut self) {
+        let index = self.below(3) as usize;
+        let node = self.stage.nodes[index];
+        match self.below(8) {
+            0 if self.stage.world.is_running(node) => {
+                self.stage.crash(index);
+                if self.below(3) == 0 {
+                    self.models[index].each(Media::damage);
+                }
+            }
+            1 | 2 => {
+                let leader = leader_of(&self.stage).unwrap_or(index);
+                self.stage.isolate(leader);
+            }
+            3 => {
+                let leader = leader_of(&self.stage).unwrap_or(index);
+                for other in (0..3).filter(|other| *other != leader) {
+                    self.stage.cut(other, leader);
+                }
+            }
+            4 => {
+                let pause = MS * (1 + self.below(3_000) as u32);
+                self.stage.world.pause(node, pause);
+            }
+            5 => self.models[index].each(|media| media.fill(true)),
+            6 => {
+                let leader = leader_of(&self.stage).unwrap_or(index);
+                if self.stage.world.is_running(self.stage.nodes[leader]) {
+                    self.stage.crash(leader);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn mend(&mut self) {
+        self.stage.world.heal_all();
+        for index in 0..3 {
+            self.models[index].each(|media| media.fill(false));
+            if !self.stage.world.is_running(self.stage.nodes[index]) {
+                self.stage.restart(index);
+            }
+        }
+    }
+
+    /// The lists of each node, as its shelf has them.
+    fn shelves(&mut self) -> Vec<BTreeMap<String, String>> {
+        let found: Arc<Mutex<Vec<_>>> = Arc::default();
+        for index in 0..3 {
+            let kept = found.clone();
+            let look = Look::new(move |view| {
+                let lists = all(view.expect("it is open"));
+                kept.lock().unwrap().push(lists);
+            });
+            let machine = LOG.to_owned();
+            let what = What::Look { look, stale: true };
+            let letter = Letter::new(Ask { machine, what });
+            self.stage.world.write_to(self.hosts[index], letter);
+            self.pass(SECOND);
+        }
+        let found = found.lock().unwrap();
+        found.clone()
+    }
+}
+
+fn all(view: &View<'_>) -> BTreeMap<String, String> {
+    let rows = view.prefix(b"", 100).expect("memory does not fail").rows;
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    rows.into_iter()
+        .map(|(key, list)| (text(key), text(list)))
+        .collect()
+}
+
+fn leader_of(stage: &Stage) -> Option<usize> {
+    let leads = |index: &usize| {
+        let look = stage.look();
+        let view = look.view_of(*index, LOG);
+        view.is_some_and(|view| matches!(view.role, Role::Leader { .. }))
+    };
+    (0..3).find(leads)
+}
+
+impl Told {
+    fn judge(&self, last: &BTreeMap<String, String>, seed: u64) {
+        let whole = |key: &str| last.get(key).map_or("", String::as_str);
+        let entries: Vec<&str> = KEYS
+            .iter()
+            .flat_map(|key| whole(key).split_terminator(','))
+            .collect();
+        let there: BTreeSet<&str> = entries.iter().copied().collect();
+        assert_eq!(there.len(), entries.len(), "seed {seed}: done twice");
+        for added in &self.added {
+            assert!(
+                there.contains(added.as_str()),
+                "seed {seed}: {added} is lost"
+            );
+        }
+        for never in &self.never {
+            assert!(
+                !there.contains(never.as_str()),
+                "seed {seed}: {never} was done, and it was said that it never would be"
+            );
+        }
+        for answer in &self.answers {
+            for (key, list) in &answer.lists {
+                assert!(
+                    whole(key).starts_with(list.as_str()),
+                    "seed {seed}: {key} was shown as {list}, and is {}",
+                    whole(key)
+                );
+            }
+        }
+        for key in KEYS {
+            let of_key = |answer: &Answer| answer.lists.get(key).map(String::len);
+            let mut by_answer: Vec<&Answer> = self.answers.iter().collect();
+            by_answer.sort_by_key(|answer| answer.answered);
+            let mut by_question: Vec<&Answer> = self.answers.iter().collect();
+            by_question.sort_by_key(|answer| answer.asked);
+            let (mut longest, mut before) = (0, by_answer.into_iter().peekable());
+            for answer in by_question {
+                while let Some(earlier) = before.next_if(|earlier| earlier.answered < answer.asked)
+                {
+                    longest = longest.max(of_key(earlier).unwrap_or(0));
+                }
+                // Whoever names no key may have been shown all of them.
+                if answer.lists.len() != 1 || answer.lists.contains_key(key) {
+                    let shown = of_key(answer).unwrap_or(0);
+                    assert!(
+                        shown >= longest,
+                        "seed {seed}: {key} is {shown} long, and was {longest} before that was asked"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// What is answered is there, what was said not to be done is not, and no answer is older than its question.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn lists_on_shelves_are_as_was_said_whatever_fails() {
+    let (mut added, mut looks, mut unknown, mut never) = (0, 0, 0, 0);
+    for seed in 0..12 {
+        let mut theatre = Theatre::three(seed);
+        for _ in 0..12 {
+            for _ in 0..40 {
+                let index = match theatre.below(3) {
+                    0 => theatre.below(3) as usize,
+                    _ => leader_of(&theatre.stage).unwrap_or(0),
+                };
+                if theatre.stage.world.is_running(theatre.hosts[index]) {
+                    theatre.ask(index);
+                }
+                let us = 200 * (1 + theatre.below(8));
+                theatre.pass(Duration::from_micros(us));
+            }
+            theatre.strike();
+            for _ in 0..40 {
+                let index = theatre.below(3) as usize;
+                if theatre.stage.world.is_running(theatre.hosts[index]) {
+                    theatre.ask(index);
+                }
+                let us = 200 * (1 + theatre.below(200));
+                theatre.pass(Duration::from_micros(us));
+            }
+            if theatre.below(2) == 0 {
+                theatre.strike();
+                theatre.pass(300 * MS);
+            }
+            theatre.mend();
+            theatre.pass(800 * MS);
+        }
+        theatre.pass(12 * SECOND);
+        let shelves = theatre.shelves();
+        assert_eq!(shelves.len(), 3, "seed {seed}: every state is open");
+        assert_eq!(shelves[0], shelves[1], "seed {seed}");
+        assert_eq!(shelves[1], shelves[2], "seed {seed}");
+        let told = theatre.told.lock().unwrap();
+        told.judge(&shelves[0], seed);
+        added += told.added.len();
+        never += told.never.len();
+        (looks, unknown) = (looks + told.looks, unknown + told.unknown);
+    }
+    println!("{added} added, {never} never, {unknown} unknown, {looks} looks");
+    assert!(added > 500 && looks > 500, "{added} added, {looks} looks");
+}
+
+/// A command that makes the machine panic is refused, and the machine goes on.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_machine_that_panics_refuses_one_command() {
+    let mut theatre = Theatre::three(3);
+    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let outcomes: Arc<Mutex<Vec<Outcome>>> = Arc::default();
+    for command in ["add a e1", "panic", "get a"] {
+        let kept = outcomes.clone();
+        let what = What::Call {
+            command: Command::Plain(command.as_bytes().to_vec()),
+            replier: Replier::new(move |outcome| kept.lock().unwrap().push(outcome)),
+        };
+        let machine = LOG.to_owned();
+        let letter = Letter::new(Ask { machine, what });
+        theatre.stage.world.write_to(theatre.hosts[leader], letter);
+        theatre.pass(SECOND);
+    }
+    let outcomes = outcomes.lock().unwrap();
+    let why = "the command made the machine panic: it was asked to";
+    let expected = [
+        Outcome::Chosen(b"e1,".to_vec()),
+        Outcome::Refused(why.to_owned()),
+        Outcome::Chosen(b"e1,".to_vec()),
+    ];
+    assert_eq!(*outcomes, expected);
+}
