@@ -126,6 +126,8 @@ fn coins_are_there_as_was_said() {
         let joined = testbed::level::wait_id(&address, id, Duration::from_secs(60));
         joined.expect("it joins");
     }
+    let ready = testbed::level::wait_ready(&nodes.addresses, "bank", Duration::from_secs(60));
+    ready.expect("all three vote in the bank's log");
     let mut said = Said::default();
     for round in 0..ROUNDS {
         let leader = said.deposit(&mut nodes, Duration::from_millis(700));
@@ -139,7 +141,10 @@ fn coins_are_there_as_was_said() {
                 said.by_account.insert(account, "! Unknown".to_owned());
                 let others = (leader + 1) % 3;
                 let answer = nodes.node(others).ask("balance a1").expect("it runs");
-                assert_eq!(answer, "1", "read on another node while the leader is away");
+                assert_eq!(
+                    answer, "1",
+                    "round {round}: read on another node while {leader} is away"
+                );
                 nodes.start(leader);
             }
             // It comes back as a leader of yesterday.

@@ -21,7 +21,7 @@ use formats::LogId;
 use letters::{News, ToNode, Wish};
 use ops::{Lane, Work};
 use paxos::Time;
-use shelf::{Identity, Shelf};
+use shelf::{Identity, Shelf, ShelfError};
 
 use crate::bounds::Bounds;
 use crate::intake::Intake;
@@ -111,6 +111,17 @@ impl Core {
         tracing::error!(log = %self.name, "the state of {} goes no further here: {why}", self.name);
         self.wish(out, Wish::Halted { why: why.clone() });
         self.halted = Some(why);
+    }
+
+    fn halt_for(&mut self, out: &mut Out, error: &ShelfError) {
+        let remedy = match error {
+            ShelfError::Damaged { .. } => {
+                "; start the node again, and it is put aside and made anew from the log"
+            }
+            ShelfError::Io { .. } => "; mend the disk, and start the node again",
+            _ => "",
+        };
+        self.halt(out, format!("{error}{remedy}"));
     }
 }
 
@@ -244,7 +255,7 @@ impl Group {
                 let from = applied.position;
                 self.core.wish(out, Wish::Attach { from });
             }
-            Came::Opened(Err(error)) => self.core.halt(out, error.to_string()),
+            Came::Opened(Err(error)) => self.core.halt_for(out, &error),
             Came::Applied { bytes, result } => {
                 self.keeping.on_applied(&mut self.core, bytes, result, out);
             }
@@ -252,7 +263,7 @@ impl Group {
                 Ok(rows) => self.leading.on_fetched(fetch, rows),
                 Err(error) => {
                     self.leading.on_fetch_failed(fetch);
-                    self.core.halt(out, error.to_string());
+                    self.core.halt_for(out, &error);
                 }
             },
             Came::Looked => self.looking.on_looked(),

@@ -27,12 +27,17 @@ impl Letter {
         Letter(Box::new(content))
     }
 
+    /// Whether its content is of that type.
+    pub fn holds<T: 'static>(&self) -> bool {
+        let content: &dyn Any = &*self.0;
+        content.is::<T>()
+    }
+
     /// Its content, if it is of that type.
     ///
     /// Errors: the letter as it was.
     pub fn open<T: 'static>(self) -> Result<T, Letter> {
-        let content: &dyn Any = &*self.0;
-        if !content.is::<T>() {
+        if !self.holds::<T>() {
             return Err(self);
         }
         let content: Box<dyn Any> = self.0;

@@ -111,7 +111,7 @@ impl World {
         let node = self.household(from);
         let household = [node].into_iter().chain(self.companions(node));
         let Some(to) = household
-            .filter(|host| self.number(*host) == to && *host != from)
+            .filter(|host| self.number(*host) == to)
             .find(|host| self.is_running(*host))
         else {
             return;

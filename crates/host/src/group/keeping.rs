@@ -73,7 +73,7 @@ impl Keeping {
                 self.has_news = true;
                 core.wish(out, Wish::Took { bytes });
             }
-            Err(error) => core.halt(out, error.to_string()),
+            Err(error) => core.halt_for(out, &error),
         }
     }
 
@@ -95,7 +95,7 @@ impl Keeping {
                 }
             }
             Err(error @ ShelfError::Io { .. }) => self.put_off(core, &error),
-            Err(error) => core.halt(out, error.to_string()),
+            Err(error) => core.halt_for(out, &error),
         }
     }
 
@@ -104,7 +104,7 @@ impl Keeping {
         match result {
             Ok(()) => {}
             Err(error @ ShelfError::Io { .. }) => self.put_off(core, &error),
-            Err(error) => core.halt(out, error.to_string()),
+            Err(error) => core.halt_for(out, &error),
         }
     }
 

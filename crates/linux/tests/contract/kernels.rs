@@ -4,14 +4,16 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
+use std::thread::JoinHandle;
 use std::time::Duration;
 
-use linux::{Faults, Ink, Kernel, KernelConfig, Mover};
+use linux::{Faults, Ink, Kernel, KernelConfig, Mover, Stopper};
 use ops::{Completion, Disk, Machine, Op, Time};
-use sim::{Outcome, Random, World};
+use sim::{Outcome, Process, Random, World};
 
 use crate::outcome::letters;
 use crate::performer::Performer;
+use crate::performer::errands::{OTHER, Other};
 use crate::script::Script;
 
 /// What came of each line; `None` if this machine cannot do what the script needs.
@@ -36,6 +38,7 @@ pub fn on_linux(script: &Script, mover: Mover, ink: Ink) -> Option<Vec<String>> 
         },
         ..KernelConfig::default()
     };
+    let other = script.has_other().then(|| start_other(&config));
     let mut kernel = Kernel::new(config).expect("a kernel");
     let mut addresses = vec![
         ("nobody".to_string(), unused_address()),
@@ -56,10 +59,29 @@ pub fn on_linux(script: &Script, mover: Mover, ink: Ink) -> Option<Vec<String>> 
     disk.create_directory(&root).expect("a directory");
     kernel.run(&mut performer).expect("the kernel's loop");
     drop(kernel);
+    if let Some((stopper, thread)) = other {
+        stopper.stop();
+        thread.join().expect("the other machine");
+    }
     let mut outcomes = performer.outcomes;
     look_if_asked(script, &mut outcomes, &mut *disk, &root);
     drop(small);
     Some(outcomes)
+}
+
+/// The other machine, on a kernel and a thread of its own.
+fn start_other(config: &KernelConfig) -> (Stopper, JoinHandle<()>) {
+    let mut kernel = Kernel::new(KernelConfig {
+        machine: OTHER,
+        ..config.clone()
+    })
+    .expect("another kernel");
+    let stopper = kernel.stopper();
+    let run = move || {
+        let mut other = Other::default();
+        kernel.run(&mut other).expect("its loop");
+    };
+    (stopper, std::thread::spawn(run))
 }
 
 /// The seed draws how slow everything is and how small the buffers are.
@@ -96,6 +118,11 @@ pub fn on_sim(script: &Script, seed: u64) -> Vec<String> {
         Ok(Box::new(shared.clone()))
     });
     started.expect("a directory for the script");
+    if script.has_other() {
+        let other = |_: &mut dyn Disk, _| Ok(Box::new(Other::default()) as Box<dyn Process>);
+        let started = world.add_companion(host, OTHER, other);
+        started.expect("another machine");
+    }
     let mut rounds = 0;
     // In small steps, so that the disk breaks when the script is there.
     while world.run_for(Duration::from_millis(1), 10_000_000) != Outcome::Idle {

@@ -103,3 +103,8 @@ fn files_and_names() {
 fn connections() {
     hold(include_str!("../../testdata/contract/sockets.script"), 19);
 }
+
+#[test]
+fn letters_work_and_the_clock() {
+    hold(include_str!("../../testdata/contract/letters.script"), 10);
+}

@@ -10,22 +10,23 @@
 //!   which of both depends on which direction heard of it first. Errors without a kind of their own
 //!   are `other`.
 //! - Completions come in any order but for one connection and direction, and for the writes of one
-//!   file: there the order is checked.
+//!   file, the work of one lane, and the letters from one machine: there the order is checked.
 
 mod disk;
+pub mod errands;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use ops::{Buffer, Completion, ConnId, FileId, Machine, Op, Slice, Time, Token};
+use ops::{Buffer, Completion, ConnId, FileId, Lane, Machine, MachineId, Op, Slice, Time, Token};
 
 use crate::outcome::{byte_at, kind, letters};
 use crate::script::{Line, Script};
 
 /// So long without any completion, and what is outstanding counts as pending: it waits for the other
-/// end of its connection. What a disk does comes to an end, however slow it is.
+/// end of its connection. What a disk, a lane or another machine does comes to an end, however slow it is.
 const QUIET: Duration = Duration::from_millis(150);
 /// An op that is waited for and does not complete is pending after this.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -53,6 +54,12 @@ pub struct Performer {
     /// Writes outstanding, by file, oldest first.
     writes: BTreeMap<FileId, VecDeque<Token>>,
     files: BTreeMap<String, FileId>,
+    /// Letters not answered, by whom they went to, oldest first.
+    posts: BTreeMap<MachineId, VecDeque<usize>>,
+    /// Machines that were asked to end.
+    gone: BTreeSet<MachineId>,
+    /// Work not done, oldest first.
+    lanes: BTreeMap<Lane, VecDeque<Token>>,
     next_conn: u64,
     next_number: u64,
     /// Letters given to writes so far.
@@ -109,6 +116,9 @@ impl Performer {
             tokens: BTreeMap::new(),
             writes: BTreeMap::new(),
             files: BTreeMap::new(),
+            posts: BTreeMap::new(),
+            gone: BTreeSet::new(),
+            lanes: BTreeMap::new(),
             next_conn: 0,
             next_number: 0,
             letters: 0,
@@ -128,7 +138,7 @@ impl Performer {
 
     /// From when on what is outstanding counts as pending.
     fn quiet_at(&self) -> Time {
-        let patience = match self.tokens.is_empty() {
+        let patience = match self.tokens.is_empty() && !self.awaits_letters() {
             true => QUIET,
             false => PATIENCE,
         };
@@ -190,6 +200,7 @@ impl Performer {
             "reset",
             "settle",
             "pause",
+            "end",
             "break-disk",
             "look",
         ];
@@ -244,6 +255,10 @@ impl Performer {
                 }
                 self.put(Op::Reset { conn });
             }
+            "post" => self.post(line, number),
+            "end" => self.end_other(line),
+            "run" => self.run_in_lane(line, number),
+            "clock" => self.ask_the_clock(number),
             "settle" => self.waiting = Waiting::ForQuiet,
             "pause" => {
                 let time = Duration::from_millis(line.number(1, self.much) as u64);
@@ -456,10 +471,19 @@ impl Machine for Performer {
                 };
                 self.on_done(token, outcome);
             }
-            Completion::Delivered { .. }
-            | Completion::Ran { .. }
-            | Completion::WallClock { .. } => unreachable!("no script asks for it"),
             Completion::StopRequested => panic!("nobody asked"),
+            Completion::Delivered { from, letter } => self.on_delivered(from, letter),
+            Completion::Ran { token, result } => self.on_ran(token, result),
+            Completion::WallClock { token, since_1970 } => {
+                // No kernel runs in the first year.
+                let year = Duration::from_secs(365 * 24 * 3600);
+                let outcome = match since_1970 {
+                    Some(since) if since > year => "some time",
+                    Some(_) => "too early",
+                    None => "no time",
+                };
+                self.on_done(token, outcome.to_string());
+            }
         }
     }
 

@@ -22,6 +22,8 @@
 //! | `create`, `open`, `open-read FILE NAME`, `close-file FILE` | a file's own name in the script, then its path |
 //! | `write FILE BLOCK BLOCKS`, `read FILE BLOCK BLOCKS` | every write has its own letter |
 //! | `mkdir`, `remove`, `space NAME`, `rename FROM TO`, `write-file NAME BYTES` | `.` is the script's directory |
+//! | `post WHOM`, `end other` | a letter to `self`, to the `other` machine, which sends it back, or to `nobody`; the other is finished |
+//! | `run LANE [panic]`, `clock` | work, which may panic; the clock on the wall |
 //! | `fill FILE` | writes until the disk is full: a small one |
 //! | `break-disk` | every later write fails |
 //! | `settle`, `pause MS` | waits until everything is answered or nothing moves; so long |
@@ -64,6 +66,11 @@ impl Script {
     /// Whether it needs a small disk that can be filled.
     pub fn fills_the_disk(&self) -> bool {
         self.lines.iter().any(|line| line.word(0) == "fill")
+    }
+
+    /// Whether there is another machine in the process.
+    pub fn has_other(&self) -> bool {
+        self.lines.iter().any(|line| line.word(1) == "other")
     }
 
     /// After how many durable writes the disk breaks, if it does.
