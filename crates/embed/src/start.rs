@@ -1,4 +1,4 @@
-//! What a node is started with.
+//! A node that is not started yet: its directory, its addresses, its machines.
 
 use std::collections::BTreeMap;
 use std::io;

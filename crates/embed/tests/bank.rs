@@ -81,7 +81,7 @@ impl Drop for Nodes {
     }
 }
 
-/// What was said of each deposit, by its account.
+/// The answers to the deposits, by its account.
 #[derive(Default)]
 struct Said {
     count: u64,

@@ -16,9 +16,9 @@ pub struct Bounds {
     /// Commands that wait, in bytes, and how many: more are turned away.
     pub waiting_bytes_max: usize,
     pub waiting_max: usize,
-    /// Of the log so much is applied before it is flushed. With four times as much nothing more is applied.
+    /// Bytes of the log that are applied before they are flushed. With four times as much nothing more is applied.
     pub flush_bytes: u64,
-    /// What is applied is flushed after so long without more.
+    /// The time without more to apply, after which a flush follows.
     pub flush_after: Duration,
 }
 

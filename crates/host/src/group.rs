@@ -60,14 +60,14 @@ pub struct Glance {
     pub stale: bool,
 }
 
-/// What a group wants done.
+/// The wishes of a group.
 #[derive(Default)]
 pub struct Out {
     pub wishes: VecDeque<ToNode>,
     pub jobs: VecDeque<(LogId, Lane, Work)>,
 }
 
-/// What all parts of a group know.
+/// The things that all parts of a group know.
 struct Core {
     log: LogId,
     name: String,
@@ -285,6 +285,8 @@ impl Group {
     pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, out: &mut Out) {
         if let Some(why) = &self.core.halted {
             let why = format!("the state of {} has stopped here: {why}", self.core.name);
+            // Nobody tells this replica any more what became of them.
+            self.leading.end(&Outcome::Unknown);
             self.leading.refuse_all(&Outcome::NotNow(why.clone()));
             self.looking.end(&why);
             return;

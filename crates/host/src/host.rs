@@ -22,7 +22,7 @@ const APPEAR: Duration = Duration::from_millis(1_800);
 /// The token of the ops that are no job.
 const CLOCK: Token = Token(0);
 
-/// What a host is made with.
+/// The parts that a host is made with.
 pub struct HostConfig {
     /// By the names of logs.
     pub machines: BTreeMap<String, Arc<dyn Machine>>,
@@ -74,7 +74,7 @@ pub struct Host {
     out: Out,
     ops: VecDeque<Op>,
     now: Time,
-    /// What the wall clock said, and when.
+    /// The wall clock's last word, and when it came.
     wall: Option<(Duration, Time)>,
     clock_at: Time,
     stopping: bool,

@@ -99,7 +99,7 @@ impl Intake {
         self.decoder.clear();
     }
 
-    /// What is decoded and not on its way yet.
+    /// Takes the frames that are not on their way yet.
     pub fn load(&mut self) -> Option<Load> {
         if self.batch_bytes == 0 {
             return None;

@@ -49,7 +49,7 @@ impl Look {
     }
 }
 
-/// What came of a job.
+/// The end of a job.
 pub(crate) enum Came {
     Opened(Result<Arc<dyn Shelf>, ShelfError>),
     Applied {

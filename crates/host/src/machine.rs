@@ -33,7 +33,7 @@ pub trait Machine: Send + Sync + 'static {
     fn execute(&self, state: &mut State<'_>, command: &[u8]) -> Result<Vec<u8>, Stop>;
 }
 
-/// What is asked of a machine.
+/// A command for a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Executed each time that it is asked for.

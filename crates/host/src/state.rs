@@ -42,7 +42,7 @@ pub(crate) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// Pages of the shelf that were fetched for a command.
 pub(crate) type Pages = BTreeMap<Key, Fetched>;
 
-/// What names a page, in an order.
+/// The name of a page, in an order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key {
     pub from: Vec<u8>,

@@ -11,7 +11,7 @@ pub fn now() -> Time {
     Time::from_micros(time.tv_sec as u64 * 1_000_000 + time.tv_nsec as u64 / 1_000)
 }
 
-/// What people's clocks say, since the beginning of 1970; `None` before that.
+/// The time that people's clocks say, since the beginning of 1970; `None` before that.
 pub fn wall() -> Option<Duration> {
     SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)

@@ -1,4 +1,4 @@
-//! What the machines of one process tell each other, and work for other threads.
+//! Letters between the machines of one process, and work for other threads.
 
 use std::any::Any;
 use std::fmt;
@@ -62,7 +62,7 @@ pub struct Lane(pub u16);
 pub struct Work(Box<dyn FnOnce() -> Letter + Send>);
 
 impl Work {
-    /// What it returns comes back as a letter.
+    /// Its result comes back as a letter.
     pub fn new<T: Send + fmt::Debug + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Work {
         Work(Box::new(move || Letter::new(work())))
     }

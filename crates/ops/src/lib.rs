@@ -22,7 +22,7 @@ pub use paxos::Time;
 pub use buffer::{Buffer, Pool, Shared, Slice};
 /// Memory that is a part of a file, which a kernel may offer.
 pub use landing::{Landed, Landing, Place, Reservation};
-/// What the machines of one process tell each other, and what is done on other threads.
+/// Letters between the machines of one process, and work for other threads.
 pub use letter::{Lane, Letter, MachineId, Work};
 /// The machine that a kernel drives.
 pub use op::Machine;

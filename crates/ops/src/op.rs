@@ -189,7 +189,7 @@ pub enum Completion {
         from: MachineId,
         letter: Letter,
     },
-    /// What the work returned; or that it panicked, and what it said.
+    /// The work's result; or that it panicked, and what it said.
     Ran {
         token: Token,
         result: Result<Letter, String>,

@@ -54,7 +54,7 @@ impl World {
         Ok(companion)
     }
 
-    /// What people's clocks at this host say, apart from the world's, in ms.
+    /// Sets people's clocks at this host, apart from the world's, in ms.
     pub fn set_wall_clock(&mut self, host: HostId, ahead_ms: i64) {
         let node = self.household(host);
         self.households.wall.insert(node, ahead_ms);
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    /// What becomes of the companions of a process that has ended so.
+    /// Decides about the companions of a process that has ended so.
     pub(crate) fn end_companions(&mut self, of: HostId, status: Status) {
         for companion in self.companions(of) {
             match status {

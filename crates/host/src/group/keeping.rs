@@ -17,15 +17,15 @@ const AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub struct Keeping {
-    /// What is on the shelf.
+    /// The place of the shelf in its log.
     applied: Applied,
-    /// What of it a crash leaves.
+    /// The place to which a crash takes it back.
     durable: Applied,
     is_applying: bool,
     /// Flushes, compacts.
     upkeep: Upkeep,
     unflushed_bytes: u64,
-    /// Of them were there when the flush began.
+    /// Those of them that were there when the flush began.
     flushing_bytes: u64,
     flush_at: Option<Time>,
     /// The disk is full, or fails to write.

@@ -50,7 +50,7 @@ struct Reign {
 
 struct Waiting {
     call: Call,
-    /// What was fetched for it, and what is being fetched.
+    /// Pages that were fetched for it, and those that are being fetched.
     pages: Pages,
     asked: Vec<Key>,
     /// ‡ The frame that was applied when the first of its pages was asked for: what was written since is overlaid.
@@ -420,7 +420,7 @@ impl Leading {
         }
     }
 
-    /// What the round has written so far becomes a frame.
+    /// Makes a frame of all that the round has written so far.
     fn end_frame(&mut self, round: &mut Round) {
         let Some(reign) = &mut self.reign else { return };
         if round.writes.is_empty() {
@@ -522,10 +522,10 @@ impl Leading {
     }
 }
 
-/// What one round executes.
+/// The commands that one round executes.
 #[derive(Default)]
 struct Round {
-    /// Of the frame that is not ended.
+    /// The rows of the frame that is not ended.
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     bytes: usize,
     written: Vec<(Call, Outcome)>,

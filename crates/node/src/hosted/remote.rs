@@ -26,7 +26,7 @@ pub(super) struct Remote {
     /// By the host's numbers: the barriers that were asked for in the log, or are to be.
     barriers: BTreeMap<u64, Barrier>,
     halted: bool,
-    /// What the host was told last.
+    /// The last word to the host.
     told_leader: Option<String>,
     told_full: bool,
     next_at: Option<Time>,
@@ -97,7 +97,7 @@ impl Remote {
     /// Hands on what was submitted, as far as the log takes it.
     fn submit(&mut self, port: &mut Port<'_>) {
         while let Some((stream, bytes)) = self.submitted.front() {
-            // What an earlier stream did not take never will be chosen: its end tells the host.
+            // Bytes that an earlier stream did not take never will be chosen: its end tells the host.
             if port.own_stream() == Some(*stream) {
                 match port.submit(bytes) {
                     Ok(_) => {}

@@ -388,7 +388,7 @@ impl Told {
     }
 }
 
-/// What is answered is there, what was said not to be done is not, and no answer is older than its question.
+/// Whatever is answered is there, what was said not to be done is not, and no answer is older than its question.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn lists_on_shelves_are_as_was_said_whatever_fails() {
     let (mut added, mut looks, mut unknown, mut never) = (0, 0, 0, 0);
