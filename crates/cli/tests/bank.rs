@@ -15,9 +15,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use client::{Client, Timeouts};
+use client::{Client, NewLog, Timeouts};
 use commands::{Applied, Frame, SessionBounds};
-use formats::Speaks;
+use formats::{LogKind, Speaks};
 use linux::{Kernel, KernelConfig};
 use node::Node;
 use node::config::{NodeConfig, Start};
@@ -249,7 +249,12 @@ fn coins_are_there_as_was_said() {
         joined.expect("it joins");
     }
     let client = Client::new(nodes.addresses.clone(), Timeouts::default());
-    wait_for("the log", || client.create_log(LOG).ok());
+    let log = NewLog {
+        name: LOG.to_owned(),
+        kind: LogKind::State,
+        ..NewLog::default()
+    };
+    wait_for("the log", || client.create_new_log(&log).ok());
     for round in 0..ROUNDS {
         let leader = wait_for("a leader", || nodes.leader(LOG));
         sleep(Duration::from_millis(600));

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use client::{Client, Timeouts};
+use client::{Client, NewLog, Timeouts};
+use formats::LogKind;
 use host::{Host, HostConfig, OnDisk};
 use linux::{Kernel, KernelConfig, LinuxDisk, PostOffice, Stopper};
 use node::config::NodeConfig;
@@ -229,7 +230,7 @@ fn make_logs(
         let client = Client::new(vec![address], timeouts);
         let mut missing = names;
         while !missing.is_empty() && !stopping.load(Ordering::Relaxed) {
-            missing.retain(|name| client.create_log(name).is_err() && client.log(name).is_err());
+            missing.retain(|name| !is_there(&client, name));
             if !missing.is_empty() {
                 thread::sleep(Duration::from_millis(50));
             }
@@ -238,4 +239,26 @@ fn make_logs(
     Ok(thread::Builder::new()
         .name("make-logs".to_owned())
         .spawn(run)?)
+}
+
+/// Whether the machine's log is there, or can never be.
+fn is_there(client: &Client, name: &str) -> bool {
+    let new = NewLog {
+        name: name.to_owned(),
+        kind: LogKind::State,
+        ..NewLog::default()
+    };
+    if client.create_new_log(&new).is_ok() {
+        return true;
+    }
+    let Ok(log) = client.log(name) else {
+        return false;
+    };
+    if log.kind != LogKind::State.to_string() {
+        tracing::error!(
+            "the log {name} is of kind {}, and no machine's: the machine of this name answers nothing until that log is deleted, or it gets another name",
+            log.kind
+        );
+    }
+    true
 }

@@ -19,6 +19,7 @@ pub mod codec;
 pub mod frame;
 mod hex;
 mod ids;
+mod kind;
 mod message;
 pub mod past;
 pub mod proof;
@@ -33,6 +34,7 @@ pub use frame::{DATA_HEADER, DataHeader, Frame, FrameError, Heartbeat};
 pub use hex::{hex, hex_byte, parse_hex, parse_hex16};
 /// The numbers that name a log, a cluster, a disk.
 pub use ids::{ClusterId, DiskId, Identity, LogId};
+pub use kind::LogKind;
 pub use record::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER};
 pub use version::Speaks;
 

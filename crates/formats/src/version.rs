@@ -26,6 +26,9 @@ pub const PASTS: u8 = 2;
 /// The directory keeps what a node said last of its own address, and what an operator said since.
 pub const SAID_ADDRESSES: u8 = 2;
 
+/// Logs have kinds ([`crate::LogKind`]), and nodes tell each other how far states are durable.
+pub const KINDS: u8 = 2;
+
 /// From the oldest to the newest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Speaks {

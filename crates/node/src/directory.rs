@@ -8,8 +8,8 @@ pub mod wishes;
 
 use std::collections::BTreeMap;
 
-use formats::LogId;
 use formats::version::{self, Speaks};
+use formats::{LogId, LogKind};
 use paxos::mutation::{self, Mutation};
 use paxos::{ChangeRefused, Configuration, Member, NodeId};
 use serde::{Deserialize, Serialize};
@@ -68,6 +68,8 @@ pub enum Command {
         hosts: Vec<u32>,
         #[serde(default)]
         retention: Retention,
+        #[serde(default, skip_serializing_if = "LogKind::is_bytes")]
+        kind: LogKind,
     },
     /// The log is to end: requests by its name find no log, and once it has chosen to be sealed it is deleted.
     SealLog {
@@ -162,15 +164,6 @@ impl Default for Versions {
             prepared: version::FIRST,
         }
     }
-}
-
-/// The kind of a log's bytes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogKind {
-    /// The bytes are the log's writers' own.
-    #[default]
-    Bytes,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -324,6 +317,7 @@ impl Directory {
                 auxiliary,
                 hosts,
                 retention,
+                kind,
             } => {
                 let mut chosen = members.iter().map(|(node, _)| node).chain(hosts);
                 // A member that leaves since the leader looked would leave the log without its vote.
@@ -338,6 +332,7 @@ impl Directory {
                             auxiliary: auxiliary.clone(),
                             hosts: hosts.clone(),
                             retention: *retention,
+                            kind: *kind,
                             ..LogEntry::default()
                         },
                     );
@@ -521,6 +516,7 @@ mod tests {
                 auxiliary: vec![3],
                 hosts: vec![1, 2, 3],
                 retention: Retention::default(),
+                kind: LogKind::Bytes,
             },
             Command::SetRetention {
                 log: "main".into(),
@@ -550,6 +546,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: nodes.into(),
             retention: Retention::default(),
+            kind: LogKind::Bytes,
         };
         for id in [1, 2, 3] {
             directory.apply(&Command::AddNode {
@@ -616,6 +613,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: Vec::new(),
             retention: Retention::default(),
+            kind: LogKind::Bytes,
         }
     }
 

@@ -64,7 +64,7 @@ enum Made {
 
 type Make = dyn Fn(&str) -> Option<Made> + Send + Sync;
 
-/// The guests of this node: asked with the name of each log that appears here.
+/// The guests of this node: asked with the name of each log of kind `state` that appears here.
 #[derive(Clone)]
 pub struct Hosts(Arc<Make>);
 
@@ -104,8 +104,12 @@ pub(crate) struct HostedLogs {
 }
 
 impl HostedLogs {
-    /// Attaches the guest that somebody made for this log, if anybody did.
+    /// Attaches the guest that somebody made for this log, if anybody did, and the log is one of a machine.
     pub fn attach(&mut self, hosts: &Hosts, log: &mut Log, env: &mut Env) {
+        // Clients write to the others: their bytes are no machine's.
+        if log.kind().is_bytes() {
+            return;
+        }
         let guest = match (hosts.0)(log.name()) {
             None => return,
             Some(Made::Here(hosted)) => {

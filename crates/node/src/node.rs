@@ -8,7 +8,7 @@
 
 use std::collections::VecDeque;
 
-use formats::{ClusterId, LogId};
+use formats::{ClusterId, LogId, LogKind};
 use ops::{Completion, Disk, Machine, Op};
 use paxos::{NodeId, Time};
 use replica::Env;
@@ -142,7 +142,13 @@ impl Node {
         } else if !self.logs.contains_key(&DIRECTORY) {
             // This is a new cluster, or the process ended between the node's id and its first replica. The
             // others know its address by now, and come.
-            self.create_log(DIRECTORY, DIRECTORY_NAME, &directory_members(), &[], None);
+            self.create_log(
+                DIRECTORY,
+                (DIRECTORY_NAME, LogKind::Bytes),
+                &directory_members(),
+                &[],
+                None,
+            );
         }
         let ids: Vec<LogId> = self.logs.keys().copied().collect();
         for id in ids {

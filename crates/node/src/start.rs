@@ -358,7 +358,13 @@ fn recovered_log(
     };
     store.set_time(env.now);
     store.go_on(&checkpoint, context);
-    let mut log = Log::new(env, id, listed.name.clone(), store, checkpoint);
+    let mut log = Log::new(
+        env,
+        id,
+        (listed.name.clone(), listed.kind),
+        store,
+        checkpoint,
+    );
     log.count_found(&report);
     Ok(log)
 }

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use formats::LogId;
+use formats::{LogId, LogKind};
 use ops::{Buffer, ConnId};
 use paxos::{Engine, Input, NodeId, PermitContent, RecordNumber, Role, StreamName, StreamPosition};
 use store::{RecordContext, Store};
@@ -17,6 +17,7 @@ use crate::ring::Ring;
 pub(crate) struct Core {
     pub id: LogId,
     pub name: String,
+    pub kind: LogKind,
     pub own: NodeId,
     pub role: Role,
     /// The reason why the replica takes no part any more.
@@ -76,6 +77,20 @@ impl Core {
     pub fn input(&mut self, env: &Env, input: Input) {
         if self.stopped.is_none() {
             self.engine.handle(env.now, input);
+        }
+    }
+
+    /// Refuses what would change the bytes of a machine's log other than by the machine.
+    pub fn check_bytes(&self) -> Result<(), Refusal> {
+        match self.kind {
+            LogKind::Bytes => Ok(()),
+            LogKind::State => Err(Refusal::new(
+                "bad-request",
+                format!(
+                    "{} is of kind {}: its machine alone writes and trims it; ask the machine",
+                    self.name, self.kind
+                ),
+            )),
         }
     }
 

@@ -15,7 +15,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use formats::{LogId, RECORD_HEADER};
+use formats::{LogId, LogKind, RECORD_HEADER};
 use ops::{Buffer, Completion, Shared, Slice};
 use paxos::mutation::{self, Mutation};
 use paxos::{
@@ -80,7 +80,13 @@ pub struct Log {
 }
 
 impl Log {
-    pub fn new(env: &Env, id: LogId, name: String, store: Store, checkpoint: Checkpoint) -> Log {
+    pub fn new(
+        env: &Env,
+        id: LogId,
+        (name, kind): (String, LogKind),
+        store: Store,
+        checkpoint: Checkpoint,
+    ) -> Log {
         let config = EngineConfig {
             node: env.own.identity.node,
             incarnation: env.own.incarnation,
@@ -102,6 +108,7 @@ impl Log {
         let core = Core {
             id,
             name,
+            kind,
             own: env.own.identity.node,
             role: engine.role(),
             stopped: None,

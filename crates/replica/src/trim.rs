@@ -210,6 +210,7 @@ impl Trims {
 
     pub fn parse(core: &Core, env: &Env, request: &Request) -> Result<(Before, bool), Refusal> {
         request.check()?;
+        core.check_bytes()?;
         let text = request.require("before")?;
         let bad = || LineError::Value(NoPlace.to_string());
         let before = Before::parse(text).ok_or_else(bad)?;

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use formats::segment::{directory_name, log_of};
 use formats::version::{Speaks, Unspoken};
-use formats::{ClusterId, DiskId, Identity, LogId};
+use formats::{ClusterId, DiskId, Identity, LogId, LogKind};
 use ops::{Disk, Op, Token};
 use paxos::NodeId;
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,7 @@ pub struct Manifest {
 pub struct ManifestLog {
     pub id: LogId,
     pub name: String,
+    pub kind: LogKind,
 }
 
 #[derive(Debug, Error)]
@@ -86,6 +87,8 @@ struct Page {
 struct PageLog {
     id: u32,
     name: String,
+    #[serde(default, skip_serializing_if = "LogKind::is_bytes")]
+    kind: LogKind,
 }
 
 impl Manifest {
@@ -207,6 +210,7 @@ impl Manifest {
                 .map(|log| PageLog {
                     id: log.id.0,
                     name: log.name.clone(),
+                    kind: log.kind,
                 })
                 .collect(),
             deleted: ranges(&self.deleted),
@@ -264,6 +268,7 @@ impl Manifest {
                 .map(|log| ManifestLog {
                     id: LogId(log.id),
                     name: log.name,
+                    kind: log.kind,
                 })
                 .collect(),
             deleted: unrange(&page.deleted).ok_or_else(|| damaged("its deleted logs"))?,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use crate::change::Change;
 use crate::line::{LINE_BYTES_MAX, LineError, LineWriter, PROTOCOL};
-use crate::{Before, Request, StreamName, StreamPlace, Verb};
+use crate::{Before, LogKind, Request, StreamName, StreamPlace, Verb};
 
 /// A client's request. One request is the first line of one connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,6 +79,7 @@ pub enum Ask {
         auxiliary: NodeIds,
         /// As in `Retain`.
         retention: Option<String>,
+        kind: LogKind,
     },
     DeleteLog {
         name: String,
@@ -263,12 +264,14 @@ impl Ask {
                 members,
                 auxiliary,
                 retention,
+                kind,
             } => line
                 .word("create-log")
                 .word(name)
                 .key_if("members", (!members.0.is_empty()).then_some(members))
                 .key_if("auxiliary", (!auxiliary.0.is_empty()).then_some(auxiliary))
-                .key_if("retention", retention.as_ref()),
+                .key_if("retention", retention.as_ref())
+                .key_if("kind", (!kind.is_bytes()).then_some(kind)),
             Self::DeleteLog { name, abandon } => {
                 line.word("delete-log").word(name).flag("abandon", *abandon)
             }
@@ -386,6 +389,7 @@ impl Ask {
                 members: node_ids(request, "members")?,
                 auxiliary: node_ids(request, "auxiliary")?,
                 retention: request.get("retention").map(str::to_owned),
+                kind: request.value("kind")?.unwrap_or_default(),
             },
             Verb::DeleteLog => Self::DeleteLog {
                 name: log()?,

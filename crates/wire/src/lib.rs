@@ -29,6 +29,8 @@ pub mod welcome;
 /// A node's answers, line by line.
 pub use answer::{Answer, ReadEnd, ok};
 /// A client's requests.
+pub use formats::LogKind;
+
 pub use ask::{Ask, ConnectionEnd, Format, Mode, NodeIds};
 /// The line without its meaning.
 pub use line::{LINE_BYTES_MAX, LineError, PROTOCOL, encode};

@@ -59,7 +59,7 @@ verbs! {
     Status = "status", 0, ["fresh"];
     Metrics = "metrics", 0, [];
     Logs = "logs", 0, ["stale", "after", "limit"];
-    CreateLog = "create-log", 1, ["members", "auxiliary", "retention"];
+    CreateLog = "create-log", 1, ["members", "auxiliary", "retention", "kind"];
     DeleteLog = "delete-log", 1, ["abandon"];
     ShowLog = "show-log", 1, [];
     Retain = "retain", 1, ["retention"];

@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use client::{LogDetails, NewLog, Part};
 use terminal::exit::Failure;
 use terminal::show;
-use wire::Retention;
+use wire::{LogKind, Retention};
 
 use crate::global::Global;
 
@@ -43,6 +43,9 @@ Examples:
         /// How much of it is kept, and for how long; everything if not given
         #[arg(long, value_name = "SIZE,AGE")]
         retention: Option<Retention>,
+        /// What its bytes are: its writers' own (`bytes`), or a machine's writes, which clients read and do not append (`state`)
+        #[arg(long, value_name = "KIND", default_value_t = LogKind::Bytes)]
+        kind: LogKind,
     },
     /// Delete a log with all its bytes, on every node
     #[command(after_help = "\
@@ -115,12 +118,14 @@ impl Arguments {
                 members,
                 auxiliary,
                 retention,
+                kind,
             } => {
                 let log = client.create_new_log(&NewLog {
                     name,
                     members,
                     auxiliary,
                     retention: retention.map(|retention| retention.to_string()),
+                    kind,
                 })?;
                 match global.json {
                     true => show::print_json(&log),

@@ -80,3 +80,48 @@ fn a_log_with_members_is_on_their_disks_alone() {
         .filter(|node| node.data.join(format!("log-{id}")).exists());
     assert_eq!(hosting.count(), 2);
 }
+
+/// ‡ A client's bytes in a machine's log would halt every replica of its state. A node that has just started knows the kind
+/// before it has read log 0 again.
+#[test]
+fn a_machines_log_is_written_and_trimmed_by_nothing_else() {
+    let mut cluster = Cluster::start(3);
+    cluster.run_well(&["log", "create", "counts", "--kind", "state"]);
+    let shown = json(&cluster.run_well(&["log", "show", "counts", "--json"]));
+    assert_eq!(shown["kind"], "state");
+    let refused = |cluster: &Cluster, command: &[&str]| {
+        let output = cluster.run(command);
+        assert!(!output.status.success(), "{command:?}");
+        assert!(
+            err(&output).contains("its machine"),
+            "{command:?}: {}",
+            err(&output)
+        );
+    };
+    for _ in 0..2 {
+        refused(&cluster, &["append", "counts"]);
+        refused(&cluster, &["trim", "counts", "--before", "1"]);
+        refused(&cluster, &["log", "retain", "counts", "1GiB"]);
+        assert!(cluster.run_well(&["read", "counts"]).is_empty());
+        for node in 0..3 {
+            cluster.nodes[node].kill();
+        }
+        for node in 0..3 {
+            cluster.nodes[node].start();
+        }
+    }
+    let output = cluster.run(&[
+        "log",
+        "create",
+        "more",
+        "--kind",
+        "state",
+        "--retention",
+        "1GiB",
+    ]);
+    assert!(
+        err(&output).contains("leave the retention away"),
+        "{}",
+        err(&output)
+    );
+}

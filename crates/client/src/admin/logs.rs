@@ -1,5 +1,6 @@
 //! Logs come, are looked at, and go.
 
+use wire::LogKind;
 use wire::told::{DeletedLog, LogDetails, LogInfo};
 
 use crate::Client;
@@ -17,6 +18,7 @@ pub struct NewLog {
     pub auxiliary: Vec<u64>,
     /// `10GiB`, `7d`, both as `10GiB,7d`; everything if there is none.
     pub retention: Option<String>,
+    pub kind: LogKind,
 }
 
 impl Client {
@@ -49,6 +51,7 @@ impl Client {
             members: NodeIds(new.members.clone()),
             auxiliary: NodeIds(new.auxiliary.clone()),
             retention: new.retention.clone(),
+            kind: new.kind,
         };
         let asked = self.cluster.ask(&request, self.deadline())?;
         match asked.answer {

@@ -2,7 +2,7 @@
 //! them: nodes that join, logs that are created.
 
 use commands::Batch;
-use formats::parse_hex16;
+use formats::{LogKind, parse_hex16};
 use replica::{Env, Log};
 use wire::Retention;
 
@@ -108,6 +108,7 @@ impl Cluster {
                     auxiliary: Vec::new(),
                     hosts: Vec::new(),
                     retention: Retention::default(),
+                    kind: LogKind::Bytes,
                 },
             );
         }

@@ -179,6 +179,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: Vec::new(),
             retention: Default::default(),
+            kind: Default::default(),
         }
     }
 
@@ -266,6 +267,7 @@ mod tests {
             auxiliary: Vec::new(),
             hosts: Vec::new(),
             retention: Default::default(),
+            kind: Default::default(),
         });
         assert_eq!(
             directory.last_log,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use formats::LogId;
+use formats::{LogId, LogKind};
 use ops::Completion;
 use paxos::Checkpoint;
 use paxos::mutation::{self, Mutation};
@@ -15,6 +15,7 @@ pub struct Coming(BTreeMap<LogId, Creating>);
 
 struct Creating {
     name: String,
+    kind: LogKind,
     store: Store,
     checkpoint: Checkpoint,
     listed: bool,
@@ -29,9 +30,16 @@ impl Coming {
         self.0.is_empty()
     }
 
-    pub fn begin(&mut self, id: LogId, name: &str, store: Store, checkpoint: Checkpoint) {
+    pub fn begin(
+        &mut self,
+        id: LogId,
+        (name, kind): (&str, LogKind),
+        store: Store,
+        checkpoint: Checkpoint,
+    ) {
         let creating = Creating {
             name: name.to_owned(),
+            kind,
             store,
             checkpoint,
             listed: false,
@@ -58,6 +66,7 @@ impl Coming {
                 manifest.logs.push(ManifestLog {
                     id: *id,
                     name: creating.name.clone(),
+                    kind: creating.kind,
                 });
             }
         }
@@ -76,11 +85,12 @@ impl Coming {
         let logs = listed.map(|(id, creating)| {
             let Creating {
                 name,
+                kind,
                 store,
                 checkpoint,
                 ..
             } = creating;
-            Log::new(env, id, name, store, checkpoint)
+            Log::new(env, id, (name, kind), store, checkpoint)
         });
         logs.collect()
     }

@@ -126,7 +126,8 @@ impl Node {
             }
             if let Some(entry) = directory.logs.get(id).cloned() {
                 let wish = directory.first_wish(*id);
-                self.create_log(*id, &entry.name, &entry.members, &entry.auxiliary, wish);
+                let named = (entry.name.as_str(), entry.kind);
+                self.create_log(*id, named, &entry.members, &entry.auxiliary, wish);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use formats::LogId;
+use formats::{LogId, LogKind};
 use paxos::{Checkpoint, LogState, NodeId, Wish};
 use store::Store;
 
@@ -33,7 +33,7 @@ impl Node {
     pub(super) fn create_log(
         &mut self,
         id: LogId,
-        name: &str,
+        (name, kind): (&str, LogKind),
         members: &[(u32, u32)],
         auxiliary: &[u32],
         first_wish: Option<Wish>,
@@ -59,7 +59,7 @@ impl Node {
         };
         tracing::info!(log = id.0, name, "creating this node's replica");
         let store = Store::create(store_config(&self.config, &self.env, id), &checkpoint);
-        self.logs.coming.begin(id, name, store, checkpoint);
+        self.logs.coming.begin(id, (name, kind), store, checkpoint);
         self.advance_coming();
     }
 

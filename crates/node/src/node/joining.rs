@@ -1,5 +1,6 @@
 //! This node's way to its id from the cluster ([`crate::join`]), and its beginning with what it was told.
 
+use formats::LogKind;
 use ops::ConnId;
 use wire::Refusal;
 
@@ -39,7 +40,13 @@ impl Node {
     /// Begins once the manifest knows our id: hosts the directory, and through it everything else.
     pub(super) fn on_joined_durably(&mut self) {
         if let Some(given) = self.join.as_ref().and_then(Join::given).cloned() {
-            self.create_log(DIRECTORY, DIRECTORY_NAME, &given.members, &[], None);
+            self.create_log(
+                DIRECTORY,
+                (DIRECTORY_NAME, LogKind::Bytes),
+                &given.members,
+                &[],
+                None,
+            );
         }
         self.join = None;
     }

@@ -13,7 +13,8 @@ use crate::log::Log;
 impl Log {
     /// `close LOG stream=NAME at=POSITION`
     pub fn on_close_request(&mut self, env: &mut Env, conn: ConnId, stream: StreamName, at: u64) {
-        if let Err(refusal) = self.core.check_leading(env) {
+        let checked = self.core.check_bytes();
+        if let Err(refusal) = checked.and_then(|()| self.core.check_leading(env)) {
             return env.refuse(conn, refusal);
         }
         let since = env.now;

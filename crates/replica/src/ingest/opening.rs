@@ -69,7 +69,8 @@ impl Log {
             Ok(append) => append,
             Err(refusal) => return env.refuse(conn, refusal),
         };
-        if let Err(refusal) = self.core.check_leading(env) {
+        let checked = self.core.check_bytes();
+        if let Err(refusal) = checked.and_then(|()| self.core.check_leading(env)) {
             return env.refuse(conn, refusal);
         }
         self.ingest.queue.push_back(append);

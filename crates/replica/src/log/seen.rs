@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use formats::LogId;
+use formats::{LogId, LogKind};
 use paxos::{Action, Engine, NodeId, NotProposed, Role, Slot, StreamName};
 use store::{RecoveryReport, Store};
 use wire::Refusal;
@@ -19,6 +19,10 @@ impl Log {
 
     pub fn name(&self) -> &str {
         &self.core.name
+    }
+
+    pub fn kind(&self) -> LogKind {
+        self.core.kind
     }
 
     pub fn role(&self) -> Role {

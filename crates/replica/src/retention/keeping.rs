@@ -76,7 +76,7 @@ impl Keeping {
         retention: Retention,
         by: By,
     ) -> bool {
-        if env.now < self.look_at || core.stopped.is_some() {
+        if env.now < self.look_at || core.stopped.is_some() || !core.kind.is_bytes() {
             return false;
         }
         self.look_at = env.now + RETENTION_EVERY;

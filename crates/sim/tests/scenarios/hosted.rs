@@ -170,7 +170,7 @@ pub fn what_a_deposed_leader_alone_accepted_is_not_said_never_to_be() {
         let books = Arc::new(Mutex::new(Books::default()));
         let mut stage = Stage::hosting(seed, 3, hosts(&books));
         let bank = BANKS[0];
-        done(&mut stage, &format!("create-log {bank}"));
+        done(&mut stage, &format!("create-log {bank} kind=state"));
         stage.pass(SECOND);
         let first = leader_of(&stage, bank).expect("somebody leads");
         stage.isolate(first);
@@ -202,7 +202,7 @@ fn what_was_trimmed_before_a_deposed_leader_read_it_is_said_to_be_unknown() {
         let books = Arc::new(Mutex::new(Books::default()));
         let mut stage = Stage::hosting(seed, 3, hosts(&books));
         let bank = BANKS[0];
-        done(&mut stage, &format!("create-log {bank}"));
+        done(&mut stage, &format!("create-log {bank} kind=state"));
         stage.pass(SECOND);
         cut_off_from_answers(&mut stage, bank);
         stage.pass(40 * SECOND);
@@ -224,7 +224,7 @@ pub fn two_banks_in_one_node_lose_no_coin_and_pay_none_twice() {
         let books = Arc::new(Mutex::new(Books::default()));
         let mut stage = Stage::hosting(seed, 3, hosts(&books));
         for bank in BANKS {
-            done(&mut stage, &format!("create-log {bank}"));
+            done(&mut stage, &format!("create-log {bank} kind=state"));
         }
         stage.pass(SECOND);
         for round in 0..12 {

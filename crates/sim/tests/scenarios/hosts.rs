@@ -147,7 +147,7 @@ impl Theatre {
             });
             companions.push(companion.expect("it starts"));
         }
-        done(&mut stage, &format!("create-log {LOG}"));
+        done(&mut stage, &format!("create-log {LOG} kind=state"));
         stage.pass(SECOND);
         Theatre {
             stage,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use formats::record::{RecordHeader, RecordKind};
 use formats::{
-    BATCH_BUFFER, DiskId, LogId, PAYLOAD_BYTES_MAX, RECORD_HEADER, Speaks, codec, digest,
+    BATCH_BUFFER, DiskId, LogId, LogKind, PAYLOAD_BYTES_MAX, RECORD_HEADER, Speaks, codec, digest,
 };
 use ops::{BLOCK, Buffer, DirectoryEntry, Disk, Op, Time, Token};
 use paxos::{
@@ -30,6 +30,7 @@ fn manifest() -> Manifest {
         logs: vec![ManifestLog {
             id: LogId(7),
             name: "orders".to_owned(),
+            kind: LogKind::Bytes,
         }],
     }
 }

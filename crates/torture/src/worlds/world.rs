@@ -88,6 +88,7 @@ pub fn live(directory: &Path, settings: &Settings<'_>, watch: &Watch) -> Result<
             members: log.members.clone(),
             auxiliary: log.auxiliary.clone(),
             retention: None,
+            ..NewLog::default()
         })?;
         names.push(log.name.clone());
     }

@@ -32,7 +32,7 @@ pub struct Retained {
 pub struct LogDetails {
     pub id: u64,
     pub name: String,
-    /// `bytes`: the bytes are its writers' own.
+    /// `bytes`: the bytes are its writers' own; `state`: the writes of a machine, and no client appends.
     #[serde(default)]
     pub kind: String,
     #[serde(default)]

@@ -2,7 +2,8 @@
 
 use wire::change::{Action, Change};
 use wire::{
-    Ask, Before, ConnectionEnd, Format, LINE_BYTES_MAX, LineError, Mode, NodeIds, StreamPlace,
+    Ask, Before, ConnectionEnd, Format, LINE_BYTES_MAX, LineError, LogKind, Mode, NodeIds,
+    StreamPlace,
 };
 
 #[test]
@@ -96,15 +97,17 @@ fn requests_are_written_as_the_page_says() {
                 members: NodeIds::default(),
                 auxiliary: NodeIds::default(),
                 retention: None,
+                kind: LogKind::Bytes,
             },
         ),
         (
-            "logberg/1 create-log spare members=1,3,4 auxiliary=3 retention=10GiB,7d\n",
+            "logberg/1 create-log spare members=1,3,4 auxiliary=3 retention=10GiB,7d kind=state\n",
             Ask::CreateLog {
                 name: "spare".to_owned(),
                 members: NodeIds(vec![1, 3, 4]),
                 auxiliary: NodeIds(vec![3]),
                 retention: Some("10GiB,7d".to_owned()),
+                kind: LogKind::State,
             },
         ),
         (

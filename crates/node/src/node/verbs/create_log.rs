@@ -1,6 +1,7 @@
 //! `create-log`.
 
-use formats::LogId;
+use formats::version::KINDS;
+use formats::{LogId, LogKind};
 use paxos::ChangeRefused;
 use wire::ask::node_ids;
 use wire::{Refusal, Retention};
@@ -22,6 +23,7 @@ pub(super) struct CreateLog {
     pub hosts: Vec<u32>,
     pub auxiliary: Vec<u32>,
     pub retention: Retention,
+    pub kind: LogKind,
     pub proposed: bool,
     /// The auxiliaries that were proposed.
     pub given_auxiliary: Vec<u32>,
@@ -42,7 +44,7 @@ impl Want for CreateLog {
 }
 
 impl Node {
-    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…]`
+    /// `create-log NAME [members=ID,…] [auxiliary=ID,…] [retention=…] [kind=bytes|state]`
     pub(super) fn create_named_log(&mut self, caller: &Caller) -> Result<(), Refusal> {
         let Caller { conn, request, .. } = caller;
         request.check()?;
@@ -51,6 +53,13 @@ impl Node {
         let retention = parse_retention(retention)?;
         let ids = |key| node_ids(request, key).map(|ids| ids.to_u32());
         let (hosts, auxiliary) = (ids("members")?, ids("auxiliary")?);
+        let kind: LogKind = request.value("kind")?.unwrap_or_default();
+        if !kind.is_bytes() && request.get("retention").is_some() {
+            return Err(Refusal::new(
+                "bad-request",
+                format!("a log of kind {kind} is trimmed by its machine: leave the retention away"),
+            ));
+        }
         check_log_name(&name).map_err(|e| Refusal::new("bad-request", e))?;
         if name == DIRECTORY_NAME {
             return Err(Refusal::new(
@@ -63,6 +72,7 @@ impl Node {
             hosts,
             auxiliary,
             retention,
+            kind,
             ..CreateLog::default()
         };
         self.await_directory(*conn, create)
@@ -78,7 +88,7 @@ impl Node {
                 refuse(Refusal::new(
                     "exists",
                     format!(
-                        "somebody else made a log named {name} at the same time, with other members or another retention"
+                        "somebody else made a log named {name} at the same time, with other members, or of another retention or kind"
                     ),
                 ))
             }
@@ -107,6 +117,9 @@ impl Node {
                 Err(why) => refuse(why),
             },
             None if !self.logs.can_direct() => Answer::Wait,
+            None if !create.kind.is_bytes() && self.cluster.directory.versions.agreed < KINDS => {
+                refuse(too_old(create.kind))
+            }
             None => {
                 create.proposed = true;
                 match create.check_members(&self.cluster.directory) {
@@ -121,6 +134,7 @@ impl Node {
                             members,
                             hosts: create.hosts.clone(),
                             retention: create.retention,
+                            kind: create.kind,
                         });
                     }
                     Err(why) => return refuse(why),
@@ -139,6 +153,7 @@ impl CreateLog {
             entry.hosts == self.hosts
                 && entry.auxiliary == self.given_auxiliary
                 && entry.retention == self.retention
+                && entry.kind == self.kind
         })
     }
 
@@ -172,6 +187,15 @@ impl CreateLog {
         }
         Ok(members)
     }
+}
+
+/// The refusal of a kind that not all nodes know.
+fn too_old(kind: LogKind) -> Refusal {
+    let sentence = format!(
+        "a log of kind {kind} needs version {KINDS}, and this cluster has not agreed on it yet: start the newer program on every node, \
+         and wait until `logberg status` shows version {KINDS}"
+    );
+    Refusal::new("refused", sentence)
 }
 
 /// ‡ The refusal of a name whose log has not ended: the name is free once it has.

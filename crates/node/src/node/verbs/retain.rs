@@ -49,6 +49,11 @@ impl Node {
         let Some(id) = self.cluster.directory.log_by_name(log) else {
             return Answer::Line(unknown_log(log).encode());
         };
+        let kind = self.cluster.directory.logs[&id].kind;
+        if !kind.is_bytes() {
+            let sentence = format!("{log} is of kind {kind}: its machine trims it, by itself");
+            return Answer::Line(Refusal::new("bad-request", sentence).encode());
+        }
         let is_wanted = self.cluster.directory.logs[&id].retention == *retention;
         if is_wanted {
             return match self.cluster.has_heard(&self.logs, id) {

@@ -1,12 +1,12 @@
 //! `show-log`: the directory's entry of one log.
 
+use formats::LogKind;
 use paxos::NodeId;
 use serde::Serialize;
 
 use super::awaiting::{Answer, Commands, Want};
 use super::log_name;
 use super::of_one_log::unknown_log;
-use crate::directory::LogKind;
 use crate::greeting::Caller;
 use crate::node::Node;
 use wire::Refusal;
