@@ -42,9 +42,11 @@
 //! this node has, and asks nobody.
 //!
 //! *State.* Rows, in the order of their keys, on disk beside the log, on every node: `DIRECTORY/state`. They need not fit into memory.
-//! After a kill or a power loss they are what was flushed last, and the log has the rest. A damaged state is put aside, and made anew.
+//! After a kill or a power loss they are what was flushed last, and the log has the rest. The log is trimmed behind states that a
+//! majority has durably. A state that was lost or damaged, or that the log does not reach back to any more, is copied from another
+//! node; until it is whole that node answers no reads and leads no more than it must.
 //!
-//! Each machine has a log of its name. It is made by itself; write to it by nothing else than its machine.
+//! Each machine has a log of its name, of kind `state`. It is made by itself, and nothing but its machine writes there.
 
 #![forbid(unsafe_code)]
 

@@ -27,8 +27,8 @@ use crate::LogId;
 
 pub use control::{
     AskDigest, BODY_BYTES_MAX, BytesNotHere, CONTROL_PREFIX, ControlPrefix, Examined, FetchBytes,
-    Frame, PIECE_BYTES_MAX, Part, TellDigest, WishTold, decode_control_body, decode_control_prefix,
-    encode_control,
+    Frame, PIECE_BYTES_MAX, Part, Piece, STATE_PIECE_BYTES_MAX, TellDigest, WishTold,
+    decode_control_body, decode_control_prefix, encode_control,
 };
 pub use data::{BytesHeader, DATA_HEADER, DataHeader, ProposeHeader, ProposedValue};
 pub use error::FrameError;

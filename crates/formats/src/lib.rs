@@ -25,6 +25,7 @@ pub mod past;
 pub mod proof;
 pub mod record;
 pub mod segment;
+mod stand;
 mod standing;
 pub mod version;
 
@@ -36,6 +37,7 @@ pub use hex::{hex, hex_byte, parse_hex, parse_hex16};
 pub use ids::{ClusterId, DiskId, Identity, LogId};
 pub use kind::LogKind;
 pub use record::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER};
+pub use stand::Stand;
 pub use version::Speaks;
 
 use paxos::Digest;

@@ -20,6 +20,10 @@ pub struct Bounds {
     pub flush_bytes: u64,
     /// The time without more to apply, after which a flush follows.
     pub flush_after: Duration,
+    /// The rows that another node is given at a time, when it copies the state; one row may be longer.
+    pub piece_bytes: usize,
+    /// The pace at which a state is copied while its log goes on; else as fast as nodes can.
+    pub copy_bytes_per_second: u64,
 }
 
 impl Default for Bounds {
@@ -33,6 +37,8 @@ impl Default for Bounds {
             waiting_max: 65_536,
             flush_bytes: 64 << 20,
             flush_after: Duration::from_secs(60),
+            piece_bytes: 1 << 20,
+            copy_bytes_per_second: 32_000_000,
         }
     }
 }

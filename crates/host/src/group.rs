@@ -5,11 +5,13 @@
 //!             ▲        │                  │                      │
 //!             │        └ waits ◀──────────┴──── so much chosen ──┘
 //!             └ rows that a command missed, from the shelf
+//!  a piece of another replica's state ─▶ copying ─▶ the shelf, where there is none, or none that the log reaches back to
 //!  looks ─▶ looking: a barrier, then all that was chosen by then is on the shelf, then a snapshot
 //! ```
 //!
 //! It is pure: news, what came of jobs, calls and the time go in; wishes for the node and jobs come out.
 
+mod copying;
 mod keeping;
 mod leading;
 mod looking;
@@ -17,19 +19,28 @@ mod looking;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use formats::LogId;
+use formats::{LogId, Stand};
 use letters::{News, ToNode, Wish};
 use ops::{Lane, Work};
-use paxos::Time;
-use shelf::{Identity, Shelf, ShelfError};
+use paxos::mutation::{self, Mutation};
+use paxos::{NodeId, Time};
+use shelf::{Applied, Identity, Shelf, ShelfError};
 
 use crate::bounds::Bounds;
 use crate::intake::Intake;
 use crate::jobs::{self, Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
+use crate::piece::{Answer, Question};
+use copying::{Copying, Progress};
+
+pub(crate) use copying::ROW as COPY_ROW;
+
 use keeping::Keeping;
 use leading::Leading;
 use looking::Looking;
+
+/// So many pieces are read for others at a time.
+const READING_MAX: usize = 4;
 
 /// Where a caller is told what became of his command.
 pub struct Replier(Box<dyn FnOnce(Outcome) + Send>);
@@ -64,7 +75,15 @@ pub struct Glance {
 #[derive(Default)]
 pub struct Out {
     pub wishes: VecDeque<ToNode>,
-    pub jobs: VecDeque<(LogId, Lane, Work)>,
+    pub jobs: VecDeque<Job>,
+}
+
+pub struct Job {
+    pub log: LogId,
+    /// Of the state that it is for.
+    pub generation: u64,
+    pub lane: Lane,
+    pub work: Work,
 }
 
 /// The things that all parts of a group know.
@@ -78,6 +97,18 @@ struct Core {
     /// `None` until it is open.
     shelf: Option<Arc<dyn Shelf>>,
     intake: Intake,
+    /// Counts the shelves of this group: one is given up for another.
+    generation: u64,
+    /// The state is being copied, and not whole until it is.
+    copying: Option<Copying>,
+    /// The shelf is open, and the state after exactly one prefix of the log.
+    is_whole: bool,
+    /// This node is an auxiliary of the log, and holds no state.
+    is_auxiliary: bool,
+    /// Pieces that are being read for others.
+    reading: usize,
+    /// The last word to the node.
+    told: Option<Stand>,
     /// Why this replica does nothing any more.
     halted: Option<String>,
     /// The node has no replica any more.
@@ -100,7 +131,12 @@ impl Core {
     }
 
     fn run(&self, out: &mut Out, lane: Lane, work: Work) {
-        out.jobs.push_back((self.log, lane, work));
+        out.jobs.push_back(Job {
+            log: self.log,
+            generation: self.generation,
+            lane,
+            work,
+        });
     }
 
     /// Nothing is applied any more. The log goes on, elsewhere.
@@ -129,7 +165,7 @@ impl Group {
     /// The state of a log that appeared here. Opens its shelf.
     pub fn new(
         (log, name): (LogId, String),
-        cluster: [u8; 16],
+        (cluster, is_auxiliary): ([u8; 16], bool),
         machine: Arc<dyn Machine>,
         shelves: Arc<dyn Shelves>,
         bounds: Bounds,
@@ -148,11 +184,19 @@ impl Group {
             machine,
             shelf: None,
             intake: Intake::default(),
+            generation: 0,
+            copying: None,
+            is_whole: false,
+            is_auxiliary,
+            reading: 0,
+            told: None,
             halted: None,
             is_gone: false,
             shelves,
         };
-        core.run(out, jobs::UPKEEP, jobs::open(&core.shelves, identity));
+        if !is_auxiliary {
+            core.run(out, jobs::UPKEEP, jobs::open(&core.shelves, identity));
+        }
         Group {
             core,
             leading: Leading::new(seed),
@@ -172,7 +216,16 @@ impl Group {
 
     /// Whether commands are executed here now.
     pub fn is_leading(&self) -> bool {
-        self.leading.is_ready(&self.keeping)
+        self.core.is_whole && self.leading.is_ready(&self.keeping)
+    }
+
+    /// Whether the state is the one after exactly one prefix of the log.
+    pub fn is_whole(&self) -> bool {
+        self.core.is_whole
+    }
+
+    pub fn generation(&self) -> u64 {
+        self.core.generation
     }
 
     pub fn call(&mut self, call: Call) {
@@ -193,11 +246,24 @@ impl Group {
                 self.core.is_gone = true;
                 self.leading.end(&Outcome::Unknown);
                 self.looking.end("the log is gone from this node");
-                let shelves = &self.core.shelves;
-                let work = jobs::remove(shelves, self.core.identity);
-                self.core.shelf = None;
+                self.remove(out);
+            }
+            News::Auxiliary { is } if is == self.core.is_auxiliary => {}
+            News::Auxiliary { is: true } => {
+                self.leading.end(&Outcome::Unknown);
+                self.core.is_auxiliary = true;
+                self.remove(out);
+            }
+            News::Auxiliary { is: false } => {
+                self.core.is_auxiliary = false;
+                self.give_up();
+                let work = jobs::open(&self.core.shelves, self.core.identity);
                 self.core.run(out, jobs::UPKEEP, work);
             }
+            News::PieceAsked { by, request, bytes } => {
+                self.on_piece_asked(by, request, &bytes, out)
+            }
+            News::Piece { request, bytes } => self.on_piece(now, request, bytes, out),
             News::Bytes {
                 stream,
                 at,
@@ -219,13 +285,13 @@ impl Group {
             News::Skipped { to } => {
                 self.leading.end(&Outcome::Unknown);
                 let applied = self.core.intake.decoded().position;
-                self.core.halt(
-                    out,
-                    format!(
-                        "it holds the log up to {applied}, and the log begins at {to} now: take {} away, and it is made anew",
-                        self.core.identity
-                    ),
+                tracing::info!(
+                    log = %self.core.name,
+                    "the state of {} stands at {applied} here, and the log begins at {to} now: it is copied from another node",
+                    self.core.name
                 );
+                self.core.is_whole = false;
+                self.core.copying = Some(Copying::begin(to));
             }
             News::Begins { stream } => {
                 let decoded = self.core.intake.decoded();
@@ -245,15 +311,126 @@ impl Group {
         }
     }
 
-    pub(crate) fn on_came(&mut self, came: Came, out: &mut Out) {
+    /// Gives the shelf up, with all that is under way there.
+    fn give_up(&mut self) {
+        self.core.generation += 1;
+        self.core.shelf = None;
+        self.core.copying = None;
+        self.core.is_whole = false;
+        self.core.reading = 0;
+        self.core.told = None;
+        self.core.intake = Intake::default();
+        self.keeping = Keeping::default();
+        self.looking.forget_running();
+    }
+
+    fn remove(&mut self, out: &mut Out) {
+        self.give_up();
+        let work = jobs::remove(&self.core.shelves, self.core.identity);
+        self.core.run(out, jobs::UPKEEP, work);
+    }
+
+    /// Goes on with a shelf that stands so far.
+    fn begin(&mut self, shelf: Arc<dyn Shelf>, applied: Applied, out: &mut Out) {
+        self.core.intake = Intake::from(applied);
+        self.keeping.begin(applied, shelf.durable());
+        self.core.shelf = Some(shelf);
+        self.core.is_whole = self.core.copying.is_none();
+        let from = applied.position;
+        self.core.wish(out, Wish::Attach { from });
+    }
+
+    /// Another node's host asks for a piece of the state.
+    fn on_piece_asked(&mut self, by: NodeId, request: u64, bytes: &[u8], out: &mut Out) {
+        let question = Question::decode(bytes).ok();
+        let is_able = self.core.is_whole && self.core.reading < READING_MAX;
+        let shelf = self.core.shelf.clone().filter(|_| is_able);
+        match question.zip(shelf) {
+            Some((question, shelf)) => {
+                self.core.reading += 1;
+                let lane = jobs::READERS[request as usize % jobs::READERS.len()];
+                let work =
+                    jobs::read_piece(&shelf, by, request, question, self.core.bounds.piece_bytes);
+                self.core.run(out, lane, work);
+            }
+            None => {
+                let bytes = Answer::NotHere.encode();
+                self.core.wish(
+                    out,
+                    Wish::TellPiece {
+                        to: by,
+                        request,
+                        bytes,
+                    },
+                );
+            }
+        }
+    }
+
+    fn on_piece(&mut self, now: Time, request: u64, bytes: Vec<u8>, out: &mut Out) {
+        let Some(mut copying) = self.core.copying.take() else {
+            return;
+        };
+        let work = copying.on_piece(now, request, bytes, &self.core, &self.keeping);
+        if let Some(jobs::Taking { work, begins_anew }) = work {
+            if begins_anew {
+                self.give_up();
+            }
+            let lane = match begins_anew {
+                true => jobs::UPKEEP,
+                false => jobs::APPLY,
+            };
+            self.core.run(out, lane, work);
+        }
+        self.core.copying = Some(copying);
+    }
+
+    fn on_taken(&mut self, now: Time, bytes: u64) {
+        let pause = self.keeping.on_piece_taken(now, bytes, &self.core.bounds);
+        if let Some(copying) = &mut self.core.copying {
+            copying.on_taken(now, pause);
+        }
+    }
+
+    pub(crate) fn on_came(&mut self, now: Time, came: Came, out: &mut Out) {
         match came {
-            Came::Opened(Ok(shelf)) => {
+            Came::Opened(Ok(jobs::Opened { shelf, copying })) => {
                 let applied = shelf.applied();
-                self.core.intake = Intake::from(applied);
-                self.keeping.begin(applied);
-                self.core.shelf = Some(shelf);
-                let from = applied.position;
-                self.core.wish(out, Wish::Attach { from });
+                match copying.map(|row| Progress::decode(&row)) {
+                    None => {}
+                    Some(Some(progress)) => self.core.copying = Some(Copying::resume(progress)),
+                    Some(None) => {
+                        let why = "its copy was begun by a newer program: start that one";
+                        return self.core.halt(out, why.to_owned());
+                    }
+                }
+                self.begin(shelf, applied, out);
+            }
+            Came::BegunAnew(Ok((shelf, applied))) => {
+                self.begin(shelf, applied, out);
+                self.on_taken(now, 0);
+            }
+            Came::BegunAnew(Err(error)) => self.core.halt_for(out, &error),
+            Came::PieceTaken(Ok((applied, bytes))) => {
+                if mutation::is(Mutation::CopyIntoOldState) && applied != self.keeping.applied() {
+                    self.core.intake = Intake::from(applied);
+                    self.keeping.begin(applied, Applied::default());
+                    let from = applied.position;
+                    self.core.wish(out, Wish::Attach { from });
+                }
+                self.on_taken(now, bytes);
+            }
+            Came::PieceTaken(Err(error)) => self.core.halt_for(out, &error),
+            Came::Copied(Ok(())) => {
+                tracing::info!(log = %self.core.name, "the state of {} is whole here", self.core.name);
+                self.core.copying = None;
+                self.core.is_whole = true;
+                self.keeping.flush_soon(now);
+            }
+            Came::Copied(Err(error)) => self.core.halt_for(out, &error),
+            Came::PieceRead { to, request, bytes } => {
+                self.core.reading -= 1;
+                self.core.wish(out, Wish::TellPiece { to, request, bytes });
             }
             Came::Opened(Err(error)) => self.core.halt_for(out, &error),
             Came::Applied { bytes, result } => {
@@ -295,8 +472,43 @@ impl Group {
             .settle(now, wall_ms, &self.core, &self.keeping, out);
         self.looking.settle(now, &self.core, &self.keeping, out);
         self.keeping.settle(now, &mut self.core, out);
+        self.copy(now, out);
+        self.tell_stand(out);
         let applied = self.keeping.applied().frame;
         self.leading.shrink(applied, &self.core.bounds);
+    }
+
+    fn copy(&mut self, now: Time, out: &mut Out) {
+        let Some(mut copying) = self.core.copying.take() else {
+            return;
+        };
+        copying.settle(now, &self.core, &self.keeping, out);
+        let applied = self.keeping.applied();
+        if let Some(shelf) = &self.core.shelf
+            && !self.keeping.is_applying()
+            && copying.is_exact(applied)
+        {
+            copying.on_ending();
+            self.core
+                .run(out, jobs::APPLY, jobs::end_copy(shelf, applied));
+        }
+        self.core.copying = Some(copying);
+    }
+
+    /// Tells the node how the state stands, when that changes what it may rest on.
+    fn tell_stand(&mut self, out: &mut Out) {
+        if self.core.shelf.is_none() {
+            return;
+        }
+        let stand = self.keeping.stand(self.core.is_whole);
+        let is_news = self
+            .core
+            .told
+            .is_none_or(|told| (told.durable, told.is_whole) != (stand.durable, stand.is_whole));
+        if is_news {
+            self.core.told = Some(stand);
+            self.core.wish(out, Wish::Stands(stand));
+        }
     }
 
     /// Flushes what is not flushed. True once nothing is left to do.
@@ -309,6 +521,10 @@ impl Group {
             self.leading.deadline(),
             self.looking.deadline(),
             self.keeping.deadline(),
+            self.core
+                .copying
+                .as_ref()
+                .and_then(|copying| copying.deadline(&self.keeping)),
         ];
         parts.into_iter().flatten().min()
     }

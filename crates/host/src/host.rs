@@ -10,7 +10,7 @@ use letters::{News, ToHost};
 use ops::{Completion, Letter, MachineId, Op, Time, Token};
 
 use crate::bounds::Bounds;
-use crate::group::{Call, Glance, Group, Out, Replier};
+use crate::group::{Call, Glance, Group, Job, Out, Replier};
 use crate::jobs::{Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
 
@@ -68,8 +68,8 @@ pub struct Host {
     by_name: BTreeMap<String, LogId>,
     /// They came before their log.
     early: Vec<(Time, Ask)>,
-    /// The log that each job is of.
-    jobs: BTreeMap<Token, LogId>,
+    /// The log that each job is of, and the generation of its state.
+    jobs: BTreeMap<Token, (LogId, u64)>,
     tokens: u64,
     out: Out,
     ops: VecDeque<Op>,
@@ -110,13 +110,18 @@ impl Host {
     }
 
     fn on_news(&mut self, log: LogId, news: News) {
-        if let News::Appeared { name, cluster } = news {
+        if let News::Appeared {
+            name,
+            cluster,
+            is_auxiliary,
+        } = news
+        {
             let Some(machine) = self.config.machines.get(&name) else {
                 return;
             };
             let group = Group::new(
                 (log, name.clone()),
-                cluster,
+                (cluster, is_auxiliary),
                 machine.clone(),
                 self.config.shelves.clone(),
                 self.config.bounds,
@@ -177,10 +182,16 @@ impl Host {
                 letter: Letter::new(wish),
             });
         }
-        for (log, lane, work) in self.out.jobs.drain(..) {
+        for Job {
+            log,
+            generation,
+            lane,
+            work,
+        } in self.out.jobs.drain(..)
+        {
             self.tokens += 1;
             let token = Token(self.tokens);
-            self.jobs.insert(token, log);
+            self.jobs.insert(token, (log, generation));
             self.ops.push_back(Op::Run { token, lane, work });
         }
     }
@@ -209,14 +220,16 @@ impl ops::Machine for Host {
         match completion {
             Completion::Delivered { letter, .. } => self.on_letter(letter),
             Completion::Ran { token, result } => {
-                let Some(log) = self.jobs.remove(&token) else {
+                let Some((log, generation)) = self.jobs.remove(&token) else {
                     return;
                 };
-                let Some(group) = self.groups.get_mut(&log) else {
+                let group = self.groups.get_mut(&log);
+                // What comes of a state that was given up since is nobody's.
+                let Some(group) = group.filter(|group| group.generation() == generation) else {
                     return;
                 };
                 match result.map(Letter::open::<Came>) {
-                    Ok(Ok(came)) => group.on_came(came, &mut self.out),
+                    Ok(Ok(came)) => group.on_came(now, came, &mut self.out),
                     Ok(Err(letter)) => tracing::error!(?letter, "work came to something else"),
                     Err(why) => group.on_panic(&why, &mut self.out),
                 }

@@ -2,14 +2,19 @@
 //!
 //! ‡ The host's own thread never touches a shelf: at the end of a flush and of a compaction a shelf may let everybody wait.
 
+use std::collections::BTreeMap;
+use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use ops::{Lane, Work};
-use shelf::{Applied, Identity, PageBounds, Shelf, ShelfError, Snapshot};
+use paxos::NodeId;
+use shelf::{Applied, Batch, Identity, PageBounds, Shelf, ShelfError, Snapshot};
 
+use crate::group::COPY_ROW;
 use crate::intake::Load;
-use crate::state::{Fetched, Missing, Pages, RANGE_BYTES_MAX, View};
+use crate::piece::{Answer, Question};
+use crate::state::{Fetched, Key, Missing, RANGE_BYTES_MAX, View};
 
 /// Rows are looked up.
 pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
@@ -17,6 +22,8 @@ pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
 pub const APPLY: Lane = Lane(3);
 /// Shelves are opened, flushed and compacted.
 pub const UPKEEP: Lane = Lane(4);
+
+const PIECE_ROWS_MAX: usize = 16_384;
 
 /// Where shelves are.
 pub trait Shelves: Send + Sync {
@@ -51,7 +58,7 @@ impl Look {
 
 /// The end of a job.
 pub(crate) enum Came {
-    Opened(Result<Arc<dyn Shelf>, ShelfError>),
+    Opened(Result<Opened, ShelfError>),
     Applied {
         bytes: u64,
         result: Result<Applied, ShelfError>,
@@ -64,13 +71,38 @@ pub(crate) enum Came {
     Flushed(Result<Applied, ShelfError>),
     Compacted(Result<(), ShelfError>),
     Removed(Result<(), ShelfError>),
+    /// An answer to another node's host.
+    PieceRead {
+        to: NodeId,
+        request: u64,
+        bytes: Vec<u8>,
+    },
+    /// The first piece of a copy is on a new shelf.
+    BegunAnew(Result<(Arc<dyn Shelf>, Applied), ShelfError>),
+    /// A later one is on the shelf: so many bytes.
+    PieceTaken(Result<(Applied, u64), ShelfError>),
+    /// The copy is exact, and its row is gone.
+    Copied(Result<(), ShelfError>),
+}
+
+pub(crate) struct Opened {
+    pub shelf: Arc<dyn Shelf>,
+    /// The row of a copy that is not exact yet.
+    pub copying: Option<Vec<u8>>,
+}
+
+/// A piece that is to be taken.
+pub(crate) struct Taking {
+    pub work: Work,
+    /// On another shelf than there is.
+    pub begins_anew: bool,
 }
 
 /// Rows and pages, all as of one position.
 pub(crate) struct Rows {
     pub applied: Applied,
-    pub rows: Vec<(Vec<u8>, Option<Vec<u8>>)>,
-    pub pages: Pages,
+    pub rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    pub pages: BTreeMap<Key, Fetched>,
 }
 
 impl std::fmt::Debug for Came {
@@ -83,11 +115,15 @@ impl std::fmt::Debug for Came {
             Came::Flushed(_) => "Flushed",
             Came::Compacted(_) => "Compacted",
             Came::Removed(_) => "Removed",
+            Came::PieceRead { .. } => "PieceRead",
+            Came::BegunAnew(_) => "BegunAnew",
+            Came::PieceTaken(_) => "PieceTaken",
+            Came::Copied(_) => "Copied",
         })
     }
 }
 
-/// Opens a shelf. A damaged one is put aside: its log is applied from the beginning again, as far as it is left.
+/// Opens a shelf. A damaged one is put aside: its log is applied from the beginning again, or the state is copied.
 pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
     let shelves = shelves.clone();
     Work::new(move || {
@@ -95,7 +131,7 @@ pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
             Err(ShelfError::Damaged { path, what }) => match shelves.put_aside(identity) {
                 Ok(aside) => {
                     tracing::error!(
-                        "the state in {} is damaged ({what}); it was put aside, to {}, and is made anew from the log",
+                        "the state in {} is damaged ({what}); it was put aside, to {}, and is made anew: from the log, or by a copy of another replica's",
                         path.display(),
                         aside.display()
                     );
@@ -105,7 +141,10 @@ pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
             },
             opened => opened,
         };
-        Came::Opened(opened)
+        Came::Opened(opened.and_then(|shelf| {
+            let copying = shelf.get(COPY_ROW)?;
+            Ok(Opened { shelf, copying })
+        }))
     })
 }
 
@@ -133,12 +172,12 @@ pub(crate) fn fetch(shelf: &Arc<dyn Shelf>, fetch: u64, missing: Missing) -> Wor
 fn rows(snapshot: &dyn Snapshot, missing: Missing) -> Result<Rows, ShelfError> {
     let mut rows = Rows {
         applied: snapshot.applied(),
-        rows: Vec::new(),
-        pages: Pages::new(),
+        rows: BTreeMap::new(),
+        pages: BTreeMap::new(),
     };
     for key in missing.keys {
         let value = snapshot.get(&key)?;
-        rows.rows.push((key, value));
+        rows.rows.insert(key, value);
     }
     for (key, rows_max) in missing.ranges {
         let (from, to) = key.span();
@@ -175,6 +214,87 @@ pub(crate) fn flush(shelf: &Arc<dyn Shelf>) -> Work {
 pub(crate) fn compact(shelf: &Arc<dyn Shelf>) -> Work {
     let shelf = shelf.clone();
     Work::new(move || Came::Compacted(shelf.compact()))
+}
+
+/// Reads a piece of the state for another node's host.
+pub(crate) fn read_piece(
+    shelf: &Arc<dyn Shelf>,
+    to: NodeId,
+    request: u64,
+    question: Question,
+    bytes_max: usize,
+) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || {
+        let snapshot = shelf.snapshot();
+        let answer = match piece(&*snapshot, question, bytes_max) {
+            Ok(answer) => answer,
+            Err(error) => {
+                tracing::warn!(%error, "a piece of a state cannot be read for another node");
+                Answer::NotHere
+            }
+        };
+        let bytes = answer.encode();
+        Came::PieceRead { to, request, bytes }
+    })
+}
+
+fn piece(
+    snapshot: &dyn Snapshot,
+    question: Question,
+    bytes_max: usize,
+) -> Result<Answer, ShelfError> {
+    if snapshot.applied().position < question.from {
+        return Ok(Answer::NotHere);
+    }
+    let after = question.after.as_deref();
+    let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+    let bounds = PageBounds {
+        rows_max: PIECE_ROWS_MAX,
+        bytes_max,
+    };
+    snapshot
+        .scan(from, Bound::Unbounded, bounds)
+        .map(Answer::Piece)
+}
+
+/// ‡ Removes whatever shelf there is, and begins another with the first piece of a copy.
+pub(crate) fn begin_anew(
+    shelves: &Arc<dyn Shelves>,
+    identity: Identity,
+    batch: Batch,
+    applied: Applied,
+) -> Work {
+    let shelves = shelves.clone();
+    Work::new(move || {
+        let begun = shelves.remove(identity).and_then(|()| {
+            let shelf = shelves.open(identity)?;
+            shelf.apply(&batch, applied)?;
+            Ok((shelf, applied))
+        });
+        Came::BegunAnew(begun)
+    })
+}
+
+/// Takes a later piece: the log stays applied as far as it was.
+pub(crate) fn take_piece(
+    shelf: &Arc<dyn Shelf>,
+    batch: Batch,
+    applied: Applied,
+    bytes: u64,
+) -> Work {
+    let shelf = shelf.clone();
+    Work::new(move || {
+        let taken = shelf.apply(&batch, applied);
+        Came::PieceTaken(taken.map(|()| (applied, bytes)))
+    })
+}
+
+pub(crate) fn end_copy(shelf: &Arc<dyn Shelf>, applied: Applied) -> Work {
+    let shelf = shelf.clone();
+    let mut batch = Batch::default();
+    batch.delete(COPY_ROW);
+    Work::new(move || Came::Copied(shelf.apply(&batch, applied)))
 }
 
 pub(crate) fn remove(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {

@@ -17,7 +17,8 @@
 //! |---|---|
 //! | `machine`, `state` | a machine of one's own, and the rows that its commands see |
 //! | `sessions` | commands that are executed once |
-//! | `group` | one log's machine and state: leading, looking, keeping |
+//! | `group` | one log's machine and state: leading, looking, keeping, copying |
+//! | `piece` | what hosts ask each other: pieces of a state |
 //! | `overlay`, `frame`, `intake` | what a leader wrote; how it stands in the log; how it is read from there |
 //! | `jobs` | the work that takes time, on lanes |
 //! | `host` | the machine that a kernel drives, beside a node |
@@ -33,6 +34,7 @@ mod jobs;
 mod machine;
 mod on_disk;
 mod overlay;
+mod piece;
 mod sessions;
 mod state;
 

@@ -39,8 +39,29 @@ pub struct Rows {
 /// A range that was asked for: from, and to.
 pub(crate) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Pages of the shelf that were fetched for a command.
-pub(crate) type Pages = BTreeMap<Key, Fetched>;
+/// What was fetched from the shelf for one command. It stays with the command: what is kept for all may go before the command
+/// has its last row.
+#[derive(Debug, Default)]
+pub(crate) struct Pinned {
+    pub pages: BTreeMap<Key, Fetched>,
+    pub rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+}
+
+impl Pinned {
+    /// Keys and values together.
+    pub fn bytes(&self) -> usize {
+        let of_page = |fetched: &Fetched| {
+            let rows = fetched.page.rows.iter();
+            rows.map(|(key, value)| key.len() + value.len())
+                .sum::<usize>()
+        };
+        let of_row = |(key, value): (&Vec<u8>, &Option<Vec<u8>>)| {
+            key.len() + value.as_ref().map_or(0, Vec::len)
+        };
+        self.pages.values().map(of_page).sum::<usize>()
+            + self.rows.iter().map(of_row).sum::<usize>()
+    }
+}
 
 /// The name of a page, in an order.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,7 +110,7 @@ impl Missing {
 /// elsewhere than in its state it did as often.
 pub struct State<'a> {
     overlay: &'a Overlay,
-    pages: &'a Pages,
+    pinned: &'a Pinned,
     /// Writes of this command.
     own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
     own_bytes: usize,
@@ -128,13 +149,13 @@ pub(crate) fn behind(prefix: &[u8]) -> Option<Vec<u8>> {
 impl<'a> State<'a> {
     pub(crate) fn new(
         overlay: &'a Overlay,
-        pages: &'a Pages,
+        pinned: &'a Pinned,
         time_ms: u64,
         random: u64,
     ) -> State<'a> {
         State {
             overlay,
-            pages,
+            pinned,
             own: BTreeMap::new(),
             own_bytes: 0,
             missing: Missing::default(),
@@ -224,6 +245,10 @@ impl<'a> State<'a> {
             self.seen = self.seen.max(entry.frame);
             return Ok(entry.value.clone());
         }
+        // What was written since it was read is in the overlay.
+        if let Some(value) = self.pinned.rows.get(key) {
+            return Ok(value.clone());
+        }
         self.missing.keys.push(key.to_vec());
         Err(Stop(Why::Missing))
     }
@@ -236,7 +261,7 @@ impl<'a> State<'a> {
         if key.to.as_ref().is_some_and(|to| *to <= key.from) || rows_max == 0 {
             return Ok(found);
         }
-        let Some(fetched) = self.pages.get(&key) else {
+        let Some(fetched) = self.pinned.pages.get(&key) else {
             self.missing.ranges.push((key, rows_max));
             return Err(Stop(Why::Missing));
         };

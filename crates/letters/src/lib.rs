@@ -12,15 +12,21 @@
 //!   Deposed … Ended(stream, length) ───────────────────▶ and no more ever
 //!   ◀────────────────────────────────────── Barrier(n)
 //!   Passed(n, end) ────────────────────────────────────▶ the output was as long as `end` at least
+//!   ◀──────────────────────────────────────── Stands(…)  so far the state stands, and is durable
+//!
+//!   Skipped(to) ───────────────────────────────────────▶ the log begins at `to` now: the state is to be copied
+//!   ◀─────────────────────────────────────── AskPiece(…)  … of another node, whose host is told PieceAsked(…)
+//!   Piece(…) ──────────────────────────────────────────▶ … and answers TellPiece(…)
+//!   ◀────────────────────────────────────── Attach(from)  the log goes on where the copy stands
 //! ```
 //!
 //! They are of one process: a letter is lost only together with its receiver.
 
 #![forbid(unsafe_code)]
 
-use formats::LogId;
+use formats::{LogId, Stand};
 use ops::Slice;
-use paxos::StreamName;
+use paxos::{NodeId, StreamName};
 
 /// From a node to its host.
 #[derive(Debug)]
@@ -33,7 +39,12 @@ pub struct ToHost {
 #[derive(Debug)]
 pub enum News {
     /// This node has a replica of the log. Its state is to be opened, and the log to be [attached](Wish::Attach).
-    Appeared { name: String, cluster: [u8; 16] },
+    Appeared {
+        name: String,
+        cluster: [u8; 16],
+        /// As in [`Auxiliary`](News::Auxiliary).
+        is_auxiliary: bool,
+    },
     /// This node has no replica any more: the log was deleted, or this node is not among its members.
     Gone,
     /// The next chosen bytes.
@@ -50,7 +61,8 @@ pub enum News {
         stream: StreamName,
         length: Option<u64>,
     },
-    /// The bytes up to this position of the output were trimmed before they were handed over.
+    /// The bytes up to this position of the output were trimmed before they were handed over. Nothing follows until the log
+    /// is attached again, at this position or above.
     Skipped { to: u64 },
     /// From now on the host may submit bytes of this stream. All before it were handed over.
     Begins { stream: StreamName },
@@ -67,6 +79,17 @@ pub enum News {
     Leader { address: Option<String> },
     /// No more is taken for now, for this reason; or it is again.
     Full { why: Option<String> },
+    /// From now on this node is an auxiliary of the log, which holds no state; or it is one no more, and the state is to be
+    /// opened, and the log to be attached.
+    Auxiliary { is: bool },
+    /// Another node's host asks for a piece of the state. To be [told](Wish::TellPiece), or not.
+    PieceAsked {
+        by: NodeId,
+        request: u64,
+        bytes: Vec<u8>,
+    },
+    /// The piece that was [asked](Wish::AskPiece) for.
+    Piece { request: u64, bytes: Vec<u8> },
 }
 
 /// From a host to its node.
@@ -89,6 +112,16 @@ pub enum Wish {
     Barrier { barrier: u64 },
     /// The state cannot go on, for this reason: this replica is not to lead.
     Halted { why: String },
+    /// The state stands so far. One that is not whole is not to lead, and counts as one that lacks what was trimmed.
+    Stands(Stand),
+    /// Ask another node's host for a piece of the state; each time another node, perhaps. There may be no answer.
+    AskPiece { request: u64, bytes: Vec<u8> },
+    /// The answer to such a question.
+    TellPiece {
+        to: NodeId,
+        request: u64,
+        bytes: Vec<u8>,
+    },
 }
 
 /// The bytes that are handed over before some are [taken](Wish::Took).

@@ -61,10 +61,12 @@ pub enum Code {
     NotInForce = 25,
     /// A replica of a state machine found bytes in its log that it cannot apply.
     CommandsHalted = 26,
+    /// The state of a machine's log goes no further on a node.
+    StateHalted = 27,
 }
 
 impl Code {
-    pub const ALL: [Code; 26] = [
+    pub const ALL: [Code; 27] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -91,6 +93,7 @@ impl Code {
         Code::BytesLost,
         Code::NotInForce,
         Code::CommandsHalted,
+        Code::StateHalted,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -127,6 +130,7 @@ impl Code {
             Code::BytesLost => "bytes-lost",
             Code::NotInForce => "not-in-force",
             Code::CommandsHalted => "commands-halted",
+            Code::StateHalted => "state-halted",
         }
     }
 }

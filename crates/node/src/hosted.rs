@@ -13,10 +13,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use formats::LogId;
+use formats::frame::Piece;
+use formats::{LogId, Stand};
 use letters::{News, ToNode, Wish};
 use ops::MachineId;
-use paxos::Time;
+use paxos::{NodeId, Time};
 use replica::{Env, Event, Log, Port};
 
 use crate::logs::Logs;
@@ -54,7 +55,7 @@ pub trait Hosted {
 /// A log's guest, or the machine of this process that has it.
 enum Guest {
     Here(Box<dyn Hosted>),
-    There(Remote),
+    There(Box<Remote>),
 }
 
 enum Made {
@@ -115,20 +116,19 @@ impl HostedLogs {
             Some(Made::Here(hosted)) => {
                 log.attach(hosted.from(), false);
                 self.agenda.set(log.id(), hosted.deadline());
+                log.port(env).stand(Stand::IN_LOG);
                 Guest::Here(hosted)
             }
             Some(Made::There(machine)) => {
                 let cluster = env.own.identity.cluster;
-                let remote = Remote::new(log.id(), machine);
-                let name = log.name().to_owned();
-                remote.tell(
-                    &mut log.port(env),
-                    News::Appeared {
-                        name,
-                        cluster: cluster.0,
-                    },
-                );
-                Guest::There(remote)
+                let remote = Remote::new(log.id(), machine, log.engine().is_auxiliary());
+                let appeared = News::Appeared {
+                    name: log.name().to_owned(),
+                    cluster: cluster.0,
+                    is_auxiliary: log.engine().is_auxiliary(),
+                };
+                remote.tell(&mut log.port(env), appeared);
+                Guest::There(Box::new(remote))
             }
         };
         self.by_log.insert(log.id(), guest);
@@ -143,9 +143,46 @@ impl HostedLogs {
         };
         due.touch(id);
         match what {
-            Wish::Attach { from } => log.attach(from, false),
+            Wish::Attach { from } => {
+                log.attach(from, false);
+                remote.on_wish(Wish::Attach { from });
+            }
             what => remote.on_wish(what),
         }
+    }
+
+    /// Takes a peer's question for a piece of a state, or its answer, for the machine that has it.
+    pub fn on_piece(
+        &mut self,
+        by: NodeId,
+        asks: bool,
+        piece: Piece,
+        logs: &mut Logs,
+        env: &mut Env,
+    ) {
+        let Piece {
+            log: id,
+            request,
+            bytes,
+        } = piece;
+        let (Some(Guest::There(remote)), Some(log)) = (self.by_log.get_mut(&id), logs.get_mut(&id))
+        else {
+            return;
+        };
+        let news = match asks {
+            true => News::PieceAsked { by, request, bytes },
+            false => News::Piece { request, bytes },
+        };
+        remote.tell(&mut log.port(env), news);
+    }
+
+    /// The logs whose states go no further here, and why.
+    pub fn halted(&self) -> impl Iterator<Item = (LogId, &str)> {
+        let guests = self.by_log.iter();
+        guests.filter_map(|(id, guest)| match guest {
+            Guest::Here(_) => None,
+            Guest::There(remote) => Some((*id, remote.halted()?)),
+        })
     }
 
     pub fn remove(&mut self, id: LogId, env: &mut Env) {
@@ -173,7 +210,7 @@ impl HostedLogs {
             };
             let hosted: &mut dyn Hosted = match guest {
                 Guest::Here(hosted) => hosted.as_mut(),
-                Guest::There(remote) => remote,
+                Guest::There(remote) => remote.as_mut(),
             };
             if log.is_stopped() {
                 self.agenda.set(*id, None);

@@ -261,7 +261,11 @@ impl Engine {
                 _ => return None,
             }
         } else {
-            self.peers.get(node)?.held_below
+            let peer = self.peers.get(node)?;
+            if peer.is_state_short {
+                return None;
+            }
+            peer.held_below
         };
         (held >= self.state.era_start).then_some(held.min(self.state.next))
     }

@@ -87,6 +87,12 @@ pub enum Input {
     PeerSilent(NodeId),
     /// The number of bytes of the chosen output that this node does not hold.
     MissingBytes(u64),
+    /// Whether it is unknown that this peer's state stands for all that was trimmed. While it is, the peer's word that it
+    /// holds all bytes counts for nothing.
+    StateShort {
+        node: NodeId,
+        is_short: bool,
+    },
     /// The bytes of the bound permit now open could not be fetched from any of their holders in
     /// time: redo phase 1 without counting `holders`.
     BytesUnavailable {

@@ -190,6 +190,9 @@ impl Engine {
             Input::PeerAlive(node) => self.on_peer_alive(node),
             Input::PeerSilent(node) => self.on_peer_silent(node),
             Input::MissingBytes(count) => self.on_missing_bytes(count),
+            Input::StateShort { node, is_short } => {
+                self.peers.entry(node).is_state_short = is_short;
+            }
             Input::BytesUnavailable { term, holders } => self.on_bytes_unavailable(term, holders),
             Input::Timer => self.on_timer(),
             Input::Read(id) => self.on_read(id),

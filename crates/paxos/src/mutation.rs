@@ -99,6 +99,15 @@ mutations! {
     HostReadsBeforeApplied "host-reads-before-applied" "host::group::looking::settle"
         "A read looks at the shelf once all that was chosen by its barrier is on it."
 
+    TrimBehindOneState "trim-behind-one-state" "replica::stands::point_behind_states"
+        "A log is trimmed no further than whole states durably stand that are a quorum."
+    PieceBelowApplied "piece-below-applied" "host::group::copying::least"
+        "A piece of a state is taken only if it was read at a position that is not below the copier's applied one."
+    CopyIntoOldState "copy-into-old-state" "host::group::copying::on_piece"
+        "A state is copied into an empty shelf."
+    CopyWholeTooEarly "copy-whole-too-early" "host::group::copying::is_exact"
+        "A copied state is whole once the log is applied up to the greatest position at which a piece was read."
+
     // The past of disks.
     IncarnationNotDurable "incarnation-not-durable" "node::past::{is_written, save}"
         "A node keeps on its disk which start of each other node it met, before anything of it is heard."

@@ -21,6 +21,8 @@ pub(crate) struct Peer {
     pub missing_bytes: Option<u64>,
     /// The slot below which it said that all is chosen and that it durably holds all bytes.
     pub held_below: Slot,
+    /// It is not known to hold, in its state, what was trimmed.
+    pub is_state_short: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,6 +64,7 @@ impl Peers {
             status: None,
             missing_bytes: None,
             held_below: Slot(0),
+            is_state_short: false,
         };
         self.peers.insert(at, peer);
         at

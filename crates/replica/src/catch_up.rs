@@ -276,8 +276,13 @@ impl CatchUp {
     /// As `recount`; and tells the engine.
     pub fn recount_and_tell(&mut self, core: &mut Core, env: &Env) {
         self.recount(&core.engine, &core.store);
-        let missing = Input::MissingBytes(self.missing_bytes());
+        let lacking = match core.kind.is_bytes() {
+            true => 0,
+            false => core.stands.lacking(core.engine.state()),
+        };
+        let missing = Input::MissingBytes(self.missing_bytes() + lacking);
         core.engine.handle(env.now, missing);
+        core.judge_states(env);
     }
 
     /// Whether others may be needed to fill this replica. (An auxiliary is not to be filled.)

@@ -38,6 +38,11 @@ impl LogView<'_> {
         missing
     }
 
+    /// How the state of its guest stands.
+    pub fn stand(&self) -> Option<formats::Stand> {
+        self.log.stand()
+    }
+
     /// The time when the engine wants to be woken.
     pub fn deadline(&self) -> Option<Time> {
         self.log.core.engine.deadline()

@@ -13,6 +13,7 @@ use wire::Refusal;
 use crate::counts::LogCounts;
 use crate::env::Env;
 use crate::ring::Ring;
+use crate::stands::Stands;
 
 pub(crate) struct Core {
     pub id: LogId,
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     /// The last record that was asked for.
     pub persisted: RecordNumber,
     pub last_chosen_at: paxos::Time,
+    pub stands: Stands,
     /// Its bytes are taken when disks are almost full, too: it is what frees them.
     pub uses_reserve: bool,
 }

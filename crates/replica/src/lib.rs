@@ -35,6 +35,7 @@ mod retention;
 mod ring;
 mod scrub;
 mod share;
+mod stands;
 mod streams;
 mod trim;
 mod turns;

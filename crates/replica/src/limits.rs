@@ -76,6 +76,10 @@ pub struct Limits {
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
+    /// What states stand for is trimmed from their log, so many bytes or more at a time.
+    pub state_trim_bytes: u64,
+    /// A log is kept for a state that lags, or is away, up to so many bytes.
+    pub state_lag_bytes_max: u64,
     /// The growth of log 0: with so much more than three times its last snapshot, the next one is taken.
     pub directory_growth_bytes: u64,
     /// The time for which all nodes have spoken a newer version, without a break, before it is prepared:
@@ -129,6 +133,8 @@ impl Default for Limits {
             unfinished_bytes_max: 192 << 20,
             unfinished_timeout: Duration::from_secs(120),
             streams_max: 180_000,
+            state_trim_bytes: 1 << 20,
+            state_lag_bytes_max: 4 << 30,
             directory_growth_bytes: 256 << 10,
             version_settle: Duration::from_secs(3600),
             segment_bytes_first: 1 << 20,

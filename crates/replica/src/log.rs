@@ -42,6 +42,7 @@ use crate::replicate::Followers;
 use crate::retention::Keeping;
 use crate::ring::Ring;
 use crate::scrub::Scrub;
+use crate::stands::Stands;
 use crate::trim::Trims;
 
 mod links;
@@ -126,6 +127,7 @@ impl Log {
             last_read: 0,
             persisted: RecordNumber(0),
             last_chosen_at: env.now,
+            stands: Stands::default(),
             uses_reserve: false,
         };
         let mut log = Log {
@@ -332,22 +334,29 @@ impl Log {
     /// Takes note that a peer's replica of this log stopped, though its node is heard.
     pub fn on_peer_stopped(&mut self, env: &mut Env, peer: NodeId) {
         self.core.stopped_at.insert(peer);
+        self.core.stands.forget(peer);
         self.break_links(env, peer);
         self.set_alive(env, peer, false);
     }
 
     /// Takes note that the peer may be a new process.
-    pub fn on_peer_greets(&mut self, peer: NodeId) {
+    pub fn on_peer_greets(&mut self, env: &mut Env, peer: NodeId) {
         self.core.stopped_at.remove(&peer);
+        self.core.stands.forget(peer);
+        self.core.judge_states(env);
+        self.drain(env);
     }
 
     pub fn set_alive(&mut self, env: &mut Env, peer: NodeId, alive: bool) {
         if alive {
             self.core.alive.insert(peer);
+            self.core.judge_states(env);
             self.resend_to(peer);
             self.input(env, Input::PeerAlive(peer));
         } else {
             self.core.alive.remove(&peer);
+            self.core.stands.forget(peer);
+            self.core.judge_states(env);
             self.input(env, Input::PeerSilent(peer));
         }
     }

@@ -25,8 +25,9 @@ mod reading;
 mod submitting;
 mod writing;
 
+use formats::{Frame, Stand};
 use ops::{Buffer, Letter, MachineId, Op};
-use paxos::{Action, By, Input, ReadId, Slot, StreamName, StreamPosition};
+use paxos::{Action, By, Input, NodeId, ReadId, Slot, StreamName, StreamPosition};
 use store::{ReadBytes, ReadFailure};
 use wire::Refusal;
 
@@ -155,6 +156,40 @@ impl Port<'_> {
     /// Tells another machine of this process something.
     pub fn post(&mut self, to: MachineId, letter: Letter) {
         self.env.out.ops.push_back(Op::Post { to, letter });
+    }
+
+    /// Says how the guest's state stands. What is trimmed goes by it, and whether this replica counts as whole.
+    pub fn stand(&mut self, stand: Stand) {
+        if self.log.core.stands.own() != Some(stand) {
+            self.log.core.stands.set_own(stand);
+            self.log
+                .catch_up
+                .recount_and_tell(&mut self.log.core, self.env);
+            self.is_dirty = true;
+        }
+    }
+
+    /// Whether this member holds nothing but what others cannot: its state would be one.
+    pub fn is_auxiliary(&self) -> bool {
+        self.log.core.engine.is_auxiliary()
+    }
+
+    /// Other replicas of the log that are there, the leader last; auxiliaries have nothing to give.
+    pub fn peers(&self) -> Vec<NodeId> {
+        let core = &self.log.core;
+        let leader = core.engine.leader().map(|(leader, _)| leader);
+        let configuration = &core.engine.state().configuration;
+        let alive = core.alive.iter().copied();
+        let mut peers: Vec<NodeId> = alive
+            .filter(|node| !configuration.is_auxiliary(*node))
+            .collect();
+        peers.sort_by_key(|node| Some(*node) == leader);
+        peers
+    }
+
+    /// Sends another node something of this log.
+    pub fn send(&mut self, to: NodeId, frame: Frame) {
+        self.env.out.outbox.push_back((to, frame));
     }
 
     /// The length of the output, as far as it is left.

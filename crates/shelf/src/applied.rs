@@ -20,11 +20,12 @@ pub struct Applied {
 }
 
 const VERSION: u8 = 1;
-const LENGTH: usize = 41;
-
 impl Applied {
-    pub(crate) fn encode(&self) -> [u8; LENGTH] {
-        let mut bytes = [0; LENGTH];
+    /// Of its bytes.
+    pub const LENGTH: usize = 41;
+
+    pub fn encode(&self) -> [u8; Applied::LENGTH] {
+        let mut bytes = [0; Applied::LENGTH];
         bytes[0] = VERSION;
         bytes[1..9].copy_from_slice(&self.position.to_le_bytes());
         bytes[9..25].copy_from_slice(&self.stream);
@@ -33,8 +34,9 @@ impl Applied {
         bytes
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Applied> {
-        let bytes: &[u8; LENGTH] = bytes.try_into().ok()?;
+    /// `None` if these are not its bytes.
+    pub fn decode(bytes: &[u8]) -> Option<Applied> {
+        let bytes: &[u8; Applied::LENGTH] = bytes.try_into().ok()?;
         let number = |at: usize| {
             let number = bytes.get(at..at + 8).and_then(|part| part.try_into().ok());
             number.map(u64::from_le_bytes)

@@ -39,6 +39,20 @@ impl Media {
         *self.lock() = OnMedia::default();
     }
 
+    /// The place to which a crash takes their shelf back: nowhere, if they are damaged.
+    pub fn durable(&self) -> Applied {
+        let on_media = self.lock();
+        match on_media.is_damaged {
+            true => Applied::default(),
+            false => on_media.state.applied,
+        }
+    }
+
+    /// Whether a row of this key is durable.
+    pub fn has(&self, key: &[u8]) -> bool {
+        self.lock().state.rows.contains_key(key)
+    }
+
     fn lock(&self) -> MutexGuard<'_, OnMedia> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,10 +4,10 @@ use paxos::{Digest, Message, StreamName, StreamPosition, WishNumber};
 
 use super::error::FrameError;
 use super::heartbeat::Heartbeat;
-use crate::LogId;
 use crate::codec::{DecodeError, Encode, Reader};
 use crate::past::Told;
 use crate::version::{self, Speaks};
+use crate::{LogId, Stand};
 
 pub const CONTROL_PREFIX: usize = 24;
 
@@ -34,8 +34,24 @@ pub enum Frame {
     TellDigest(TellDigest),
     Part(Part),
     Wishes(Vec<WishTold>),
+    /// To the leader of a log: how far the sender's state of it stands.
+    Stand {
+        log: LogId,
+        stand: Stand,
+    },
+    AskPiece(Piece),
+    TellPiece(Piece),
     /// The past of the sender's disk: the first frame of a connection, and sent again when it grew.
     Past(Told),
+}
+
+/// A question for a piece of a log's state, or its answer. The nodes' hosts know what stands in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    pub log: LogId,
+    pub request: u64,
+    /// At most [`STATE_PIECE_BYTES_MAX`].
+    pub bytes: Vec<u8>,
 }
 
 /// To the directory's leader: what the directory wants of a log and that log has chosen.
@@ -57,6 +73,7 @@ impl Frame {
             } => version::BARRIERS,
             Frame::Wishes(_) => version::WISHES,
             Frame::Past(_) => version::PASTS,
+            Frame::Stand { .. } | Frame::AskPiece(_) | Frame::TellPiece(_) => version::KINDS,
             _ => version::FIRST,
         }
     }
@@ -120,6 +137,9 @@ pub enum Examined {
     Damaged,
 }
 
+/// One row of a state is at most so long, and its frame with it.
+pub const STATE_PIECE_BYTES_MAX: usize = 24 << 20;
+
 /// A question is about so many bytes at most.
 pub const PIECE_BYTES_MAX: u64 = 1 << 20;
 
@@ -141,6 +161,9 @@ const TELL_DIGEST: u8 = 6;
 const PART: u8 = 7;
 const WISHES: u8 = 8;
 const PAST: u8 = 9;
+const STAND: u8 = 10;
+const ASK_PIECE: u8 = 11;
+const TELL_PIECE: u8 = 12;
 
 pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
     let mut out = vec![0; CONTROL_PREFIX];
@@ -190,6 +213,18 @@ pub fn encode_control(version: u8, frame: &Frame) -> Vec<u8> {
         Frame::Past(told) => {
             told.put(&mut out);
             (PAST, LogId(0))
+        }
+        Frame::Stand { log, stand } => {
+            stand.put(&mut out);
+            (STAND, *log)
+        }
+        Frame::AskPiece(piece) => {
+            piece.put(&mut out);
+            (ASK_PIECE, piece.log)
+        }
+        Frame::TellPiece(piece) => {
+            piece.put(&mut out);
+            (TELL_PIECE, piece.log)
         }
     };
     let body = &out[CONTROL_PREFIX..];
@@ -308,11 +343,37 @@ pub fn decode_control_body(prefix: &ControlPrefix, body: &[u8]) -> Result<Frame,
         WISHES if prefix.log == LogId(0) => Frame::Wishes(Vec::parse(from)?),
         WISHES => return Err(FrameError::Invalid("wishes of one log")),
         PAST if prefix.log == LogId(0) => Frame::Past(Told::parse(from)?),
+        STAND => Frame::Stand {
+            log: prefix.log,
+            stand: Stand::parse(from)?,
+        },
+        ASK_PIECE => Frame::AskPiece(Piece::parse(prefix.log, from)?),
+        TELL_PIECE => Frame::TellPiece(Piece::parse(prefix.log, from)?),
         PAST => return Err(FrameError::Invalid("the past of one log")),
         unknown => return Err(FrameError::Kind(unknown)),
     };
     reader.finish()?;
     Ok(frame)
+}
+
+impl Piece {
+    fn put(&self, out: &mut Vec<u8>) {
+        self.request.put(out);
+        out.extend_from_slice(&self.bytes);
+    }
+
+    fn parse(log: LogId, from: &mut Reader<'_>) -> Result<Piece, FrameError> {
+        let request = u64::parse(from)?;
+        let bytes = from.rest();
+        if bytes.len() > STATE_PIECE_BYTES_MAX {
+            return Err(FrameError::Invalid("a piece of a state that is too long"));
+        }
+        Ok(Piece {
+            log,
+            request,
+            bytes: bytes.to_vec(),
+        })
+    }
 }
 
 impl Encode for Examined {

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use formats::Stand;
 use letters::Wish;
 use paxos::Time;
 use shelf::{Applied, ShelfError};
 
+use super::copying::Copying;
 use super::{Core, Out};
 use crate::bounds::Bounds;
 use crate::jobs;
@@ -14,6 +16,8 @@ use crate::jobs;
 const MEMTABLES_MAX: u64 = 4;
 /// A full disk is looked at again after so long.
 const AGAIN_AFTER: Duration = Duration::from_secs(1);
+/// The time after something was applied for which more is expected.
+const BUSY_FOR: Duration = Duration::from_millis(250);
 
 #[derive(Default)]
 pub struct Keeping {
@@ -31,6 +35,10 @@ pub struct Keeping {
     /// The disk is full, or fails to write.
     trouble: Option<String>,
     has_news: bool,
+    /// Something is on the shelf that is not durable, though no more of the log is applied than is.
+    has_rows: bool,
+    /// The log was applied a moment ago.
+    busy_until: Option<Time>,
     /// Too much is not flushed for more to be applied.
     is_behind: bool,
 }
@@ -44,9 +52,44 @@ enum Upkeep {
 }
 
 impl Keeping {
-    pub fn begin(&mut self, applied: Applied) {
+    pub fn begin(&mut self, applied: Applied, durable: Applied) {
         self.applied = applied;
-        self.durable = applied;
+        self.durable = durable;
+    }
+
+    pub fn is_applying(&self) -> bool {
+        self.is_applying
+    }
+
+    pub fn is_behind(&self) -> bool {
+        self.is_behind
+    }
+
+    pub fn stand(&self, is_whole: bool) -> Stand {
+        Stand {
+            applied: self.applied.position,
+            durable: self.durable.position.min(self.applied.position),
+            is_whole,
+        }
+    }
+
+    /// Rows came that the log does not count. Returns how long to wait for more: who applies the log is not to feel it.
+    pub fn on_piece_taken(&mut self, now: Time, bytes: u64, bounds: &Bounds) -> Duration {
+        self.unflushed_bytes += bytes;
+        self.has_news = true;
+        self.has_rows = true;
+        let is_busy = self.busy_until.is_some_and(|until| now < until);
+        let rate = bounds.copy_bytes_per_second.max(1);
+        match is_busy {
+            true => Duration::from_micros(bytes.saturating_mul(1_000_000) / rate),
+            false => Duration::ZERO,
+        }
+    }
+
+    pub fn flush_soon(&mut self, now: Time) {
+        self.has_news = false;
+        self.flush_at = Some(now);
+        self.has_rows = true;
     }
 
     pub fn applied(&self) -> Applied {
@@ -109,6 +152,7 @@ impl Keeping {
     }
 
     fn put_off(&mut self, core: &Core, error: &ShelfError) {
+        self.has_rows = true;
         if self.trouble.is_none() {
             tracing::warn!(log = %core.name, "the state of {} cannot be written for now: {error}", core.name);
         }
@@ -127,9 +171,11 @@ impl Keeping {
             ..
         } = core.bounds;
         self.is_behind = self.unflushed_bytes >= MEMTABLES_MAX * flush_bytes;
-        if !self.is_applying && !self.is_behind {
+        let copying = core.copying.as_ref();
+        if !self.is_applying && !self.is_behind && copying.is_none_or(Copying::may_apply) {
             if let Some(load) = core.intake.load() {
                 self.is_applying = true;
+                self.busy_until = Some(now + BUSY_FOR);
                 core.run(out, jobs::APPLY, jobs::apply(&shelf, load));
             } else {
                 let bytes = core.intake.credit_for_waiting();
@@ -160,10 +206,13 @@ impl Keeping {
             return;
         }
         self.flush_at = None;
-        if self.applied == self.durable {
+        if self.applied == self.durable && !self.has_rows {
+            // A flush takes all that is there when its turn comes, and not only what was there when it was asked for.
+            self.unflushed_bytes = 0;
             self.trouble = None;
             return;
         }
+        self.has_rows = false;
         if let Some(shelf) = &core.shelf {
             self.upkeep = Upkeep::Flushing;
             self.flushing_bytes = self.unflushed_bytes;

@@ -24,13 +24,15 @@ use crate::frame::Frame;
 use crate::jobs::{self, Rows};
 use crate::machine::Outcome;
 use crate::overlay::Overlay;
-use crate::state::{Key, Missing, Pages, writes_of};
+use crate::state::{Key, Missing, Pinned, writes_of};
 use running::Ran;
 
 /// A command waits so long for somebody to lead.
 const HOLD: Duration = Duration::from_millis(1_800);
 /// After so long without a word what a deposed leader sent is unknown.
 const UNKNOWN_AFTER: Duration = Duration::from_secs(5);
+/// A command that needs more rows than these at a time is refused.
+const PINNED_BYTES_MAX: usize = 64 << 20;
 /// A command that asks for rows so often is refused.
 const ROUNDS_MAX: u32 = 1_000;
 
@@ -50,10 +52,11 @@ struct Reign {
 
 struct Waiting {
     call: Call,
-    /// Pages that were fetched for it, and those that are being fetched.
-    pages: Pages,
+    /// What was fetched for it, and what is being fetched.
+    pinned: Pinned,
     asked: Vec<Key>,
-    /// ‡ The frame that was applied when the first of its pages was asked for: what was written since is overlaid.
+    asked_rows: Vec<Vec<u8>>,
+    /// ‡ The frame that was applied when the first of it was asked for: what was written since is overlaid.
     from: Option<u64>,
     rounds: u32,
 }
@@ -62,8 +65,9 @@ impl Waiting {
     fn new(call: Call) -> Waiting {
         Waiting {
             call,
-            pages: Pages::new(),
+            pinned: Pinned::default(),
             asked: Vec::new(),
+            asked_rows: Vec::new(),
             from: None,
             rounds: 0,
         }
@@ -260,15 +264,20 @@ impl Leading {
         let Some((_, mut waiting)) = self.fetching.remove(&fetch) else {
             return; // The reign in which it was asked for is over.
         };
-        for (key, value) in rows.rows {
-            self.overlay.learn(rows.applied.frame, &key, value);
-        }
         for waiting in &mut waiting {
             for asked in waiting.asked.drain(..) {
                 if let Some(page) = rows.pages.get(&asked) {
-                    waiting.pages.insert(asked, page.clone());
+                    waiting.pinned.pages.insert(asked, page.clone());
                 }
             }
+            for asked in waiting.asked_rows.drain(..) {
+                if let Some(value) = rows.rows.get(&asked) {
+                    waiting.pinned.rows.insert(asked, value.clone());
+                }
+            }
+        }
+        for (key, value) in rows.rows {
+            self.overlay.learn(rows.applied.frame, &key, value);
         }
         self.fetched.append(&mut waiting);
     }
@@ -293,7 +302,7 @@ impl Leading {
         out: &mut Out,
     ) {
         self.give_up(now);
-        match self.is_ready(keeping) {
+        match core.is_whole && self.is_ready(keeping) {
             true => self.execute(wall_ms, core, keeping, out),
             false => self.turn_away(now),
         }
@@ -375,16 +384,23 @@ impl Leading {
             &*core.machine,
             &waiting.call.command,
             &self.overlay,
-            &waiting.pages,
+            &waiting.pinned,
             reign.time_ms,
             self.random,
         );
         let (outcome, done) = match ran {
+            Ran::Missing(_) if waiting.pinned.bytes() > PINNED_BYTES_MAX => {
+                let why = format!(
+                    "the command reads more than {PINNED_BYTES_MAX} bytes of rows: do it in several"
+                );
+                return waiting.call.replier.reply(Outcome::Refused(why));
+            }
             Ran::Missing(missing) if waiting.rounds < ROUNDS_MAX => {
                 waiting.rounds += 1;
                 waiting.from.get_or_insert(applied);
                 let asked = missing.ranges.iter().map(|(key, _)| key.clone());
                 waiting.asked = asked.collect();
+                waiting.asked_rows.clone_from(&missing.keys);
                 round.missing.keys.extend(missing.keys);
                 round.missing.ranges.extend(missing.ranges);
                 round.fetching.push(waiting);

@@ -66,8 +66,16 @@ impl Looking {
         self.running -= 1;
     }
 
+    /// The shelf is given up: nobody tells of the looks that are under way there.
+    pub fn forget_running(&mut self) {
+        self.running = 0;
+    }
+
     pub fn settle(&mut self, now: Time, core: &Core, keeping: &Keeping, out: &mut Out) {
         self.give_up(now);
+        if !core.is_whole {
+            return self.refuse_stale(core);
+        }
         if self.asked.is_none() && !self.waiting.is_empty() && core.shelf.is_some() {
             self.barriers += 1;
             let barrier = number_of_looks(self.barriers);
@@ -105,6 +113,21 @@ impl Looking {
             self.next_lane = (self.next_lane + 1) % LANES;
             let looks = std::mem::take(&mut self.due);
             core.run(out, jobs::READERS[self.next_lane], jobs::look(shelf, looks));
+        }
+    }
+
+    /// There is nothing to be seen here now. Those that wait for a barrier wait on, for a while.
+    fn refuse_stale(&mut self, core: &Core) {
+        let why = match (core.is_auxiliary, &core.copying) {
+            (true, _) => "this node is an auxiliary of the log, and holds no state: ask another",
+            (_, Some(_)) => "the state is being copied to this node: ask another",
+            (_, None) => return,
+        };
+        for look in self.due.drain(..) {
+            look.not(why.to_owned());
+        }
+        if core.is_auxiliary {
+            self.end(why);
         }
     }
 

@@ -11,6 +11,7 @@ use replica::{Env, Log};
 use super::{Board, Code, Warning};
 use crate::counts::NodeCounts;
 use crate::directory::{DIRECTORY, Directory};
+use crate::hosted::HostedLogs;
 use crate::logs::Logs;
 use crate::peers::{Peer, Peers};
 
@@ -41,6 +42,7 @@ pub(crate) struct Judged<'a> {
     pub logs: &'a mut Logs,
     pub peers: &'a Peers,
     pub directory: &'a Replica<Directory>,
+    pub hosted: &'a HostedLogs,
     pub counts: &'a NodeCounts,
     pub started_at: Time,
     /// The node no longer belongs to the cluster.
@@ -75,6 +77,12 @@ impl Judged<'_> {
                 let halted = Warning::new(Code::CommandsHalted).about(own);
                 causes.push(halted.of(DIRECTORY));
             }
+            let halted = Warning::new(Code::StateHalted).about(self.env.own.identity.node);
+            let halted = self
+                .hosted
+                .halted()
+                .fold(halted, |halted, (log, _)| halted.of(log));
+            causes.extend(Some(halted).filter(|halted| halted.logs > 0));
         }
         let gaps = std::mem::replace(&mut self.board.seen.gaps, self.counts.gaps);
         if self.counts.gaps > gaps {

@@ -10,6 +10,7 @@ use super::board::Posted;
 use super::{Board, Code, State, Warning};
 use crate::counts::micros;
 use crate::directory::Directory;
+use crate::hosted::HostedLogs;
 use crate::logs::Logs;
 use crate::peers::Peers;
 
@@ -51,6 +52,7 @@ pub(crate) struct View<'a> {
     pub logs: &'a Logs,
     pub peers: &'a Peers,
     pub directory: &'a Replica<Directory>,
+    pub hosted: &'a HostedLogs,
     /// The sentence that says what a log's change of members waits for.
     pub waits_for: &'a dyn Fn(LogId) -> Option<String>,
 }
@@ -231,6 +233,17 @@ impl View<'_> {
                     "{about} applies what {logs} says no more; `logberg status` there says why"
                 ),
             },
+            Code::StateHalted => {
+                let own = warning.about == self.env.own.identity.node;
+                match self.hosted.halted().find(|_| own) {
+                    Some((_, why)) => {
+                        format!("{about} takes the state of {logs} no further: {why}")
+                    }
+                    None => format!(
+                        "{about} takes the state of {logs} no further; `logberg status` there says why"
+                    ),
+                }
+            }
             Code::BytesLost => format!(
                 "{amount} bytes of {logs} that were chosen are lost: {about} lacks them, and all the other members said that they do too"
             ),
@@ -290,6 +303,9 @@ impl View<'_> {
             }
             Code::CommandsHalted => {
                 "start that node as the newest program; if it says the same: keep all directories, and see docs/operations.md: commands-halted"
+            }
+            Code::StateHalted => {
+                "do what its sentence says, and start that node again; the others go on meanwhile"
             }
             Code::BytesLost => {
                 "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"

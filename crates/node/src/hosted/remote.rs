@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use formats::LogId;
+use formats::frame::Piece;
+use formats::{Frame, LogId, Stand};
 use letters::{CREDIT_BYTES, News, ToHost, Wish};
 use ops::{Letter, MachineId, Op};
-use paxos::{ReadId, StreamName, Time};
+use paxos::{NodeId, ReadId, StreamName, Time};
 use replica::{Event, NotNow, Port};
 
 use super::Hosted;
@@ -25,7 +26,17 @@ pub(super) struct Remote {
     submitted: VecDeque<(StreamName, Vec<u8>)>,
     /// By the host's numbers: the barriers that were asked for in the log, or are to be.
     barriers: BTreeMap<u64, Barrier>,
-    halted: bool,
+    halted: Option<String>,
+    /// The host's last word.
+    stand: Option<Stand>,
+    /// The log begins behind what the host has: nothing is handed over until it is attached again.
+    skipped: bool,
+    is_auxiliary: bool,
+    /// Questions and answers of hosts that are to go out.
+    asked: VecDeque<(u64, Vec<u8>)>,
+    told: VecDeque<(NodeId, u64, Vec<u8>)>,
+    /// Turns through the peers.
+    turn: usize,
     /// The last word to the host.
     told_leader: Option<String>,
     told_full: bool,
@@ -50,14 +61,20 @@ impl Barrier {
 }
 
 impl Remote {
-    pub fn new(log: LogId, machine: MachineId) -> Remote {
+    pub fn new(log: LogId, machine: MachineId, is_auxiliary: bool) -> Remote {
         Remote {
             log,
             machine,
             outstanding: 0,
             submitted: VecDeque::new(),
             barriers: BTreeMap::new(),
-            halted: false,
+            halted: None,
+            stand: None,
+            skipped: false,
+            is_auxiliary,
+            asked: VecDeque::new(),
+            told: VecDeque::new(),
+            turn: 0,
             told_leader: None,
             told_full: false,
             next_at: None,
@@ -73,6 +90,11 @@ impl Remote {
         port.post(self.machine, letter);
     }
 
+    /// Why the state goes no further.
+    pub fn halted(&self) -> Option<&str> {
+        self.halted.as_deref()
+    }
+
     /// The last letter.
     pub fn farewell(self) -> Op {
         Op::Post {
@@ -86,11 +108,52 @@ impl Remote {
 
     pub fn on_wish(&mut self, wish: Wish) {
         match wish {
-            Wish::Attach { .. } => {}
+            Wish::Attach { .. } => {
+                self.skipped = false;
+                self.outstanding = 0;
+            }
+            Wish::Stands(stand) => self.stand = Some(stand),
+            Wish::AskPiece { request, bytes } => self.asked.push_back((request, bytes)),
+            Wish::TellPiece { to, request, bytes } => self.told.push_back((to, request, bytes)),
             Wish::Took { bytes } => self.outstanding = self.outstanding.saturating_sub(bytes),
             Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
             Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, Barrier::default()),
-            Wish::Halted { .. } => self.halted = true,
+            Wish::Halted { why } => {
+                self.halted = Some(why);
+                // Its shelf may be damaged.
+                self.stand = Some(Stand::default());
+            }
+        }
+    }
+
+    /// Sends what hosts ask each other.
+    fn send_pieces(&mut self, port: &mut Port<'_>) {
+        let log = self.log;
+        for (to, request, bytes) in self.told.drain(..) {
+            let piece = Piece {
+                log,
+                request,
+                bytes,
+            };
+            port.send(to, Frame::TellPiece(piece));
+        }
+        for (request, bytes) in self.asked.drain(..) {
+            let peers = port.peers();
+            self.turn += 1;
+            // The leader, which is the last of them, has enough to do.
+            let leader = peers.len().saturating_sub(1);
+            let at = match self.turn.is_multiple_of(4) {
+                true => leader,
+                false => self.turn % leader.max(1),
+            };
+            if let Some(peer) = peers.get(at) {
+                let piece = Piece {
+                    log,
+                    request,
+                    bytes,
+                };
+                port.send(*peer, Frame::AskPiece(piece));
+            }
         }
     }
 
@@ -142,6 +205,16 @@ impl Remote {
 
     /// Tells what has changed around the log.
     fn tell_changes(&mut self, port: &mut Port<'_>) {
+        let is = port.is_auxiliary();
+        if is != self.is_auxiliary {
+            self.is_auxiliary = is;
+            self.skipped = true;
+            self.stand = Some(Stand::default());
+            self.tell(port, News::Auxiliary { is });
+        }
+        if let Some(stand) = self.stand {
+            port.stand(stand);
+        }
         let leader = match port.is_leading() {
             true => None,
             false => port.leader_address().map(str::to_owned),
@@ -161,7 +234,7 @@ impl Remote {
 
 impl Hosted for Remote {
     fn takes_more(&self) -> bool {
-        self.outstanding < CREDIT_BYTES
+        self.outstanding < CREDIT_BYTES && !self.skipped && !self.is_auxiliary
     }
 
     fn on_event(&mut self, event: Event, port: &mut Port<'_>) {
@@ -181,7 +254,14 @@ impl Hosted for Remote {
                 }
             }
             Event::Ended { stream, length } => News::Ended { stream, length },
-            Event::Skipped { to } => News::Skipped { to },
+            Event::Skipped { to } => {
+                self.skipped = true;
+                self.stand = self.stand.map(|stand| Stand {
+                    is_whole: false,
+                    ..stand
+                });
+                News::Skipped { to }
+            }
             Event::Begins { stream } => News::Begins { stream },
             Event::Deposed { stream } => News::Deposed { stream },
         };
@@ -190,14 +270,17 @@ impl Hosted for Remote {
 
     fn on_settled(&mut self, now: Time, port: &mut Port<'_>) {
         self.tell_changes(port);
-        if self.halted {
+        self.send_pieces(port);
+        // ‡ Only who has the whole state leads: another would serve nobody.
+        let is_unfit = self.halted.is_some() || self.stand.is_some_and(|stand| !stand.is_whole);
+        if is_unfit && port.is_leading() && now >= self.aside_at {
+            self.aside_at = now + ASIDE_EVERY;
+            port.step_aside();
+        }
+        if self.halted.is_some() {
             self.submitted.clear();
             self.barriers.clear();
             self.next_at = port.is_leading().then_some(now + ASIDE_EVERY);
-            if port.is_leading() && now >= self.aside_at {
-                self.aside_at = now + ASIDE_EVERY;
-                port.step_aside();
-            }
             return;
         }
         if port.is_leading() {
@@ -206,6 +289,10 @@ impl Hosted for Remote {
         }
         self.submit(port);
         self.ask_barriers(now, port);
+        if is_unfit && port.is_leading() {
+            let aside_at = self.aside_at;
+            self.next_at = Some(self.next_at.map_or(aside_at, |at| at.min(aside_at)));
+        }
     }
 
     fn deadline(&self) -> Option<Time> {

@@ -66,15 +66,19 @@ impl Node {
         }
     }
 
-    /// Forgets it when that node greets.
+    /// Forgets it when that node greets, and how its states stood: it may be another process.
     pub(super) fn forget_stopped(&mut self, peer: NodeId) {
+        let is_of_state = |log: &&mut Log| !log.kind().is_bytes();
+        for log in self.logs.values_mut().filter(is_of_state) {
+            log.on_peer_greets(&mut self.env, peer);
+        }
         let state = self.peers.get_or_add(peer);
         let is_alive = state.is_alive();
         for (id, _) in state.said.take_stopped() {
             let Some(log) = self.logs.get_mut(&id) else {
                 continue;
             };
-            log.on_peer_greets(peer);
+            log.on_peer_greets(&mut self.env, peer);
             if is_alive && self.cluster.directory.hosts(id, peer) {
                 log.set_alive(&mut self.env, peer, true);
             }

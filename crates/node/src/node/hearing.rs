@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use formats::frame::Piece;
 use formats::{Frame, LogId};
 use ops::{Buffer, ConnId, Received};
 use paxos::{Message, NodeId};
@@ -76,6 +77,16 @@ impl Node {
                 self.cluster.on_wishes_told(&self.logs, peer, &told);
                 self.answer_requests();
             }
+            Frame::Stand { log, stand } => {
+                if self.hears(peer, log)
+                    && let Some(log) = self.logs.get_mut(&log)
+                {
+                    self.due.touch(log.id());
+                    log.on_stand_told(&mut self.env, peer, stand);
+                }
+            }
+            Frame::AskPiece(piece) => self.on_piece(peer, true, piece),
+            Frame::TellPiece(piece) => self.on_piece(peer, false, piece),
             Frame::Past(told) => self.on_past_grown(peer, &told),
             Frame::Part(_) => {} // The connection's `Inbound` put it together with the others.
             Frame::Engine { log, message } => {
@@ -145,6 +156,13 @@ impl Node {
                     log.on_bytes_not_here(&mut self.env, peer, answer.request);
                 }
             }
+        }
+    }
+
+    fn on_piece(&mut self, peer: NodeId, asks: bool, piece: Piece) {
+        if self.hears(peer, piece.log) {
+            let (logs, env) = (&mut self.logs, &mut self.env);
+            self.hosted.on_piece(peer, asks, piece, logs, env);
         }
     }
 

@@ -26,6 +26,7 @@ impl Node {
             logs: &mut self.logs,
             peers: &self.peers,
             directory: &self.cluster.directory,
+            hosted: &self.hosted,
             counts: &self.counts,
             started_at: self.rounds.started_at,
             is_gone,
@@ -43,6 +44,7 @@ impl Node {
             logs: &self.logs,
             peers: &self.peers,
             directory: &self.cluster.directory,
+            hosted: &self.hosted,
             waits_for: &|log| self.change_waits_for(log),
         };
         view.health()

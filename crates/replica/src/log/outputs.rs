@@ -234,6 +234,8 @@ impl Log {
         let led = matches!(self.core.role, Role::Leader { .. });
         self.core.role = role;
         tracing::info!(log = self.core.id.0, name = self.core.name, ?role, "role");
+        self.core.stands.forget_all();
+        self.core.judge_states(env);
         self.release_writers(env);
         self.readers.on_role(env, role);
         match role {

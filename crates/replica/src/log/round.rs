@@ -50,6 +50,8 @@ impl Log {
         self.full.hand_over(&mut self.core, env);
         self.trim_what_was_held_back();
         self.pump_trims(env);
+        self.core.trim_behind_states(env);
+        self.core.tell_stand(env);
         self.pump_moves(env);
         self.followers.make_room(&mut self.core, env);
         self.ingest(env);

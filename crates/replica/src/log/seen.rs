@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use formats::{LogId, LogKind};
+use formats::{LogId, LogKind, Stand};
 use paxos::{Action, Engine, NodeId, NotProposed, Role, Slot, StreamName};
 use store::{RecoveryReport, Store};
 use wire::Refusal;
@@ -116,9 +116,40 @@ impl Log {
 
     /// Proposes, and does all that follows from it.
     pub fn propose(&mut self, env: &mut Env, action: Action) -> Result<Slot, NotProposed> {
+        let is_step = matches!(action, Action::Reconfigure { .. });
+        if is_step && self.core.awaits_trim() {
+            let leader = self.core.engine.leader();
+            return Err(NotProposed::NotLeading { leader });
+        }
         let slot = self.core.engine.propose(env.now, action)?;
+        if is_step {
+            self.core.note_step(slot);
+        }
         self.drain(env);
         Ok(slot)
+    }
+
+    /// How this node's state of the log stands, if a guest of it said so.
+    pub fn stand(&self) -> Option<Stand> {
+        self.core.stands.own()
+    }
+
+    /// The bytes that were trimmed and that this node's state does not stand for.
+    pub fn state_lacks(&self) -> u64 {
+        match self.core.kind.is_bytes() {
+            true => 0,
+            false => self.core.stands.lacking(self.core.engine.state()),
+        }
+    }
+
+    /// Takes the word of a peer's process on its state.
+    pub fn on_stand_told(&mut self, env: &mut Env, node: NodeId, stand: Stand) {
+        if self.core.kind.is_bytes() || !self.core.is_leading() {
+            return;
+        }
+        self.core.stands.on_told(node, stand);
+        self.core.judge_states(env);
+        self.drain(env);
     }
 
     /// Counts a step towards the wanted members that had to wait.

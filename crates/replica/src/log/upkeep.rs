@@ -13,13 +13,15 @@ use crate::env::Env;
 use crate::scrub::Progress;
 
 impl Log {
+    /// Bytes of the output that this replica holds nowhere, neither in its log nor in its state.
     pub fn missing_bytes(&self) -> u64 {
-        self.catch_up.missing_bytes()
+        self.catch_up.missing_bytes() + self.state_lacks()
     }
 
     /// Whether others may be needed to fill this replica. (An auxiliary is not to be filled.)
     pub fn lacks_bytes(&self) -> bool {
-        self.catch_up.lacks_bytes(&self.core)
+        let lacks_state = self.state_lacks() > 0 && !self.core.engine.is_auxiliary();
+        lacks_state || self.catch_up.lacks_bytes(&self.core)
     }
 
     /// Bytes that are chosen and not trimmed, and that no member holds.

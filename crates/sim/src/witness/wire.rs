@@ -76,6 +76,9 @@ impl Witness {
                 | Frame::AskDigest(_)
                 | Frame::TellDigest(_)
                 | Frame::Wishes(_)
+                | Frame::Stand { .. }
+                | Frame::AskPiece(_)
+                | Frame::TellPiece(_)
                 | Frame::Past(_) => {}
             }
             rest = after;

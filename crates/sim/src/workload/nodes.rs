@@ -40,6 +40,8 @@ pub fn small_limits() -> Limits {
         answer_piece_bytes: 128,
         disk_reserve_bytes: 2 << 20,
         directory_growth_bytes: 512,
+        state_trim_bytes: 1_000,
+        state_lag_bytes_max: 1_500,
         segment_bytes_first: 64 << 10,
         segment_bytes_max: 256 << 10,
         write_bytes_max: 128 << 10,

@@ -62,6 +62,17 @@ pub struct NodeStatus {
     pub is_self: bool,
 }
 
+/// The state of a machine's log, in positions of the log's output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StateInfo {
+    /// All of the output below is applied.
+    pub applied: u64,
+    /// A crash takes it back to here.
+    pub durable: u64,
+    /// It is exactly what the output below comes to: one that is being copied is not.
+    pub whole: bool,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LogStatus {
     pub id: u64,
@@ -100,9 +111,12 @@ pub struct LogStatus {
     /// Bytes that were trimmed.
     #[serde(default)]
     pub trimmed_bytes: u64,
-    /// Chosen bytes that this node does not hold yet.
+    /// Chosen bytes that this node does not hold yet, in its log or in its state.
     #[serde(default)]
     pub missing_bytes: u64,
+    /// How the state of a machine's log stands there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<StateInfo>,
     #[serde(default)]
     pub streams: u64,
     /// The stream that is being written.

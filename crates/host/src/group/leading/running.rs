@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::machine::{Command, Machine, Outcome};
 use crate::overlay::Overlay;
 use crate::sessions;
-use crate::state::{Done, Missing, Pages, State};
+use crate::state::{Done, Missing, Pinned, State};
 
 pub enum Ran {
     Done(Outcome, Done),
@@ -18,11 +18,11 @@ pub fn run(
     machine: &dyn Machine,
     command: &Command,
     overlay: &Overlay,
-    pages: &Pages,
+    pinned: &Pinned,
     time_ms: u64,
     random: u64,
 ) -> Ran {
-    let mut state = State::new(overlay, pages, time_ms, random);
+    let mut state = State::new(overlay, pinned, time_ms, random);
     // Nothing that a panic could leave half done outlives it: the state is dropped.
     let executed = catch_unwind(AssertUnwindSafe(|| {
         sessions::execute(machine, &mut state, command)
@@ -40,7 +40,7 @@ pub fn run(
         }
     };
     // A refusal depends on what was read, and undoes what was written.
-    let mut after = State::new(overlay, pages, time_ms, random);
+    let mut after = State::new(overlay, pinned, time_ms, random);
     let noted = sessions::note_refusal(&mut after, command, &why);
     if !after.missing.is_empty() {
         return Ran::Missing(after.missing);

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use formats::Stand;
 use paxos::{Role, Time};
 use serde::Serialize;
 
@@ -68,11 +69,21 @@ struct LogStatus {
     output_bytes: u64,
     trimmed_bytes: u64,
     missing_bytes: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<StateStatus>,
     disk_bytes: u64,
     streams: usize,
     writer: Option<String>,
     stopped: Option<String>,
     peers: Vec<PeerStatus>,
+}
+
+/// This node's state of a machine's log, in positions of the log's output.
+#[derive(Serialize)]
+struct StateStatus {
+    applied: u64,
+    durable: u64,
+    whole: bool,
 }
 
 #[derive(Serialize)]
@@ -275,6 +286,14 @@ impl LogStatus {
             output_bytes: replica::output_bytes(state),
             trimmed_bytes: replica::forgotten_bytes(state),
             missing_bytes: log.missing_bytes(),
+            state: log
+                .stand()
+                .filter(|stand| *stand != Stand::IN_LOG)
+                .map(|stand| StateStatus {
+                    applied: stand.applied,
+                    durable: stand.durable,
+                    whole: stand.is_whole,
+                }),
             disk_bytes: log.store().disk_bytes(),
             streams: state.streams.len(),
             writer: log.writer_stream().map(|s| s.to_string()),
