@@ -55,7 +55,7 @@ mod running;
 mod start;
 
 pub use handle::{Failure, Handle, Session};
-pub use host::{Machine, Rows, State, Stop, View};
+pub use host::{Bounds, Machine, Rows, State, Stop, View};
 pub use running::Node;
 pub use shelf::ShelfError;
 pub use start::{Builder, NotStarted};

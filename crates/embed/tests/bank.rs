@@ -2,84 +2,19 @@
 //! a coin goes into an account of its own, so it is known of each what became of it. This program is the nodes, too.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::io::{BufRead, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
+
+use nodes::Nodes;
 
 #[path = "../examples/bank.rs"]
 mod bank;
+mod nodes;
 
 const ROUNDS: usize = 6;
-
-/// A node of the example, and the pipe to it.
-struct Node {
-    child: Child,
-    commands: ChildStdin,
-    answers: BufReader<ChildStdout>,
-}
-
-impl Node {
-    /// Its answer, or nothing if it is gone.
-    fn ask(&mut self, command: &str) -> Option<String> {
-        writeln!(self.commands, "{command}").ok()?;
-        let mut answer = String::new();
-        match self.answers.read_line(&mut answer) {
-            Ok(count) if count > 0 => Some(answer.trim_end().to_owned()),
-            _ => None,
-        }
-    }
-}
-
-struct Nodes {
-    directory: tempfile::TempDir,
-    addresses: Vec<String>,
-    running: Vec<Option<Node>>,
-}
-
-impl Nodes {
-    fn start(&mut self, index: usize) {
-        let own = std::env::current_exe().expect("this is a program");
-        let mut command = Command::new(own);
-        command.arg(self.directory.path().join(format!("node{index}")));
-        command.arg(&self.addresses[index]);
-        command.args(self.addresses.first().filter(|_| index > 0));
-        command.env("BANK_NODE", "1");
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
-        self.running[index] = Some(Node {
-            commands: child.stdin.take().expect("it is a pipe"),
-            answers: BufReader::new(child.stdout.take().expect("it is a pipe")),
-            child,
-        });
-    }
-
-    fn node(&mut self, index: usize) -> &mut Node {
-        self.running[index].as_mut().expect("it runs")
-    }
-
-    fn kill(&mut self, index: usize) {
-        if let Some(mut node) = self.running[index].take() {
-            let _ = node.child.kill();
-            let _ = node.child.wait();
-        }
-    }
-
-    fn signal(&mut self, index: usize, signal: Signal) {
-        let pid = Pid::from_child(&self.node(index).child);
-        kill_process(pid, signal).expect("it runs");
-    }
-}
-
-impl Drop for Nodes {
-    fn drop(&mut self) {
-        for index in 0..self.running.len() {
-            self.kill(index);
-        }
-    }
-}
 
 /// The answers to the deposits, by its account.
 #[derive(Default)]
@@ -113,21 +48,7 @@ impl Said {
 }
 
 fn coins_are_there_as_was_said() {
-    let ports = testbed::port::free(3).expect("there are ports");
-    let addresses = ports.iter().map(|port| format!("127.0.0.1:{port}"));
-    let mut nodes = Nodes {
-        directory: tempfile::tempdir().expect("there is room"),
-        addresses: addresses.collect(),
-        running: vec![None, None, None],
-    };
-    for index in 0..3 {
-        nodes.start(index);
-        let (address, id) = (nodes.addresses[index].clone(), index as u32 + 1);
-        let joined = testbed::level::wait_id(&address, id, Duration::from_secs(60));
-        joined.expect("it joins");
-    }
-    let ready = testbed::level::wait_ready(&nodes.addresses, "bank", Duration::from_secs(60));
-    ready.expect("all three vote in the bank's log");
+    let mut nodes = Nodes::three("bank");
     let mut said = Said::default();
     for round in 0..ROUNDS {
         let leader = said.deposit(&mut nodes, Duration::from_millis(700));
@@ -195,23 +116,9 @@ fn coins_are_there_as_was_said() {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    if std::env::var_os("BANK_NODE").is_some() {
+    if std::env::var_os(nodes::IS_NODE).is_some() {
         return bank::main();
     }
-    let arguments: Vec<String> = std::env::args().skip(1).collect();
-    // As the usual harness does: a list, or only what is named.
-    let name = "coins_are_there_as_was_said";
-    if arguments.iter().any(|argument| argument == "--list") {
-        println!("{name}: test");
-        return Ok(());
-    }
-    let mut named = arguments
-        .iter()
-        .filter(|argument| !argument.starts_with('-'));
-    let is_meant = named.next().is_none_or(|part| name.contains(part.as_str()));
-    if is_meant && named.next().is_none() {
-        coins_are_there_as_was_said();
-        println!("test {name} ... ok");
-    }
+    nodes::run("coins_are_there_as_was_said", coins_are_there_as_was_said);
     Ok(())
 }
