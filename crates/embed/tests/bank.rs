@@ -6,7 +6,7 @@ use std::io::{BufRead, Write};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use rustix::process::Signal;
+use rustix::process::{Pid, Signal, kill_process};
 
 use nodes::Nodes;
 
@@ -47,6 +47,11 @@ impl Said {
     }
 }
 
+fn signal(nodes: &mut Nodes, index: usize, signal: Signal) {
+    let pid = Pid::from_child(&nodes.node(index).child);
+    kill_process(pid, signal).expect("it runs");
+}
+
 fn coins_are_there_as_was_said() {
     let mut nodes = Nodes::three("bank");
     let mut said = Said::default();
@@ -70,9 +75,9 @@ fn coins_are_there_as_was_said() {
             }
             // It comes back as a leader of yesterday.
             _ => {
-                nodes.signal(leader, Signal::STOP);
+                signal(&mut nodes, leader, Signal::STOP);
                 sleep(Duration::from_millis(2_500));
-                nodes.signal(leader, Signal::CONT);
+                signal(&mut nodes, leader, Signal::CONT);
                 let mut answer = String::new();
                 let read = nodes.node(leader).answers.read_line(&mut answer);
                 assert!(read.is_ok_and(|count| count > 0));

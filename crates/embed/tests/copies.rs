@@ -2,7 +2,7 @@
 //! somebody else's.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Write, stdin};
+use std::io::stdin;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::thread::sleep;

@@ -39,6 +39,9 @@ use keeping::Keeping;
 use leading::Leading;
 use looking::Looking;
 
+/// A state that is applied so much further is told of, for people, though nothing more of it is durable.
+const TOLD_EVERY: u64 = 1 << 20;
+
 /// So many pieces are read for others at a time.
 const READING_MAX: usize = 4;
 
@@ -501,10 +504,10 @@ impl Group {
             return;
         }
         let stand = self.keeping.stand(self.core.is_whole);
-        let is_news = self
-            .core
-            .told
-            .is_none_or(|told| (told.durable, told.is_whole) != (stand.durable, stand.is_whole));
+        let is_news = self.core.told.is_none_or(|told| {
+            let is_else = (told.durable, told.is_whole) != (stand.durable, stand.is_whole);
+            is_else || stand.applied >= told.applied + TOLD_EVERY
+        });
         if is_news {
             self.core.told = Some(stand);
             self.core.wish(out, Wish::Stands(stand));

@@ -101,6 +101,8 @@ mutations! {
 
     TrimBehindOneState "trim-behind-one-state" "replica::stands::point_behind_states"
         "A log is trimmed no further than whole states durably stand that are a quorum."
+    ShortStatesCount "short-states-count" "replica::stands::{lacking, judge_states}"
+        "A replica whose state does not durably stand where its log begins lacks bytes, and no member is taken away on its account."
     PieceBelowApplied "piece-below-applied" "host::group::copying::least"
         "A piece of a state is taken only if it was read at a position that is not below the copier's applied one."
     CopyIntoOldState "copy-into-old-state" "host::group::copying::on_piece"

@@ -79,7 +79,10 @@ impl Stands {
     pub fn lacking(&self, state: &LogState) -> u64 {
         let trimmed = forgotten_bytes(state);
         let held = self.own.filter(|own| own.is_whole);
-        trimmed - held.map_or(0, |own| own.durable.min(trimmed))
+        match mutation::is(Mutation::ShortStatesCount) {
+            true => 0,
+            false => trimmed - held.map_or(0, |own| own.durable.min(trimmed)),
+        }
     }
 }
 
@@ -105,7 +108,9 @@ impl Core {
             .chain(self.alive.iter().copied());
         let others: Vec<NodeId> = nodes.filter(|node| *node != self.own).collect();
         for node in others {
-            let is_short = trimmed > 0 && !self.state_holds(node, trimmed);
+            let is_short = trimmed > 0
+                && !self.state_holds(node, trimmed)
+                && !mutation::is(Mutation::ShortStatesCount);
             self.input(env, Input::StateShort { node, is_short });
         }
     }

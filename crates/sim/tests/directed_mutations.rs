@@ -28,7 +28,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 25] = [
+const RULES: [(Mutation, fn()); 26] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -112,6 +112,10 @@ const RULES: [(Mutation, fn()); 25] = [
     (
         Mutation::TrimBehindOneState,
         hosts::a_log_is_not_trimmed_behind_one_state,
+    ),
+    (
+        Mutation::ShortStatesCount,
+        hosts::a_member_stays_until_the_states_of_others_do_without_it,
     ),
     (
         Mutation::PieceBelowApplied,

@@ -4,14 +4,12 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
-
 /// Set where this program is one of the nodes.
 pub const IS_NODE: &str = "EMBED_NODE";
 
 /// A node, and the pipes to it.
 pub struct Node {
-    child: Child,
+    pub child: Child,
     pub commands: ChildStdin,
     pub answers: BufReader<ChildStdout>,
 }
@@ -84,11 +82,6 @@ impl Nodes {
             let _ = node.child.kill();
             let _ = node.child.wait();
         }
-    }
-
-    pub fn signal(&mut self, index: usize, signal: Signal) {
-        let pid = Pid::from_child(&self.node(index).child);
-        kill_process(pid, signal).expect("it runs");
     }
 }
 
