@@ -128,7 +128,7 @@ fn start_host(
         let config = HostConfig {
             machines: builder.machines,
             shelves: Arc::new(OnDisk {
-                directory: builder.directory.join("state"),
+                directory: builder.directory.join(shelf::STATES),
                 settings: shelf::Settings::default(),
             }),
             bounds: builder.bounds,

@@ -12,6 +12,7 @@ use nodes::Nodes;
 
 #[path = "../examples/bank.rs"]
 mod bank;
+#[allow(dead_code)]
 mod nodes;
 
 const ROUNDS: usize = 6;

@@ -33,7 +33,7 @@ use crate::machine::{Command, Machine, Outcome};
 use crate::piece::{Answer, Question};
 use copying::{Copying, Progress};
 
-pub(crate) use copying::ROW as COPY_ROW;
+pub use copying::ROW as COPY_ROW;
 
 use keeping::Keeping;
 use leading::Leading;

@@ -40,7 +40,7 @@ mod state;
 
 pub use bounds::Bounds;
 pub use frame::{Decoder, Frame, NoFrame, WRITES_BYTES_MAX};
-pub use group::Replier;
+pub use group::{COPY_ROW, Replier};
 pub use host::{Ask, Host, HostConfig, What};
 pub use jobs::{Look, Shelves};
 pub use machine::{Command, Machine, Outcome};

@@ -17,7 +17,7 @@ pub struct OnDisk {
 
 impl OnDisk {
     fn of(&self, identity: Identity) -> PathBuf {
-        self.directory.join(format!("log-{}", identity.log))
+        self.directory.join(shelf::directory_of(identity.log))
     }
 }
 

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use formats::LogId;
+use formats::{ClusterId, LogId, LogKind};
 use ops::Disk;
 use paxos::{NodeId, OutputPlace, PromisedTerm, Slot};
 use serde::Serialize;
@@ -30,7 +30,7 @@ mod directory;
 mod seal;
 mod survey;
 
-pub use copy::Copied;
+pub use copy::{Copied, Standing};
 pub use seal::Seal;
 
 /// The contents of an old directory.
@@ -59,6 +59,10 @@ struct Old {
 pub struct RescuedLog {
     pub id: u32,
     pub name: String,
+    pub kind: LogKind,
+    /// The positions between which its output lies: what was before stands in states alone, if there are any.
+    pub begins_at: u64,
+    pub ends_at: u64,
     /// All slots below are known chosen.
     pub known_chosen: u64,
     /// The bytes of the output that are carried over.
@@ -186,6 +190,11 @@ impl Rescue {
             },
             logs,
         })
+    }
+
+    /// The cluster that was lost.
+    pub fn lost_cluster(&self) -> ClusterId {
+        self.old.manifest.identity.cluster
     }
 
     pub fn carried_bytes(&self) -> u64 {

@@ -62,8 +62,8 @@ const ARROWS: [(&str, &[&str]); 27] = [
     (
         "cli",
         &[
-            "bench", "client", "formats", "linux", "node", "ops", "replica", "serve", "store",
-            "terminal", "testbed", "wire",
+            "bench", "client", "formats", "host", "linux", "node", "ops", "replica", "serve",
+            "shelf", "store", "terminal", "testbed", "wire",
         ],
     ),
     // Crates that search for mistakes, and are not shipped.

@@ -64,6 +64,19 @@ impl LogState {
         }
     }
 
+    /// Forgets the whole output, and lets it go on at this position: a state stands for all before.
+    pub fn begin_at(&mut self, position: u64) {
+        self.forget_first(self.streams.len());
+        self.streams_trimmed.count = self.streams_trimmed.count.max(1);
+        self.streams_trimmed.bytes = position;
+        self.current = None;
+        // No output is longer than the slots that it could have.
+        if position > self.next.0 {
+            self.apply(SlotRange::new(self.next, Slot(position)), &Value::NoOp);
+        }
+        self.trimmed = self.next;
+    }
+
     /// Lets this node decide alone from slot `next` on, in a new era; slots up to there hold nothing more.
     pub fn decided_by(&mut self, node: NodeId, next: Slot) -> Result<(), ChangeRefused> {
         let configuration = Configuration::equal([node])?;
@@ -187,6 +200,22 @@ mod tests {
         assert_eq!(state.streams.len(), 1);
         assert_eq!(state.streams[0].continued_by, None, "it may be continued");
         assert!(!state.is_new(name(3)), "the name is never used again");
+    }
+
+    #[test]
+    fn an_output_goes_on_where_a_state_stands() {
+        for position in [0, 12, 30, 1_000] {
+            let mut state = three();
+            state.begin_at(position);
+            assert!(state.is_sound(), "{position}");
+            assert_eq!(state.streams_trimmed.bytes, position);
+            assert!(state.next >= three().next && state.next.0 >= position);
+            let next = state.next.0;
+            apply(&mut state, 1, opens(4, None));
+            apply(&mut state, 5, bytes(4, next + 1));
+            assert!(state.is_sound());
+            assert!(!state.is_new(name(3)) && state.is_forgotten(name(3)));
+        }
     }
 
     #[test]

@@ -81,6 +81,23 @@ impl Identity {
         Ok(false)
     }
 
+    /// Refuses a directory that is no whole shelf, or another log's.
+    pub(crate) fn check(&self, directory: &Path) -> Result<(), ShelfError> {
+        let bytes = fs::read(directory.join(FILE)).map_err(|source| ShelfError::Io {
+            path: directory.join(FILE),
+            source,
+        })?;
+        self.compare(directory, &bytes)
+    }
+
+    /// Makes a whole shelf that of this log, whosever it was.
+    pub(crate) fn replace(&self, directory: &Path) -> io::Result<()> {
+        let mut file = fs::File::create(directory.join(CLAIMED))?;
+        file.write_all(self.lines().as_bytes())?;
+        file.sync_all()?;
+        Identity::seal(directory)
+    }
+
     pub(crate) fn seal(directory: &Path) -> io::Result<()> {
         fs::rename(directory.join(CLAIMED), directory.join(FILE))?;
         fs::File::open(directory)?.sync_all()?;

@@ -18,6 +18,7 @@
 
 mod applied;
 mod batch;
+mod carry;
 pub mod contract;
 mod forgotten;
 mod identity;
@@ -30,6 +31,7 @@ use std::path::PathBuf;
 
 pub use applied::Applied;
 pub use batch::{Batch, KEY_BYTES_MAX, VALUE_BYTES_MAX, Write};
+pub use carry::{STATES, carry, directory_of};
 pub use identity::Identity;
 pub use memory::{Media, Memory};
 pub use tree::{Settings, Tree};

@@ -218,9 +218,10 @@ pub fn of_wrong(wrong: Wrong) -> anyhow::Error {
 fn of_taking(error: TakeError) -> anyhow::Error {
     match error {
         TakeError::Wrong(wrong) => of_wrong(wrong),
-        TakeError::Exists(_) | TakeError::OtherLog { .. } | TakeError::Directory => {
-            Failure::new(Kind::Refused, error.to_string()).into()
-        }
+        TakeError::Exists(_)
+        | TakeError::OtherLog { .. }
+        | TakeError::Directory
+        | TakeError::Machines(_) => Failure::new(Kind::Refused, error.to_string()).into(),
         // The exit codes of these errors are known.
         TakeError::Admin(error) => anyhow::Error::new(error),
         TakeError::Read(error) => anyhow::Error::new(error),

@@ -13,6 +13,8 @@ use terminal::{quantity, show};
 
 use crate::global::Global;
 
+mod states;
+
 const HELP: &str = "\
 Only for when more than half of the votes are lost for good. While any majority can be brought back, bring
 it back: nothing is lost then, and this is the wrong command.
@@ -20,6 +22,7 @@ it back: nothing is lost then, and this is the wrong command.
 What the others had acknowledged and this node never received is lost, and nobody can say how much. What
 this node had accepted counts as chosen. If there are holes in what it holds, the longest part without
 one is carried over, of each log; the report names the rest, which stays in the old directory.
+The state of a machine's log is carried over with it, and the log goes on where the state stands.
 
 The new directory belongs to a new cluster with a new id: nodes of the old one refuse it and are refused,
 so never start those again. The old directory is read and never changed. Without --accept-data-loss
@@ -85,9 +88,11 @@ impl Arguments {
             };
         };
         let into = absolute(&into)?;
+        let was = rescue.lost_cluster();
         let mut copied = rescue
             .copy(&mut disk, &into, &mut progress)
             .map_err(failure)?;
+        let states = states::carry(&mut copied, was, (&old, &into), &mut progress)?;
         let config = KernelConfig {
             signals: false,
             ..KernelConfig::default()
@@ -104,6 +109,12 @@ impl Arguments {
         report["done"] = true.into();
         report["into"] = into.display().to_string().into();
         report["new_cluster"] = cluster.to_string().into();
+        report["states"] = serde_json::to_value(&states)?;
+        if !global.json {
+            for state in &states {
+                show::print(format_args!("\n{}", states::remark(state)))?;
+            }
+        }
         match global.json {
             true => show::print_json(&report),
             false => show::print(format_args!(

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read};
 use std::path::{Path, PathBuf};
+use wire::LogKind;
 
 use super::format::{BackupError, Header, Identity, PAYLOAD_BYTES_MAX, PartWriter, Saved, hex};
 use super::set::{Backup, Wrong, is_same_history, part_name};
@@ -17,6 +18,10 @@ pub enum TakeError {
         "log 0 is the cluster's directory, and means nothing elsewhere: save the logs that it names"
     )]
     Directory,
+    #[error(
+        "{0} is of kind state: what was trimmed of it stands in the states of its machine alone, so its bytes are no backup; save the rows through the machine, or a stopped node's directory"
+    )]
+    Machines(String),
     #[error("the log was trimmed meanwhile: begin again")]
     Trimmed,
     #[error(transparent)]
@@ -129,6 +134,9 @@ impl Client {
         };
         if info.id == 0 {
             return Err(TakeError::Directory);
+        }
+        if self.log(log)?.kind == LogKind::State.to_string() {
+            return Err(TakeError::Machines(log.to_owned()));
         }
         let streams = self.streams(log)?;
         let mut header = Header {

@@ -1,6 +1,9 @@
 //! Three real nodes: processes of this very program, which answer a line with a line.
 
+pub mod rows;
+
 use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
@@ -53,16 +56,22 @@ impl Nodes {
         nodes
     }
 
-    pub fn data(&self, index: usize) -> std::path::PathBuf {
+    pub fn data(&self, index: usize) -> PathBuf {
         self.directory.path().join(format!("node{index}"))
     }
 
     pub fn start(&mut self, index: usize) {
+        let first = self.addresses.first().filter(|_| index > 0).cloned();
+        self.start_with(index, &self.data(index), first);
+    }
+
+    /// Starts a node in that directory, by way of a node of its cluster if it is to join one.
+    pub fn start_with(&mut self, index: usize, data: &Path, join: Option<String>) {
         let own = std::env::current_exe().expect("this is a program");
         let mut command = Command::new(own);
-        command.arg(self.data(index));
+        command.arg(data);
         command.arg(&self.addresses[index]);
-        command.args(self.addresses.first().filter(|_| index > 0));
+        command.args(join);
         command.env(IS_NODE, "1");
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it starts");

@@ -8,10 +8,23 @@ use formats::segment::{SegmentHeader, directory_name, number_of};
 use formats::version::Speaks;
 use formats::{ClusterId, Identity, LogId};
 use ops::{BLOCK, Disk};
+use serde::Serialize;
 use store::{Manifest, RecordContext, Store, StoreConfig};
 
 use super::{Old, Rescue, RescueError, RescuedLog, Seal, io_at};
 use crate::directory::DIRECTORY;
+
+/// Where a state stands beside what is left of its log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case", tag = "stands")]
+pub enum Standing {
+    /// The log goes on from there: so many bytes of it are applied to the state.
+    Within { above: u64 },
+    /// It has all that the log has, and more: the log begins anew behind it.
+    Ahead,
+    /// Bytes between the state and what is left of the log are missing: the log begins anew behind the state.
+    Behind { lost: u64 },
+}
 
 /// The new directory, which nobody can start before [`Copied::finish`].
 #[derive(Debug)]
@@ -127,6 +140,31 @@ impl RescuedLog {
 impl Copied {
     pub fn cluster(&self) -> ClusterId {
         self.manifest.identity.cluster
+    }
+
+    /// The logs of machines, and their names.
+    pub fn machines(&self) -> Vec<(LogId, String)> {
+        let logs = self.logs.iter().filter(|log| !log.kind.is_bytes());
+        logs.map(|log| (LogId(log.id), log.name.clone())).collect()
+    }
+
+    /// Lets a log go on where its state stands, which was carried over. ‡ What is appended from here on stands behind it: a state
+    /// that is ahead of its log would take the log's next bytes for others.
+    pub fn stand(&mut self, log: LogId, position: u64) -> Option<Standing> {
+        let log = self.logs.iter_mut().find(|one| one.id == log.0)?;
+        let begins = replica::forgotten_bytes(&log.state);
+        let ends = begins + replica::output_bytes(&log.state);
+        if (begins..=ends).contains(&position) {
+            let above = ends - position;
+            return Some(Standing::Within { above });
+        }
+        log.state.begin_at(position);
+        Some(match position > ends {
+            true => Standing::Ahead,
+            false => Standing::Behind {
+                lost: begins - position,
+            },
+        })
     }
 
     /// Each log's last step, to be run by a kernel.

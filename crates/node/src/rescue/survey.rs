@@ -33,7 +33,9 @@ pub(super) fn log(
     let (store, report, checkpoint) = Store::replay_only(config, disk).map_err(failed)?;
     let mut state = checkpoint.state;
     let known_chosen = state.next;
-    let known_bytes = replica::output_bytes(&state);
+    // A trim may be among what was accepted: the end of the output tells, not its length.
+    let end_of = |state: &LogState| replica::forgotten_bytes(state) + replica::output_bytes(state);
+    let known_end = end_of(&state);
     let behind = state.take_for_chosen(&checkpoint.accepted);
     let accepted_end = checkpoint.accepted.iter().map(|run| run.slots.end).max();
     let above = state.next.max(accepted_end.unwrap_or(Slot(0)));
@@ -76,9 +78,12 @@ pub(super) fn log(
     Ok(RescuedLog {
         id: listed.id.0,
         name: listed.name.clone(),
+        kind: listed.kind,
+        begins_at: replica::forgotten_bytes(&state),
+        ends_at: end_of(&state),
         known_chosen: known_chosen.0,
         carried_bytes,
-        unsure_bytes: all_bytes - known_bytes,
+        unsure_bytes: end_of(&state).saturating_sub(known_end),
         unknown_before: behind.map(|slot| slot.0),
         holes: listed_holes.collect(),
         left_bytes: all_bytes - lacking - carried_bytes,
