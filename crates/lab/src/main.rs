@@ -6,6 +6,7 @@
 //!   torture   real nodes under every fault
 //!   bench     one figure after the other of what is promised, a paper's experiment, rivals
 //!   node      the node of `logberg`, whose disk fails when it is told to; torture starts it
+//!   guest-node  one of the processes of `bench guest`
 //! ```
 
 mod arguments;

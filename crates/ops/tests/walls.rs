@@ -83,8 +83,8 @@ const ARROWS: [(&str, &[&str]); 27] = [
     (
         "lab",
         &[
-            "bench", "client", "formats", "linux", "node", "ops", "paxos", "replica", "serve",
-            "shelf", "sim", "terminal", "testbed", "torture", "wire",
+            "bench", "client", "embed", "formats", "linux", "node", "ops", "paxos", "replica",
+            "serve", "shelf", "sim", "terminal", "testbed", "torture", "wire",
         ],
     ),
 ];

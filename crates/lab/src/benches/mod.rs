@@ -5,12 +5,13 @@
 //!   move  auxiliary  memory           paper                             instructions
 //!   catch-up  many-logs               rivals
 //!   reconfigure  elections  recover
-//!   shelf
+//!   shelf  guest
 //! ```
 
 pub mod auxiliary;
 pub mod catch_up;
 pub mod elections;
+pub mod guest;
 pub mod many_logs;
 pub mod memory;
 pub mod moves;

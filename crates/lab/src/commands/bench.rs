@@ -5,8 +5,8 @@ use bench::failover::{self, Disks};
 use clap::{Args, Subcommand};
 
 use crate::benches::{
-    auxiliary, catch_up, elections, instructions, many_logs, memory, moves, paper, reconfigure,
-    recover, rivals, shelf,
+    auxiliary, catch_up, elections, guest, instructions, many_logs, memory, moves, paper,
+    reconfigure, recover, rivals, shelf,
 };
 use crate::global::Global;
 
@@ -45,6 +45,7 @@ enum Bench {
     Elections(elections::Arguments),
     Recover(recover::Arguments),
     Shelf(shelf::Arguments),
+    Guest(guest::Arguments),
     Paper(paper::Arguments),
     Rivals(rivals::Arguments),
     Instructions(instructions::Arguments),
@@ -64,6 +65,7 @@ impl Arguments {
             Bench::Elections(arguments) => arguments.run(json),
             Bench::Recover(arguments) => arguments.run(json),
             Bench::Shelf(arguments) => arguments.run(json),
+            Bench::Guest(arguments) => arguments.run(json),
             Bench::Paper(arguments) => arguments.run(json),
             Bench::Rivals(arguments) => arguments.run(json),
             Bench::Instructions(arguments) => arguments.run(json),

@@ -1,6 +1,7 @@
 //! The commands, one module each.
 
 mod bench;
+mod guest_node;
 mod node;
 mod sim;
 mod torture;
@@ -17,13 +18,15 @@ pub enum Command {
     Bench(bench::Arguments),
     #[command(hide = true)]
     Node(node::Arguments),
+    #[command(hide = true)]
+    GuestNode(guest_node::Arguments),
 }
 
 impl Command {
     /// The log level of a command unless somebody asks for another. A simulated node is in trouble all the time.
     pub fn usual_log(&self) -> &'static str {
         match self {
-            Self::Node(_) => "info",
+            Self::Node(_) | Self::GuestNode(_) => "info",
             Self::Sim(_) => "off",
             _ => "warn",
         }
@@ -35,6 +38,7 @@ impl Command {
             Self::Torture(arguments) => arguments.run(global),
             Self::Bench(arguments) => arguments.run(global),
             Self::Node(arguments) => arguments.run(),
+            Self::GuestNode(arguments) => arguments.run(),
         }
     }
 }

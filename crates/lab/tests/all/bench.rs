@@ -183,3 +183,48 @@ fn a_leader_whose_disk_stalls_is_replaced_and_nothing_is_lost() {
     assert!(number(&report, "max_ms") < 20_000.0, "{report}");
     assert_empty(directory.path());
 }
+
+#[test]
+fn a_machine_is_measured_and_its_losses_are_made_good() {
+    let directory = tempfile::tempdir().unwrap();
+    let arguments = "guest --state 2MB --flush 500kB --seconds 0.5 --times 1 --callers 8 --loss-callers 2 --rate 1M";
+    let report = json(&bench(directory.path(), arguments));
+    let turns = report["turns"].as_array().expect("a list");
+    let of: Vec<_> = turns
+        .iter()
+        .map(|turn| (turn["what"].as_str(), number(turn, "callers")))
+        .collect();
+    let (submits, appends) = (Some("submits"), Some("appends"));
+    let expected = [
+        (submits, 1.0),
+        (appends, 1.0),
+        (submits, 8.0),
+        (appends, 8.0),
+    ];
+    assert_eq!(of, expected);
+    assert!(
+        turns.iter().all(|turn| number(turn, "answered") > 0.0),
+        "{report}"
+    );
+    for figure in [
+        "fill_mb_per_s",
+        "beside_ratio_p99",
+        "answers_after_median_ms",
+    ] {
+        assert!(number(&report, figure) > 0.0, "{figure}: {report}");
+    }
+    let refill = &report["refill"];
+    assert!(
+        number(refill, "trimmed_bytes") > 0.0,
+        "it is copied: {report}"
+    );
+    let (whole, reads) = (
+        number(refill, "whole_after_s"),
+        number(refill, "reads_after_s"),
+    );
+    assert!(0.0 < whole && whole <= reads, "{report}");
+    let memory = report["memory"].as_array().expect("a list");
+    assert_eq!(memory.len(), 9, "three nodes, looked at three times");
+    assert!(memory.iter().all(|one| number(one, "rss_mb") > 0.0));
+    assert_empty(directory.path());
+}
