@@ -1,6 +1,7 @@
 //! A machine, as its callers use it, from any thread.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 
 use host::{Ask, Command, Look, Outcome, Replier, View, What};
@@ -124,11 +125,13 @@ impl Handle {
     ) -> Result<T, Failure> {
         let (tell, told) = mpsc::channel();
         let look = Look::new(move |view| {
-            let _ = tell.send(view.map(read));
+            let found = view.map(|view| catch_unwind(AssertUnwindSafe(|| read(view))));
+            let _ = tell.send(found);
         });
         self.ask(What::Look { look, stale })?;
         match told.recv() {
-            Ok(Ok(found)) => Ok(found),
+            Ok(Ok(Ok(found))) => Ok(found),
+            Ok(Ok(Err(_))) => Err(Failure::Refused("the reader panicked".to_owned())),
             Ok(Err(why)) => Err(Failure::NotNow(why)),
             Err(_) => Err(stopped()),
         }

@@ -3,7 +3,7 @@
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -62,6 +62,25 @@ impl Load {
 
 /// Overwrites the middle of the largest file below.
 fn damage(directory: &Path) {
+    let (length, path) = largest(directory);
+    let file = OpenOptions::new().write(true).open(path);
+    let bytes = vec![0x5a; (length as usize / 2).max(1)];
+    let written = file.and_then(|file| file.write_all_at(&bytes, length / 4));
+    written.expect("there is room");
+}
+
+/// Turns one bit in the middle of the largest file below.
+fn rot(directory: &Path) {
+    let (length, path) = largest(directory);
+    let file = OpenOptions::new().read(true).write(true).open(path);
+    let file = file.expect("it is ours");
+    let mut byte = [0];
+    let rotten = file.read_exact_at(&mut byte, length / 2);
+    let rotten = rotten.and_then(|()| file.write_all_at(&[byte[0] ^ 1], length / 2));
+    rotten.expect("it is there");
+}
+
+fn largest(directory: &Path) -> (u64, PathBuf) {
     let mut files = Vec::new();
     let mut directories = vec![directory.to_owned()];
     while let Some(directory) = directories.pop() {
@@ -74,14 +93,7 @@ fn damage(directory: &Path) {
             }
         }
     }
-    let (length, path) = files.into_iter().max().expect("there are files");
-    let file = OpenOptions::new()
-        .write(true)
-        .open(path)
-        .expect("it is ours");
-    let bytes = vec![0x5a; (length as usize / 2).max(1)];
-    file.write_all_at(&bytes, length / 4)
-        .expect("there is room");
+    files.into_iter().max().expect("there are files")
 }
 
 fn states_are_made_good() {
@@ -123,6 +135,13 @@ fn states_are_made_good() {
     load.nodes.start(victim);
     load.put(100);
     load.wait_same("a damaged state");
+
+    // A byte has rotted, which only who reads it finds: put aside while the node runs, and copied.
+    load.nodes.kill(victim);
+    rot(&load.nodes.data(victim).join("state"));
+    load.nodes.start(victim);
+    load.put(150);
+    load.wait_same("a state with a rotten byte");
 
     // All at once: the states, and what is left of the log, are all there is.
     (0..3).for_each(|index| load.nodes.kill(index));

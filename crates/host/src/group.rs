@@ -110,6 +110,11 @@ struct Core {
     is_auxiliary: bool,
     /// Pieces that are being read for others.
     reading: usize,
+    /// Its shelf turned out to be damaged, and is to be put aside; and it was, before.
+    damage: Option<String>,
+    was_damaged: bool,
+    /// How often the log was attached.
+    attached: u64,
     /// The last word to the node.
     told: Option<Stand>,
     /// Why this replica does nothing any more.
@@ -142,6 +147,12 @@ impl Core {
         });
     }
 
+    fn attach(&mut self, out: &mut Out, from: u64) {
+        self.attached += 1;
+        let number = self.attached;
+        self.wish(out, Wish::Attach { from, number });
+    }
+
     /// Nothing is applied any more. The log goes on, elsewhere.
     fn halt(&mut self, out: &mut Out, why: String) {
         if self.halted.is_some() {
@@ -153,9 +164,17 @@ impl Core {
     }
 
     fn halt_for(&mut self, out: &mut Out, error: &ShelfError) {
+        if matches!(error, ShelfError::Damaged { .. }) && !self.was_damaged {
+            self.was_damaged = true;
+            self.damage = Some(error.to_string());
+            return;
+        }
         let remedy = match error {
             ShelfError::Damaged { .. } => {
-                "; start the node again, and it is put aside and made anew from the log"
+                "; this is its second damage since the node was started: look after the disk, and start the node again"
+            }
+            ShelfError::NotAShelf { .. } | ShelfError::AnotherLog { .. } => {
+                "; take that directory away and start the node again: the state is made anew"
             }
             ShelfError::Io { .. } => "; mend the disk, and start the node again",
             _ => "",
@@ -192,6 +211,9 @@ impl Group {
             is_whole: false,
             is_auxiliary,
             reading: 0,
+            damage: None,
+            was_damaged: false,
+            attached: 0,
             told: None,
             halted: None,
             is_gone: false,
@@ -239,7 +261,18 @@ impl Group {
         self.looking.ask(glance);
     }
 
-    pub fn on_news(&mut self, now: Time, news: News, out: &mut Out) {
+    pub fn on_news(&mut self, now: Time, attached: u64, news: News, out: &mut Out) {
+        let is_of_output = matches!(
+            news,
+            News::Bytes { .. }
+                | News::Ended { .. }
+                | News::Skipped { .. }
+                | News::Begins { .. }
+                | News::Deposed { .. }
+        );
+        if is_of_output && (attached != self.core.attached || self.core.shelf.is_none()) {
+            return;
+        }
         if self.core.halted.is_some() && !matches!(news, News::Gone) {
             return;
         }
@@ -327,6 +360,17 @@ impl Group {
         self.looking.forget_running();
     }
 
+    /// Puts a damaged shelf aside, and begins another: from the log, or by a copy.
+    fn put_aside(&mut self, what: &str, out: &mut Out) {
+        tracing::error!(log = %self.core.name, "{what}; the state of {} is put aside and made anew", self.core.name);
+        self.leading.end(&Outcome::Unknown);
+        self.give_up();
+        // ‡ What it said of itself holds no more.
+        self.core.wish(out, Wish::Stands(Stand::default()));
+        let work = jobs::reopen(&self.core.shelves, self.core.identity);
+        self.core.run(out, jobs::UPKEEP, work);
+    }
+
     fn remove(&mut self, out: &mut Out) {
         self.give_up();
         let work = jobs::remove(&self.core.shelves, self.core.identity);
@@ -340,7 +384,7 @@ impl Group {
         self.core.shelf = Some(shelf);
         self.core.is_whole = self.core.copying.is_none();
         let from = applied.position;
-        self.core.wish(out, Wish::Attach { from });
+        self.core.attach(out, from);
     }
 
     /// Another node's host asks for a piece of the state.
@@ -419,7 +463,7 @@ impl Group {
                     self.core.intake = Intake::from(applied);
                     self.keeping.begin(applied, Applied::default());
                     let from = applied.position;
-                    self.core.wish(out, Wish::Attach { from });
+                    self.core.attach(out, from);
                 }
                 self.on_taken(now, bytes);
             }
@@ -463,6 +507,9 @@ impl Group {
 
     /// Does what can be done now.
     pub fn settle(&mut self, now: Time, wall_ms: Option<u64>, out: &mut Out) {
+        if let Some(what) = self.core.damage.take() {
+            self.put_aside(&what, out);
+        }
         if let Some(why) = &self.core.halted {
             let why = format!("the state of {} has stopped here: {why}", self.core.name);
             // Nobody tells this replica any more what became of them.

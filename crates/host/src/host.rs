@@ -100,7 +100,11 @@ impl Host {
 
     fn on_letter(&mut self, letter: Letter) {
         let letter = match letter.open::<ToHost>() {
-            Ok(ToHost { log, what }) => return self.on_news(log, what),
+            Ok(ToHost {
+                log,
+                attached,
+                what,
+            }) => return self.on_news(log, attached, what),
             Err(letter) => letter,
         };
         match letter.open::<Ask>() {
@@ -109,7 +113,7 @@ impl Host {
         }
     }
 
-    fn on_news(&mut self, log: LogId, news: News) {
+    fn on_news(&mut self, log: LogId, attached: u64, news: News) {
         if let News::Appeared {
             name,
             cluster,
@@ -137,7 +141,7 @@ impl Host {
         }
         let is_gone = matches!(news, News::Gone);
         if let Some(group) = self.groups.get_mut(&log) {
-            group.on_news(self.now, news, &mut self.out);
+            group.on_news(self.now, attached, news, &mut self.out);
             if is_gone {
                 self.by_name.remove(group.name());
                 self.groups.remove(&log);
@@ -169,7 +173,7 @@ impl Host {
             .early
             .extract_if(.., |(since, _)| now >= *since + APPEAR)
         {
-            let why = "its log is not here yet: this node has not joined, or the log was not made";
+            let why = "its log is not here: this node has not joined yet, or the log was deleted, or is of another kind; `logberg log show` tells, and `logberg log create NAME --kind state` makes an empty one";
             refuse(ask, why);
         }
     }

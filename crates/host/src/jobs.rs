@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,8 +17,10 @@ use crate::intake::Load;
 use crate::piece::{Answer, Question};
 use crate::state::{Fetched, Key, Missing, RANGE_BYTES_MAX, View};
 
-/// Rows are looked up.
+/// Rows are looked up for commands, and pieces for other nodes.
 pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
+/// Callers look at the state. They take as long as they like, so commands wait for other lanes.
+pub const LOOKERS: [Lane; 2] = [Lane(5), Lane(6)];
 /// Frames are applied.
 pub const APPLY: Lane = Lane(3);
 /// Shelves are opened, flushed and compacted.
@@ -37,7 +40,7 @@ pub trait Shelves: Send + Sync {
     fn remove(&self, identity: Identity) -> Result<(), ShelfError>;
 }
 
-/// A caller's look at the state, on a reader's lane: he is given a view, or the reason why there is none.
+/// A caller's look at the state, on a lane of lookers: he is given a view, or the reason why there is none.
 pub struct Look(Box<Looks>);
 
 type Looks = dyn FnOnce(Result<&View<'_>, String>) + Send;
@@ -123,6 +126,21 @@ impl std::fmt::Debug for Came {
     }
 }
 
+/// Puts a shelf aside that turned out to be damaged, and opens another.
+pub(crate) fn reopen(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
+    let shelves = shelves.clone();
+    Work::new(move || {
+        let opened = shelves.put_aside(identity).and_then(|aside| {
+            tracing::error!("the damaged state is in {} now", aside.display());
+            shelves.open(identity)
+        });
+        Came::Opened(opened.map(|shelf| Opened {
+            shelf,
+            copying: None,
+        }))
+    })
+}
+
 /// Opens a shelf. A damaged one is put aside: its log is applied from the beginning again, or the state is copied.
 pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
     let shelves = shelves.clone();
@@ -200,7 +218,11 @@ pub(crate) fn look(shelf: &Arc<dyn Shelf>, looks: Vec<Look>) -> Work {
     Work::new(move || {
         let snapshot = shelf.snapshot();
         for look in looks {
-            look.at(&*snapshot);
+            // A caller's panic is his own: others wait for their turn.
+            let looked = catch_unwind(AssertUnwindSafe(|| look.at(&*snapshot)));
+            if looked.is_err() {
+                tracing::error!("a reader panicked, and has no answer");
+            }
         }
         Came::Looked
     })
@@ -247,15 +269,15 @@ fn piece(
     if snapshot.applied().position < question.from {
         return Ok(Answer::NotHere);
     }
-    let after = question.after.as_deref();
+    let after = question.after.clone();
+    let after = after.as_deref();
     let from = after.map_or(Bound::Unbounded, Bound::Excluded);
     let bounds = PageBounds {
         rows_max: PIECE_ROWS_MAX,
         bytes_max,
     };
-    snapshot
-        .scan(from, Bound::Unbounded, bounds)
-        .map(Answer::Piece)
+    let page = snapshot.scan(from, Bound::Unbounded, bounds)?;
+    Ok(Answer::Piece { to: question, page })
 }
 
 /// ‡ Removes whatever shelf there is, and begins another with the first piece of a copy.

@@ -3,7 +3,7 @@
 //! ```text
 //! question = version u8 (1) │ from u64 │ has a key u8 │ key          rows behind the key, of a state at `from` or above
 //! not here = version u8 (1) │ 0
-//! piece    = version u8 (1) │ 1 │ applied 41 bytes │ is last u8 │ rows     all as they stood at `applied`
+//! piece    = version u8 (1) │ 1 │ question length u32 │ question │ applied 41 bytes │ is last u8 │ rows     all as they stood at `applied`
 //! row      = key length u32 │ value length u32 │ key │ value
 //! ```
 //!
@@ -27,7 +27,8 @@ pub struct Question {
 pub enum Answer {
     /// Who was asked has no whole state, or one that stands lower.
     NotHere,
-    Piece(Page),
+    /// ‡ It names its question: an answer that comes late is none to another.
+    Piece { to: Question, page: Page },
 }
 
 /// Why bytes are none of these.
@@ -65,11 +66,14 @@ impl Question {
 impl Answer {
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = vec![VERSION];
-        let Answer::Piece(page) = self else {
+        let Answer::Piece { to, page } = self else {
             bytes.push(0);
             return bytes;
         };
         bytes.push(1);
+        let question = to.encode();
+        bytes.extend_from_slice(&(question.len() as u32).to_le_bytes());
+        bytes.extend_from_slice(&question);
         bytes.extend_from_slice(&page.applied.encode());
         bytes.push(u8::from(page.is_last));
         for (key, value) in &page.rows {
@@ -88,6 +92,10 @@ impl Answer {
             Some((1, rest)) => rest,
             _ => return Err(NoPiece::Body),
         };
+        let (length, rest) = rest.split_first_chunk().ok_or(NoPiece::Body)?;
+        let length = u32::from_le_bytes(*length) as usize;
+        let (question, rest) = rest.split_at_checked(length).ok_or(NoPiece::Body)?;
+        let to = Question::decode(question)?;
         let (applied, rest) = rest
             .split_at_checked(Applied::LENGTH)
             .ok_or(NoPiece::Body)?;
@@ -108,7 +116,7 @@ impl Answer {
         }
         match page.rows.is_empty() && !page.is_last {
             true => Err(NoPiece::Body),
-            false => Ok(Answer::Piece(page)),
+            false => Ok(Answer::Piece { to, page }),
         }
     }
 }
@@ -156,10 +164,11 @@ mod tests {
     proptest! {
         #[test]
         fn pieces_and_questions_come_back(page in page(), from in any::<u64>(), after in any::<Option<Vec<u8>>>()) {
-            let answer = Answer::Piece(page);
-            prop_assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
             let question = Question { from, after };
+            let to = question.clone();
             prop_assert_eq!(Question::decode(&question.encode()), Ok(question));
+            let answer = Answer::Piece { to, page };
+            prop_assert_eq!(Answer::decode(&answer.encode()), Ok(answer));
         }
 
         #[test]
@@ -173,13 +182,17 @@ mod tests {
     #[test]
     fn keys_that_do_not_rise_are_refused() {
         let row = |key: &str| (key.as_bytes().to_vec(), Vec::new());
+        let to = Question {
+            from: 0,
+            after: None,
+        };
         let page = Page {
             rows: vec![row("b"), row("a")],
             applied: Applied::default(),
             is_last: true,
         };
         assert_eq!(
-            Answer::decode(&Answer::Piece(page).encode()),
+            Answer::decode(&Answer::Piece { to, page }.encode()),
             Err(NoPiece::Body)
         );
         assert_eq!(

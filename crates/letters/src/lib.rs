@@ -32,6 +32,9 @@ use paxos::{NodeId, StreamName};
 #[derive(Debug)]
 pub struct ToHost {
     pub log: LogId,
+    /// By the number of the last [`Wish::Attach`] that the node has heard. ‡ What was handed over before a host attached anew is
+    /// no part of what it is handed since.
+    pub attached: u64,
     pub what: News,
 }
 
@@ -103,7 +106,7 @@ pub struct ToNode {
 #[derive(Debug)]
 pub enum Wish {
     /// Hand over the output from this position on.
-    Attach { from: u64 },
+    Attach { from: u64, number: u64 },
     /// So many bytes that were handed over take no room any more.
     Took { bytes: u64 },
     /// Append this to the host's stream.

@@ -143,9 +143,9 @@ impl HostedLogs {
         };
         due.touch(id);
         match what {
-            Wish::Attach { from } => {
+            Wish::Attach { from, number } => {
                 log.attach(from, false);
-                remote.on_wish(Wish::Attach { from });
+                remote.on_wish(Wish::Attach { from, number });
             }
             what => remote.on_wish(what),
         }

@@ -101,9 +101,7 @@ pub enum ShelfError {
         found: u32,
         known: u32,
     },
-    #[error(
-        "the shelf {path} is that of {found}, not of {expected}: take it away, and it is copied anew"
-    )]
+    #[error("the shelf {path} is that of {found}, not of {expected}")]
     AnotherLog {
         path: PathBuf,
         found: Identity,

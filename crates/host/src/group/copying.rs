@@ -54,7 +54,8 @@ pub struct Copying {
     progress: Progress,
     /// The log begins here: the first piece may not have been read below. `None` once it is taken.
     first_from: Option<u64>,
-    /// The number of the last question.
+    /// The last question, and its number. ‡ Only its own answer is taken, whatever an earlier copy, or process, asked.
+    asked: Option<Question>,
     request: u64,
     stage: Stage,
 }
@@ -105,6 +106,7 @@ impl Copying {
         Copying {
             progress: Progress::default(),
             first_from: Some(from),
+            asked: None,
             request: 0,
             stage: Stage::Waits { until: Time::ZERO },
         }
@@ -115,6 +117,7 @@ impl Copying {
         Copying {
             progress,
             first_from: None,
+            asked: None,
             request: 0,
             stage: Stage::Waits { until: Time::ZERO },
         }
@@ -151,6 +154,7 @@ impl Copying {
             after: self.progress.cursor.clone(),
         };
         let (request, bytes) = (self.request, question.encode());
+        self.asked = Some(question);
         core.wish(out, Wish::AskPiece { request, bytes });
     }
 
@@ -179,7 +183,8 @@ impl Copying {
             until: now + AGAIN_AFTER,
         };
         let piece = match Answer::decode(&bytes) {
-            Ok(Answer::Piece(piece)) => piece,
+            Ok(Answer::Piece { to, page }) if self.asked.as_ref() == Some(&to) => page,
+            Ok(Answer::Piece { .. }) => return None,
             Ok(Answer::NotHere) => return None,
             Err(why) => {
                 tracing::warn!(log = %core.name, "a piece of the state of {} is not taken: {why}", core.name);

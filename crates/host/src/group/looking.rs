@@ -16,8 +16,8 @@ use crate::jobs::{self, Look};
 
 /// A read is given up after so long.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(5);
-/// Reads that are on a reader's lane at a time, in groups.
-const LANES: usize = jobs::READERS.len();
+/// Reads that are on a lane at a time, in groups.
+const LANES: usize = jobs::LOOKERS.len();
 
 #[derive(Default)]
 pub struct Looking {
@@ -72,7 +72,7 @@ impl Looking {
     }
 
     pub fn settle(&mut self, now: Time, core: &Core, keeping: &Keeping, out: &mut Out) {
-        self.give_up(now);
+        self.give_up(now, keeping);
         if !core.is_whole {
             return self.refuse_stale(core);
         }
@@ -112,7 +112,7 @@ impl Looking {
             self.running += 1;
             self.next_lane = (self.next_lane + 1) % LANES;
             let looks = std::mem::take(&mut self.due);
-            core.run(out, jobs::READERS[self.next_lane], jobs::look(shelf, looks));
+            core.run(out, jobs::LOOKERS[self.next_lane], jobs::look(shelf, looks));
         }
     }
 
@@ -131,13 +131,16 @@ impl Looking {
         }
     }
 
-    fn give_up(&mut self, now: Time) {
+    fn give_up(&mut self, now: Time, keeping: &Keeping) {
         let passed = self.passed.iter_mut().map(|passed| &mut passed.glances);
         let asked = self.asked.iter_mut().map(|(_, glances)| glances);
         for glances in passed.chain(asked).chain([&mut self.waiting]) {
             for old in glances.extract_if(.., |glance| now >= glance.since + GIVE_UP_AFTER) {
                 let why = "nobody could say within 5 s what is chosen by now: more than half of the log's members must run and reach each other";
-                old.look.not(why.to_owned());
+                let disk = keeping.trouble().map(|disk| {
+                    format!("this node's state is behind, and its disk takes no more: {disk}")
+                });
+                old.look.not(disk.unwrap_or_else(|| why.to_owned()));
             }
         }
         if self.asked.as_ref().is_some_and(|(_, left)| left.is_empty()) {

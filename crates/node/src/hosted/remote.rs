@@ -20,6 +20,7 @@ const ASIDE_EVERY: Duration = Duration::from_millis(500);
 pub(super) struct Remote {
     log: LogId,
     machine: MachineId,
+    attached: u64,
     /// Bytes that were handed over and not taken yet.
     outstanding: u64,
     /// Submitted, and not taken by the log: in order.
@@ -65,6 +66,7 @@ impl Remote {
         Remote {
             log,
             machine,
+            attached: 0,
             outstanding: 0,
             submitted: VecDeque::new(),
             barriers: BTreeMap::new(),
@@ -85,6 +87,7 @@ impl Remote {
     pub fn tell(&self, port: &mut Port<'_>, what: News) {
         let letter = Letter::new(ToHost {
             log: self.log,
+            attached: self.attached,
             what,
         });
         port.post(self.machine, letter);
@@ -101,6 +104,7 @@ impl Remote {
             to: self.machine,
             letter: Letter::new(ToHost {
                 log: self.log,
+                attached: self.attached,
                 what: News::Gone,
             }),
         }
@@ -108,7 +112,8 @@ impl Remote {
 
     pub fn on_wish(&mut self, wish: Wish) {
         match wish {
-            Wish::Attach { .. } => {
+            Wish::Attach { number, .. } => {
+                self.attached = number;
                 self.skipped = false;
                 self.outstanding = 0;
             }
