@@ -11,6 +11,7 @@ use rustix::net::{RecvFlags, recv, sockopt};
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::errors::closed_here;
 use crate::landing;
+use crate::lender::Lender;
 
 mod flights;
 mod on_ring;
@@ -130,6 +131,10 @@ impl Connection {
         self.receives.push(buffer, range, whole);
     }
 
+    pub fn push_receive_when_there(&mut self, bytes_max: usize) {
+        self.receives.push_when_there(bytes_max);
+    }
+
     pub fn push_send(&mut self, slices: Vec<Slice>) {
         self.sends.push(slices);
     }
@@ -181,6 +186,7 @@ impl Connection {
     pub fn take_turn(
         &mut self,
         bytes_max: usize,
+        lender: &Lender,
         scratch: &mut [u8],
         completions: &mut Vec<Completion>,
     ) -> After {
@@ -189,7 +195,7 @@ impl Connection {
             Phase::Ending => After::Gone,
             Phase::Open(_) => {
                 let send_more = self.send(bytes_max, completions);
-                let receive_more = self.receive(bytes_max, completions);
+                let receive_more = self.receive(bytes_max, lender, completions);
                 match send_more || receive_more {
                     true => After::Again,
                     false => After::Wait,
@@ -253,46 +259,70 @@ impl Connection {
     /// Errors: fail all queued and later receives of the connection. An end of stream after a failed
     ///         send is a reset: the kernel told the send, and tells the receive nothing.
     /// Source: recv(2); epoll(7) on partial reads of stream sockets.
-    fn receive(&mut self, bytes_max: usize, completions: &mut Vec<Completion>) -> bool {
+    fn receive(
+        &mut self,
+        bytes_max: usize,
+        lender: &Lender,
+        completions: &mut Vec<Completion>,
+    ) -> bool {
         let mut left = bytes_max;
         loop {
-            if !self.has_range_to_fill(completions) {
-                return false;
-            }
-            let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.first())
-            else {
-                return false;
-            };
-            if !self.readiness.readable {
+            if !self.has_range_to_fill(completions) || !self.readiness.readable {
                 return false;
             }
             if left == 0 {
                 return true;
             }
-            let rest = receiving.rest();
-            let wanted = rest.len().min(left);
-            let range = rest.start..rest.start + wanted;
-            // By way of a pipe, whose places may be filled before its bytes are: the socket may have
-            // more then.
-            let (received, all) = match landing::receiving_region(&mut receiving.buffer) {
+            left -= self.receive_once(left, lender, completions);
+        }
+    }
+
+    /// Receives for the first op, in one call, at most `bytes_max`; returns how many bytes came. A buffer that
+    /// is lent for the call and gets none goes back with it.
+    fn receive_once(
+        &mut self,
+        bytes_max: usize,
+        lender: &Lender,
+        completions: &mut Vec<Completion>,
+    ) -> usize {
+        let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.first()) else {
+            self.readiness.readable = false;
+            return 0;
+        };
+        let wanted = receiving.room().min(bytes_max);
+        let (received, all) = if receiving.when_there.is_some() {
+            let mut buffer = lender.lend(wanted);
+            let into = buffer.part_mut(0..wanted);
+            let received = recv(socket, into, RecvFlags::DONTWAIT).map(|(_, count)| count);
+            if let Ok(count @ 1..) = received {
+                receiving.lend(buffer, count);
+            }
+            (received, wanted)
+        } else {
+            let start = receiving.rest().start;
+            let range = start..start + wanted;
+            match landing::receiving_region(&mut receiving.buffer) {
+                // By way of a pipe, whose places may be filled before its bytes are: the socket may have
+                // more then.
                 Some(region) => (region.receive(socket, range), 1),
                 None => {
                     let into = receiving.buffer.part_mut(range);
                     let received = recv(socket, into, RecvFlags::DONTWAIT);
                     (received.map(|(_, count)| count), wanted)
                 }
-            };
-            match received {
-                Ok(count) => {
-                    left -= count;
-                    self.readiness.on_received(count >= all);
-                    self.on_received(count, completions);
-                }
-                Err(Errno::AGAIN) => self.readiness.readable = false,
-                Err(Errno::INTR) => {}
-                Err(errno) => self.receives.break_with(errno),
             }
+        };
+        match received {
+            Ok(count) => {
+                self.readiness.on_received(count >= all);
+                self.on_received(count, completions);
+                return count;
+            }
+            Err(Errno::AGAIN) => self.readiness.readable = false,
+            Err(Errno::INTR) => {}
+            Err(errno) => self.receives.break_with(errno),
         }
+        0
     }
 
     fn has_range_to_fill(&mut self, completions: &mut Vec<Completion>) -> bool {

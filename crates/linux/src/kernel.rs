@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ops::{Completion, Disk, Machine, MachineId, Op, Time};
+use ops::{Buffer, Completion, Disk, Machine, MachineId, Op, Time};
 use uring::{Finished, Request, Ring};
 
 use crate::config::KernelConfig;
@@ -118,6 +118,11 @@ impl Kernel {
         self.network.local_addr(self.listener.unwrap_or(0))
     }
 
+    /// Buffers that were lent to receives without one, and have not come back.
+    pub fn lent_buffers(&self) -> usize {
+        self.network.lent()
+    }
+
     pub fn stopper(&self) -> Stopper {
         Stopper {
             inbox: self.inbox.clone(),
@@ -167,6 +172,22 @@ impl Kernel {
                         conn,
                         buffer,
                         range,
+                        result: Err(match found {
+                            Some(_) => io::ErrorKind::InvalidInput.into(),
+                            None => closed_here(),
+                        }),
+                    }),
+                }
+            }
+            Op::ReceiveWhenThere { conn, bytes_max } => {
+                match self.network.receiving_connection(conn) {
+                    Some(connection) if bytes_max > 0 => {
+                        connection.push_receive_when_there(bytes_max);
+                    }
+                    found => completions.push(Completion::Received {
+                        conn,
+                        buffer: Buffer::empty(),
+                        range: 0..0,
                         result: Err(match found {
                             Some(_) => io::ErrorKind::InvalidInput.into(),
                             None => closed_here(),

@@ -14,7 +14,8 @@
 //!
 //! So the *direct* mover. With *uring* the loop waits in io_uring instead, which has the receives and
 //! sends of open connections and the durable writes of files on a disk; it watches epoll's descriptor
-//! for the rest. [`Mover`] says what is asked for, [`Kernel::mover`] what this machine allowed, and
+//! for the rest. No mover holds a buffer for a receive that brought none before there is something to receive: one is lent
+//! then. [`Mover`] says what is asked for, [`Kernel::mover`] what this machine allowed, and
 //! [`Ink`] where files are.
 //!
 //! [`Kernel::run`] is the loop of [`ops::Machine`]; [`Kernel::submit`] and [`Kernel::wait`] are
@@ -47,6 +48,7 @@ mod tag;
 
 mod connection;
 mod epoll;
+mod lender;
 mod listener;
 mod network;
 mod resolver;

@@ -20,6 +20,7 @@ use crate::connection::{After, Connection, Phase};
 use crate::epoll::{Epoll, EventFlags, Source};
 use crate::errors::{closed_here, copy_of};
 use crate::inbox::Inbox;
+use crate::lender::Lender;
 use crate::listener::{Accept, Listener, new_socket, no_address};
 use crate::resolver::Resolver;
 use crate::tag::Tag;
@@ -53,6 +54,7 @@ pub(crate) struct Network {
     lingering: BTreeSet<(Time, ConnId)>,
     lingering_max: usize,
     accepted: u64,
+    lender: Lender,
     scratch: Vec<u8>,
 }
 
@@ -70,6 +72,7 @@ impl Network {
             lingering: BTreeSet::new(),
             lingering_max: lingering_max(getrlimit(Resource::Nofile).current),
             accepted: 0,
+            lender: Lender::new(),
             scratch: vec![0; 64 << 10],
         }
     }
@@ -363,10 +366,12 @@ impl Network {
                 continue;
             };
             connection.has_turn = false;
-            let scratch = &mut self.scratch;
+            let (lender, scratch) = (&self.lender, &mut self.scratch[..]);
             let mut after = match &mut ring {
-                Some(ring) => connection.take_turn_on(ring, bytes_max, scratch, completions),
-                None => connection.take_turn(bytes_max, scratch, completions),
+                Some(ring) => {
+                    connection.take_turn_on(ring, bytes_max, lender, scratch, completions)
+                }
+                None => connection.take_turn(bytes_max, lender, scratch, completions),
             };
             if after == After::Flushed {
                 let until = now + LINGER_TIMEOUT;
@@ -476,6 +481,11 @@ impl Network {
         let pauses = self.listeners.iter().filter_map(|l| l.paused_until);
         let closing = self.closing.peek().map(|Reverse((at, _))| *at);
         pauses.chain(closing).min()
+    }
+
+    /// Buffers that are lent now.
+    pub fn lent(&self) -> usize {
+        self.lender.lent()
     }
 
     /// A connection closed by the node still has bytes that are not with the kernel.

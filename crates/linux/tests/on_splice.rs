@@ -9,6 +9,8 @@
 #[path = "files.rs"]
 mod files;
 mod harness;
+#[path = "idle.rs"]
+mod idle;
 #[path = "sockets.rs"]
 mod sockets;
 #[path = "stress.rs"]

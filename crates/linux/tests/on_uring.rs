@@ -7,6 +7,8 @@
 
 #[path = "files.rs"]
 mod files;
+#[path = "idle.rs"]
+mod idle;
 #[path = "sockets.rs"]
 mod sockets;
 #[path = "stress.rs"]

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use harness::{Harness, quiet};
 use linux::KernelConfig;
-use ops::{BLOCK, Buffer, Completion, ConnId, FileId, Op, OpenMode, Slice, Token};
+use ops::{BLOCK, Buffer, Completion, ConnId, FileId, LENT_BYTES_MAX, Op, OpenMode, Slice, Token};
 
 const PAIRS: usize = 32;
 const FILES: u64 = 4;
@@ -39,12 +39,17 @@ struct End {
     given: u64,
     taken: u64,
     sends: usize,
-    /// Lengths and `whole` of the receives outstanding.
-    receives: VecDeque<(usize, bool)>,
+    receives: VecDeque<Asked>,
     shut: bool,
     ended: bool,
     closed: bool,
     failed: bool,
+}
+
+/// A receive that is outstanding.
+enum Asked {
+    Into { length: usize, whole: bool },
+    WhenThere { bytes_max: usize },
 }
 
 struct FileModel {
@@ -201,8 +206,14 @@ impl World {
             return;
         };
         let length = self.random.length();
+        if self.random.below(3) == 0 {
+            let bytes_max = length.max(1);
+            end.receives.push_back(Asked::WhenThere { bytes_max });
+            self.h.start_receive_when_there(conn, bytes_max);
+            return;
+        }
         let whole = self.random.below(3) == 0;
-        end.receives.push_back((length, whole));
+        end.receives.push_back(Asked::Into { length, whole });
         self.h.start_receive(conn, length, whole);
     }
 
@@ -279,8 +290,19 @@ impl World {
                     result,
                 } => {
                     let end = self.ends.get_mut(&conn).unwrap();
-                    let (length, whole) = end.receives.pop_front().expect("one answer for each");
-                    assert_eq!(range, 0..length, "in the order of the ops");
+                    let asked = end.receives.pop_front().expect("one answer for each");
+                    let (length, whole) = match asked {
+                        Asked::Into { length, whole } => {
+                            assert_eq!(range, 0..length, "in the order of the ops");
+                            (length, whole)
+                        }
+                        Asked::WhenThere { bytes_max } => {
+                            let count = result.as_ref().map_or(0, |received| received.count);
+                            assert_eq!(range, 0..count, "in the order of the ops");
+                            (bytes_max.min(LENT_BYTES_MAX), false)
+                        }
+                    };
+                    assert!(range.len() <= length);
                     let received = match result {
                         Ok(received) => received,
                         Err(error) => {
@@ -380,6 +402,7 @@ impl World {
         // And none twice, which `check` would find.
         self.h.idle(20);
         self.check();
+        assert_eq!(self.h.kernel.lent_buffers(), 0, "all came back");
         for end in self.ends.values() {
             let peer = &self.ends[&end.peer];
             assert!(

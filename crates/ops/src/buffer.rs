@@ -83,6 +83,11 @@ impl Pool {
         buffer.home = Some(self.shelf.clone());
         buffer
     }
+
+    /// Buffers that were taken and are in use still. A clone of the pool counts as one.
+    pub fn in_use(&self) -> usize {
+        Arc::strong_count(&self.shelf) - 1
+    }
 }
 
 /// A zeroed block. More of the same memory go to the shelf, as many as it has room for.
@@ -98,6 +103,16 @@ fn cut_blocks(shelf: &mut Vec<BytesMut>) -> BytesMut {
 }
 
 impl Buffer {
+    /// A buffer without memory.
+    pub fn empty() -> Buffer {
+        Buffer {
+            memory: Memory::Heap(BytesMut::new()),
+            start: 0,
+            length: 0,
+            home: None,
+        }
+    }
+
     pub fn new(length: usize) -> Buffer {
         Buffer::from_memory(BytesMut::zeroed(length + BLOCK), length)
     }
@@ -312,6 +327,27 @@ mod tests {
         let first = pool.take();
         let second = pool.take();
         assert!([first.as_ptr(), second.as_ptr()].contains(&address));
+    }
+
+    #[test]
+    fn a_pool_knows_how_many_of_its_buffers_are_in_use() {
+        let pool = Pool::new(BLOCK, 1);
+        assert_eq!(pool.in_use(), 0);
+        let taken = [pool.take(), pool.take()];
+        assert_eq!(pool.in_use(), 2);
+        let slices = taken.map(|buffer| buffer.freeze().slice(1..2));
+        let again = slices.clone();
+        drop(slices);
+        assert_eq!(pool.in_use(), 2, "slices are left");
+        drop(again);
+        assert_eq!(pool.in_use(), 0);
+    }
+
+    #[test]
+    fn an_empty_buffer_has_no_memory() {
+        let mut buffer = Buffer::empty();
+        assert!(buffer.is_empty() && buffer.part_mut(0..0).is_empty());
+        assert_eq!(buffer.freeze().slice(0..0).pinned_bytes(), 0);
     }
 
     #[test]

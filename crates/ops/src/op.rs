@@ -7,7 +7,7 @@
 //! Ops on one connection and direction complete in order; so do writes to one file. Nothing else is
 //! ordered: a read given before a write is done sees any of its blocks. Ops on what was closed, or
 //! never was open, are answered with an error at once. Buffers move into an op and come back with
-//! its completion.
+//! its completion; [`Op::ReceiveWhenThere`] brings none, and its completion has one that the kernel lends.
 //!
 //! Scripts of ops and of what must come of them stand in `linux/testdata/contract`; both kernels are
 //! held to them.
@@ -52,6 +52,15 @@ pub enum Op {
         range: Range<usize>,
         whole: bool,
     },
+    /// Receive once something is there, into a buffer that the kernel lends then: until then none is held for the
+    /// connection. Completes with `Received` in its order among the connection's receives. The buffer is the
+    /// machine's; dropped, it goes back to the kernel.
+    ///
+    /// Shape:  socket -> lent buffer; the completion's `range` is what came, and behind it stands anything.
+    /// Units:  bytes, `bytes_max` and `LENT_BYTES_MAX` at most; completes when at least 1 arrived.
+    /// Errors: an end of stream comes with the last bytes, if those are fewer than could have come, or
+    ///         behind them; the range is empty then, as with an error. A reset may lose bytes that had arrived.
+    ReceiveWhenThere { conn: ConnId, bytes_max: usize },
     /// Completes with `Sent` when all bytes are with the kernel. Sends on one connection are queued.
     Send { conn: ConnId, slices: Vec<Slice> },
     /// Tell the other side that no more bytes come (after all sends given so far).
@@ -214,6 +223,9 @@ pub struct Received {
 /// Records are padded to this: at least the larger of logical and physical block of the devices we
 /// know, and the page.
 pub const BLOCK: usize = 4096;
+
+/// The most that a kernel lends memory for at once (`Op::ReceiveWhenThere`).
+pub const LENT_BYTES_MAX: usize = 64 << 10;
 
 /// The bytes of a copied file that are in memory at once on a real disk.
 pub const COPY_BYTES: usize = 1 << 20;

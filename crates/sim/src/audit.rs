@@ -3,16 +3,55 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 
-use ops::{Completion, ConnId, Machine, Op, Time, Token};
+use ops::{Completion, ConnId, LENT_BYTES_MAX, Machine, Op, Received, Time, Token};
 
 /// A machine whose every op must complete exactly once, in order where the contract says so.
 pub struct Audited<M> {
     pub machine: M,
     connects: BTreeMap<ConnId, usize>,
-    receives: BTreeMap<ConnId, VecDeque<(Range<usize>, bool)>>,
+    receives: BTreeMap<ConnId, VecDeque<Asked>>,
     sends: BTreeMap<ConnId, usize>,
     disk: BTreeMap<Token, usize>,
     completed: u64,
+}
+
+/// A receive that is outstanding.
+enum Asked {
+    Into { range: Range<usize>, whole: bool },
+    WhenThere { bytes_max: usize },
+}
+
+impl Asked {
+    /// Asserts that this is an answer to it.
+    fn check(&self, range: &Range<usize>, length: usize, received: Option<Received>) {
+        let (most, whole) = match self {
+            Asked::Into {
+                range: asked,
+                whole,
+            } => {
+                assert_eq!(asked, range, "receives complete in order");
+                (range.len(), *whole)
+            }
+            Asked::WhenThere { bytes_max } => {
+                let count = received.map_or(0, |received| received.count);
+                assert_eq!(*range, 0..count, "it tells what came");
+                assert!(count <= length, "{count} in a buffer of {length}");
+                (LENT_BYTES_MAX.min(*bytes_max), false)
+            }
+        };
+        let Some(received) = received else { return };
+        assert!(received.count <= most);
+        let complete = received.count == most;
+        let some = received.count > 0 && !whole;
+        assert!(
+            complete || some || received.end,
+            "{received:?} of {range:?}"
+        );
+        assert!(
+            !(complete && received.end),
+            "the end comes with fewer bytes"
+        );
+    }
 }
 
 impl<M: Machine> Audited<M> {
@@ -45,8 +84,14 @@ impl<M: Machine> Audited<M> {
             Op::Receive {
                 conn, range, whole, ..
             } => {
+                let (range, whole) = (range.clone(), *whole);
                 let receives = self.receives.entry(*conn).or_default();
-                receives.push_back((range.clone(), *whole));
+                receives.push_back(Asked::Into { range, whole });
+            }
+            Op::ReceiveWhenThere { conn, bytes_max } => {
+                let bytes_max = *bytes_max;
+                let receives = self.receives.entry(*conn).or_default();
+                receives.push_back(Asked::WhenThere { bytes_max });
             }
             Op::Send { conn, .. } => *self.sends.entry(*conn).or_default() += 1,
             Op::Listen { .. }
@@ -76,25 +121,13 @@ impl<M: Machine> Audited<M> {
             Completion::Sent { conn, .. } => one_less(&mut self.sends, *conn),
             Completion::Received {
                 conn,
+                buffer,
                 range,
                 result,
-                ..
             } => {
                 let given = self.receives.get_mut(conn).and_then(VecDeque::pop_front);
-                let (asked, whole) = given.expect("a receive completes once");
-                assert_eq!(asked, *range, "receives complete in order");
-                let Ok(received) = result else { return };
-                assert!(received.count <= range.len());
-                let complete = received.count == range.len();
-                let some = received.count > 0 && !whole;
-                assert!(
-                    complete || some || received.end,
-                    "{received:?} of {range:?}"
-                );
-                assert!(
-                    !(complete && received.end),
-                    "the end comes with fewer bytes"
-                );
+                let asked = given.expect("a receive completes once");
+                asked.check(range, buffer.len(), result.as_ref().ok().copied());
             }
             Completion::Read { token, .. }
             | Completion::Done { token, .. }

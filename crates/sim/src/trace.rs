@@ -86,6 +86,10 @@ impl Trace {
                 self.number(conn.0 ^ 2 << 60);
                 self.number(range.len() as u64);
             }
+            Op::ReceiveWhenThere { conn, bytes_max } => {
+                self.number(conn.0 ^ 9 << 60);
+                self.number(*bytes_max as u64);
+            }
             Op::Close { conn, flush } => self.number(conn.0 ^ 3 << 60 ^ u64::from(*flush) << 59),
             Op::ShutdownWrite { conn } => self.number(conn.0 ^ 4 << 60),
             Op::Reset { conn } => self.number(conn.0 ^ 6 << 60),

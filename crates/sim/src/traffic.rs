@@ -155,20 +155,22 @@ impl Network {
         };
         let taken_before = incoming.taken();
         while let Some(receive) = end.receives.front_mut() {
-            let space = receive.range.len() - receive.filled;
-            let mut count = space.min(incoming.unread() as usize);
+            let room = receive.room();
+            let mut count = room.min(incoming.unread() as usize);
             if !receive.whole && count > 1 && clock.random.below(4) == 0 {
                 count = 1 + clock.random.below(count as u64) as usize;
             }
+            receive.lend_for(count);
             let at = receive.range.start + receive.filled;
             landing::fill(&mut receive.buffer, at..at + count, |into| {
                 incoming.take(into);
             });
             receive.filled += count;
 
+            let is_full = count == room;
             let count = receive.filled;
             let ended = incoming.has_ended() && failed.is_none();
-            let result = if count == receive.range.len() {
+            let result = if is_full {
                 Ok(Received { count, end: false })
             } else if count > 0 && !receive.whole {
                 // A kernel may tell of the end together with the last bytes, or after them.

@@ -534,13 +534,20 @@ impl World {
                 range,
                 whole,
             } => {
+                assert!(!range.is_empty(), "a receive receives something");
+                assert!(range.end <= buffer.len(), "{range:?}");
                 let receive = PendingReceive {
                     buffer,
                     range,
                     whole,
                     filled: 0,
+                    when_there: None,
                 };
                 net.receive(clock, host, conn, receive);
+            }
+            Op::ReceiveWhenThere { conn, bytes_max } => {
+                assert!(bytes_max > 0, "a receive receives something");
+                net.receive(clock, host, conn, PendingReceive::when_there(bytes_max));
             }
             Op::Send { conn, slices } => net.send(clock, host, conn, slices),
             Op::ShutdownWrite { conn } => net.shutdown_write(clock, host, conn),
@@ -668,6 +675,7 @@ fn op_is_of_disk(op: &Op) -> bool {
         Op::Listen { .. }
             | Op::Connect { .. }
             | Op::Receive { .. }
+            | Op::ReceiveWhenThere { .. }
             | Op::Send { .. }
             | Op::ShutdownWrite { .. }
             | Op::Close { .. }

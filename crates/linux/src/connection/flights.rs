@@ -6,8 +6,15 @@ use uring::Id;
 
 #[derive(Default)]
 pub(super) struct Flights {
-    pub receive: Option<(Id, Awaited)>,
+    pub receive: Option<(Id, Incoming)>,
     pub send: Option<Id>,
+}
+
+pub(super) enum Incoming {
+    /// The first receive of the queue, which is not there meanwhile.
+    Receive(Awaited),
+    /// Whether there is something for the first receive of the queue, which has no buffer.
+    Watch,
 }
 
 /// A receive without its buffer.

@@ -1,5 +1,6 @@
 //! The same connection on io_uring. The ring has at most one receive and one send of it; what is
-//! queued meanwhile goes with the next one.
+//! queued meanwhile goes with the next one. A receive without a buffer is a watch first: it is received by a call
+//! when there is something, into a buffer that the ring never has.
 //!
 //! The ring keeps a socket open while it has something of it, and the memory of an op. So a
 //! connection that is closed cancels first, and ends when all has come back.
@@ -10,11 +11,12 @@ use ops::Completion;
 use rustix::io::Errno;
 use uring::{Finished, Request, Ring};
 
-use super::flights::Awaited;
+use super::flights::{Awaited, Incoming};
 use super::phase::Phase;
 use super::receives::Receiving;
 use super::{After, Connection};
 use crate::errors::closed_here;
+use crate::lender::Lender;
 use crate::tag::Tag;
 
 impl Connection {
@@ -23,6 +25,7 @@ impl Connection {
         &mut self,
         ring: &mut Ring<Tag>,
         bytes_max: usize,
+        lender: &Lender,
         scratch: &mut [u8],
         completions: &mut Vec<Completion>,
     ) -> After {
@@ -30,7 +33,7 @@ impl Connection {
             Phase::Resolving | Phase::Connecting { .. } => After::Wait,
             Phase::Open(_) => {
                 self.begin_send(ring, bytes_max, completions);
-                self.begin_receive(ring, bytes_max, completions);
+                self.begin_receive(ring, bytes_max, lender, completions);
                 After::Wait
             }
             Phase::Flushing(_) => {
@@ -104,11 +107,27 @@ impl Connection {
         &mut self,
         ring: &mut Ring<Tag>,
         bytes_max: usize,
+        lender: &Lender,
         completions: &mut Vec<Completion>,
     ) {
-        if self.flights.receive.is_some() || !self.has_range_to_fill(completions) {
-            return;
+        let mut left = bytes_max;
+        while self.flights.receive.is_none() && self.has_range_to_fill(completions) {
+            let first = self.receives.first();
+            if first.is_none_or(|receiving| receiving.when_there.is_none()) {
+                return self.begin_receive_into(ring, bytes_max);
+            }
+            if self.readiness.readable && left > 0 {
+                left -= self.receive_once(left, lender, completions);
+            } else if let Phase::Open(socket) = &self.phase {
+                // It comes back at once if others only had to have their turn.
+                let fd = socket.clone();
+                let id = ring.begin(Tag::Connection(self.id), Request::Watch { fd });
+                self.flights.receive = Some((id, Incoming::Watch));
+            }
         }
+    }
+
+    fn begin_receive_into(&mut self, ring: &mut Ring<Tag>, bytes_max: usize) {
         let (Phase::Open(socket), Some(receiving)) = (&self.phase, self.receives.take_first())
         else {
             return;
@@ -126,7 +145,7 @@ impl Connection {
             whole: receiving.whole,
         };
         let id = ring.begin(Tag::Connection(self.id), request);
-        self.flights.receive = Some((id, landing));
+        self.flights.receive = Some((id, Incoming::Receive(landing)));
     }
 
     /// The ring gives back a receive or a send.
@@ -147,7 +166,7 @@ impl Connection {
                 }
             }
             Request::Receive { buffer, .. } => {
-                let Some((_, landing)) = self.flights.receive.take() else {
+                let Some((_, Incoming::Receive(landing))) = self.flights.receive.take() else {
                     return;
                 };
                 self.receives.put_back(Receiving {
@@ -155,6 +174,7 @@ impl Connection {
                     range: landing.range,
                     count: landing.count,
                     whole: landing.whole,
+                    when_there: None,
                 });
                 if self.is_closing() {
                     self.receives.fail(&closed_here, completions);
@@ -162,6 +182,21 @@ impl Connection {
                 }
                 match finished.result {
                     Ok(count) => self.on_received(count, completions),
+                    Err(error) => {
+                        if let Some(errno) = failure(&error) {
+                            self.receives.break_with(errno);
+                        }
+                    }
+                }
+            }
+            Request::Watch { .. } => {
+                self.flights.receive = None;
+                if self.is_closing() {
+                    self.receives.fail(&closed_here, completions);
+                    return;
+                }
+                match finished.result {
+                    Ok(_) => self.readiness.readable = true,
                     Err(error) => {
                         if let Some(errno) = failure(&error) {
                             self.receives.break_with(errno);

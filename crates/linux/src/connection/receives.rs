@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::ops::Range;
 
-use ops::{Buffer, Completion, ConnId, Received};
+use ops::{Buffer, Completion, ConnId, LENT_BYTES_MAX, Received};
 use rustix::io::Errno;
 
 pub(super) struct Receives {
@@ -21,11 +21,25 @@ pub(super) struct Receiving {
     pub range: Range<usize>,
     pub count: usize,
     pub whole: bool,
+    /// It has no buffer before there are bytes, and so many at most are for it then.
+    pub when_there: Option<usize>,
 }
 
 impl Receiving {
     pub fn rest(&self) -> Range<usize> {
         self.range.start + self.count..self.range.end
+    }
+
+    /// The bytes that it still takes.
+    pub fn room(&self) -> usize {
+        self.when_there.unwrap_or(self.rest().len())
+    }
+
+    /// Its buffer, with so many bytes that are there.
+    pub fn lend(&mut self, buffer: Buffer, count: usize) {
+        self.buffer = buffer;
+        self.range = 0..count;
+        self.when_there = None;
     }
 }
 
@@ -45,6 +59,17 @@ impl Receives {
             range,
             count: 0,
             whole,
+            when_there: None,
+        });
+    }
+
+    pub fn push_when_there(&mut self, bytes_max: usize) {
+        self.queue.push_back(Receiving {
+            buffer: Buffer::empty(),
+            range: 0..0,
+            count: 0,
+            whole: false,
+            when_there: Some(bytes_max.min(LENT_BYTES_MAX)),
         });
     }
 
@@ -83,7 +108,7 @@ impl Receives {
                 return false;
             }
             match self.queue.front() {
-                Some(receiving) if open && receiving.rest().is_empty() => {
+                Some(receiving) if open && receiving.room() == 0 => {
                     self.complete_first(false, completions);
                 }
                 first => return open && first.is_some(),

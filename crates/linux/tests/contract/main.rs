@@ -101,7 +101,7 @@ fn files_and_names() {
 
 #[test]
 fn connections() {
-    hold(include_str!("../../testdata/contract/sockets.script"), 19);
+    hold(include_str!("../../testdata/contract/sockets.script"), 40);
 }
 
 #[test]

@@ -5,6 +5,7 @@
 //!
 //! - A stream's bytes may arrive in any pieces. `drain` adds them up; a receive that is not `whole`
 //!   has as many as there were. Every byte is compared with what was sent at its position.
+//! - A lent buffer may be of any size; what a receive without one says came is in it.
 //! - An end may come with the last bytes or behind them.
 //! - A connection that the other side broke is `reset`, whether an op hears ECONNRESET or EPIPE:
 //!   which of both depends on which direction heard of it first. Errors without a kind of their own
@@ -233,9 +234,12 @@ impl Performer {
             "send" => self.send(line.word(1), line.number(2, self.much), number),
             "receive" => {
                 let whole = line.word(3) == "whole";
-                self.receive(line.word(1), line.number(2, self.much), whole, number);
+                match line.word(3) {
+                    "there" => self.receive_when_there(line, number),
+                    _ => self.receive(line.word(1), line.number(2, self.much), whole, number),
+                }
             }
-            "drain" => self.receive(line.word(1), 1 << 16, false, number),
+            "drain" => self.drain(line, number),
             "shutdown" => {
                 let conn = self.conn(line.word(1));
                 self.put(Op::ShutdownWrite { conn });
@@ -347,13 +351,33 @@ impl Performer {
         });
     }
 
+    fn receive_when_there(&mut self, line: &Line, number: usize) {
+        let conn = self.conn(line.word(1));
+        let end = self.conns.entry(conn).or_default();
+        end.receives.push_back(number);
+        let bytes_max = line.number(2, self.much);
+        self.put(Op::ReceiveWhenThere { conn, bytes_max });
+    }
+
+    fn drain(&mut self, line: &Line, number: usize) {
+        match line.word(3) {
+            "there" => self.receive_when_there(line, number),
+            _ => self.receive(line.word(1), 1 << 16, false, number),
+        }
+    }
+
     fn on_received(&mut self, conn: ConnId, start: usize, bytes: &[u8], result: io::Result<bool>) {
         let end = self.conns.entry(conn).or_default();
         let number = end
             .receives
             .pop_front()
             .expect("one answer for each receive");
-        if number != start {
+        let line = self.script.lines[number].clone();
+        let in_order = match line.word(3) {
+            "there" => start == 0 && bytes.len() <= line.number(2, self.much),
+            _ => start == number,
+        };
+        if !in_order {
             self.outcomes[number] = "out of order".to_string();
             return;
         }
@@ -366,10 +390,10 @@ impl Performer {
             self.outcomes[number] = format!("wrong bytes behind {from}");
             return;
         }
-        let (name, before) = (end.name.clone(), end.taken);
-        let drains = self.script.lines[number].word(0) == "drain";
+        let before = end.taken;
+        let drains = line.word(0) == "drain";
         match result {
-            Ok(false) if drains => self.receive(&name, 1 << 16, false, number),
+            Ok(false) if drains => self.drain(&line, number),
             Ok(ended) => {
                 let count = match drains {
                     true => self.amount(before),

@@ -37,6 +37,7 @@ fn socket_line() -> impl Strategy<Value = String> {
     prop_oneof![
         6 => (end(), 0..20_000).prop_map(|(e, n)| format!("& send {e} {n}")),
         3 => (end(), 1..20_000).prop_map(|(e, n)| format!("& receive {e} {n} whole")),
+        2 => end().prop_map(|e| format!("& receive {e} 1 there")),
         1 => end().prop_map(|e| format!("shutdown {e}")),
         1 => Just("pause 1".to_string()),
     ]
@@ -98,8 +99,8 @@ proptest! {
         for end in ["a", "b", "c", "d"] {
             all.push(format!("shutdown {end}"));
         }
-        for end in ["a", "b", "c", "d"] {
-            all.push(format!("& drain {end}"));
+        for how in ["a", "b 3000 there", "c 70 there", "d"] {
+            all.push(format!("& drain {how}"));
         }
         all.push("settle".to_string());
         agree(&script("random connections", &all), seed)?;

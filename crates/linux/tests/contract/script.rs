@@ -18,7 +18,8 @@
 //! | `listen PORT`, `connect END PORT`, `accept END PEER` | a port may be `any:p`, `localhost:p`, `nobody`, `elsewhere` or `malformed` |
 //! | `pair NEAR FAR PORT` | connects NEAR, and accepts it as FAR |
 //! | `send END BYTES`, `receive END BYTES [whole]`, `shutdown END`, `close END [flush]` | |
-//! | `drain END` | receives until the end or an error: how many bytes in all, and which |
+//! | `receive END BYTES there` | so many at most, into a buffer that the kernel lends once something is there |
+//! | `drain END [BYTES there]` | receives until the end or an error: how many bytes in all, and which |
 //! | `create`, `open`, `open-read FILE NAME`, `close-file FILE` | a file's own name in the script, then its path |
 //! | `write FILE BLOCK BLOCKS`, `read FILE BLOCK BLOCKS` | every write has its own letter |
 //! | `mkdir`, `remove`, `space NAME`, `rename FROM TO`, `write-file NAME BYTES` | `.` is the script's directory |

@@ -154,6 +154,10 @@ impl Harness {
         });
     }
 
+    pub fn start_receive_when_there(&mut self, conn: ConnId, bytes_max: usize) {
+        self.kernel.submit(Op::ReceiveWhenThere { conn, bytes_max });
+    }
+
     pub fn received(&mut self, of: ConnId) -> (Vec<u8>, io::Result<Received>) {
         self.wait_for(
             |c| matches!(c, Completion::Received { conn, .. } if *conn == of),

@@ -79,6 +79,83 @@ fn bytes_arrive_whole_and_in_order_whatever_the_cuts() {
 }
 
 #[test]
+fn a_receive_without_a_buffer_gets_what_came_in_pieces_and_the_end() {
+    let (mut with, mut behind, mut pieces) = (0, 0, 0);
+    for seed in 0..60 {
+        let mut world = world(seed);
+        let ((a, c), (b, d)) = pair(&mut world);
+        let bytes = numbered(20_000);
+        let bytes_max = 1 + seed as usize * 113;
+        b.receive_when_there(&mut world, d, bytes_max);
+        wait(&mut world, 1);
+        assert!(b.heard().is_empty(), "nothing is there");
+        a.send(&mut world, c, &bytes);
+        a.give(&mut world, Op::ShutdownWrite { conn: c });
+        let mut seen = Vec::new();
+        loop {
+            wait(&mut world, 1);
+            let Completion::Received {
+                buffer,
+                range,
+                result,
+                ..
+            } = b.one()
+            else {
+                panic!("not a receive");
+            };
+            let received = result.unwrap();
+            assert_eq!(range, 0..received.count);
+            let rest = &buffer[range.end..];
+            assert!(rest.iter().all(|byte| *byte != 0), "others' bytes");
+            seen.extend_from_slice(&buffer[range]);
+            pieces += usize::from(received.count < bytes_max);
+            if received.end {
+                with += usize::from(received.count > 0);
+                behind += usize::from(received.count == 0);
+                break;
+            }
+            b.receive_when_there(&mut world, d, bytes_max);
+        }
+        assert!(seen == bytes, "seed {seed}");
+    }
+    assert!(
+        with > 5 && behind > 5 && pieces > 60,
+        "{with} {behind} {pieces}"
+    );
+}
+
+#[test]
+fn a_receive_without_a_buffer_holds_up_those_behind_it_and_none_before() {
+    let mut world = world(3);
+    let ((a, c), (b, d)) = pair(&mut world);
+    b.receive(&mut world, d, 2, true);
+    b.receive_when_there(&mut world, d, 1);
+    b.receive(&mut world, d, 3, true);
+    b.receive_when_there(&mut world, d, 9);
+    a.send(&mut world, c, b"aabccc");
+    wait(&mut world, 1);
+    let seen: Vec<Vec<u8>> = b
+        .heard()
+        .into_iter()
+        .map(|completion| match completion {
+            Completion::Received { buffer, range, .. } => buffer[range].to_vec(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(seen, [b"aa".to_vec(), b"b".to_vec(), b"ccc".to_vec()]);
+    b.give(
+        &mut world,
+        Op::Close {
+            conn: d,
+            flush: false,
+        },
+    );
+    wait(&mut world, 1);
+    let error = received(b.one()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionAborted);
+}
+
+#[test]
 fn receives_that_are_not_whole_are_cut_short_at_random() {
     let mut short = 0;
     for seed in 0..50 {

@@ -101,6 +101,10 @@ impl Hand {
         );
     }
 
+    pub fn receive_when_there(&self, world: &mut World, conn: ConnId, bytes_max: usize) {
+        self.give(world, Op::ReceiveWhenThere { conn, bytes_max });
+    }
+
     /// Receives all that comes within a second, up to `length` bytes.
     pub fn read(&self, world: &mut World, conn: ConnId, length: usize) -> io::Result<Vec<u8>> {
         self.receive(world, conn, length, true);
