@@ -107,6 +107,8 @@ struct Told {
     never: BTreeSet<String>,
     unknown: u64,
     looks: u64,
+    /// Views that are of no one moment.
+    torn: u64,
     now: Time,
 }
 
@@ -248,6 +250,7 @@ impl Theatre {
                     told.outstanding -= 1;
                     if let Ok(view) = view {
                         let mut lists = all(view);
+                        told.torn += u64::from(is_torn(&lists));
                         lists.retain(|key, _| !key.contains('-'));
                         let answered = told.now;
                         told.looks += 1;
@@ -375,6 +378,17 @@ fn all(view: &View<'_>) -> BTreeMap<String, String> {
         .collect()
 }
 
+/// Whether a list and the rows that come and go with it are not of one moment.
+fn is_torn(rows: &BTreeMap<String, String>) -> bool {
+    KEYS.iter().any(|key| {
+        let count = rows.get(*key).map_or(0, |list| list.matches(',').count());
+        let number = |row: &String| row.strip_prefix(key)?.strip_prefix('-')?.parse().ok();
+        let numbers: Vec<usize> = rows.keys().filter_map(number).collect();
+        let is_of_it = |number: &usize| *number <= count && number + 3 > count;
+        numbers.len() != count.min(3) || !numbers.iter().all(is_of_it)
+    })
+}
+
 fn leader_of(stage: &Stage) -> Option<usize> {
     (0..3).find(|index| leads(stage, *index, LOG))
 }
@@ -387,6 +401,10 @@ fn leads(stage: &Stage, index: usize, log: &str) -> bool {
 
 impl Told {
     fn judge(&self, last: &BTreeMap<String, String>, seed: u64) {
+        assert_eq!(
+            self.torn, 0,
+            "seed {seed}: readers were shown no one moment"
+        );
         let whole = |key: &str| last.get(key).map_or("", String::as_str);
         let entries: Vec<&str> = KEYS
             .iter()
