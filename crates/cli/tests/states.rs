@@ -35,7 +35,7 @@ fn put(nodes: &mut Nodes, range: std::ops::Range<u64>) {
     }
 }
 
-/// What these nodes have, once they have the same.
+/// The rows of these nodes, once they have the same.
 fn same(nodes: &mut Nodes, indexes: &[usize]) -> String {
     let begun = Instant::now();
     loop {

@@ -18,6 +18,7 @@ mod looking;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use formats::{LogId, Stand};
 use letters::{News, ToNode, Wish};
@@ -41,6 +42,9 @@ use looking::Looking;
 
 /// A state that is applied so much further is told of, for people, though nothing more of it is durable.
 const TOLD_EVERY: u64 = 1 << 20;
+
+/// A copy that could not be made durable at its end is ended again after so long.
+const END_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 /// So many pieces are read for others at a time.
 const READING_MAX: usize = 4;
@@ -83,7 +87,7 @@ pub struct Out {
 
 pub struct Job {
     pub log: LogId,
-    /// Of the state that it is for.
+    /// The generation of the state that it is for.
     pub generation: u64,
     pub lane: Lane,
     pub work: Work,
@@ -104,8 +108,6 @@ struct Core {
     generation: u64,
     /// The state is being copied, and not whole until it is.
     copying: Option<Copying>,
-    /// The shelf is open, and the state after exactly one prefix of the log.
-    is_whole: bool,
     /// This node is an auxiliary of the log, and holds no state.
     is_auxiliary: bool,
     /// Pieces that are being read for others.
@@ -145,6 +147,11 @@ impl Core {
             lane,
             work,
         });
+    }
+
+    /// Whether the shelf is open, and the state after exactly one prefix of the log.
+    fn is_whole(&self) -> bool {
+        self.shelf.is_some() && self.copying.is_none()
     }
 
     fn attach(&mut self, out: &mut Out, from: u64) {
@@ -208,7 +215,6 @@ impl Group {
             intake: Intake::default(),
             generation: 0,
             copying: None,
-            is_whole: false,
             is_auxiliary,
             reading: 0,
             damage: None,
@@ -241,12 +247,12 @@ impl Group {
 
     /// Whether commands are executed here now.
     pub fn is_leading(&self) -> bool {
-        self.core.is_whole && self.leading.is_ready(&self.keeping)
+        self.core.is_whole() && self.leading.is_ready(&self.keeping)
     }
 
     /// Whether the state is the one after exactly one prefix of the log.
     pub fn is_whole(&self) -> bool {
-        self.core.is_whole
+        self.core.is_whole()
     }
 
     pub fn generation(&self) -> u64 {
@@ -326,7 +332,6 @@ impl Group {
                     "the state of {} stands at {applied} here, and the log begins at {to} now: it is copied from another node",
                     self.core.name
                 );
-                self.core.is_whole = false;
                 self.core.copying = Some(Copying::begin(to));
             }
             News::Begins { stream } => {
@@ -352,7 +357,6 @@ impl Group {
         self.core.generation += 1;
         self.core.shelf = None;
         self.core.copying = None;
-        self.core.is_whole = false;
         self.core.reading = 0;
         self.core.told = None;
         self.core.intake = Intake::default();
@@ -382,7 +386,6 @@ impl Group {
         self.core.intake = Intake::from(applied);
         self.keeping.begin(applied, shelf.durable());
         self.core.shelf = Some(shelf);
-        self.core.is_whole = self.core.copying.is_none();
         let from = applied.position;
         self.core.attach(out, from);
     }
@@ -390,7 +393,7 @@ impl Group {
     /// Another node's host asks for a piece of the state.
     fn on_piece_asked(&mut self, by: NodeId, request: u64, bytes: &[u8], out: &mut Out) {
         let question = Question::decode(bytes).ok();
-        let is_able = self.core.is_whole && self.core.reading < READING_MAX;
+        let is_able = self.core.is_whole() && self.core.reading < READING_MAX;
         let shelf = self.core.shelf.clone().filter(|_| is_able);
         match question.zip(shelf) {
             Some((question, shelf)) => {
@@ -468,11 +471,16 @@ impl Group {
                 self.on_taken(now, bytes);
             }
             Came::PieceTaken(Err(error)) => self.core.halt_for(out, &error),
-            Came::Copied(Ok(())) => {
+            Came::Copied(Ok(durable)) => {
                 tracing::info!(log = %self.core.name, "the state of {} is whole here", self.core.name);
                 self.core.copying = None;
-                self.core.is_whole = true;
-                self.keeping.flush_soon(now);
+                self.keeping.on_copied(durable);
+            }
+            Came::Copied(Err(error @ ShelfError::Io { .. })) => {
+                self.keeping.put_off(&self.core, &error);
+                if let Some(copying) = &mut self.core.copying {
+                    copying.on_taken(now, END_AGAIN_AFTER);
+                }
             }
             Came::Copied(Err(error)) => self.core.halt_for(out, &error),
             Came::PieceRead { to, request, bytes } => {
@@ -536,7 +544,7 @@ impl Group {
         let applied = self.keeping.applied();
         if let Some(shelf) = &self.core.shelf
             && !self.keeping.is_applying()
-            && copying.is_exact(applied)
+            && copying.is_exact(now, applied)
         {
             copying.on_ending();
             self.core
@@ -550,7 +558,7 @@ impl Group {
         if self.core.shelf.is_none() {
             return;
         }
-        let stand = self.keeping.stand(self.core.is_whole);
+        let stand = self.keeping.stand(self.core.is_whole());
         let is_news = self.core.told.is_none_or(|told| {
             let is_else = (told.durable, told.is_whole) != (stand.durable, stand.is_whole);
             is_else || stand.applied >= told.applied + TOLD_EVERY

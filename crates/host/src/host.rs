@@ -228,7 +228,7 @@ impl ops::Machine for Host {
                     return;
                 };
                 let group = self.groups.get_mut(&log);
-                // What comes of a state that was given up since is nobody's.
+                // An outcome of a state that was given up since is nobody's.
                 let Some(group) = group.filter(|group| group.generation() == generation) else {
                     return;
                 };

@@ -84,8 +84,8 @@ pub(crate) enum Came {
     BegunAnew(Result<(Arc<dyn Shelf>, Applied), ShelfError>),
     /// A later one is on the shelf: so many bytes.
     PieceTaken(Result<(Applied, u64), ShelfError>),
-    /// The copy is exact, and its row is gone.
-    Copied(Result<(), ShelfError>),
+    /// The copy is exact, its row is gone, and that is durable.
+    Copied(Result<Applied, ShelfError>),
 }
 
 pub(crate) struct Opened {
@@ -312,11 +312,15 @@ pub(crate) fn take_piece(
     })
 }
 
+/// ‡ Ends a copy, and makes that durable. Nothing else is applied meanwhile.
 pub(crate) fn end_copy(shelf: &Arc<dyn Shelf>, applied: Applied) -> Work {
     let shelf = shelf.clone();
     let mut batch = Batch::default();
     batch.delete(COPY_ROW);
-    Work::new(move || Came::Copied(shelf.apply(&batch, applied)))
+    Work::new(move || {
+        let ended = shelf.apply(&batch, applied);
+        Came::Copied(ended.and_then(|()| shelf.flush()))
+    })
 }
 
 pub(crate) fn remove(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {

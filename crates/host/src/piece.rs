@@ -1,4 +1,4 @@
-//! What hosts ask each other: pieces of a state, in the order of their keys.
+//! The questions of hosts to each other: pieces of a state, in the order of their keys.
 //!
 //! ```text
 //! question = version u8 (1) │ from u64 │ has a key u8 │ key          rows behind the key, of a state at `from` or above
@@ -25,7 +25,7 @@ pub struct Question {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Who was asked has no whole state, or one that stands lower.
+    /// The node that was asked has no whole state, or one that stands lower.
     NotHere,
     /// ‡ It names its question: an answer that comes late is none to another.
     Piece { to: Question, page: Page },

@@ -39,7 +39,7 @@ pub struct Rows {
 /// A range that was asked for: from, and to.
 pub(crate) type Span = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// What was fetched from the shelf for one command. It stays with the command: what is kept for all may go before the command
+/// The rows that were fetched from the shelf for one command. They stay with the command: what is kept for all may go before the command
 /// has its last row.
 #[derive(Debug, Default)]
 pub(crate) struct Pinned {
@@ -245,7 +245,7 @@ impl<'a> State<'a> {
             self.seen = self.seen.max(entry.frame);
             return Ok(entry.value.clone());
         }
-        // What was written since it was read is in the overlay.
+        // A later write of the key is in the overlay.
         if let Some(value) = self.pinned.rows.get(key) {
             return Ok(value.clone());
         }

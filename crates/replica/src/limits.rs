@@ -76,7 +76,7 @@ pub struct Limits {
     /// Streams of one log that are not trimmed: its state, with all their labels, has to fit into one
     /// control frame.
     pub streams_max: usize,
-    /// What states stand for is trimmed from their log, so many bytes or more at a time.
+    /// Bytes that states stand for are trimmed from their log, at least so many at a time.
     pub state_trim_bytes: u64,
     /// A log is kept for a state that lags, or is away, up to so many bytes.
     pub state_lag_bytes_max: u64,

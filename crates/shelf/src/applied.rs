@@ -21,7 +21,7 @@ pub struct Applied {
 
 const VERSION: u8 = 1;
 impl Applied {
-    /// Of its bytes.
+    /// The number of its bytes.
     pub const LENGTH: usize = 41;
 
     pub fn encode(&self) -> [u8; Applied::LENGTH] {

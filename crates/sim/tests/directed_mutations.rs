@@ -8,6 +8,8 @@
 mod caller;
 #[path = "scenarios/clusters.rs"]
 mod clusters;
+#[path = "scenarios/copies.rs"]
+mod copies;
 #[path = "scenarios/directory.rs"]
 mod directory;
 #[path = "scenarios/hosted.rs"]
@@ -127,7 +129,7 @@ const RULES: [(Mutation, fn()); 26] = [
     ),
     (
         Mutation::CopyWholeTooEarly,
-        hosts::states_are_copied_while_their_log_goes_on,
+        copies::a_copy_is_whole_once_the_log_has_come_to_its_last_piece,
     ),
     (
         Mutation::ContradictingStateInstalled,

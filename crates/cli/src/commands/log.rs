@@ -43,7 +43,7 @@ Examples:
         /// How much of it is kept, and for how long; everything if not given
         #[arg(long, value_name = "SIZE,AGE")]
         retention: Option<Retention>,
-        /// What its bytes are: its writers' own (`bytes`), or a machine's writes, which clients read and do not append (`state`)
+        /// The meaning of its bytes: its writers' own (`bytes`), or a machine's writes, which clients read and do not append (`state`)
         #[arg(long, value_name = "KIND", default_value_t = LogKind::Bytes)]
         kind: LogKind,
     },

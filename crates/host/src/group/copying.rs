@@ -13,6 +13,8 @@
 //! original's as of some position in A..R. All writes are blind and the last one wins, so repeated ones do no harm; and once
 //! A has reached the greatest R, all of it is exact.
 //!
+//! ‡ It is whole once its end is durable: a crash before takes it back to a part of a copy, on which no trim may rest.
+//!
 //! A goes on all the time, so the log need not be kept for the length of a copy, and no copy begins anew because the log went
 //! on. A crash takes it back to what was flushed, cursor and all, and it goes on from there.
 //!
@@ -129,10 +131,11 @@ impl Copying {
     }
 
     /// ‡ Whether the state is exactly what the log below comes to.
-    pub fn is_exact(&self, applied: Applied) -> bool {
+    pub fn is_exact(&self, now: Time, applied: Applied) -> bool {
         let is_reached =
             applied.position >= self.progress.read_at || mutation::is(Mutation::CopyWholeTooEarly);
-        self.progress.is_read && is_reached && matches!(self.stage, Stage::Waits { .. })
+        let is_free = matches!(self.stage, Stage::Waits { until } if now >= until);
+        self.progress.is_read && is_reached && is_free
     }
 
     /// Asks for the next piece, once all that came of the log is applied.
@@ -184,8 +187,7 @@ impl Copying {
         };
         let piece = match Answer::decode(&bytes) {
             Ok(Answer::Piece { to, page }) if self.asked.as_ref() == Some(&to) => page,
-            Ok(Answer::Piece { .. }) => return None,
-            Ok(Answer::NotHere) => return None,
+            Ok(Answer::Piece { .. } | Answer::NotHere) => return None,
             Err(why) => {
                 tracing::warn!(log = %core.name, "a piece of the state of {} is not taken: {why}", core.name);
                 return None;
@@ -241,14 +243,16 @@ impl Copying {
         self.stage = Stage::Waits { until: now + pause };
     }
 
-    /// The last batch is on its way: nothing else happens before it is there.
+    /// The last batch is on its way, and is flushed with all before: nothing else happens before it is durable.
     pub fn on_ending(&mut self) {
         self.stage = Stage::Takes;
     }
 
     pub fn deadline(&self, keeping: &Keeping) -> Option<Time> {
         match self.stage {
-            _ if self.progress.is_read || keeping.is_applying() || keeping.is_behind() => None,
+            _ if keeping.is_applying() || keeping.is_behind() => None,
+            // At its end it waits for the log, unless it has to end again.
+            Stage::Waits { .. } if self.progress.is_read && keeping.trouble().is_none() => None,
             Stage::Waits { until } | Stage::Asked { until } => Some(until),
             Stage::Takes => None,
         }

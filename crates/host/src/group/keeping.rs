@@ -86,10 +86,10 @@ impl Keeping {
         }
     }
 
-    pub fn flush_soon(&mut self, now: Time) {
-        self.has_news = false;
-        self.flush_at = Some(now);
-        self.has_rows = true;
+    /// ‡ A copy has ended durably. What was flushed before was a part of a copy, and no state.
+    pub fn on_copied(&mut self, durable: Applied) {
+        self.durable = durable;
+        self.trouble = None;
     }
 
     pub fn applied(&self) -> Applied {
@@ -151,7 +151,7 @@ impl Keeping {
         }
     }
 
-    fn put_off(&mut self, core: &Core, error: &ShelfError) {
+    pub fn put_off(&mut self, core: &Core, error: &ShelfError) {
         self.has_rows = true;
         if self.trouble.is_none() {
             tracing::warn!(log = %core.name, "the state of {} cannot be written for now: {error}", core.name);

@@ -52,7 +52,7 @@ struct Reign {
 
 struct Waiting {
     call: Call,
-    /// What was fetched for it, and what is being fetched.
+    /// The rows that were fetched for it, and those that are being fetched.
     pinned: Pinned,
     asked: Vec<Key>,
     asked_rows: Vec<Vec<u8>>,
@@ -302,7 +302,7 @@ impl Leading {
         out: &mut Out,
     ) {
         self.give_up(now);
-        match core.is_whole && self.is_ready(keeping) {
+        match core.is_whole() && self.is_ready(keeping) {
             true => self.execute(wall_ms, core, keeping, out),
             false => self.turn_away(now),
         }

@@ -73,7 +73,7 @@ impl Looking {
 
     pub fn settle(&mut self, now: Time, core: &Core, keeping: &Keeping, out: &mut Out) {
         self.give_up(now, keeping);
-        if !core.is_whole {
+        if !core.is_whole() {
             return self.refuse_stale(core);
         }
         if self.asked.is_none() && !self.waiting.is_empty() && core.shelf.is_some() {

@@ -235,7 +235,8 @@ impl Log {
         self.core.role = role;
         tracing::info!(log = self.core.id.0, name = self.core.name, ?role, "role");
         self.core.stands.forget_all();
-        self.core.judge_states(env);
+        // ‡ Before anything rests on whose states stand.
+        self.catch_up.recount_soon();
         self.release_writers(env);
         self.readers.on_role(env, role);
         match role {

@@ -433,7 +433,7 @@ impl Told {
                 );
             }
         }
-        // Who is shown all lists is shown one moment: of two such answers one is later in every list.
+        // A reader of all lists is shown one moment: of two such answers one is later in every list.
         let whole_answers = self
             .answers
             .iter()
@@ -635,7 +635,7 @@ pub fn a_member_stays_until_the_states_of_others_do_without_it() {
     for index in [b, d] {
         theatre.models[index].each(|media| media.fill(false));
     }
-    // Who is no member any more is switched off for good.
+    // A node that is no member any more is switched off for good.
     for index in (0..4).filter(|index| *index != c || is_member) {
         theatre.stage.restart(index);
     }

@@ -12,6 +12,7 @@ mod abandoned;
 mod auxiliary;
 mod clients;
 mod clusters;
+mod copies;
 mod directory;
 mod durability;
 mod elections;
