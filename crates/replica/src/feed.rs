@@ -117,8 +117,8 @@ impl Feeders {
                 }
                 Link::Up(conn, version) => {
                     let fetch = &feeder.requests[0];
-                    let (stream, position) = (fetch.stream, fetch.from.0);
-                    let wanted = Wanted::new(stream, position);
+                    let wanted = Wanted::new(fetch.stream, fetch.from.0);
+                    let left = fetch.to.0 - fetch.from.0;
                     let rest = feeder.rest.take().filter(|rest| rest.begins == wanted);
                     if let Some(rest) = rest {
                         feeder.send(env, core.id, conn, version, rest.payload);
@@ -126,7 +126,7 @@ impl Feeders {
                     }
                     feeder.reading = Some(wanted);
                     let buffer = env.memory.batches.take();
-                    core.read_from_store(Ticket::Feeder(peer), stream, position, buffer);
+                    core.read_from_store(Ticket::Feeder(peer), wanted, left, buffer);
                 }
                 _ => {}
             }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use formats::{LogId, LogKind};
 use ops::{Buffer, ConnId};
 use paxos::{Engine, Input, NodeId, PermitContent, RecordNumber, Role, StreamName, StreamPosition};
-use store::{RecordContext, Store};
+use store::{Reach, RecordContext, Store};
 use wire::Refusal;
 
 use crate::counts::LogCounts;
@@ -67,6 +67,9 @@ pub(crate) struct Wanted {
     pub stream: StreamName,
     pub position: u64,
 }
+
+/// A read of these brings one record alone.
+pub(crate) const ONE_RECORD: u64 = 1;
 
 impl Wanted {
     pub fn new(stream: StreamName, position: u64) -> Wanted {
@@ -134,20 +137,16 @@ impl Core {
         self.borne_out
     }
 
-    pub fn read_from_store(
-        &mut self,
-        ticket: Ticket,
-        stream: StreamName,
-        position: u64,
-        buffer: Buffer,
-    ) {
+    /// Reads from there on, so many bytes if they stand in a row.
+    pub fn read_from_store(&mut self, ticket: Ticket, wanted: Wanted, bytes: u64, buffer: Buffer) {
         self.last_read += 1;
         let number = self.last_read;
         let to_send = matches!(ticket, Ticket::Reader(_) | Ticket::Feeder(_));
-        self.reads
-            .insert(number, (ticket, Wanted::new(stream, position)));
-        let position = StreamPosition(position);
-        self.store.read(number, stream, position, buffer, to_send);
+        let reach = Reach { bytes, to_send };
+        self.reads.insert(number, (ticket, wanted));
+        let position = StreamPosition(wanted.position);
+        let stream = wanted.stream;
+        self.store.read(number, stream, position, buffer, reach);
     }
 
     /// Whether clients are in the right place.

@@ -8,7 +8,7 @@ use store::{ReadBytes, ReadFailure};
 
 use crate::catch_up::CatchUp;
 use crate::env::Env;
-use crate::lent::{Core, Ticket, Wanted};
+use crate::lent::{Core, ONE_RECORD, Ticket, Wanted};
 
 /// A bound run's bytes on their way from our own disk.
 #[derive(Default)]
@@ -73,12 +73,9 @@ impl Rebind {
             .holds(stream, position..StreamPosition(position.0 + 1))
         {
             rebind.reading = true;
-            core.read_from_store(
-                Ticket::Rebind,
-                stream,
-                position.0,
-                env.memory.batches.take(),
-            );
+            let wanted = Wanted::new(stream, position.0);
+            let buffer = env.memory.batches.take();
+            core.read_from_store(Ticket::Rebind, wanted, ONE_RECORD, buffer);
             return;
         }
         let own = holders.contains(&env.own.identity.node);

@@ -59,6 +59,12 @@ impl Extents {
         extent.is_some_and(|extent| extent.contains(position))
     }
 
+    /// Whether some of these bytes may be spoken of.
+    pub fn may_touch(&self, stream: StreamName, bytes: &Range<u64>) -> bool {
+        let extent = self.streams.get(&stream);
+        extent.is_some_and(|extent| extent.touches(bytes))
+    }
+
     pub fn get(&self, stream: StreamName) -> Option<&Extent> {
         self.streams.get(&stream)
     }
@@ -99,6 +105,12 @@ impl Extent {
 
     fn contains(&self, position: u64) -> bool {
         self.hull.contains(&position) && !self.gaps.iter().any(|gap| gap.contains(&position))
+    }
+
+    fn touches(&self, bytes: &Range<u64>) -> bool {
+        let ranges = self.ranges().into_iter();
+        let mut common = ranges.map(|own| own.start.max(bytes.start)..own.end.min(bytes.end));
+        common.any(|common| !common.is_empty())
     }
 
     fn add(&mut self, bytes: Range<u64>) {

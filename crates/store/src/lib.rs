@@ -52,6 +52,7 @@ pub use manifest::{LOCK_FILE, MANIFEST_FILE, Manifest, ManifestError, ManifestLo
 /// A log's output, read from a directory that no process serves.
 pub use offline::{OfflineError, OfflinePiece, ReadOffline};
 /// The findings of a start.
+pub use read::Reach;
 pub use recover::{RecoverError, RecoveredRecord, RecoveryReport, recovered};
 /// The findings of a start, fed to the engine's recovery.
 pub use replay::{Replay, ReplayError};

@@ -6,6 +6,7 @@
 mod files;
 mod head;
 mod indexes;
+mod run;
 mod unreadable;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -21,8 +22,10 @@ use self::files::OpenFile;
 pub(super) use self::files::is_want_of_descriptors;
 pub(super) use self::head::Head;
 pub(super) use self::indexes::parse_index;
+pub use self::run::Reach;
+use self::run::{Part, gather};
 pub(super) use self::unreadable::Distrusted;
-use super::index::{RecordPlace, Whereabouts};
+use super::index::Whereabouts;
 use super::{Awaiting, ReadBytes, ReadFailure, Store, StoreEvent};
 
 /// The most reads that go on at the same time; the others wait in the order they came.
@@ -48,8 +51,7 @@ struct Job {
     position: u64,
     /// The buffer, which is with the kernel while `step` is `Reading`.
     buffer: Option<Buffer>,
-    /// The bytes are to be sent, and need not be in memory for that.
-    to_send: bool,
+    reach: Reach,
     /// The first segment still to be searched; those above were.
     search_from: u64,
     step: Step,
@@ -66,9 +68,17 @@ enum Step {
 #[derive(Clone)]
 struct Reading {
     segment: u64,
-    place: RecordPlace,
-    /// The piece of the stream that the index says is there.
-    piece: Range<u64>,
+    first: Part,
+    /// The records right behind it, which go on with its bytes.
+    run: Vec<Part>,
+}
+
+impl Reading {
+    /// In the file.
+    fn bytes(&self) -> Range<u64> {
+        let last = self.run.last().unwrap_or(&self.first).place;
+        self.first.place.offset()..last.offset() + last.length()
+    }
 }
 
 /// One step of a search.
@@ -91,11 +101,11 @@ impl Reader {
 }
 
 impl Store {
-    /// Reads durable bytes of the stream from the position on: as many as their record holds. Answered by
-    /// [`StoreEvent::Read`]. Bytes `to_send` may come in another buffer, which is a part of the file; from
-    /// the device itself they come otherwise.
+    /// Reads durable bytes of the stream from the position on: as many as their record holds, and those right behind it if
+    /// more are of use. Answered by [`StoreEvent::Read`]. Bytes `to_send` may come in another buffer, which is a part of the
+    /// file; from the device itself they come otherwise.
     ///
-    /// Shape:  record in a segment -> `buffer`, as long as a batch's.
+    /// Shape:  records in a segment -> `buffer`, as long as a batch's.
     /// Units:  the result's payload is at least one byte.
     /// Errors: bytes that fail their checksum are given up: the range leaves the holdings, and a
     ///         `Lost` record says so to the next start.
@@ -105,7 +115,7 @@ impl Store {
         stream: StreamName,
         position: StreamPosition,
         buffer: Buffer,
-        to_send: bool,
+        reach: Reach,
     ) {
         self.reader.next_job += 1;
         let id = self.reader.next_job;
@@ -114,7 +124,7 @@ impl Store {
             stream,
             position: position.0,
             buffer: Some(buffer),
-            to_send,
+            reach,
             search_from: u64::MAX,
             step: Step::Queued,
         };
@@ -178,10 +188,13 @@ impl Store {
             segment.last_used = self.reader.uses;
             match index.find(stream, position) {
                 Some((piece, Whereabouts::Record(place))) => {
+                    let (reach, first) = (job.reach, Part { place, piece });
+                    let room = job.buffer.as_ref().map_or(0, |buffer| buffer.len());
+                    let run = self.run_behind(number, stream, position, &first, reach, room as u64);
                     return Found::At(Reading {
                         segment: number,
-                        place,
-                        piece,
+                        first,
+                        run,
                     });
                 }
                 Some((_, Whereabouts::Lost)) => return Found::Nowhere,
@@ -203,9 +216,10 @@ impl Store {
         let Some(job) = self.reader.jobs.get_mut(&id) else {
             return;
         };
-        let length = reading.place.length() as usize;
-        let offset = reading.place.offset();
-        if job.to_send
+        let Range { start: offset, end } = reading.bytes();
+        let length = (end - offset) as usize;
+        if job.reach.to_send
+            && reading.run.is_empty()
             && let Some(landing) = &self.config.landing
             && let Some(view) = landing.view(ops::Place { file, offset }, length)
         {
@@ -234,11 +248,27 @@ impl Store {
         let Step::Reading(reading) = job.step.clone() else {
             return;
         };
+        if result.is_err() && !reading.run.is_empty() {
+            // One of several cannot be read: the first alone, perhaps.
+            let run = Vec::new();
+            job.step = Step::NeedsFile(Reading { run, ..reading });
+            job.buffer = Some(buffer);
+            return self.read_record(id);
+        }
         let (stream, position) = (job.stream, job.position);
         let salt = self.segments.get(&reading.segment).and_then(|s| s.salt);
+        let mut buffer = buffer;
         let checked = result.map(|count| {
-            let record = &buffer[..count.min(reading.place.length() as usize)];
-            check(record, salt, self.config.log, stream, position)
+            let log = self.config.log;
+            let check = |record: &[u8], position| check(record, salt, log, stream, position);
+            let first = &reading.first;
+            let length = first.place.length() as usize;
+            let bytes = check(&buffer[..count.min(length)], position)?;
+            let end = match bytes.len() as u64 == first.piece.end - position {
+                true => gather(&mut buffer[..count], bytes.end, first, &reading.run, check),
+                false => bytes.end,
+            };
+            Ok(bytes.start..end)
         });
         job.buffer = Some(buffer);
         self.stop_using(reading.segment);
@@ -251,12 +281,12 @@ impl Store {
                 self.give_up(stream, &reading);
                 Err(ReadFailure::Corrupt {
                     path: self.path(reading.segment),
-                    offset: reading.place.offset(),
+                    offset: reading.first.place.offset(),
                     reason,
                 })
             }
             Err(error) => {
-                self.say_unreadable(stream, reading.piece.clone());
+                self.say_unreadable(stream, reading.first.piece.clone());
                 Err(error.into())
             }
         };

@@ -55,7 +55,7 @@ impl Reading {
                 self.fetching = true;
                 self.retry_at = None;
                 let buffer = env.memory.batches.take();
-                core.read_from_store(Ticket::Port, spot.stream, spot.position, buffer);
+                core.read_from_store(Ticket::Port, wanted, spot.available, buffer);
             }
             return None;
         };

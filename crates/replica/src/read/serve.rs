@@ -117,7 +117,8 @@ impl Readers {
             return self.give_sign_of_life(env, conn);
         }
         let buffer = env.memory.batches.take();
-        core.read_from_store(Ticket::Reader(conn), spot.stream, spot.position, buffer);
+        let at = Wanted::new(spot.stream, spot.position);
+        core.read_from_store(Ticket::Reader(conn), at, wanted, buffer);
     }
 
     pub fn on_bytes(

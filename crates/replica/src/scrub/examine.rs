@@ -11,7 +11,7 @@ use store::ReadFailure;
 use super::{DAMAGED_MAX, Scrub};
 use crate::catch_up::CatchUp;
 use crate::env::Env;
-use crate::lent::{Asker, Core, Ticket, Wanted};
+use crate::lent::{Asker, Core, ONE_RECORD, Ticket, Wanted};
 
 /// The most records of an own piece, so that small records are read at the rate of large ones.
 const RECORDS_MAX: u32 = 256;
@@ -117,12 +117,9 @@ impl Scrub {
         }
         examination.reads = true;
         let (stream, position) = (examination.stream, examination.next);
-        core.read_from_store(
-            Ticket::Examine(asker),
-            stream,
-            position,
-            env.memory.batches.take(),
-        );
+        let wanted = Wanted::new(stream, position);
+        let buffer = env.memory.batches.take();
+        core.read_from_store(Ticket::Examine(asker), wanted, ONE_RECORD, buffer);
     }
 
     pub fn on_examined(

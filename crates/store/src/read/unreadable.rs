@@ -154,10 +154,10 @@ impl Store {
             .get(&reading.segment)
             .and_then(|s| s.index.as_ref());
         let mut pieces = index
-            .map(|index| index.pieces_in(reading.place))
+            .map(|index| index.pieces_in(reading.first.place))
             .unwrap_or_default();
         if pieces.is_empty() {
-            pieces.push((stream, reading.piece.clone()));
+            pieces.push((stream, reading.first.piece.clone()));
         }
         for (stream, bytes) in pieces {
             self.lose(stream, bytes);

@@ -11,7 +11,7 @@ use store::{NewRecord, ReadFailure, RecordContext, RecoverError, Store, StoreEve
 
 use crate::kernel::damage::{check_damaged, log, read_all, segments};
 use crate::kernel::script::{
-    Truth, config, content, first_checkpoint, new_store, recover, settle, state, stream,
+    Truth, config, content, first_checkpoint, new_store, reach, recover, settle, state, stream,
 };
 use crate::kernel::{EIO, EMFILE, Kernel, MemoryDisk, Random};
 
@@ -213,7 +213,7 @@ fn a_corrupt_record_leaves_the_holdings_for_good() {
         stream,
         StreamPosition(range.start),
         Buffer::new(BATCH_BUFFER),
-        false,
+        reach(u64::MAX),
     );
     settle(&mut store, &mut kernel, Time::ZERO);
     let mut lost = Vec::new();
@@ -363,7 +363,7 @@ type Ranges = Vec<(StreamName, std::ops::Range<StreamPosition>)>;
 /// unreadable, and those said to be lost.
 fn read_in_vain(store: &mut Store, kernel: &mut Kernel) -> (Ranges, Ranges) {
     let buffer = Buffer::new(BATCH_BUFFER);
-    store.read(9, stream(1), StreamPosition(0), buffer, false);
+    store.read(9, stream(1), StreamPosition(0), buffer, reach(u64::MAX));
     settle(store, kernel, Time::ZERO);
     let (mut unreadable, mut lost) = (Vec::new(), Vec::new());
     let mut failed = false;

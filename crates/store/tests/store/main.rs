@@ -7,5 +7,6 @@ mod crash;
 mod descriptors;
 mod offline;
 mod refill;
+mod runs;
 mod spares;
 mod starts;

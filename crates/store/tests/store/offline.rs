@@ -18,7 +18,7 @@ use store::{
     Store, StoreEvent, verify,
 };
 
-use crate::kernel::script::{byte, config, content, first_checkpoint, settle, stream};
+use crate::kernel::script::{byte, config, content, first_checkpoint, reach, settle, stream};
 use crate::kernel::{EIO, Kernel, MemoryDisk, Random};
 
 fn manifest() -> Manifest {
@@ -647,7 +647,13 @@ fn many_segments_are_read_with_few_files_and_indexes() {
         for _ in 0..random.below(40) {
             let position = random.below(8_000_000);
             let buffer = Buffer::new(BATCH_BUFFER);
-            store.read(position, stream(1), StreamPosition(position), buffer, false);
+            store.read(
+                position,
+                stream(1),
+                StreamPosition(position),
+                buffer,
+                reach(1),
+            );
             asked += 1;
         }
         while let Some(op) = store.poll_op() {

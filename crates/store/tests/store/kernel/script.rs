@@ -12,11 +12,17 @@ use paxos::{
     Offset, PromisedTerm, Slot, SlotRange, StreamName, StreamPosition, StreamSequence, Term, Value,
 };
 use store::{
-    NewRecord, ReadFailure, RecordContext, RecoverError, RecoveredRecord, RecoveryReport, Store,
-    StoreConfig, StoreEvent,
+    NewRecord, Reach, ReadFailure, RecordContext, RecoverError, RecoveredRecord, RecoveryReport,
+    Store, StoreConfig, StoreEvent,
 };
 
 use super::{Kernel, MemoryDisk, Random};
+
+/// So many bytes are of use.
+pub fn reach(bytes: u64) -> Reach {
+    let to_send = false;
+    Reach { bytes, to_send }
+}
 
 pub fn config(salt_seed: u64, writes_in_flight_max: usize) -> StoreConfig {
     StoreConfig {
@@ -310,7 +316,7 @@ pub fn read(
         stream,
         StreamPosition(position),
         Buffer::new(BATCH_BUFFER),
-        false,
+        reach(u64::MAX),
     );
     settle(store, kernel, Time::ZERO);
     let mut answer = None;
