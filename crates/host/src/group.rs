@@ -12,6 +12,7 @@
 //! It is pure: news, what came of jobs, calls and the time go in; wishes for the node and jobs come out.
 
 mod copying;
+mod giving;
 mod keeping;
 mod leading;
 mod looking;
@@ -23,16 +24,16 @@ use std::time::Duration;
 use formats::{LogId, Stand};
 use letters::{News, ToNode, Wish};
 use ops::{Lane, Work};
+use paxos::Time;
 use paxos::mutation::{self, Mutation};
-use paxos::{NodeId, Time};
 use shelf::{Applied, Identity, Shelf, ShelfError};
 
 use crate::bounds::Bounds;
 use crate::intake::Intake;
 use crate::jobs::{self, Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
-use crate::piece::{Answer, Question};
 use copying::{Copying, Progress};
+use giving::Giving;
 
 pub use copying::ROW as COPY_ROW;
 
@@ -45,9 +46,6 @@ const TOLD_EVERY: u64 = 1 << 20;
 
 /// A copy that could not be made durable at its end is ended again after so long.
 const END_AGAIN_AFTER: Duration = Duration::from_secs(1);
-
-/// So many pieces are read for others at a time.
-const READING_MAX: usize = 4;
 
 /// Where a caller is told what became of his command.
 pub struct Replier(Box<dyn FnOnce(Outcome) + Send>);
@@ -110,8 +108,6 @@ struct Core {
     copying: Option<Copying>,
     /// This node is an auxiliary of the log, and holds no state.
     is_auxiliary: bool,
-    /// Pieces that are being read for others.
-    reading: usize,
     /// Its shelf turned out to be damaged, and is to be put aside; and it was, before.
     damage: Option<String>,
     was_damaged: bool,
@@ -130,6 +126,7 @@ pub struct Group {
     leading: Leading,
     looking: Looking,
     keeping: Keeping,
+    giving: Giving,
 }
 
 impl Core {
@@ -216,7 +213,6 @@ impl Group {
             generation: 0,
             copying: None,
             is_auxiliary,
-            reading: 0,
             damage: None,
             was_damaged: false,
             attached: 0,
@@ -233,6 +229,7 @@ impl Group {
             leading: Leading::new(seed),
             looking: Looking::default(),
             keeping: Keeping::default(),
+            giving: Giving::default(),
         }
     }
 
@@ -303,7 +300,8 @@ impl Group {
                 self.core.run(out, jobs::UPKEEP, work);
             }
             News::PieceAsked { by, request, bytes } => {
-                self.on_piece_asked(by, request, &bytes, out)
+                self.giving
+                    .on_asked(now, by, request, &bytes, &self.core, out);
             }
             News::Piece { request, bytes } => self.on_piece(now, request, bytes, out),
             News::Bytes {
@@ -357,7 +355,7 @@ impl Group {
         self.core.generation += 1;
         self.core.shelf = None;
         self.core.copying = None;
-        self.core.reading = 0;
+        self.giving.on_given_up();
         self.core.told = None;
         self.core.intake = Intake::default();
         self.keeping = Keeping::default();
@@ -390,33 +388,6 @@ impl Group {
         self.core.attach(out, from);
     }
 
-    /// Another node's host asks for a piece of the state.
-    fn on_piece_asked(&mut self, by: NodeId, request: u64, bytes: &[u8], out: &mut Out) {
-        let question = Question::decode(bytes).ok();
-        let is_able = self.core.is_whole() && self.core.reading < READING_MAX;
-        let shelf = self.core.shelf.clone().filter(|_| is_able);
-        match question.zip(shelf) {
-            Some((question, shelf)) => {
-                self.core.reading += 1;
-                let lane = jobs::READERS[request as usize % jobs::READERS.len()];
-                let work =
-                    jobs::read_piece(&shelf, by, request, question, self.core.bounds.piece_bytes);
-                self.core.run(out, lane, work);
-            }
-            None => {
-                let bytes = Answer::NotHere.encode();
-                self.core.wish(
-                    out,
-                    Wish::TellPiece {
-                        to: by,
-                        request,
-                        bytes,
-                    },
-                );
-            }
-        }
-    }
-
     fn on_piece(&mut self, now: Time, request: u64, bytes: Vec<u8>, out: &mut Out) {
         let Some(mut copying) = self.core.copying.take() else {
             return;
@@ -436,9 +407,9 @@ impl Group {
     }
 
     fn on_taken(&mut self, now: Time, bytes: u64) {
-        let pause = self.keeping.on_piece_taken(now, bytes, &self.core.bounds);
+        let pace = self.keeping.on_piece_taken(now, bytes, &self.core.bounds);
         if let Some(copying) = &mut self.core.copying {
-            copying.on_taken(now, pause);
+            copying.on_taken(pace);
         }
     }
 
@@ -479,13 +450,12 @@ impl Group {
             Came::Copied(Err(error @ ShelfError::Io { .. })) => {
                 self.keeping.put_off(&self.core, &error);
                 if let Some(copying) = &mut self.core.copying {
-                    copying.on_taken(now, END_AGAIN_AFTER);
+                    copying.wait_until(now + END_AGAIN_AFTER);
                 }
             }
             Came::Copied(Err(error)) => self.core.halt_for(out, &error),
             Came::PieceRead { to, request, bytes } => {
-                self.core.reading -= 1;
-                self.core.wish(out, Wish::TellPiece { to, request, bytes });
+                self.giving.on_read(to, request, bytes, &self.core, out);
             }
             Came::Opened(Err(error)) => self.core.halt_for(out, &error),
             Came::Applied { bytes, result } => {
@@ -531,6 +501,7 @@ impl Group {
         self.looking.settle(now, &self.core, &self.keeping, out);
         self.keeping.settle(now, &mut self.core, out);
         self.copy(now, out);
+        self.giving.settle(now, &self.core, &self.keeping, out);
         self.tell_stand(out);
         let applied = self.keeping.applied().frame;
         self.leading.shrink(applied, &self.core.bounds);
@@ -579,6 +550,7 @@ impl Group {
             self.leading.deadline(),
             self.looking.deadline(),
             self.keeping.deadline(),
+            self.giving.deadline(),
             self.core
                 .copying
                 .as_ref()

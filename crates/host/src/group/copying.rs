@@ -59,6 +59,9 @@ pub struct Copying {
     /// The last question, and its number. ‡ Only its own answer is taken, whatever an earlier copy, or process, asked.
     asked: Option<Question>,
     request: u64,
+    asked_at: Time,
+    /// The log had its turn since the last piece came. Without turns a busy log would leave a copy no moment, or a copy the log.
+    log_had_turn: bool,
     stage: Stage,
 }
 
@@ -110,6 +113,8 @@ impl Copying {
             first_from: Some(from),
             asked: None,
             request: 0,
+            asked_at: Time::ZERO,
+            log_had_turn: false,
             stage: Stage::Waits { until: Time::ZERO },
         }
     }
@@ -121,13 +126,25 @@ impl Copying {
             first_from: None,
             asked: None,
             request: 0,
+            asked_at: Time::ZERO,
+            log_had_turn: false,
             stage: Stage::Waits { until: Time::ZERO },
         }
     }
 
     /// Whether the log may be applied now.
-    pub fn may_apply(&self) -> bool {
-        matches!(self.stage, Stage::Waits { .. }) && self.first_from.is_none()
+    pub fn may_apply(&self, now: Time, applied: Applied) -> bool {
+        let Stage::Waits { until } = self.stage else {
+            return false;
+        };
+        let may_go_on = !self.progress.is_read || self.is_exact(now, applied);
+        let is_its_turn = self.log_had_turn && now >= until && may_go_on;
+        self.first_from.is_none() && !is_its_turn
+    }
+
+    /// The log has its turn.
+    pub fn on_applying(&mut self) {
+        self.log_had_turn = true;
     }
 
     /// ‡ Whether the state is exactly what the log below comes to.
@@ -138,17 +155,23 @@ impl Copying {
         self.progress.is_read && is_reached && is_free
     }
 
-    /// Asks for the next piece, once all that came of the log is applied.
+    /// Asks for the next piece, between two steps of the log.
     pub fn settle(&mut self, now: Time, core: &Core, keeping: &Keeping, out: &mut Out) {
         match self.stage {
             Stage::Waits { until } if now >= until => {}
-            Stage::Asked { until } if now >= until => {}
+            Stage::Asked { until } if now >= until => return self.wait_until(now + AGAIN_AFTER),
             _ => return,
         }
-        if self.progress.is_read || keeping.is_applying() || keeping.is_behind() {
+        if self.progress.is_read {
+            // Only the log is waited for now.
+            self.stage = Stage::Waits { until: Time::ZERO };
+            return;
+        }
+        if keeping.is_applying() || keeping.is_behind() {
             return;
         }
         self.request += 1;
+        self.asked_at = now;
         self.stage = Stage::Asked {
             until: now + PATIENCE,
         };
@@ -182,9 +205,7 @@ impl Copying {
         if !matches!(self.stage, Stage::Asked { .. }) || request != self.request {
             return None;
         }
-        self.stage = Stage::Waits {
-            until: now + AGAIN_AFTER,
-        };
+        self.wait_until(now + AGAIN_AFTER);
         let piece = match Answer::decode(&bytes) {
             Ok(Answer::Piece { to, page }) if self.asked.as_ref() == Some(&to) => page,
             Ok(Answer::Piece { .. } | Answer::NotHere) => return None,
@@ -238,9 +259,15 @@ impl Copying {
         })
     }
 
-    /// The piece is on the shelf.
-    pub fn on_taken(&mut self, now: Time, pause: Duration) {
-        self.stage = Stage::Waits { until: now + pause };
+    /// The piece is on the shelf. The next may be asked for so long after the last question.
+    pub fn on_taken(&mut self, pace: Duration) {
+        self.wait_until(self.asked_at + pace);
+    }
+
+    /// Leaves the time until then to the log.
+    pub fn wait_until(&mut self, until: Time) {
+        self.log_had_turn = false;
+        self.stage = Stage::Waits { until };
     }
 
     /// The last batch is on its way, and is flushed with all before: nothing else happens before it is durable.
@@ -251,8 +278,7 @@ impl Copying {
     pub fn deadline(&self, keeping: &Keeping) -> Option<Time> {
         match self.stage {
             _ if keeping.is_applying() || keeping.is_behind() => None,
-            // At its end it waits for the log, unless it has to end again.
-            Stage::Waits { .. } if self.progress.is_read && keeping.trouble().is_none() => None,
+            Stage::Waits { until } if self.progress.is_read && until == Time::ZERO => None,
             Stage::Waits { until } | Stage::Asked { until } => Some(until),
             Stage::Takes => None,
         }

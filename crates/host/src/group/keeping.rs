@@ -7,7 +7,6 @@ use letters::Wish;
 use paxos::Time;
 use shelf::{Applied, ShelfError};
 
-use super::copying::Copying;
 use super::{Core, Out};
 use crate::bounds::Bounds;
 use crate::jobs;
@@ -73,7 +72,7 @@ impl Keeping {
         }
     }
 
-    /// Rows came that the log does not count. Returns how long to wait for more: who applies the log is not to feel it.
+    /// Rows came that the log does not count. Returns the time that so many may take: who applies the log is not to feel it.
     pub fn on_piece_taken(&mut self, now: Time, bytes: u64, bounds: &Bounds) -> Duration {
         self.unflushed_bytes += bytes;
         self.has_news = true;
@@ -172,8 +171,12 @@ impl Keeping {
         } = core.bounds;
         self.is_behind = self.unflushed_bytes >= MEMTABLES_MAX * flush_bytes;
         let copying = core.copying.as_ref();
-        if !self.is_applying && !self.is_behind && copying.is_none_or(Copying::may_apply) {
+        let may_apply = copying.is_none_or(|copying| copying.may_apply(now, self.applied));
+        if !self.is_applying && !self.is_behind && may_apply {
             if let Some(load) = core.intake.load() {
+                if let Some(copying) = &mut core.copying {
+                    copying.on_applying();
+                }
                 self.is_applying = true;
                 self.busy_until = Some(now + BUSY_FOR);
                 core.run(out, jobs::APPLY, jobs::apply(&shelf, load));
