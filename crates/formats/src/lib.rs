@@ -37,7 +37,7 @@ pub use hex::{hex, hex_byte, parse_hex, parse_hex16};
 pub use ids::{ClusterId, DiskId, Identity, LogId};
 pub use kind::LogKind;
 pub use record::{BATCH_BUFFER, PAYLOAD_BYTES_MAX, RECORD_HEADER};
-pub use stand::Stand;
+pub use stand::{Mark, Stand};
 pub use version::Speaks;
 
 use paxos::Digest;

@@ -13,6 +13,18 @@ pub struct Stand {
     pub durable: u64,
     /// It is exactly what the output below `applied` comes to. One that is being copied is not.
     pub is_whole: bool,
+    /// The last one that was taken of it, since its process began.
+    pub mark: Option<Mark>,
+}
+
+/// All rows of a state after one prefix of its log, in short. Replicas that applied the same have the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Mark {
+    /// The end of the prefix, in bytes of the log's output.
+    pub position: u64,
+    pub rows: u64,
+    /// Over each row in the order of keys: the lengths of its key and its value, u32 little-endian, and both.
+    pub crc32c: u32,
 }
 
 impl Stand {
@@ -21,6 +33,7 @@ impl Stand {
         applied: u64::MAX,
         durable: u64::MAX,
         is_whole: true,
+        mark: None,
     };
 
     /// Whether it stands for all of the output below this position, whatever crashes.
@@ -30,17 +43,19 @@ impl Stand {
 }
 
 impl Encode for Stand {
-    const BYTES_MIN: usize = 17;
+    const BYTES_MIN: usize = 18;
     fn put(&self, out: &mut Vec<u8>) {
         self.applied.put(out);
         self.durable.put(out);
         self.is_whole.put(out);
+        self.mark.put(out);
     }
     fn parse(from: &mut Reader<'_>) -> Result<Stand, DecodeError> {
         let stand = Stand {
             applied: u64::parse(from)?,
             durable: u64::parse(from)?,
             is_whole: bool::parse(from)?,
+            mark: Option::parse(from)?,
         };
         match stand.durable <= stand.applied {
             true => Ok(stand),
@@ -48,5 +63,21 @@ impl Encode for Stand {
                 "a state that is durable and not applied",
             )),
         }
+    }
+}
+
+impl Encode for Mark {
+    const BYTES_MIN: usize = 20;
+    fn put(&self, out: &mut Vec<u8>) {
+        self.position.put(out);
+        self.rows.put(out);
+        self.crc32c.put(out);
+    }
+    fn parse(from: &mut Reader<'_>) -> Result<Mark, DecodeError> {
+        Ok(Mark {
+            position: u64::parse(from)?,
+            rows: u64::parse(from)?,
+            crc32c: u32::parse(from)?,
+        })
     }
 }

@@ -20,10 +20,14 @@ pub struct Bounds {
     pub flush_bytes: u64,
     /// The time without more to apply, after which a flush follows.
     pub flush_after: Duration,
-    /// The rows that another node is given at a time, when it copies the state; one row may be longer.
+    /// The rows that are read at a time, when another node copies the state or states are compared; one row may be longer.
     pub piece_bytes: usize,
     /// The pace at which a state is copied while its log goes on; else as fast as nodes can.
     pub copy_bytes_per_second: u64,
+    /// How often states are compared, by their log's time; zero: never. Replicas with different values are not compared.
+    pub compare_every: Duration,
+    /// The pace at which each node reads its state for that.
+    pub compare_bytes_per_second: u64,
 }
 
 impl Default for Bounds {
@@ -39,6 +43,8 @@ impl Default for Bounds {
             flush_after: Duration::from_secs(60),
             piece_bytes: 1 << 20,
             copy_bytes_per_second: 32_000_000,
+            compare_every: Duration::from_secs(24 * 60 * 60),
+            compare_bytes_per_second: 16_000_000,
         }
     }
 }

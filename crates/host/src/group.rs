@@ -11,6 +11,7 @@
 //!
 //! It is pure: news, what came of jobs, calls and the time go in; wishes for the node and jobs come out.
 
+mod comparing;
 mod copying;
 mod giving;
 mod keeping;
@@ -32,6 +33,8 @@ use crate::bounds::Bounds;
 use crate::intake::Intake;
 use crate::jobs::{self, Came, Look, Shelves};
 use crate::machine::{Command, Machine, Outcome};
+use comparing::Comparing;
+pub use comparing::Sum;
 use copying::{Copying, Progress};
 use giving::Giving;
 
@@ -127,6 +130,7 @@ pub struct Group {
     looking: Looking,
     keeping: Keeping,
     giving: Giving,
+    comparing: Comparing,
 }
 
 impl Core {
@@ -230,6 +234,7 @@ impl Group {
             looking: Looking::default(),
             keeping: Keeping::default(),
             giving: Giving::default(),
+            comparing: Comparing::default(),
         }
     }
 
@@ -356,6 +361,7 @@ impl Group {
         self.core.shelf = None;
         self.core.copying = None;
         self.giving.on_given_up();
+        self.comparing.on_given_up();
         self.core.told = None;
         self.core.intake = Intake::default();
         self.keeping = Keeping::default();
@@ -381,7 +387,7 @@ impl Group {
 
     /// Goes on with a shelf that stands so far.
     fn begin(&mut self, shelf: Arc<dyn Shelf>, applied: Applied, out: &mut Out) {
-        self.core.intake = Intake::from(applied);
+        self.core.intake = Intake::from(applied, self.core.bounds.compare_every);
         self.keeping.begin(applied, shelf.durable());
         self.core.shelf = Some(shelf);
         let from = applied.position;
@@ -434,7 +440,7 @@ impl Group {
             Came::BegunAnew(Err(error)) => self.core.halt_for(out, &error),
             Came::PieceTaken(Ok((applied, bytes))) => {
                 if mutation::is(Mutation::CopyIntoOldState) && applied != self.keeping.applied() {
-                    self.core.intake = Intake::from(applied);
+                    self.core.intake = Intake::from(applied, self.core.bounds.compare_every);
                     self.keeping.begin(applied, Applied::default());
                     let from = applied.position;
                     self.core.attach(out, from);
@@ -458,9 +464,17 @@ impl Group {
                 self.giving.on_read(to, request, bytes, &self.core, out);
             }
             Came::Opened(Err(error)) => self.core.halt_for(out, &error),
-            Came::Applied { bytes, result } => {
+            Came::Applied {
+                bytes,
+                result,
+                marked,
+            } => {
                 self.keeping.on_applied(&mut self.core, bytes, result, out);
+                if let Some(snapshot) = marked.filter(|_| self.core.is_whole()) {
+                    self.comparing.begin(now, snapshot);
+                }
             }
+            Came::Summed(sum) => self.comparing.on_page(now, sum, &mut self.core, out),
             Came::Fetched { fetch, result } => match result {
                 Ok(rows) => self.leading.on_fetched(fetch, rows),
                 Err(error) => {
@@ -502,6 +516,7 @@ impl Group {
         self.keeping.settle(now, &mut self.core, out);
         self.copy(now, out);
         self.giving.settle(now, &self.core, &self.keeping, out);
+        self.comparing.settle(now, &self.core, out);
         self.tell_stand(out);
         let applied = self.keeping.applied().frame;
         self.leading.shrink(applied, &self.core.bounds);
@@ -529,9 +544,13 @@ impl Group {
         if self.core.shelf.is_none() {
             return;
         }
-        let stand = self.keeping.stand(self.core.is_whole());
+        let stand = Stand {
+            mark: self.comparing.mark(),
+            ..self.keeping.stand(self.core.is_whole())
+        };
         let is_news = self.core.told.is_none_or(|told| {
-            let is_else = (told.durable, told.is_whole) != (stand.durable, stand.is_whole);
+            let but_applied = |stand: Stand| (stand.durable, stand.is_whole, stand.mark);
+            let is_else = but_applied(told) != but_applied(stand);
             is_else || stand.applied >= told.applied + TOLD_EVERY
         });
         if is_news {
@@ -551,6 +570,7 @@ impl Group {
             self.looking.deadline(),
             self.keeping.deadline(),
             self.giving.deadline(),
+            self.comparing.deadline(),
             self.core
                 .copying
                 .as_ref()

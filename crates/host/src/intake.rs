@@ -1,5 +1,8 @@
 //! Chosen bytes become frames, and frames a batch for the shelf.
 
+use std::collections::VecDeque;
+use std::time::Duration;
+
 use letters::CREDIT_BYTES;
 use paxos::StreamName;
 use shelf::{Applied, Batch};
@@ -17,6 +20,10 @@ pub struct Intake {
     /// The frames that are not on their way to the shelf, and how many bytes of the output they are.
     batch: Batch,
     batch_bytes: u64,
+    /// Those up to marks, which are applied before.
+    marked: VecDeque<Load>,
+    /// A mark is taken once the log's time passes a multiple of this, in milliseconds.
+    mark_every_ms: u64,
     /// Bytes that were handed over, and nobody has given credit for again.
     owed: u64,
 }
@@ -28,13 +35,16 @@ pub struct Load {
     pub applied: Applied,
     /// The credit that is given once they are applied.
     pub bytes: u64,
+    /// A mark is taken of the state after them.
+    pub is_marked: bool,
 }
 
 impl Intake {
-    pub fn from(applied: Applied) -> Intake {
+    pub fn from(applied: Applied, mark_every: Duration) -> Intake {
         Intake {
             taken: applied.position,
             decoded: applied,
+            mark_every_ms: mark_every.as_millis() as u64,
             ..Intake::default()
         }
     }
@@ -81,6 +91,10 @@ impl Intake {
             }
             on_frame(&frame);
             let end = self.taken - self.decoder.waiting() as u64;
+            // ‡ By what the frames say alone.
+            let period = |time_ms: u64| time_ms.checked_div(self.mark_every_ms);
+            let is_marked =
+                self.decoded.frame > 0 && period(frame.time_ms) != period(self.decoded.time_ms);
             self.batch_bytes += end - position;
             self.decoded = Applied {
                 position: end,
@@ -90,6 +104,10 @@ impl Intake {
             };
             for write in frame.writes {
                 self.batch.push(write);
+            }
+            if is_marked {
+                let load = self.close_batch(true);
+                self.marked.push_back(load);
             }
         }
     }
@@ -101,20 +119,25 @@ impl Intake {
 
     /// Takes the frames that are not on their way yet.
     pub fn load(&mut self) -> Option<Load> {
-        if self.batch_bytes == 0 {
-            return None;
+        if let Some(load) = self.marked.pop_front() {
+            return Some(load);
         }
+        (self.batch_bytes > 0).then(|| self.close_batch(false))
+    }
+
+    fn close_batch(&mut self, is_marked: bool) -> Load {
         self.batch_bytes = 0;
-        Some(Load {
+        Load {
             batch: std::mem::take(&mut self.batch),
             applied: self.decoded,
             bytes: self.owed_but(self.decoder.waiting() as u64),
-        })
+            is_marked,
+        }
     }
 
     /// Credit for bytes that nothing is applied for: a frame that is longer than all credit would else never be whole.
     pub fn credit_for_waiting(&mut self) -> u64 {
-        match self.owed >= CREDIT_BYTES / 2 && self.batch_bytes == 0 {
+        match self.owed >= CREDIT_BYTES / 2 && self.batch_bytes == 0 && self.marked.is_empty() {
             true => self.owed_but(0),
             false => 0,
         }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use ops::{Lane, Work};
 use paxos::NodeId;
-use shelf::{Applied, Batch, Identity, PageBounds, Shelf, ShelfError, Snapshot};
+use shelf::{Applied, Batch, Held, Identity, PageBounds, Shelf, ShelfError, Snapshot};
 
-use crate::group::COPY_ROW;
+use crate::group::{COPY_ROW, Sum};
 use crate::intake::Load;
 use crate::piece::{Answer, Question};
 use crate::state::{Fetched, Key, Missing, RANGE_BYTES_MAX, View};
@@ -25,6 +25,8 @@ pub const LOOKERS: [Lane; 2] = [Lane(5), Lane(6)];
 pub const APPLY: Lane = Lane(3);
 /// Shelves are opened, flushed and compacted.
 pub const UPKEEP: Lane = Lane(4);
+/// States are summed up, to be compared.
+pub const COMPARE: Lane = Lane(7);
 
 const PIECE_ROWS_MAX: usize = 16_384;
 
@@ -65,7 +67,11 @@ pub(crate) enum Came {
     Applied {
         bytes: u64,
         result: Result<Applied, ShelfError>,
+        /// The state after it, if a mark is taken there.
+        marked: Option<Held>,
     },
+    /// One more page is summed up.
+    Summed(Result<Box<Sum>, ShelfError>),
     Fetched {
         fetch: u64,
         result: Result<Rows, ShelfError>,
@@ -113,6 +119,7 @@ impl std::fmt::Debug for Came {
         f.write_str(match self {
             Came::Opened(_) => "Opened",
             Came::Applied { .. } => "Applied",
+            Came::Summed(_) => "Summed",
             Came::Fetched { .. } => "Fetched",
             Came::Looked => "Looked",
             Came::Flushed(_) => "Flushed",
@@ -168,12 +175,20 @@ pub(crate) fn open(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
 
 pub(crate) fn apply(shelf: &Arc<dyn Shelf>, load: Load) -> Work {
     let shelf = shelf.clone();
-    Work::new(move || Came::Applied {
-        bytes: load.bytes,
-        result: shelf
-            .apply(&load.batch, load.applied)
-            .map(|()| load.applied),
+    Work::new(move || {
+        let applied = shelf.apply(&load.batch, load.applied);
+        let is_marked = load.is_marked && applied.is_ok();
+        Came::Applied {
+            bytes: load.bytes,
+            result: applied.map(|()| load.applied),
+            // ‡ Before anything else is applied.
+            marked: is_marked.then(|| shelf.held()),
+        }
     })
+}
+
+pub(crate) fn sum_up(mut sum: Box<Sum>, page_bytes: usize) -> Work {
+    Work::new(move || Came::Summed(sum.add_page(page_bytes).map(|()| sum)))
 }
 
 pub(crate) fn fetch(shelf: &Arc<dyn Shelf>, fetch: u64, missing: Missing) -> Work {

@@ -63,10 +63,12 @@ pub enum Code {
     CommandsHalted = 26,
     /// The state of a machine's log goes no further on a node.
     StateHalted = 27,
+    /// Replicas of a machine applied the same, and hold other rows.
+    StatesDiffer = 28,
 }
 
 impl Code {
-    pub const ALL: [Code; 27] = [
+    pub const ALL: [Code; 28] = [
         Code::Election,
         Code::NoLeader,
         Code::LeaderFlapping,
@@ -94,6 +96,7 @@ impl Code {
         Code::NotInForce,
         Code::CommandsHalted,
         Code::StateHalted,
+        Code::StatesDiffer,
     ];
 
     /// The code of a number. A newer node may have one that is not known here: it is passed over.
@@ -131,6 +134,7 @@ impl Code {
             Code::NotInForce => "not-in-force",
             Code::CommandsHalted => "commands-halted",
             Code::StateHalted => "state-halted",
+            Code::StatesDiffer => "states-differ",
         }
     }
 }

@@ -43,6 +43,11 @@ impl LogView<'_> {
         self.log.stand()
     }
 
+    /// The nodes whose states differ from this leader's, and how often states were compared.
+    pub fn comparison(&self) -> (Vec<NodeId>, u64) {
+        (self.log.states_differ(), self.log.states_compared())
+    }
+
     /// The time when the engine wants to be woken.
     pub fn deadline(&self) -> Option<Time> {
         self.log.core.engine.deadline()

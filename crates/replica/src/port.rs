@@ -161,7 +161,9 @@ impl Port<'_> {
     /// Says how the guest's state stands. What is trimmed goes by it, and whether this replica counts as whole.
     pub fn stand(&mut self, stand: Stand) {
         if self.log.core.stands.own() != Some(stand) {
-            self.log.core.stands.set_own(stand);
+            for differs in self.log.core.stands.set_own(stand) {
+                self.log.core.tell_difference(&differs);
+            }
             self.log
                 .catch_up
                 .recount_and_tell(&mut self.log.core, self.env);

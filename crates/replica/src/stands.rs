@@ -16,15 +16,26 @@
 //!
 //! Units:  positions in the log's output, in bytes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use formats::{Frame, Stand};
+use formats::{Frame, Mark, Stand};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, By, Input, LogState, NodeId, Slot, StreamPosition, Term, Value};
 
 use crate::env::Env;
 use crate::lent::Core;
 use crate::trim::{forgotten_bytes, output_bytes};
+
+/// Two replicas have applied the same frames, and hold other rows.
+#[derive(Debug)]
+pub(crate) struct Differs {
+    pub node: NodeId,
+    pub own: Mark,
+    pub theirs: Mark,
+}
+
+/// So many marks are remembered.
+const MARKS_MAX: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct Stands {
@@ -34,6 +45,12 @@ pub(crate) struct Stands {
     /// The last durable position of each node, whether it is there or not. Only waiting is decided by it: who comes back
     /// finds the rest in the log.
     last: BTreeMap<NodeId, u64>,
+    /// This replica's last marks, the newest last: others take theirs sooner or later.
+    marks: VecDeque<Mark>,
+    /// The nodes whose last mark of a position where this replica has one is another, and the position.
+    differing: BTreeMap<NodeId, u64>,
+    /// How often marks of one position were compared, while it led.
+    compared: u64,
     /// The last word to the leader of that term.
     told: Option<(Term, Stand)>,
     /// The slots in which this replica proposed its last trim and its last step.
@@ -46,28 +63,77 @@ impl Stands {
         self.own
     }
 
-    pub fn set_own(&mut self, stand: Stand) {
+    /// Takes this node's word. Returns whose states differ from its own, by a new mark.
+    pub fn set_own(&mut self, stand: Stand) -> Vec<Differs> {
         self.own = Some(stand);
+        let Some(mark) = stand.mark else {
+            // This state was made anew.
+            self.marks.clear();
+            self.differing.clear();
+            return Vec::new();
+        };
+        if self.marks.back() == Some(&mark) {
+            return Vec::new();
+        }
+        self.marks.push_back(mark);
+        if self.marks.len() > MARKS_MAX {
+            self.marks.pop_front();
+        }
+        let peers = self.peers.clone();
+        let compared = peers
+            .into_iter()
+            .filter_map(|(node, stand)| self.compare(node, stand));
+        compared.collect()
+    }
+
+    /// Compares a node's mark with this replica's of the same position.
+    fn compare(&mut self, node: NodeId, stand: Stand) -> Option<Differs> {
+        let Some(theirs) = stand.mark else {
+            self.differing.remove(&node);
+            return None;
+        };
+        let mut own = self.marks.iter();
+        let own = *own.find(|own| own.position == theirs.position)?;
+        self.compared += 1;
+        if own == theirs {
+            self.differing.remove(&node);
+            return None;
+        }
+        let is_news = self.differing.insert(node, theirs.position) != Some(theirs.position);
+        is_news.then_some(Differs { node, own, theirs })
+    }
+
+    /// The nodes whose state is not this one's, though both are of one prefix of the log.
+    pub fn differing(&self) -> Vec<NodeId> {
+        self.differing.keys().copied().collect()
+    }
+
+    pub fn compared(&self) -> u64 {
+        self.compared
     }
 
     pub fn of(&self, node: NodeId) -> Option<Stand> {
         self.peers.get(&node).copied()
     }
 
-    pub fn on_told(&mut self, node: NodeId, stand: Stand) {
+    /// Takes another node's word, on the leader. Returns whether its state differs from this node's.
+    pub fn on_told(&mut self, node: NodeId, stand: Stand) -> Option<Differs> {
         self.peers.insert(node, stand);
         self.last.insert(node, stand.durable);
+        self.compare(node, stand)
     }
 
     /// Forgets a node's word: it may be another process by now.
     pub fn forget(&mut self, node: NodeId) {
         self.peers.remove(&node);
+        self.differing.remove(&node);
         self.tell_again();
     }
 
     /// Forgets all words: this replica leads in another term, and everybody says anew how he stands.
     pub fn forget_all(&mut self) {
         self.peers.clear();
+        self.differing.clear();
     }
 
     /// Tells the leader again, who may not have heard it.
@@ -87,6 +153,22 @@ impl Stands {
 }
 
 impl Core {
+    /// ‡ Says so, and repairs nothing: no checksum says whose rows are right.
+    pub fn tell_difference(&self, differs: &Differs) {
+        let Differs { node, own, theirs } = differs;
+        tracing::error!(
+            log = self.id.0,
+            position = own.position,
+            "the states of {} differ between this node ({} rows, crc32c {:08x}) and node {} ({} rows, crc32c {:08x}), though both applied the same: one of them is wrong",
+            self.name,
+            own.rows,
+            own.crc32c,
+            node.0,
+            theirs.rows,
+            theirs.crc32c
+        );
+    }
+
     /// Whether this node stands for the state after all that was trimmed, whoever crashes.
     fn state_holds(&self, node: NodeId, position: u64) -> bool {
         let stand = match node == self.own {

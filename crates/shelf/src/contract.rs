@@ -3,22 +3,25 @@
 //! A shelf of one's own is held to it by a test that opens it over the same place again and again:
 //!
 //! ```
+//! use std::sync::Arc;
+//!
 //! use shelf::{Identity, Media, Memory, contract};
 //!
 //! let media = Media::default();
 //! let identity = Identity { cluster: [7; 16], log: 7 };
-//! contract::drawn(1, 200, &mut || Memory::open(&media, identity).map(|shelf| Box::new(shelf) as _));
+//! contract::drawn(1, 200, &mut || Memory::open(&media, identity).map(|shelf| Arc::new(shelf) as _));
 //! ```
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use super::{Applied, Batch, KEY_BYTES_MAX, Page, PageBounds, Row, Shelf, ShelfError, Write};
+use super::{Applied, Batch, Held, KEY_BYTES_MAX, Page, PageBounds, Row, Shelf, ShelfError, Write};
 
 /// Opens the shelf over what the last one left. That one was dropped, as a crash would.
-pub type Open<'a> = &'a mut dyn FnMut() -> Result<Box<dyn Shelf>, ShelfError>;
+pub type Open<'a> = &'a mut dyn FnMut() -> Result<Arc<dyn Shelf>, ShelfError>;
 
 type Rows = BTreeMap<Vec<u8>, Vec<u8>>;
 
@@ -156,6 +159,19 @@ impl History {
     }
 }
 
+impl History {
+    /// The rows of then, whatever was applied, flushed and compacted since, and on whichever thread.
+    fn held(&self, held: Held) {
+        let expected = self.rows(held.applied());
+        let look = || {
+            let page = held.scan(Bound::Unbounded, Bound::Unbounded, ALL);
+            page.expect("it reads").rows
+        };
+        let found = thread::scope(|scope| scope.spawn(look).join().expect("it looks"));
+        assert!(found.into_iter().eq(expected.clone()), "as it was");
+    }
+}
+
 /// Batches, reads, flushes, compactions and crashes in a drawn order.
 ///
 /// # Panics
@@ -166,6 +182,7 @@ pub fn drawn(seed: u64, steps: u32, open: Open<'_>) {
     let mut history = History::new(seed);
     let mut shelf = open().expect("it opens");
     assert_eq!(shelf.applied(), Applied::default(), "a new one");
+    let mut held: Option<Held> = None;
     for _ in 0..steps {
         match draws.below(20) {
             0 => {
@@ -176,6 +193,7 @@ pub fn drawn(seed: u64, steps: u32, open: Open<'_>) {
             1 => shelf.compact().expect("it compacts"),
             2 => {
                 let durable = shelf.durable();
+                drop(held.take());
                 drop(shelf);
                 shelf = open().expect("it opens again");
                 assert_eq!(
@@ -189,6 +207,10 @@ pub fn drawn(seed: u64, steps: u32, open: Open<'_>) {
             3 => refuses(&history, &*shelf),
             4 => ranges(&mut draws, &history, &*shelf),
             5 => _ = history.holds(&*shelf),
+            6 => match held.take() {
+                None => held = Some(shelf.clone().held()),
+                Some(held) => history.held(held),
+            },
             _ => {
                 let (batch, applied) = history.draw();
                 shelf.apply(&batch, applied).expect("it applies");

@@ -28,6 +28,7 @@ mod tree;
 use std::io;
 use std::ops::Bound;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 pub use applied::Applied;
 pub use batch::{Batch, KEY_BYTES_MAX, VALUE_BYTES_MAX, Write};
@@ -109,6 +110,9 @@ pub enum ShelfError {
     },
 }
 
+/// A snapshot that keeps its shelf open.
+pub type Held = Box<dyn Snapshot + Send + Sync>;
+
 /// Rows of one log's state.
 ///
 /// One thread applies; others read, flush and compact meanwhile.
@@ -125,6 +129,9 @@ pub trait Shelf: Send + Sync {
 
     /// The state as it is now, for as long as somebody wants to look at it.
     fn snapshot(&self) -> Box<dyn Snapshot + '_>;
+
+    /// As [`snapshot`](Shelf::snapshot), for a look that other threads go on with, or that takes many steps.
+    fn held(self: Arc<Self>) -> Held;
 
     /// Makes durable what is applied when it is called; returns what is durable then.
     fn flush(&self) -> Result<Applied, ShelfError>;

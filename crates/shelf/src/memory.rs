@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::forgotten::Forgotten;
 use super::{
-    Applied, Batch, Figures, Identity, Page, PageBounds, Shelf, ShelfError, Snapshot, Write,
+    Applied, Batch, Figures, Held, Identity, Page, PageBounds, Shelf, ShelfError, Snapshot, Write,
 };
 
 /// What is left when the process is gone, and what happens to it. Clones are the same media.
@@ -32,6 +32,12 @@ impl Media {
     /// What is on them is not to be believed any more.
     pub fn damage(&self) {
         self.lock().is_damaged = true;
+    }
+
+    /// From now on they hold another row, and nothing tells so.
+    pub fn alter(&self, key: &[u8], value: &[u8]) {
+        let mut on_media = self.lock();
+        on_media.state.rows.insert(key.to_vec(), value.to_vec());
     }
 
     /// Takes away all that is there.
@@ -138,6 +144,10 @@ impl Shelf for Memory {
     }
 
     fn snapshot(&self) -> Box<dyn Snapshot + '_> {
+        Box::new(Arc::clone(&self.lock()))
+    }
+
+    fn held(self: Arc<Self>) -> Held {
         Box::new(Arc::clone(&self.lock()))
     }
 

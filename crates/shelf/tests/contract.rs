@@ -1,5 +1,7 @@
 //! Every shelf keeps to the contract.
 
+use std::sync::Arc;
+
 use shelf::{Identity, Media, Memory, Settings, Shelf, Tree, contract};
 
 const IDENTITY: Identity = Identity {
@@ -11,7 +13,7 @@ const IDENTITY: Identity = Identity {
 fn memory_keeps_to_it() {
     for seed in 0..40 {
         let media = Media::default();
-        let mut open = || Memory::open(&media, IDENTITY).map(|shelf| Box::new(shelf) as _);
+        let mut open = || Memory::open(&media, IDENTITY).map(|shelf| Arc::new(shelf) as _);
         contract::drawn(seed, 300, &mut open);
     }
     let shelf = Memory::open(&Media::default(), IDENTITY).expect("it opens");
@@ -31,7 +33,7 @@ fn a_tree_keeps_to_it() {
         let directory = place.path().join("shelf");
         let mut open = || {
             let tree = Tree::open(&directory, IDENTITY, settings);
-            tree.map(|tree| Box::new(tree) as Box<dyn Shelf>)
+            tree.map(|tree| Arc::new(tree) as Arc<dyn Shelf>)
         };
         contract::drawn(seed, 400, &mut open);
     }

@@ -69,6 +69,7 @@ impl Keeping {
             applied: self.applied.position,
             durable: self.durable.position.min(self.applied.position),
             is_whole,
+            mark: None,
         }
     }
 

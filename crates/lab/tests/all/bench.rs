@@ -208,7 +208,7 @@ fn a_machine_is_measured_and_its_losses_are_made_good() {
     );
     for figure in [
         "fill_mb_per_s",
-        "beside_ratio_p99",
+        "ratio_p99_to_log",
         "answers_after_median_ms",
     ] {
         assert!(number(&report, figure) > 0.0, "{figure}: {report}");

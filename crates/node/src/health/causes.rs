@@ -265,6 +265,7 @@ impl Judged<'_> {
         let mut lacking: Vec<Warning> = Vec::new();
         let mut zones: Vec<Warning> = Vec::new();
         let mut slow: Vec<Warning> = Vec::new();
+        let mut states: Vec<Warning> = Vec::new();
         for (id, log) in self.logs.iter().filter(|(_, log)| !log.is_stopped()) {
             let lost = log.lost_bytes();
             let lost: u64 = lost.iter().map(|(_, range)| range.end - range.start).sum();
@@ -282,6 +283,9 @@ impl Judged<'_> {
                 differ = differ
                     .of(*id)
                     .amount(differ.amount + log.scrub_differences());
+            }
+            for node in log.states_differ() {
+                merge(&mut states, node, Code::StatesDiffer, *id, 0);
             }
             let configuration = &log.engine().state().configuration;
             let alive = |node: NodeId| node == own || log.alive().contains(&node);
@@ -307,7 +311,7 @@ impl Judged<'_> {
             }
         }
         causes.extend([at_risk, few, differ].into_iter().filter(|w| w.logs > 0));
-        causes.extend(lacking.into_iter().chain(zones).chain(slow));
+        causes.extend(lacking.into_iter().chain(zones).chain(slow).chain(states));
     }
 
     /// Replicas that do not hold slots chosen a while ago, and how many bytes they lack; for a silent one, by

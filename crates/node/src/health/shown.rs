@@ -224,6 +224,9 @@ impl View<'_> {
             Code::ReplicasDiffer => {
                 format!("nodes hold different bytes of {logs}, though every checksum is right")
             }
+            Code::StatesDiffer => format!(
+                "{about} and the leader of {logs} applied the same and hold different rows: one of the two states is wrong"
+            ),
             Code::NotInForce => format!(
                 "what was agreed for {logs} is not in force there: no leader of it has heard of it"
             ),
@@ -306,6 +309,9 @@ impl View<'_> {
             }
             Code::StateHalted => {
                 "do what its sentence says, and start that node again; the others go on meanwhile"
+            }
+            Code::StatesDiffer => {
+                "logberg status --json shows the marks of all nodes: stop the node whose mark is alone, remove that log's directory below state/ there, and start it: it copies another's"
             }
             Code::BytesLost => {
                 "if a copy of them is elsewhere (a backup, a disk that was taken away), save it; logberg streams and logberg read say which bytes can still be read"

@@ -134,6 +134,19 @@ impl Log {
         self.core.stands.own()
     }
 
+    /// The nodes whose states differ from this one's, though they applied the same, as far as this leader knows.
+    pub fn states_differ(&self) -> Vec<NodeId> {
+        match self.is_leading() {
+            true => self.core.stands.differing(),
+            false => Vec::new(),
+        }
+    }
+
+    /// How often states were compared with this one's, while this replica led.
+    pub fn states_compared(&self) -> u64 {
+        self.core.stands.compared()
+    }
+
     /// The bytes that were trimmed and that this node's state does not stand for.
     pub fn state_lacks(&self) -> u64 {
         match self.core.kind.is_bytes() {
@@ -147,7 +160,9 @@ impl Log {
         if self.core.kind.is_bytes() || !self.core.is_leading() {
             return;
         }
-        self.core.stands.on_told(node, stand);
+        if let Some(differs) = self.core.stands.on_told(node, stand) {
+            self.core.tell_difference(&differs);
+        }
         self.core.judge_states(env);
         self.drain(env);
     }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter};
 
 use super::forgotten::Forgotten;
-use super::{Applied, Batch, Figures, Shelf, ShelfError, Snapshot, Write};
+use super::{Applied, Batch, Figures, Held, Shelf, ShelfError, Snapshot, Write};
 use guarded::Guarded;
 use reading::Rows;
 use snapshots::{Published, Snapshots};
@@ -192,8 +192,14 @@ impl Shelf for Tree {
     fn snapshot(&self) -> Box<dyn Snapshot + '_> {
         Box::new(Rows {
             tree: self,
-            held: self.snapshots.take(),
+            reading: self.snapshots.take(),
         })
+    }
+
+    fn held(self: Arc<Self>) -> Held {
+        let reading = self.snapshots.take();
+        let tree = self;
+        Box::new(Rows { tree, reading })
     }
 
     fn flush(&self) -> Result<Applied, ShelfError> {

@@ -1,25 +1,26 @@
 //! Rows and pages of rows, as of one snapshot.
 
-use std::ops::Bound;
+use std::ops::{Bound, Deref};
 
 use lsm_tree::{AbstractTree, Guard};
 
-use super::snapshots::Held;
+use super::snapshots::Reading;
 use super::{ROW, Tree, row};
 use crate::{Applied, Page, PageBounds, ShelfError, Snapshot, is_empty_range, is_full};
 
-pub(super) struct Rows<'a> {
-    pub tree: &'a Tree,
-    pub held: Held<'a>,
+/// `T` borrows the tree, or keeps it open.
+pub(super) struct Rows<T> {
+    pub tree: T,
+    pub reading: Reading,
 }
 
-impl Snapshot for Rows<'_> {
+impl<T: Deref<Target = Tree>> Snapshot for Rows<T> {
     fn applied(&self) -> Applied {
-        self.held.state.applied
+        self.reading.state.applied
     }
 
     fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, ShelfError> {
-        let state = &self.held.state;
+        let state = &self.reading.state;
         if state.forgotten.covers(key) {
             return Ok(None);
         }
@@ -37,7 +38,7 @@ impl Snapshot for Rows<'_> {
         to: Bound<&[u8]>,
         max: PageBounds,
     ) -> Result<Page, ShelfError> {
-        let state = &self.held.state;
+        let state = &self.reading.state;
         let mut page = Page {
             rows: Vec::new(),
             applied: state.applied,
@@ -54,7 +55,7 @@ impl Snapshot for Rows<'_> {
             Bound::Unbounded => Bound::Excluded(vec![ROW + 1]),
             bound => bound.map(row),
         };
-        let Tree { tree, guarded, .. } = self.tree;
+        let Tree { tree, guarded, .. } = &*self.tree;
         guarded.run(|| {
             let mut bytes = 0;
             for item in tree.range::<Vec<u8>, _>((from, to), state.version, None) {
@@ -79,10 +80,10 @@ impl Snapshot for Rows<'_> {
 impl Tree {
     /// Reads every row, and with it the checksum of every block. `progress` is told how many bytes of rows are read.
     pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<(), ShelfError> {
-        let held = self.snapshots.take();
+        let reading = self.snapshots.take();
         self.guarded.run(|| {
             let mut bytes = 0;
-            for item in self.tree.iter(held.state.version, None) {
+            for item in self.tree.iter(reading.state.version, None) {
                 let (key, value) = item
                     .into_inner()
                     .map_err(|error| self.guarded.failed(error))?;

@@ -17,7 +17,7 @@ pub struct Published {
 }
 
 #[derive(Default)]
-pub struct Snapshots(Mutex<Inner>);
+pub struct Snapshots(Arc<Mutex<Inner>>);
 
 #[derive(Default)]
 struct Inner {
@@ -27,9 +27,9 @@ struct Inner {
 }
 
 /// A state that somebody reads: nothing of it is dropped meanwhile.
-pub struct Held<'a> {
+pub struct Reading {
     pub state: Published,
-    snapshots: &'a Snapshots,
+    inner: Arc<Mutex<Inner>>,
 }
 
 impl Snapshots {
@@ -47,13 +47,14 @@ impl Snapshots {
         lock(&self.0).published.clone()
     }
 
-    pub fn take(&self) -> Held<'_> {
+    pub fn take(&self) -> Reading {
         let mut inner = lock(&self.0);
         let state = inner.published.clone();
         *inner.read.entry(state.version).or_default() += 1;
-        Held {
+        drop(inner);
+        Reading {
             state,
-            snapshots: self,
+            inner: self.0.clone(),
         }
     }
 
@@ -65,9 +66,9 @@ impl Snapshots {
     }
 }
 
-impl Drop for Held<'_> {
+impl Drop for Reading {
     fn drop(&mut self) {
-        let mut inner = lock(&self.snapshots.0);
+        let mut inner = lock(&self.inner);
         if let Some(count) = inner.read.get_mut(&self.state.version) {
             *count -= 1;
             if *count == 0 {

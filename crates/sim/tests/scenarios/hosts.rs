@@ -15,7 +15,7 @@ use host::{
 };
 use node::hosted::Hosts;
 use ops::{Letter, MachineId, Time};
-use paxos::Role;
+use paxos::{NodeId, Role};
 use shelf::{Identity, Media, Memory, Shelf, ShelfError};
 use sim::{HostId, Process};
 
@@ -123,6 +123,7 @@ struct Theatre {
     /// Shelves that were lost, and those of them that are not made good.
     lost: u64,
     is_lost: [bool; 3],
+    compared: u64,
 }
 
 fn lists(text: &[u8]) -> BTreeMap<String, String> {
@@ -161,6 +162,8 @@ impl Theatre {
                         flush_after: 2 * SECOND,
                         piece_bytes: 60,
                         copy_bytes_per_second: 20_000,
+                        compare_every: 500 * MS,
+                        compare_bytes_per_second: 20_000,
                         ..Bounds::default()
                     },
                     seed: seed << 8 | starts,
@@ -179,6 +182,7 @@ impl Theatre {
             trimmed: 0,
             lost: 0,
             is_lost: [false; 3],
+            compared: 0,
             draws: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
         }
     }
@@ -340,8 +344,22 @@ impl Theatre {
         }
     }
 
+    /// Who differs from a leader, by its word, and how often replicas were compared since their nodes began.
+    fn comparison(&self) -> (Vec<NodeId>, u64) {
+        let look = self.stage.look();
+        let views = (0..3).filter_map(|index| look.view_of(index, LOG));
+        let comparisons = views.map(|view| view.comparison());
+        comparisons.fold((Vec::new(), 0), |(mut all, count), (differ, compared)| {
+            all.extend(differ);
+            (all, count + compared)
+        })
+    }
+
     /// All states are the same in the end, and what clients were told is so.
     fn judge(&mut self, seed: u64) {
+        let (differ, compared) = self.comparison();
+        assert_eq!(differ, [], "seed {seed}");
+        self.compared += compared;
         let shelves = self.shelves();
         assert_eq!(shelves[0], shelves[1], "seed {seed}");
         assert_eq!(shelves[1], shelves[2], "seed {seed}");
@@ -387,6 +405,10 @@ fn is_torn(rows: &BTreeMap<String, String>) -> bool {
         let is_of_it = |number: &usize| *number <= count && number + 3 > count;
         numbers.len() != count.min(3) || !numbers.iter().all(is_of_it)
     })
+}
+
+fn id_of(stage: &Stage, index: usize) -> NodeId {
+    stage.look().node(index).expect("it runs").id()
 }
 
 fn leader_of(stage: &Stage) -> Option<usize> {
@@ -535,7 +557,7 @@ pub fn lists_on_shelves_are_as_was_said_whatever_fails() {
 /// A replica whose shelf was lost copies the state of another, which may lag, while everybody writes and reads.
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn states_are_copied_while_their_log_goes_on() {
-    let mut copied = 0;
+    let (mut copied, mut compared) = (0, 0);
     for seed in 100..106 {
         let mut theatre = Theatre::three(seed);
         for round in 0..6 {
@@ -568,9 +590,40 @@ pub fn states_are_copied_while_their_log_goes_on() {
         }
         theatre.pass(5 * SECOND);
         theatre.judge(seed);
+        compared += theatre.compared;
     }
-    println!("{copied} copies");
-    assert!(copied > 20, "{copied} copies");
+    println!("{copied} copies, {compared} states compared");
+    assert!(copied > 20 && compared > 50, "{copied} copies, {compared}");
+}
+
+/// A row of one state is another on its disk, and no checksum says so. The replicas' marks do.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
+    let mut theatre = Theatre::three(5);
+    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let victim = (leader + 1) % 3;
+    let go_on = |theatre: &mut Theatre| {
+        for _ in 0..300 {
+            theatre.ask(leader);
+            theatre.pass(5 * MS);
+        }
+        theatre.pass(3 * SECOND);
+    };
+    go_on(&mut theatre);
+    let (differ, compared) = theatre.comparison();
+    assert!(differ.is_empty() && compared > 2, "{differ:?}, {compared}");
+    theatre.stage.crash(victim);
+    theatre.models[victim].each(|media| media.alter(b"zz", b"1"));
+    theatre.stage.restart(victim);
+    go_on(&mut theatre);
+    let victims = id_of(&theatre.stage, victim);
+    assert_eq!(theatre.comparison().0, [victims]);
+    theatre.stage.crash(victim);
+    theatre.models[victim].each(Media::clear);
+    theatre.stage.restart(victim);
+    go_on(&mut theatre);
+    assert_eq!(theatre.comparison().0, []);
+    theatre.judge(5);
 }
 
 /// ‡ What was answered and trimmed is durable in a quorum of states. Here one alone can flush, and loses its shelf; then all crash.
@@ -619,17 +672,17 @@ pub fn a_member_stays_until_the_states_of_others_do_without_it() {
             .map(|view| replica::forgotten_bytes(view.state))
     };
     assert!(trimmed(&theatre) > Some(1_000), "{:?}", trimmed(&theatre));
-    let replaces = format!("change-members replace {} {}", c + 1, d + 1);
+    let [member, new] = [c, d].map(|index| id_of(&theatre.stage, index));
+    let replaces = format!("change-members replace {} {}", member.0, new.0);
     let directs = (0..3).find(|index| leads(&theatre.stage, *index, "directory"));
     let caller = theatre
         .stage
         .call(directs.expect("somebody does"), &replaces);
     theatre.pass(10 * SECOND);
     assert!(caller.text().starts_with("ok"), "{}", caller.text());
-    let is_member = theatre.stage.look().view_of(a, LOG).is_some_and(|view| {
-        let member = paxos::NodeId(c as u32 + 1);
-        view.state.configuration.contains(member)
-    });
+    let look = theatre.stage.look();
+    let view = look.view_of(a, LOG);
+    let is_member = view.is_some_and(|view| view.state.configuration.contains(member));
     (0..4).for_each(|index| theatre.stage.crash(index));
     theatre.models[a].each(Media::damage);
     for index in [b, d] {

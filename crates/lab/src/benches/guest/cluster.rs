@@ -26,6 +26,8 @@ pub const NODES: u32 = 3;
 pub const GUEST: &str = "guest";
 /// A log beside it, for raw appends.
 pub const RAW: &str = "raw";
+/// A log that is as busy as the machine's, and has no machine.
+pub const OTHER: &str = "other";
 
 const READY: Duration = Duration::from_secs(60);
 const POLL: Duration = Duration::from_millis(5);
@@ -64,7 +66,7 @@ impl Node {
 
 /// Starting and ending processes. They ask to be killed when the thread that started them ends: it is to live as long as they.
 impl Cluster {
-    /// Three nodes that vote in both logs, and one that leads both.
+    /// Three nodes that vote in all logs, and one that leads all.
     pub fn start(directory: PathBuf, rows: Rows, flush_bytes: u64) -> Result<Cluster> {
         fs::create_dir_all(&directory)?;
         let ports = testbed::port::free(NODES)?;
@@ -83,7 +85,8 @@ impl Cluster {
             level::wait_id(cluster.address(id), id, READY)?;
         }
         cluster.client().create_log(RAW)?;
-        let logs = [GUEST.to_owned(), RAW.to_owned()];
+        cluster.client().create_log(OTHER)?;
+        let logs = [GUEST, RAW, OTHER].map(str::to_owned);
         level::wait_all_ready(&cluster.addresses, &logs, READY)?;
         cluster.gather()?;
         Ok(cluster)
@@ -253,13 +256,15 @@ impl Cluster {
         Ok(node.child.id())
     }
 
-    /// The node that leads the machine, and leads the log beside it from now on.
+    /// The node that leads the machine, and leads the logs beside it from now on.
     pub fn gather(&mut self) -> Result<u32> {
         let (leader, _) = self.first_answer(READY)?;
-        if level::leader(&self.addresses, RAW) != Some(leader) {
-            let moved = self.client().move_leader(RAW, Some(u64::from(leader)));
-            if level::leader(&self.addresses, RAW) != Some(leader) {
-                moved.context("the two logs have two leaders")?;
+        for log in [RAW, OTHER] {
+            if level::leader(&self.addresses, log) != Some(leader) {
+                let moved = self.client().move_leader(log, Some(u64::from(leader)));
+                if level::leader(&self.addresses, log) != Some(leader) {
+                    moved.context("the logs have several leaders")?;
+                }
             }
         }
         Ok(leader)

@@ -6,7 +6,7 @@
 //!    │                          node 3 ┘
 //!    └── raw appends to a log beside the machine's, led by the same node
 //!
-//!  submits ⇄ appends ── the state written ── appends, machine idle ⇄ busy
+//!  submits ⇄ appends ── the state written ── appends beside nothing ⇄ a busy log ⇄ the busy machine
 //!          ── all killed, started (several times) ── a state lost, under submits
 //! ```
 
@@ -35,7 +35,7 @@ use testbed::environment::Machine;
 use testbed::process::{peak_rss_bytes, rss_bytes};
 use testbed::scratch::{Place, Scratch};
 use testbed::watch::Watch;
-use turns::{Beside, Turn, What};
+use turns::{Beside, Neighbour, Turn, What};
 
 const HELP: &str = "\
 A command writes one row; it is submitted by threads of the leader's process. A log takes one writer
@@ -43,7 +43,8 @@ at a time: beside them stands one appender, which as many threads of this proces
 which appends as many bytes as a value has and waits for their acknowledgement. The two take turns.
 
 The state is then written. Raw appends of 1 KiB at a fixed rate to another log of the same nodes
-take turns beside an idle machine and a busy one. All three processes are killed (SIGKILL), what the
+take turns beside nothing that is busy, beside a busy machine, and beside a third log that is as busy
+and has no machine: what any neighbour costs. All three processes are killed (SIGKILL), what the
 page cache has of their files is dropped, and they are started. Last, one follower loses its state.
 
 Example: ten gigabytes of state, and turns of ten seconds
@@ -99,8 +100,9 @@ struct Report {
     fill_mb_per_s: f64,
     rate: u64,
     beside: Vec<Beside>,
-    /// The median p99 beside a busy machine, as a part of that beside an idle one.
-    beside_ratio_p99: f64,
+    /// The median p99 beside a busy machine, as a part of that beside nothing, and beside a busy log without a machine.
+    ratio_p99_to_idle: f64,
+    ratio_p99_to_log: f64,
     restarts: Vec<Restart>,
     answers_after_median_ms: f64,
     refill: Refill,
@@ -126,6 +128,7 @@ struct Memory {
     peak_rss_mb: f64,
 }
 
+const NEIGHBOURS: [Neighbour; 3] = [Neighbour::Idle, Neighbour::Log, Neighbour::Machine];
 /// Rows that are ordered at a time while the state is written.
 const FILL_ROWS: u64 = 50_000;
 const FILL_ATTEMPTS: u32 = 20;
@@ -140,7 +143,7 @@ impl Arguments {
         let scratch = self.place.make(self.bytes_needed())?;
         let machine = Machine::look(scratch.path())?;
         machine.warn_if_no_disk();
-        let watch = Watch::new(u64::from(self.times) * 7 + 2);
+        let watch = Watch::new(u64::from(self.times) * 8 + 2);
         watch.says("starting");
         let mut cluster = Cluster::start(scratch.path().join("cluster"), rows, self.flush)?;
         let report = self.measure(&mut cluster, rows, &scratch, &watch, machine)?;
@@ -153,8 +156,8 @@ impl Arguments {
 
     fn bytes_needed(&self) -> u64 {
         let turns = f64::from(self.times) * (self.seconds + 1.0);
-        let log = (self.state as f64).min(5e9) + 2.0 * turns * self.rate as f64 * 1.1;
-        let written = (6.0 * turns + 60.0) * WRITTEN_PER_S;
+        let log = (self.state as f64).min(5e9) + 3.0 * turns * self.rate as f64 * 1.1;
+        let written = (7.0 * turns + 60.0) * WRITTEN_PER_S;
         let node = 1.5 * self.state as f64 + log + written;
         // And a lost state, which is put aside.
         node as u64 * u64::from(NODES) + self.state
@@ -196,10 +199,8 @@ impl Arguments {
         };
         let refill = loss.measure(cluster)?;
         memory.extend(self::memory(cluster, "a lost state is back")?);
-        let p99 = |busy| {
-            let turns = beside.iter().filter(|turn| turn.busy == busy);
-            median(turns.map(|turn| turn.p99_ms))
-        };
+        let p99 = |neighbour| shown::of_neighbour(&beside, neighbour, |turn| turn.p99_ms);
+        let beside_machine = p99(Neighbour::Machine);
         Ok(Report {
             bench: "guest",
             state_bytes: rows.bytes(),
@@ -212,7 +213,8 @@ impl Arguments {
             turns,
             fill_mb_per_s,
             rate: self.rate,
-            beside_ratio_p99: rounded(p99(true) / p99(false).max(0.001)),
+            ratio_p99_to_idle: rounded(beside_machine / p99(Neighbour::Idle).max(0.001)),
+            ratio_p99_to_log: rounded(beside_machine / p99(Neighbour::Log).max(0.001)),
             beside,
             answers_after_median_ms: rounded(median(
                 restarts.iter().map(|restart| restart.answers_after_ms),
@@ -269,17 +271,24 @@ impl Arguments {
         self.counts().into_iter().map(ratio).collect()
     }
 
-    /// Appends beside an idle and a busy machine, in turn.
+    /// Appends beside each neighbour in turn.
     fn beside(&self, cluster: &mut Cluster, watch: &Watch) -> Result<Vec<Beside>> {
         let length = Duration::from_secs_f64(self.seconds);
+        let bytes = self.value_size as usize;
         let mut turns = Vec::new();
         for time in 0..self.times {
-            let mut order = [None, Some(self.callers)];
-            order.rotate_left(time as usize % 2);
-            for callers in order {
-                let how = callers.map_or("idle", |_| "busy");
-                watch.says(format!("appends, the machine is {how}"));
-                turns.push(turns::beside(cluster, callers, self.rate, length)?);
+            let mut order = NEIGHBOURS;
+            order.rotate_left(time as usize % NEIGHBOURS.len());
+            for neighbour in order {
+                watch.says(format!("appends beside {}", neighbour.name()));
+                turns.push(turns::beside(
+                    cluster,
+                    neighbour,
+                    self.callers,
+                    bytes,
+                    self.rate,
+                    length,
+                )?);
                 watch.step(1);
             }
         }

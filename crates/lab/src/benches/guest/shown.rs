@@ -3,10 +3,20 @@
 use anyhow::Result;
 
 use super::callers::Figures;
-use super::turns::{Turn, What};
-use super::{Memory, Report};
+use super::turns::{Beside, Neighbour, Turn, What};
+use super::{Memory, NEIGHBOURS, Report};
 use bench::latency::{median, rounded};
 use terminal::{quantity, show};
+
+impl Neighbour {
+    pub fn name(self) -> &'static str {
+        match self {
+            Neighbour::Idle => "nothing",
+            Neighbour::Log => "a busy log",
+            Neighbour::Machine => "a busy machine",
+        }
+    }
+}
 
 impl What {
     pub fn name(self) -> &'static str {
@@ -24,6 +34,12 @@ pub fn middle(turns: &[Turn], what: What, callers: u32, of: fn(&Figures) -> f64)
     rounded(median(figures))
 }
 
+/// The median of a figure over the turns beside this neighbour.
+pub fn of_neighbour(beside: &[Beside], neighbour: Neighbour, of: fn(&Beside) -> f64) -> f64 {
+    let turns = beside.iter().filter(|turn| turn.neighbour == neighbour);
+    rounded(median(turns.map(of)))
+}
+
 fn text(value: impl ToString) -> String {
     value.to_string()
 }
@@ -33,11 +49,11 @@ impl Report {
         let headings = ["", "callers", "per s", "p50 ms", "p99 ms", "max ms"];
         show::print(show::rows(&headings, self.turn_rows()))?;
         let headings = [
-            "raw appends beside the machine",
+            "paced appends beside",
             "p50 ms",
             "p99 ms",
             "max ms",
-            "submits/s",
+            "its answers/s",
         ];
         show::print(format!("\n{}", show::rows(&headings, self.beside_rows())))?;
         let headings = [
@@ -98,25 +114,33 @@ impl Report {
     }
 
     fn beside_rows(&self) -> Vec<Vec<String>> {
-        let row = |busy: bool| {
-            let turns = || self.beside.iter().filter(move |turn| turn.busy == busy);
-            let submits = turns().filter_map(|turn| turn.submits.as_ref());
+        let row = |neighbour: Neighbour| {
+            let of = |of| text(of_neighbour(&self.beside, neighbour, of));
+            let per_s = |turn: &Beside| turn.answers.as_ref().map_or(0.0, |all| all.per_s);
             vec![
-                text(if busy { "busy" } else { "idle" }),
-                text(rounded(median(turns().map(|turn| turn.p50_ms)))),
-                text(rounded(median(turns().map(|turn| turn.p99_ms)))),
-                text(rounded(median(turns().map(|turn| turn.max_ms)))),
-                text(rounded(median(submits.map(|submits| submits.per_s)))),
+                text(neighbour.name()),
+                of(|turn| turn.p50_ms),
+                of(|turn| turn.p99_ms),
+                of(|turn| turn.max_ms),
+                of(per_s),
             ]
         };
-        let ratio = vec![
-            text("ratio"),
-            text("-"),
-            text(self.beside_ratio_p99),
-            text("-"),
-            text("-"),
+        let ratio = |to: &str, ratio: f64| {
+            let none = || text("-");
+            vec![
+                format!("machine / {to}"),
+                none(),
+                text(ratio),
+                none(),
+                none(),
+            ]
+        };
+        let rows = NEIGHBOURS.map(row).into_iter();
+        let ratios = [
+            ratio("nothing", self.ratio_p99_to_idle),
+            ratio("a log", self.ratio_p99_to_log),
         ];
-        vec![row(false), row(true), ratio]
+        rows.chain(ratios).collect()
     }
 
     fn restart_rows(&self) -> Vec<Vec<String>> {

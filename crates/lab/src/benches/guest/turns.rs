@@ -1,14 +1,14 @@
-//! Two things that take turns: submits beside raw appends, and raw appends beside a machine that is idle or busy.
+//! Things that take turns: submits and raw appends; and paced appends beside a machine or a log that is busy, or beside neither.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use client::AppendOptions;
+use client::{AppendOptions, Appender};
 use serde::Serialize;
 
 use super::callers::{Callers, Figures};
-use super::cluster::{Cluster, RAW};
+use super::cluster::{Cluster, OTHER, RAW};
 use super::orders::Order;
 use bench::latency::{quantile_ms, rounded};
 use bench::load::{Content, Plan, Writer};
@@ -35,15 +35,25 @@ pub struct Turn {
     pub figures: Figures,
 }
 
+/// What is busy on the same nodes while appends are paced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Neighbour {
+    Idle,
+    /// A log to which as many callers append as many bytes as a value has: what any neighbour costs.
+    Log,
+    Machine,
+}
+
 /// Paced appends, each counted from when it was due.
 #[derive(Debug, Serialize)]
 pub struct Beside {
-    pub busy: bool,
+    pub neighbour: Neighbour,
     pub p50_ms: f64,
     pub p99_ms: f64,
     pub max_ms: f64,
-    /// The machine's own answers meanwhile.
-    pub submits: Option<Figures>,
+    /// The neighbour's own answers meanwhile.
+    pub answers: Option<Figures>,
 }
 
 /// Callers in the leader's process.
@@ -64,6 +74,43 @@ pub fn submits(cluster: &mut Cluster, callers: u32, length: Duration) -> Result<
 
 /// Callers on one appender, since a log takes one writer at a time: each appends, and waits until what it wrote is
 /// acknowledged.
+struct Appends {
+    callers: Callers,
+    appender: Arc<Mutex<Appender>>,
+}
+
+impl Appends {
+    fn start(
+        cluster: &Cluster,
+        log: &str,
+        callers: u32,
+        bytes: usize,
+        length: Duration,
+    ) -> Result<Appends> {
+        let appender = cluster.client().append(log, AppendOptions::default())?;
+        let acknowledgements = appender.acknowledgements();
+        let appender = Arc::new(Mutex::new(appender));
+        let (writes, content) = (appender.clone(), vec![b'v'; bytes]);
+        let append = move |_| {
+            let written = writes
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .append(&content);
+            let acknowledged = written.and_then(|position| acknowledgements.wait(position));
+            acknowledged.map_err(|error| error.to_string())
+        };
+        let callers = Callers::start(callers, longest(length), append)?;
+        Ok(Appends { callers, appender })
+    }
+
+    fn end(self) -> Result<()> {
+        drop(self.callers);
+        let mut appender = self.appender.lock().unwrap_or_else(PoisonError::into_inner);
+        appender.close()?;
+        Ok(())
+    }
+}
+
 pub fn appends(
     cluster: &mut Cluster,
     callers: u32,
@@ -71,29 +118,12 @@ pub fn appends(
     length: Duration,
 ) -> Result<Turn> {
     cluster.gather()?;
-    let client = cluster.client();
-    let appender = client.append(RAW, AppendOptions::default())?;
-    let acknowledgements = appender.acknowledgements();
-    let appender = Arc::new(Mutex::new(appender));
-    let (writes, content) = (appender.clone(), vec![b'v'; bytes]);
-    let append = move |_| {
-        let written = writes
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .append(&content);
-        let acknowledged = written.and_then(|position| acknowledgements.wait(position));
-        acknowledged.map_err(|error| error.to_string())
-    };
-    let callers_run = Callers::start(callers, longest(length), append)?;
+    let appends = Appends::start(cluster, RAW, callers, bytes, length)?;
     sleep_until(Instant::now() + WARM_UP)?;
-    callers_run.window();
+    appends.callers.window();
     sleep_until(Instant::now() + length)?;
-    let figures = callers_run.window().some()?;
-    drop(callers_run);
-    appender
-        .lock()
-        .unwrap_or_else(PoisonError::into_inner)
-        .close()?;
+    let figures = appends.callers.window().some()?;
+    appends.end()?;
     Ok(Turn {
         what: What::Appends,
         callers,
@@ -101,17 +131,29 @@ pub fn appends(
     })
 }
 
-/// Paced appends to the other log, while so many callers submit; none: the machine is idle.
+/// Paced appends to one log beside the neighbour, which has so many callers, and values of so many bytes.
 pub fn beside(
     cluster: &mut Cluster,
-    callers: Option<u32>,
+    neighbour: Neighbour,
+    callers: u32,
+    bytes: usize,
     rate: u64,
     length: Duration,
 ) -> Result<Beside> {
     let leader = cluster.gather()?;
-    if let Some(callers) = callers {
-        load(cluster, leader, callers, length)?;
+    let mut appends = None;
+    match neighbour {
+        Neighbour::Idle => {}
+        Neighbour::Log => {
+            appends = Some(Appends::start(cluster, OTHER, callers, bytes, length)?);
+        }
+        Neighbour::Machine => load(cluster, leader, callers, length)?,
     }
+    let answers = |cluster: &mut Cluster| match neighbour {
+        Neighbour::Idle => Ok(None),
+        Neighbour::Log => Ok(appends.as_ref().map(|appends| appends.callers.window())),
+        Neighbour::Machine => cluster.window(leader).map(Some),
+    };
     let plan = Plan {
         write_bytes: PACED_BYTES,
         rate: Some(rate),
@@ -121,25 +163,23 @@ pub fn beside(
     let writer = Writer::start(&cluster.client(), RAW, &plan)?;
     let from = Instant::now() + WARM_UP;
     sleep_until(from)?;
-    if callers.is_some() {
-        cluster.window(leader)?;
-    }
+    answers(cluster)?;
     writer.latencies().set_due_window(from, from + length);
     sleep_until(from + length)?;
-    let submits = match callers {
-        Some(_) => Some(cluster.window(leader)?),
-        None => None,
-    };
+    let answers = answers(cluster)?;
     let (_, micros) = writer.finish_measured().context("raw appends")?;
-    if callers.is_some() {
+    if neighbour == Neighbour::Machine {
         cluster.ask(leader, &Order::Rest)?;
     }
+    if let Some(appends) = appends {
+        appends.end()?;
+    }
     Ok(Beside {
-        busy: callers.is_some(),
+        neighbour,
         p50_ms: rounded(quantile_ms(&micros, 0.5)),
         p99_ms: rounded(quantile_ms(&micros, 0.99)),
         max_ms: rounded(quantile_ms(&micros, 1.0)),
-        submits,
+        answers,
     })
 }
 

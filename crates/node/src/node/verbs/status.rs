@@ -84,6 +84,19 @@ struct StateStatus {
     applied: u64,
     durable: u64,
     whole: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mark: Option<MarkStatus>,
+    /// At the leader: the nodes whose marks of one position are not its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    differs: Vec<u32>,
+}
+
+/// What all rows of a state come to at one position.
+#[derive(Serialize)]
+struct MarkStatus {
+    position: u64,
+    rows: u64,
+    crc32c: String,
 }
 
 #[derive(Serialize)]
@@ -293,6 +306,12 @@ impl LogStatus {
                     applied: stand.applied,
                     durable: stand.durable,
                     whole: stand.is_whole,
+                    mark: stand.mark.map(|mark| MarkStatus {
+                        position: mark.position,
+                        rows: mark.rows,
+                        crc32c: format!("{:08x}", mark.crc32c),
+                    }),
+                    differs: log.states_differ().iter().map(|node| node.0).collect(),
                 }),
             disk_bytes: log.store().disk_bytes(),
             streams: state.streams.len(),
