@@ -160,20 +160,11 @@ impl HostedLogs {
         logs: &mut Logs,
         env: &mut Env,
     ) {
-        let Piece {
-            log: id,
-            request,
-            bytes,
-        } = piece;
-        let (Some(Guest::There(remote)), Some(log)) = (self.by_log.get_mut(&id), logs.get_mut(&id))
-        else {
-            return;
-        };
-        let news = match asks {
-            true => News::PieceAsked { by, request, bytes },
-            false => News::Piece { request, bytes },
-        };
-        remote.tell(&mut log.port(env), news);
+        let id = piece.log;
+        let guest = self.by_log.get_mut(&id);
+        if let (Some(Guest::There(remote)), Some(log)) = (guest, logs.get_mut(&id)) {
+            remote.on_piece(by, asks, piece, &mut log.port(env));
+        }
     }
 
     /// The logs whose states go no further here, and why.

@@ -35,6 +35,8 @@ pub(super) struct Remote {
     is_auxiliary: bool,
     /// Questions and answers of hosts that are to go out.
     asked: VecDeque<(u64, Vec<u8>)>,
+    /// The last question that went out, and to whom: nobody else answers it.
+    asked_of: Option<(u64, NodeId)>,
     told: VecDeque<(NodeId, u64, Vec<u8>)>,
     /// Turns through the peers.
     turn: usize,
@@ -75,6 +77,7 @@ impl Remote {
             skipped: false,
             is_auxiliary,
             asked: VecDeque::new(),
+            asked_of: None,
             told: VecDeque::new(),
             turn: 0,
             told_leader: None,
@@ -91,6 +94,18 @@ impl Remote {
             what,
         });
         port.post(self.machine, letter);
+    }
+
+    /// Hands on another host's question, or its answer if it is the one that was asked.
+    pub fn on_piece(&self, by: NodeId, asks: bool, piece: Piece, port: &mut Port<'_>) {
+        let Piece { request, bytes, .. } = piece;
+        match asks {
+            true => self.tell(port, News::PieceAsked { by, request, bytes }),
+            false if self.asked_of == Some((request, by)) => {
+                self.tell(port, News::Piece { request, bytes });
+            }
+            false => {}
+        }
     }
 
     /// Why the state goes no further.
@@ -152,6 +167,7 @@ impl Remote {
                 false => self.turn % leader.max(1),
             };
             if let Some(peer) = peers.get(at) {
+                self.asked_of = Some((request, *peer));
                 let piece = Piece {
                     log,
                     request,
