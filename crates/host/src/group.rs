@@ -118,6 +118,8 @@ struct Core {
     attached: u64,
     /// The last word to the node.
     told: Option<Stand>,
+    /// That the state goes no further for now.
+    told_stuck: bool,
     /// Why this replica does nothing any more.
     halted: Option<String>,
     /// The node has no replica any more.
@@ -221,6 +223,7 @@ impl Group {
             was_damaged: false,
             attached: 0,
             told: None,
+            told_stuck: false,
             halted: None,
             is_gone: false,
             shelves,
@@ -556,6 +559,11 @@ impl Group {
         if is_news {
             self.core.told = Some(stand);
             self.core.wish(out, Wish::Stands(stand));
+        }
+        let why = self.keeping.trouble().map(str::to_owned);
+        if why.is_some() != self.core.told_stuck {
+            self.core.told_stuck = why.is_some();
+            self.core.wish(out, Wish::Stuck { why });
         }
     }
 

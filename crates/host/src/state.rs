@@ -175,6 +175,9 @@ impl<'a> State<'a> {
 
     /// The value of this key.
     ///
+    /// A row that is not in memory is fetched, and the command executed anew, up to 1,000 times: rows that belong together are
+    /// better read as a range.
+    ///
     /// Errors: it has to be fetched.
     pub fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         self.get_row(&machines(key))

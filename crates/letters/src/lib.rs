@@ -115,6 +115,8 @@ pub enum Wish {
     Barrier { barrier: u64 },
     /// The state cannot go on, for this reason: this replica is not to lead.
     Halted { why: String },
+    /// The state goes no further for now, for this reason; or it goes on.
+    Stuck { why: Option<String> },
     /// The state stands so far. One that is not whole is not to lead, and counts as one that lacks what was trimmed.
     Stands(Stand),
     /// Ask another node's host for a piece of the state; each time another node, perhaps. There may be no answer.

@@ -28,6 +28,8 @@ pub(super) struct Remote {
     /// By the host's numbers: the barriers that were asked for in the log, or are to be.
     barriers: BTreeMap<u64, Barrier>,
     halted: Option<String>,
+    /// Why the state goes no further for now.
+    stuck: Option<String>,
     /// The host's last word.
     stand: Option<Stand>,
     /// The log begins behind what the host has: nothing is handed over until it is attached again.
@@ -73,6 +75,7 @@ impl Remote {
             submitted: VecDeque::new(),
             barriers: BTreeMap::new(),
             halted: None,
+            stuck: None,
             stand: None,
             skipped: false,
             is_auxiliary,
@@ -108,9 +111,9 @@ impl Remote {
         }
     }
 
-    /// Why the state goes no further.
+    /// Why the state goes no further, for good or for now.
     pub fn halted(&self) -> Option<&str> {
-        self.halted.as_deref()
+        self.halted.as_deref().or(self.stuck.as_deref())
     }
 
     /// The last letter.
@@ -138,6 +141,7 @@ impl Remote {
             Wish::Took { bytes } => self.outstanding = self.outstanding.saturating_sub(bytes),
             Wish::Submit { stream, bytes } => self.submitted.push_back((stream, bytes)),
             Wish::Barrier { barrier } => _ = self.barriers.insert(barrier, Barrier::default()),
+            Wish::Stuck { why } => self.stuck = why,
             Wish::Halted { why } => {
                 self.halted = Some(why);
                 // Its shelf may be damaged.

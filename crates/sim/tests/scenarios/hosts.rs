@@ -13,6 +13,7 @@ use host::{
     Ask, Bounds, Command, Host, HostConfig, Look, Machine, Outcome, Replier, Shelves, State, Stop,
     View, What,
 };
+use node::health::Code;
 use node::hosted::Hosts;
 use ops::{Letter, MachineId, Time};
 use paxos::{NodeId, Role};
@@ -697,6 +698,31 @@ pub fn a_member_stays_until_the_states_of_others_do_without_it() {
     let told = theatre.told.lock().unwrap();
     assert!(told.added.len() > 50);
     told.judge(&lists, 11);
+}
+
+/// A disk takes no more of a follower's state. It applies what its memory bears, says so, and goes on once there is room.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_state_whose_disk_is_full_says_so_until_it_goes_on() {
+    let mut theatre = Theatre::three(13);
+    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let follower = (leader + 1) % 3;
+    let is_told = |theatre: &Theatre| {
+        let look = theatre.stage.look();
+        let (_, warnings) = look.node(follower).expect("it runs").warnings();
+        let codes = warnings.into_iter().map(|(code, _, _)| code);
+        codes.into_iter().any(|code| code == Code::StateHalted)
+    };
+    theatre.models[follower].each(|media| media.fill(true));
+    for _ in 0..400 {
+        theatre.ask(leader);
+        theatre.pass(MS);
+    }
+    theatre.pass(12 * SECOND);
+    assert!(is_told(&theatre));
+    theatre.models[follower].each(|media| media.fill(false));
+    theatre.pass(30 * SECOND);
+    assert!(!is_told(&theatre));
+    theatre.judge(13);
 }
 
 /// A command that makes the machine panic is refused, and the machine goes on.
