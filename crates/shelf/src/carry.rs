@@ -33,6 +33,27 @@ pub fn carry(
     })
 }
 
+/// The bytes of all files below a directory: what [`carry`] copies. None where it is not.
+pub fn bytes_below(directory: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    let mut directories = vec![directory.to_owned()];
+    while let Some(directory) = directories.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            let metadata = entry.metadata()?;
+            match metadata.is_dir() {
+                true => directories.push(entry.path()),
+                false => bytes += metadata.len(),
+            }
+        }
+    }
+    Ok(bytes)
+}
+
 fn copy(from: &Path, to: &Path, copied: &mut dyn FnMut(u64)) -> Result<(), ShelfError> {
     let mut directories = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = directories.pop() {
@@ -95,6 +116,7 @@ mod tests {
         let mut bytes = 0;
         carry(&from, &to, was, is, &mut |count| bytes += count).unwrap();
         assert!(bytes > 0);
+        assert_eq!(bytes, bytes_below(&from).unwrap());
         for (directory, identity) in [(&from, was), (&to, is)] {
             let tree = Tree::open(directory, identity, Settings::default()).unwrap();
             assert_eq!(tree.applied(), applied);

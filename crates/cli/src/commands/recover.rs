@@ -89,8 +89,11 @@ impl Arguments {
         };
         let into = absolute(&into)?;
         let was = rescue.lost_cluster();
+        let machines = old.join(shelf::STATES);
+        let states = shelf::bytes_below(&machines);
+        let states = states.with_context(|| format!("cannot read {}", machines.display()))?;
         let mut copied = rescue
-            .copy(&mut disk, &into, &mut progress)
+            .copy(&mut disk, &into, states, &mut progress)
             .map_err(failure)?;
         let states = states::carry(&mut copied, was, (&old, &into), &mut progress)?;
         let config = KernelConfig {

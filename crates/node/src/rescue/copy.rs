@@ -35,11 +35,13 @@ pub struct Copied {
 }
 
 impl Rescue {
-    /// Copies everything into `into`, which must be empty or not exist. `copied` hears of the bytes.
+    /// Copies everything into `into`, which must be empty or not exist, and must have room for `states` bytes more. `copied` hears
+    /// of the bytes.
     pub fn copy(
         self,
         disk: &mut dyn Disk,
         into: &Path,
+        states: u64,
         copied: &mut dyn FnMut(u64),
     ) -> Result<Copied, RescueError> {
         let Old {
@@ -55,8 +57,8 @@ impl Rescue {
             let segments = listed.into_iter().filter(|e| number_of(&e.name).is_some());
             files.extend(segments.map(|e| (from.join(&e.name), into.join(&name).join(&e.name), e)));
         }
-        let needed = files.iter().map(|(.., entry)| entry.length).sum();
-        take(disk, &directory, into, needed)?;
+        let of_logs: u64 = files.iter().map(|(.., entry)| entry.length).sum();
+        take(disk, &directory, into, of_logs + states)?;
         let random = |disk: &mut dyn Disk| disk.random().map_err(io_at(into));
         let key = crate::start::new_key(disk, into).map_err(io_at(into))?;
         let identity = Identity {

@@ -121,7 +121,7 @@ fn recover(stage: &mut Stage, survivor: usize) -> RescuedLog {
     let copied = survey(stage);
     let copied = stage
         .world
-        .with_disk(host, |disk| copied.copy(disk, NEW.as_ref(), &mut |_| {}));
+        .with_disk(host, |disk| copied.copy(disk, NEW.as_ref(), 0, &mut |_| {}));
     let mut copied = copied.expect("there is room");
     while let Some(seal) = stage
         .world
