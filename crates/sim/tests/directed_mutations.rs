@@ -12,6 +12,8 @@ mod clusters;
 mod copies;
 #[path = "scenarios/directory.rs"]
 mod directory;
+#[path = "scenarios/drawn.rs"]
+mod drawn;
 #[path = "scenarios/hosted.rs"]
 mod hosted;
 #[path = "scenarios/hosts.rs"]
@@ -20,6 +22,8 @@ mod hosts;
 mod overtaken;
 #[path = "scenarios/past.rs"]
 mod past;
+#[path = "scenarios/rebuilt.rs"]
+mod rebuilt;
 #[path = "scenarios/recovery.rs"]
 mod recovery;
 #[path = "scenarios/stage.rs"]
@@ -30,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 26] = [
+const RULES: [(Mutation, fn()); 27] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -126,6 +130,10 @@ const RULES: [(Mutation, fn()); 26] = [
     (
         Mutation::CopyIntoOldState,
         hosts::states_are_copied_while_their_log_goes_on,
+    ),
+    (
+        Mutation::CopyIntoOldState,
+        drawn::a_state_is_what_its_log_comes_to_on_every_replica_whatever_fails,
     ),
     (
         Mutation::CopyWholeTooEarly,

@@ -2,7 +2,8 @@
 //!
 //! The machine keeps lists that only grow, each entry given once. So what clients saw is judged exactly: every list that was
 //! ever answered is the beginning of the list that stands there in the end, and is as long at least as any that was answered
-//! before it was asked for; what was said not to be done is in none.
+//! before it was asked for; what was said not to be done is in none. And a witness that believes no host (`rebuilt`) compares
+//! every state with the log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -17,9 +18,10 @@ use node::health::Code;
 use node::hosted::Hosts;
 use ops::{Letter, MachineId, Time};
 use paxos::{NodeId, Role};
-use shelf::{Identity, Media, Memory, Shelf, ShelfError};
+use shelf::{Identity, Media, Shelf, ShelfError};
 use sim::{HostId, Process};
 
+use crate::rebuilt::Rebuilt;
 use crate::stage::{MS, SECOND, Stage, done};
 
 const LOG: &str = "lists";
@@ -61,23 +63,36 @@ impl Machine for Lists {
     }
 }
 
-/// A shelf in memory for each log, over media that lose what was not flushed.
-#[derive(Clone, Default)]
-struct Models(Arc<Mutex<BTreeMap<u32, Media>>>);
+/// A machine, the name of its log, and how much of everything its groups hold.
+#[derive(Clone)]
+pub struct Guest {
+    pub log: &'static str,
+    pub machine: Arc<dyn Machine>,
+    pub bounds: Bounds,
+}
+
+/// The shelves of a node, in memory: one for each log, over media that lose what was not flushed.
+#[derive(Clone)]
+pub struct Models {
+    node: usize,
+    media: Arc<Mutex<BTreeMap<u32, Media>>>,
+    witness: Rebuilt,
+}
 
 impl Models {
     fn of(&self, log: u32) -> Media {
-        self.0.lock().unwrap().entry(log).or_default().clone()
+        self.media.lock().unwrap().entry(log).or_default().clone()
     }
 
-    fn each(&self, act: impl Fn(&Media)) {
-        self.0.lock().unwrap().values().for_each(act);
+    pub fn each(&self, act: impl Fn(&Media)) {
+        self.media.lock().unwrap().values().for_each(act);
     }
 }
 
 impl Shelves for Models {
     fn open(&self, identity: Identity) -> Result<Arc<dyn Shelf>, ShelfError> {
-        Ok(Arc::new(Memory::open(&self.of(identity.log), identity)?))
+        self.witness
+            .open(self.node, &self.of(identity.log), identity)
     }
 
     fn put_aside(&self, identity: Identity) -> Result<PathBuf, ShelfError> {
@@ -100,29 +115,32 @@ struct Answer {
 
 /// All that clients were told.
 #[derive(Default)]
-struct Told {
-    asked: u64,
-    outstanding: u64,
+pub struct Told {
+    pub asked: u64,
+    pub outstanding: u64,
     answers: Vec<Answer>,
-    added: BTreeSet<String>,
-    never: BTreeSet<String>,
-    unknown: u64,
-    looks: u64,
+    /// What was answered, and what was said never to be done.
+    pub added: BTreeSet<String>,
+    pub never: BTreeSet<String>,
+    pub unknown: u64,
+    pub looks: u64,
     /// Views that are of no one moment.
     torn: u64,
     now: Time,
 }
 
-struct Theatre {
-    stage: Stage,
-    hosts: Vec<HostId>,
-    models: Vec<Models>,
-    told: Arc<Mutex<Told>>,
+pub struct Theatre {
+    pub stage: Stage,
+    pub log: &'static str,
+    pub hosts: Vec<HostId>,
+    pub models: Vec<Models>,
+    pub witness: Rebuilt,
+    pub told: Arc<Mutex<Told>>,
     draws: u64,
     /// Where the log began when that was last looked at.
-    trimmed: u64,
+    pub trimmed: u64,
     /// Shelves that were lost, and those of them that are not made good.
-    lost: u64,
+    pub lost: u64,
     is_lost: [bool; 3],
     compared: u64,
 }
@@ -142,43 +160,61 @@ impl Theatre {
 
     /// So many nodes, of which the first three vote.
     fn of(seed: u64, count: usize) -> Theatre {
-        let hosts = Hosts::in_machine(HOST, |name| name == LOG);
+        let lists = Guest {
+            log: LOG,
+            machine: Arc::new(Lists),
+            bounds: Bounds {
+                kept_bytes_max: 0,
+                flush_bytes: 3_000,
+                flush_after: 2 * SECOND,
+                piece_bytes: 60,
+                copy_bytes_per_second: 20_000,
+                compare_every: 500 * MS,
+                compare_bytes_per_second: 20_000,
+                ..Bounds::default()
+            },
+        };
+        Theatre::with(seed, count, &lists)
+    }
+
+    /// The same, with this machine.
+    pub fn with(seed: u64, count: usize, guest: &Guest) -> Theatre {
+        let log = guest.log;
+        let hosts = Hosts::in_machine(HOST, move |name| name == log);
         let mut stage = Stage::hosting(seed, 3, hosts);
         (3..count).for_each(|_| _ = stage.add_node());
-        let models: Vec<Models> = (0..count).map(|_| Models::default()).collect();
+        let witness = Rebuilt::watch(&mut stage, log);
+        let models = |node| Models {
+            node,
+            media: Arc::default(),
+            witness: witness.clone(),
+        };
+        let models: Vec<Models> = (0..count).map(models).collect();
         let mut companions = Vec::new();
         for (index, models) in models.iter().enumerate() {
             let (node, models) = (stage.nodes[index], models.clone());
+            let guest = guest.clone();
             let mut starts = 0;
             let companion = stage.world.add_companion(node, HOST, move |_, now| {
                 starts += 1;
-                let machines =
-                    BTreeMap::from([(LOG.to_owned(), Arc::new(Lists) as Arc<dyn Machine>)]);
                 let config = HostConfig {
-                    machines,
+                    machines: BTreeMap::from([(log.to_owned(), guest.machine.clone())]),
                     shelves: Arc::new(models.clone()),
-                    bounds: Bounds {
-                        kept_bytes_max: 0,
-                        flush_bytes: 3_000,
-                        flush_after: 2 * SECOND,
-                        piece_bytes: 60,
-                        copy_bytes_per_second: 20_000,
-                        compare_every: 500 * MS,
-                        compare_bytes_per_second: 20_000,
-                        ..Bounds::default()
-                    },
+                    bounds: guest.bounds,
                     seed: seed << 8 | starts,
                 };
                 Ok(Box::new(Host::new(config, now)) as Box<dyn Process>)
             });
             companions.push(companion.expect("it starts"));
         }
-        done(&mut stage, &format!("create-log {LOG} kind=state"));
+        done(&mut stage, &format!("create-log {log} kind=state"));
         stage.pass(SECOND);
         Theatre {
             stage,
+            log,
             hosts: companions,
             models,
+            witness,
             told: Arc::default(),
             trimmed: 0,
             lost: 0,
@@ -188,7 +224,7 @@ impl Theatre {
         }
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         self.draws ^= self.draws << 13;
         self.draws ^= self.draws >> 7;
         self.draws ^= self.draws << 17;
@@ -200,7 +236,8 @@ impl Theatre {
         let key = KEYS[self.below(3) as usize];
         let now = self.stage.world.now();
         let kind = self.below(10);
-        let told = self.told.clone();
+        let chosen = self.witness.frames();
+        let (told, witness) = (self.told.clone(), self.witness.clone());
         let entry = {
             let mut told = told.lock().unwrap();
             told.asked += 1;
@@ -234,6 +271,7 @@ impl Theatre {
                                 lists,
                             });
                             if adds {
+                                witness.on_answered(key, &entry);
                                 told.added.insert(entry);
                             }
                         }
@@ -254,6 +292,7 @@ impl Theatre {
                     let mut told = told.lock().unwrap();
                     told.outstanding -= 1;
                     if let Ok(view) = view {
+                        witness.on_shown(index, chosen, view);
                         let mut lists = all(view);
                         told.torn += u64::from(is_torn(&lists));
                         lists.retain(|key, _| !key.contains('-'));
@@ -269,38 +308,53 @@ impl Theatre {
                 stale: false,
             },
         };
-        let machine = LOG.to_owned();
+        self.write(index, what);
+    }
+
+    /// A client at that node asks this.
+    pub fn write(&mut self, index: usize, what: What) {
+        let machine = self.log.to_owned();
         let letter = Letter::new(Ask { machine, what });
         self.stage.world.write_to(self.hosts[index], letter);
     }
 
     /// Lets time pass in small steps, so that answers have the time at which they were given, not earlier.
-    fn pass(&mut self, duration: Duration) {
+    pub fn pass(&mut self, duration: Duration) {
         let until = self.stage.world.now() + duration;
         while self.stage.world.now() < until {
             self.stage.pass(Duration::from_micros(200));
             self.told.lock().unwrap().now = self.stage.world.now();
+            self.witness.check(&self.stage, &self.hosts);
         }
     }
 
-    fn strike(&mut self) {
+    /// A node dies, and its state is compared with the log as it is left.
+    pub fn crash(&mut self, index: usize) {
+        self.stage.crash(index);
+        self.witness.on_crashed(index);
+    }
+
+    /// Its shelf is lost, too, if the others bear that.
+    pub fn lose(&mut self, index: usize) {
+        self.crash(index);
+        if self.may_lose_its_shelf(index) {
+            self.lost += 1;
+            self.is_lost[index] = true;
+            self.models[index].each(Media::damage);
+        }
+    }
+
+    pub fn strike(&mut self) {
         let index = self.below(3) as usize;
         let node = self.stage.nodes[index];
         match self.below(9) {
-            0 | 8 if self.stage.world.is_running(node) => {
-                self.stage.crash(index);
-                if self.may_lose_its_shelf(index) {
-                    self.lost += 1;
-                    self.is_lost[index] = true;
-                    self.models[index].each(Media::damage);
-                }
-            }
+            0 | 8 if self.stage.world.is_running(node) => self.lose(index),
             1 | 2 => {
-                let leader = leader_of(&self.stage).unwrap_or(index);
+                let leader = self.leader().unwrap_or(index);
                 self.stage.isolate(leader);
             }
             3 => {
-                let leader = leader_of(&self.stage).unwrap_or(index);
+                let leader = self.leader().unwrap_or(index);
                 for other in (0..3).filter(|other| *other != leader) {
                     self.stage.cut(other, leader);
                 }
@@ -311,9 +365,9 @@ impl Theatre {
             }
             5 => self.models[index].each(|media| media.fill(true)),
             6 => {
-                let leader = leader_of(&self.stage).unwrap_or(index);
+                let leader = self.leader().unwrap_or(index);
                 if self.stage.world.is_running(self.stage.nodes[leader]) {
-                    self.stage.crash(leader);
+                    self.crash(leader);
                 }
             }
             _ => {}
@@ -323,11 +377,11 @@ impl Theatre {
     /// Whether the others bear it: a second loss before the first is made good is more than three replicas do.
     fn may_lose_its_shelf(&mut self, index: usize) -> bool {
         let look = self.stage.look();
-        let views = (0..3).filter_map(|index| look.view_of(index, LOG));
+        let views = (0..3).filter_map(|index| look.view_of(index, self.log));
         let trimmed = views.map(|view| replica::forgotten_bytes(view.state)).max();
         self.trimmed = trimmed.unwrap_or(0).max(self.trimmed);
         for other in 0..3 {
-            let models = self.models[other].0.lock().unwrap();
+            let models = self.models[other].media.lock().unwrap();
             let stands =
                 |media: &Media| media.durable().position >= self.trimmed && !media.has(b"c");
             self.is_lost[other] &= !models.values().all(stands);
@@ -335,7 +389,7 @@ impl Theatre {
         (0..3).all(|other| other == index || !self.is_lost[other])
     }
 
-    fn mend(&mut self) {
+    pub fn mend(&mut self) {
         self.stage.world.heal_all();
         for index in 0..3 {
             self.models[index].each(|media| media.fill(false));
@@ -365,6 +419,11 @@ impl Theatre {
         assert_eq!(shelves[0], shelves[1], "seed {seed}");
         assert_eq!(shelves[1], shelves[2], "seed {seed}");
         self.told.lock().unwrap().judge(&shelves[0], seed);
+        self.witness.judge(&[0, 1, 2]);
+    }
+
+    pub fn leader(&self) -> Option<usize> {
+        (0..3).find(|index| leads(&self.stage, *index, self.log))
     }
 
     /// The lists of each node, as its shelf has them.
@@ -379,10 +438,7 @@ impl Theatre {
         let look = Look::new(move |view| {
             *kept.lock().unwrap() = Some(view.map(all));
         });
-        let machine = LOG.to_owned();
-        let what = What::Look { look, stale: true };
-        let letter = Letter::new(Ask { machine, what });
-        self.stage.world.write_to(self.hosts[index], letter);
+        self.write(index, What::Look { look, stale: true });
         self.pass(SECOND);
         let found = found.lock().unwrap().take();
         found.expect("it answers")
@@ -410,10 +466,6 @@ fn is_torn(rows: &BTreeMap<String, String>) -> bool {
 
 fn id_of(stage: &Stage, index: usize) -> NodeId {
     stage.look().node(index).expect("it runs").id()
-}
-
-fn leader_of(stage: &Stage) -> Option<usize> {
-    (0..3).find(|index| leads(stage, *index, LOG))
 }
 
 fn leads(stage: &Stage, index: usize, log: &str) -> bool {
@@ -507,7 +559,7 @@ pub fn lists_on_shelves_are_as_was_said_whatever_fails() {
             for _ in 0..40 {
                 let index = match theatre.below(3) {
                     0 => theatre.below(3) as usize,
-                    _ => leader_of(&theatre.stage).unwrap_or(0),
+                    _ => theatre.leader().unwrap_or(0),
                 };
                 if theatre.stage.world.is_running(theatre.hosts[index]) {
                     theatre.ask(index);
@@ -531,7 +583,7 @@ pub fn lists_on_shelves_are_as_was_said_whatever_fails() {
             theatre.mend();
             // States are copied while others go on.
             for _ in 0..160 {
-                let index = leader_of(&theatre.stage).unwrap_or(0);
+                let index = theatre.leader().unwrap_or(0);
                 theatre.ask(index);
                 let us = 200 * (1 + theatre.below(40));
                 theatre.pass(Duration::from_micros(us));
@@ -562,10 +614,10 @@ pub fn states_are_copied_while_their_log_goes_on() {
     for seed in 100..106 {
         let mut theatre = Theatre::three(seed);
         for round in 0..6 {
-            let leader = leader_of(&theatre.stage).expect("somebody leads");
+            let leader = theatre.leader().expect("somebody leads");
             let victim = (leader + 1 + round % 2) % 3;
             let other = 3 - leader - victim;
-            theatre.stage.crash(victim);
+            theatre.crash(victim);
             theatre.models[victim].each(Media::damage);
             for _ in 0..60 {
                 theatre.ask(leader);
@@ -601,7 +653,7 @@ pub fn states_are_copied_while_their_log_goes_on() {
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
     let mut theatre = Theatre::three(5);
-    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let leader = theatre.leader().expect("somebody leads");
     let victim = (leader + 1) % 3;
     let go_on = |theatre: &mut Theatre| {
         for _ in 0..300 {
@@ -613,14 +665,22 @@ pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
     go_on(&mut theatre);
     let (differ, compared) = theatre.comparison();
     assert!(differ.is_empty() && compared > 2, "{differ:?}, {compared}");
-    theatre.stage.crash(victim);
+    theatre.crash(victim);
     theatre.models[victim].each(|media| media.alter(b"zz", b"1"));
+    theatre.witness.expect_findings();
     theatre.stage.restart(victim);
     go_on(&mut theatre);
     let victims = id_of(&theatre.stage, victim);
     assert_eq!(theatre.comparison().0, [victims]);
-    theatre.stage.crash(victim);
+    let found = theatre.witness.take_findings();
+    assert!(
+        found.contains("zz is \"1\""),
+        "the witness sees it, too: {found}"
+    );
+    theatre.witness.expect_findings();
+    theatre.crash(victim);
     theatre.models[victim].each(Media::clear);
+    theatre.witness.take_findings();
     theatre.stage.restart(victim);
     go_on(&mut theatre);
     assert_eq!(theatre.comparison().0, []);
@@ -631,7 +691,7 @@ pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_log_is_not_trimmed_behind_one_state() {
     let mut theatre = Theatre::three(7);
-    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let leader = theatre.leader().expect("somebody leads");
     let others = [(leader + 1) % 3, (leader + 2) % 3];
     for other in others {
         theatre.models[other].each(|media| media.fill(true));
@@ -641,7 +701,7 @@ pub fn a_log_is_not_trimmed_behind_one_state() {
         theatre.pass(MS);
     }
     theatre.pass(3 * SECOND);
-    (0..3).for_each(|index| theatre.stage.crash(index));
+    (0..3).for_each(|index| theatre.crash(index));
     theatre.models[leader].each(Media::damage);
     for other in others {
         theatre.models[other].each(|media| media.fill(false));
@@ -657,7 +717,7 @@ pub fn a_log_is_not_trimmed_behind_one_state() {
 #[cfg_attr(not(feature = "mutations"), test)]
 pub fn a_member_stays_until_the_states_of_others_do_without_it() {
     let mut theatre = Theatre::of(11, 4);
-    let a = leader_of(&theatre.stage).expect("somebody leads");
+    let a = theatre.leader().expect("somebody leads");
     let (b, c, d) = ((a + 1) % 3, (a + 2) % 3, 3);
     for index in [b, d] {
         theatre.models[index].each(|media| media.fill(true));
@@ -684,7 +744,7 @@ pub fn a_member_stays_until_the_states_of_others_do_without_it() {
     let look = theatre.stage.look();
     let view = look.view_of(a, LOG);
     let is_member = view.is_some_and(|view| view.state.configuration.contains(member));
-    (0..4).for_each(|index| theatre.stage.crash(index));
+    (0..4).for_each(|index| theatre.crash(index));
     theatre.models[a].each(Media::damage);
     for index in [b, d] {
         theatre.models[index].each(|media| media.fill(false));
@@ -695,16 +755,19 @@ pub fn a_member_stays_until_the_states_of_others_do_without_it() {
     }
     theatre.pass(15 * SECOND);
     let lists = theatre.shelf(b).expect("its state is whole");
-    let told = theatre.told.lock().unwrap();
-    assert!(told.added.len() > 50);
-    told.judge(&lists, 11);
+    {
+        let told = theatre.told.lock().unwrap();
+        assert!(told.added.len() > 50);
+        told.judge(&lists, 11);
+    }
+    theatre.witness.judge(&[a, b, d]);
 }
 
 /// A disk takes no more of a follower's state. It applies what its memory bears, says so, and goes on once there is room.
 #[cfg_attr(not(feature = "mutations"), test)]
 fn a_state_whose_disk_is_full_says_so_until_it_goes_on() {
     let mut theatre = Theatre::three(13);
-    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let leader = theatre.leader().expect("somebody leads");
     let follower = (leader + 1) % 3;
     let is_told = |theatre: &Theatre| {
         let look = theatre.stage.look();
@@ -729,7 +792,7 @@ fn a_state_whose_disk_is_full_says_so_until_it_goes_on() {
 #[cfg_attr(not(feature = "mutations"), test)]
 fn a_machine_that_panics_refuses_one_command() {
     let mut theatre = Theatre::three(3);
-    let leader = leader_of(&theatre.stage).expect("somebody leads");
+    let leader = theatre.leader().expect("somebody leads");
     let outcomes: Arc<Mutex<Vec<Outcome>>> = Arc::default();
     for command in ["add a e1", "panic", "get a"] {
         let kept = outcomes.clone();
@@ -737,9 +800,7 @@ fn a_machine_that_panics_refuses_one_command() {
             command: Command::Plain(command.as_bytes().to_vec()),
             replier: Replier::new(move |outcome| kept.lock().unwrap().push(outcome)),
         };
-        let machine = LOG.to_owned();
-        let letter = Letter::new(Ask { machine, what });
-        theatre.stage.world.write_to(theatre.hosts[leader], letter);
+        theatre.write(leader, what);
         theatre.pass(SECOND);
     }
     let outcomes = outcomes.lock().unwrap();

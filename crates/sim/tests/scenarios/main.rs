@@ -5,6 +5,7 @@
 #![cfg_attr(feature = "mutations", expect(dead_code))]
 
 mod caller;
+mod rebuilt;
 mod small_writes;
 mod stage;
 
@@ -14,6 +15,7 @@ mod clients;
 mod clusters;
 mod copies;
 mod directory;
+mod drawn;
 mod durability;
 mod elections;
 mod followers;
