@@ -451,6 +451,8 @@ impl Group {
                 self.on_taken(now, bytes);
             }
             Came::PieceTaken(Err(error)) => self.core.halt_for(out, &error),
+            // ‡ The log was trimmed beyond that copy meanwhile, and another has begun.
+            Came::Copied(_) if !self.core.copying.as_ref().is_some_and(Copying::is_ending) => {}
             Came::Copied(Ok(durable)) => {
                 tracing::info!(log = %self.core.name, "the state of {} is whole here", self.core.name);
                 self.core.copying = None;

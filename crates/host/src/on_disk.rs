@@ -1,7 +1,5 @@
 //! Shelves in a directory.
 
-use std::fs;
-use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -32,12 +30,6 @@ impl Shelves for OnDisk {
     }
 
     fn remove(&self, identity: Identity) -> Result<(), ShelfError> {
-        let path = self.of(identity);
-        match fs::remove_dir_all(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                Err(ShelfError::Io { path, source })
-            }
-            _ => Ok(()),
-        }
+        Tree::remove(&self.of(identity))
     }
 }

@@ -47,7 +47,8 @@ pub(crate) struct Stands {
     last: BTreeMap<NodeId, u64>,
     /// This replica's last marks, the newest last: others take theirs sooner or later.
     marks: VecDeque<Mark>,
-    /// The nodes whose last mark of a position where this replica has one is another, and the position.
+    /// The nodes whose last mark of a position where this replica has one is another, and the position. Until both tell the same of
+    /// one position, whatever process tells it.
     differing: BTreeMap<NodeId, u64>,
     /// How often marks of one position were compared, while it led.
     compared: u64,
@@ -69,7 +70,6 @@ impl Stands {
         let Some(mark) = stand.mark else {
             // This state was made anew.
             self.marks.clear();
-            self.differing.clear();
             return Vec::new();
         };
         if self.marks.back() == Some(&mark) {
@@ -88,10 +88,7 @@ impl Stands {
 
     /// Compares a node's mark with this replica's of the same position.
     fn compare(&mut self, node: NodeId, stand: Stand) -> Option<Differs> {
-        let Some(theirs) = stand.mark else {
-            self.differing.remove(&node);
-            return None;
-        };
+        let theirs = stand.mark?;
         let mut own = self.marks.iter();
         let own = *own.find(|own| own.position == theirs.position)?;
         self.compared += 1;
@@ -126,7 +123,6 @@ impl Stands {
     /// Forgets a node's word: it may be another process by now.
     pub fn forget(&mut self, node: NodeId) {
         self.peers.remove(&node);
-        self.differing.remove(&node);
         self.tell_again();
     }
 

@@ -98,6 +98,35 @@ impl Identity {
         Identity::seal(directory)
     }
 
+    /// Makes a whole shelf one that was never finished: what stands beside a claim may go in any order.
+    pub(crate) fn give_up(directory: &Path) -> io::Result<()> {
+        match fs::rename(directory.join(FILE), directory.join(CLAIMED)) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(error),
+            Ok(()) => fs::File::open(directory)?.sync_all(),
+        }
+    }
+
+    /// Removes all but the claim, and then that.
+    pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+        Identity::give_up(directory)?;
+        let entries = match fs::read_dir(directory) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            entries => entries?,
+        };
+        for entry in entries {
+            let entry = entry?;
+            if entry.file_name() == CLAIMED {
+                continue;
+            }
+            match entry.file_type()?.is_dir() {
+                true => fs::remove_dir_all(entry.path())?,
+                false => fs::remove_file(entry.path())?,
+            }
+        }
+        fs::remove_dir_all(directory)
+    }
+
     pub(crate) fn seal(directory: &Path) -> io::Result<()> {
         fs::rename(directory.join(CLAIMED), directory.join(FILE))?;
         fs::File::open(directory)?.sync_all()?;

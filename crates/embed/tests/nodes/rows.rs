@@ -79,7 +79,7 @@ pub fn status(address: &str) -> (u64, bool) {
     };
     let log = status.logs.iter().find(|log| log.name == "rows");
     log.map_or((0, false), |log| {
-        let whole = log.state.is_some_and(|state| state.whole);
+        let whole = log.state.as_ref().is_some_and(|state| state.whole);
         (log.trimmed_bytes, whole && log.missing_bytes == 0)
     })
 }

@@ -275,6 +275,10 @@ impl Copying {
         self.stage = Stage::Takes;
     }
 
+    pub fn is_ending(&self) -> bool {
+        self.progress.is_read && self.stage == Stage::Takes
+    }
+
     pub fn deadline(&self, keeping: &Keeping) -> Option<Time> {
         match self.stage {
             _ if keeping.is_applying() || keeping.is_behind() => None,

@@ -16,6 +16,8 @@ use super::Hosted;
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// A state that goes no further hands leadership over as often.
 const ASIDE_EVERY: Duration = Duration::from_millis(500);
+/// One that goes no further for now does so as often: all disks may be full.
+const STUCK_ASIDE_EVERY: Duration = Duration::from_secs(5);
 
 pub(super) struct Remote {
     log: LogId,
@@ -298,8 +300,15 @@ impl Hosted for Remote {
         self.send_pieces(port);
         // ‡ Only who has the whole state leads: another would serve nobody.
         let is_unfit = self.halted.is_some() || self.stand.is_some_and(|stand| !stand.is_whole);
-        if is_unfit && port.is_leading() && now >= self.aside_at {
-            self.aside_at = now + ASIDE_EVERY;
+        // One whose state goes no further for now takes no command: another may.
+        let is_stuck = self.stuck.is_some();
+        if (is_unfit || is_stuck) && port.is_leading() && now >= self.aside_at {
+            self.aside_at = now
+                + if is_unfit {
+                    ASIDE_EVERY
+                } else {
+                    STUCK_ASIDE_EVERY
+                };
             port.step_aside();
         }
         if self.halted.is_some() {
@@ -314,7 +323,7 @@ impl Hosted for Remote {
         }
         self.submit(port);
         self.ask_barriers(now, port);
-        if is_unfit && port.is_leading() {
+        if (is_unfit || is_stuck) && port.is_leading() {
             let aside_at = self.aside_at;
             self.next_at = Some(self.next_at.map_or(aside_at, |at| at.min(aside_at)));
         }

@@ -26,7 +26,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter};
 
 use super::forgotten::Forgotten;
-use super::{Applied, Batch, Figures, Held, Shelf, ShelfError, Snapshot, Write};
+use super::{Applied, Batch, Figures, Held, Identity, Shelf, ShelfError, Snapshot, Write};
 use guarded::Guarded;
 use reading::Rows;
 use snapshots::{Published, Snapshots};
@@ -122,8 +122,20 @@ impl Tree {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(io(error)),
             _ => {}
         }
-        fs::rename(directory, &aside).map_err(io)?;
-        Ok(aside)
+        match fs::rename(directory, &aside) {
+            // Somebody took it away already.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(aside),
+            renamed => renamed.map_err(io).map(|()| aside.clone()),
+        }
+    }
+
+    /// Removes a shelf that nobody uses. A crash in the middle leaves one that was never finished, and the next [`Tree::open`] begins
+    /// anew there.
+    pub fn remove(directory: &Path) -> Result<(), ShelfError> {
+        Identity::remove(directory).map_err(|source| ShelfError::Io {
+            path: directory.to_owned(),
+            source,
+        })
     }
 
     /// The rows of a prefix that there is no room to remember are deleted here and now.

@@ -682,6 +682,8 @@ pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
     theatre.models[victim].each(Media::clear);
     theatre.witness.take_findings();
     theatre.stage.restart(victim);
+    // It is whole by the end of the first, and marks of it are compared in the second.
+    go_on(&mut theatre);
     go_on(&mut theatre);
     assert_eq!(theatre.comparison().0, []);
     theatre.judge(5);
@@ -786,6 +788,31 @@ fn a_state_whose_disk_is_full_says_so_until_it_goes_on() {
     theatre.pass(30 * SECOND);
     assert!(!is_told(&theatre));
     theatre.judge(13);
+}
+
+/// A disk takes no more of the leader's state. Another node leads, whose disk does.
+#[cfg_attr(not(feature = "mutations"), test)]
+fn a_leader_whose_states_disk_is_full_hands_over() {
+    let mut theatre = Theatre::three(14);
+    let leader = theatre.leader().expect("somebody leads");
+    theatre.models[leader].each(|media| media.fill(true));
+    for _ in 0..400 {
+        theatre.ask(leader);
+        theatre.pass(MS);
+    }
+    theatre.pass(12 * SECOND);
+    let next = theatre.leader().expect("somebody leads");
+    assert_ne!(next, leader);
+    let added = theatre.told.lock().unwrap().added.len();
+    for _ in 0..100 {
+        theatre.ask(next);
+        theatre.pass(MS);
+    }
+    theatre.pass(SECOND);
+    assert!(theatre.told.lock().unwrap().added.len() > added + 20);
+    theatre.models[leader].each(|media| media.fill(false));
+    theatre.pass(30 * SECOND);
+    theatre.judge(14);
 }
 
 /// A command that makes the machine panic is refused, and the machine goes on.

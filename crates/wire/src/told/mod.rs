@@ -14,5 +14,5 @@ pub use logs::{DeletedLog, LogDetails, LogInfo, Retained};
 pub use members::{Log, Member, Members, Node, Planned, PlannedLog};
 pub use moved::Moved;
 pub use scrub::{ScrubDifference, ScrubReport, ScrubView};
-pub use status::{LogStatus, NodeStatus, PeerStatus, StateInfo, Status, Weight};
+pub use status::{LogStatus, MarkInfo, NodeStatus, PeerStatus, StateInfo, Status, Weight};
 pub use streams::{Continues, StreamEnd, StreamInfo, Trimmed};

@@ -63,7 +63,7 @@ pub struct NodeStatus {
 }
 
 /// The state of a machine's log, in positions of the log's output.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StateInfo {
     /// All of the output below is applied.
     pub applied: u64,
@@ -71,6 +71,21 @@ pub struct StateInfo {
     pub durable: u64,
     /// It is exactly what the output below comes to: one that is being copied is not.
     pub whole: bool,
+    /// What all rows come to at one position, once that was reckoned.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark: Option<MarkInfo>,
+    /// At the leader: the nodes whose marks of one position are not its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differs: Vec<u32>,
+}
+
+/// All rows of a state at one position of the log's output. Replicas that tell the same position tell the same.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MarkInfo {
+    pub position: u64,
+    pub rows: u64,
+    /// 8 hex digits.
+    pub crc32c: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
