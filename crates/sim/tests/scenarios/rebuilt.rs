@@ -50,8 +50,10 @@ struct Known {
     output: Output,
     /// The shelf of each node that was opened last.
     opened: BTreeMap<usize, Opened>,
-    /// By node: the greatest position at which its whole state was ever durable.
-    stood: BTreeMap<NodeId, u64>,
+    /// The greatest position at which the whole state of each was ever durable.
+    stood: BTreeMap<usize, u64>,
+    /// Ids are given in the order in which nodes join.
+    nodes: BTreeMap<NodeId, usize>,
     trimmed: u64,
     /// By node: the state that its readers were shown last.
     shown: BTreeMap<usize, Moment>,
@@ -108,6 +110,7 @@ impl Rebuilt {
             output: Output::default(),
             opened: BTreeMap::new(),
             stood: BTreeMap::new(),
+            nodes: BTreeMap::new(),
             trimmed: 0,
             shown: BTreeMap::new(),
             findings: Vec::new(),
@@ -121,7 +124,7 @@ impl Rebuilt {
                 slices.iter().for_each(|slice| known.on_written(slice));
             }
         });
-        for host in stage.nodes.clone() {
+        for (index, host) in stage.nodes.clone().into_iter().enumerate() {
             let sees = witness.clone();
             let mut next = Slot(0);
             stage.world.after_step(move |world| {
@@ -133,7 +136,9 @@ impl Rebuilt {
                     && view.state.next != next
                 {
                     next = view.state.next;
-                    sees.lock().follow(view.id, view.state);
+                    let mut known = sees.lock();
+                    known.nodes.insert(node.id(), index);
+                    known.follow(view.id, view.state);
                 }
             });
         }
@@ -377,7 +382,7 @@ impl Rebuilt {
     fn on_flushed(&self, node: usize, media: &Media) {
         if !media.has(COPY_ROW) {
             let mut known = self.lock();
-            let stood = known.stood.entry(NodeId(node as u32 + 1)).or_default();
+            let stood = known.stood.entry(node).or_default();
             *stood = media.durable().position.max(*stood);
         }
     }
@@ -464,7 +469,11 @@ impl Known {
         }
         self.trimmed = trimmed;
         let configuration = &state.configuration;
-        let stood = |node: NodeId| self.stood.get(&node).is_some_and(|stood| *stood >= trimmed);
+        let stood = |node: NodeId| {
+            let index = self.nodes.get(&node);
+            let stood = index.and_then(|index| self.stood.get(index));
+            stood.is_some_and(|stood| *stood >= trimmed)
+        };
         let is_held =
             configuration.is_quorum(|node| stood(node) && !configuration.is_auxiliary(node));
         assert!(
