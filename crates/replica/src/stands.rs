@@ -101,8 +101,8 @@ impl Stands {
     }
 
     /// The nodes whose state is not this one's, though both are of one prefix of the log.
-    pub fn differing(&self) -> Vec<NodeId> {
-        self.differing.keys().copied().collect()
+    pub fn differing(&self) -> impl Iterator<Item = NodeId> {
+        self.differing.keys().copied()
     }
 
     pub fn compared(&self) -> u64 {

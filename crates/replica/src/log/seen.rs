@@ -136,10 +136,13 @@ impl Log {
 
     /// The nodes whose states differ from this one's, though they applied the same, as far as this leader knows.
     pub fn states_differ(&self) -> Vec<NodeId> {
-        match self.is_leading() {
-            true => self.core.stands.differing(),
-            false => Vec::new(),
+        if !self.is_leading() {
+            return Vec::new();
         }
+        let configuration = &self.core.engine.state().configuration;
+        let is_here =
+            |node: &NodeId| configuration.contains(*node) || self.core.alive.contains(node);
+        self.core.stands.differing().filter(is_here).collect()
     }
 
     /// How often states were compared with this one's, while this replica led.

@@ -119,7 +119,7 @@ pub struct Told {
     pub asked: u64,
     pub outstanding: u64,
     answers: Vec<Answer>,
-    /// What was answered, and what was said never to be done.
+    /// The commands that were answered, and those that were said never to be done.
     pub added: BTreeSet<String>,
     pub never: BTreeSet<String>,
     pub unknown: u64,
@@ -399,7 +399,7 @@ impl Theatre {
         }
     }
 
-    /// Who differs from a leader, by its word, and how often replicas were compared since their nodes began.
+    /// The nodes that differ from a leader, by its word, and how often replicas were compared since their nodes began.
     fn comparison(&self) -> (Vec<NodeId>, u64) {
         let look = self.stage.look();
         let views = (0..3).filter_map(|index| look.view_of(index, LOG));

@@ -71,7 +71,7 @@ pub struct StateInfo {
     pub durable: u64,
     /// It is exactly what the output below comes to: one that is being copied is not.
     pub whole: bool,
-    /// What all rows come to at one position, once that was reckoned.
+    /// All rows at one position, in short, once that was reckoned.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<MarkInfo>,
     /// At the leader: the nodes whose marks of one position are not its own.

@@ -35,7 +35,7 @@ pub struct Turn {
     pub figures: Figures,
 }
 
-/// What is busy on the same nodes while appends are paced.
+/// The load on the same nodes while appends are paced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbour {

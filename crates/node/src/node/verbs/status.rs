@@ -91,7 +91,7 @@ struct StateStatus {
     differs: Vec<u32>,
 }
 
-/// What all rows of a state come to at one position.
+/// All rows of a state at one position, in short.
 #[derive(Serialize)]
 struct MarkStatus {
     position: u64,
