@@ -307,7 +307,14 @@ impl Group {
                 let work = jobs::open(&self.core.shelves, self.core.identity);
                 self.core.run(out, jobs::UPKEEP, work);
             }
-            News::PieceAsked { by, request, bytes } => {
+            News::PieceAsked {
+                by,
+                request,
+                bytes,
+                is_doubted,
+            } => {
+                // ‡ Nobody copies what may be wrong. Whoever asks may have heard too little to know.
+                let asked = Some(bytes.as_slice()).filter(|_| !is_doubted);
                 self.giving
                     .on_asked(now, by, request, &bytes, &self.core, out);
             }

@@ -85,11 +85,13 @@ pub enum News {
     /// From now on this node is an auxiliary of the log, which holds no state; or it is one no more, and the state is to be
     /// opened, and the log to be attached.
     Auxiliary { is: bool },
-    /// Another node's host asks for a piece of the state. To be [told](Wish::TellPiece), or not.
+    /// Another node's host asks for a piece of the state. To be [told](Wish::TellPiece), or not; ‡ not if the state here is in
+    /// doubt, for another replica's is not the same.
     PieceAsked {
         by: NodeId,
         request: u64,
         bytes: Vec<u8>,
+        is_doubted: bool,
     },
     /// The piece that was [asked](Wish::AskPiece) for.
     Piece { request: u64, bytes: Vec<u8> },

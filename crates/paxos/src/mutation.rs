@@ -101,6 +101,8 @@ mutations! {
 
     TrimBehindOneState "trim-behind-one-state" "replica::stands::point_behind_states"
         "A log is trimmed no further than whole states durably stand that are a quorum."
+    DoubtedStatesCount "doubted-states-count" "replica::marks::{is_doubted, is_outvoted}"
+        "A state that differs from another, and that no quorum agrees with, is given to nobody."
     ShortStatesCount "short-states-count" "replica::stands::{lacking, judge_states}"
         "A replica whose state does not durably stand where its log begins lacks bytes, and no member is taken away on its account."
     PieceBelowApplied "piece-below-applied" "host::group::copying::least"

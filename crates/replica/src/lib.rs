@@ -26,6 +26,7 @@ mod lead;
 mod lent;
 mod limits;
 mod log;
+mod marks;
 mod port;
 mod pulse;
 mod read;

@@ -161,9 +161,9 @@ impl Port<'_> {
     /// Says how the guest's state stands. What is trimmed goes by it, and whether this replica counts as whole.
     pub fn stand(&mut self, stand: Stand) {
         if self.log.core.stands.own() != Some(stand) {
-            for differs in self.log.core.stands.set_own(stand) {
-                self.log.core.tell_difference(&differs);
-            }
+            let core = &mut self.log.core;
+            core.stands.set_own(core.own, stand);
+            core.tell_differences();
             self.log
                 .catch_up
                 .recount_and_tell(&mut self.log.core, self.env);
@@ -176,14 +176,25 @@ impl Port<'_> {
         self.log.core.engine.is_auxiliary()
     }
 
-    /// Other replicas of the log that are there, the leader last; auxiliaries have nothing to give.
+    /// ‡ Whether the guest's state differs from another, and no quorum says the same as this one: it is given to nobody.
+    pub fn is_state_doubted(&self) -> bool {
+        self.log.core.is_state_doubted(self.log.core.own)
+    }
+
+    /// Whether a quorum of other states contradicts the guest's: any of those serves better.
+    pub fn is_state_outvoted(&self) -> bool {
+        self.log.core.is_state_outvoted(self.log.core.own)
+    }
+
+    /// Other replicas of the log that may give their state, as far as this one knows, the leader last. Auxiliaries have nothing to
+    /// give, nor has one whose state a quorum contradicts.
     pub fn peers(&self) -> Vec<NodeId> {
         let core = &self.log.core;
         let leader = core.engine.leader().map(|(leader, _)| leader);
         let configuration = &core.engine.state().configuration;
         let alive = core.alive.iter().copied();
         let mut peers: Vec<NodeId> = alive
-            .filter(|node| !configuration.is_auxiliary(*node))
+            .filter(|node| !configuration.is_auxiliary(*node) && !core.is_state_outvoted(*node))
             .collect();
         peers.sort_by_key(|node| Some(*node) == leader);
         peers

@@ -16,26 +16,16 @@
 //!
 //! Units:  positions in the log's output, in bytes.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
-use formats::{Frame, Mark, Stand};
+use formats::{Frame, Stand};
 use paxos::mutation::{self, Mutation};
 use paxos::{Action, By, Input, LogState, NodeId, Slot, StreamPosition, Term, Value};
 
 use crate::env::Env;
 use crate::lent::Core;
+use crate::marks::{Differs, Marks};
 use crate::trim::{forgotten_bytes, output_bytes};
-
-/// Two replicas have applied the same frames, and hold other rows.
-#[derive(Debug)]
-pub(crate) struct Differs {
-    pub node: NodeId,
-    pub own: Mark,
-    pub theirs: Mark,
-}
-
-/// So many marks are remembered.
-const MARKS_MAX: usize = 4;
 
 #[derive(Default)]
 pub(crate) struct Stands {
@@ -45,15 +35,10 @@ pub(crate) struct Stands {
     /// The last durable position of each node, whether it is there or not. Only waiting is decided by it: who comes back
     /// finds the rest in the log.
     last: BTreeMap<NodeId, u64>,
-    /// This replica's last marks, the newest last: others take theirs sooner or later.
-    marks: VecDeque<Mark>,
-    /// The nodes whose last mark of a position where this replica has one is another, and the position. Until both tell the same of
-    /// one position, whatever process tells it.
-    differing: BTreeMap<NodeId, u64>,
-    /// How often marks of one position were compared, while it led.
-    compared: u64,
-    /// The last word to the leader of that term.
-    told: Option<(Term, Stand)>,
+    /// What all of them told of their rows.
+    pub marks: Marks,
+    /// The last word to each node, and the term in which it was said.
+    told: BTreeMap<NodeId, (Term, Stand)>,
     /// The slots in which this replica proposed its last trim and its last step.
     trim: Option<Slot>,
     step: Option<Slot>,
@@ -64,77 +49,38 @@ impl Stands {
         self.own
     }
 
-    /// Takes this node's word. Returns whose states differ from its own, by a new mark.
-    pub fn set_own(&mut self, stand: Stand) -> Vec<Differs> {
+    /// Takes this node's word.
+    pub fn set_own(&mut self, node: NodeId, stand: Stand) {
         self.own = Some(stand);
-        let Some(mark) = stand.mark else {
-            // This state was made anew.
-            self.marks.clear();
-            return Vec::new();
-        };
-        if self.marks.back() == Some(&mark) {
-            return Vec::new();
-        }
-        self.marks.push_back(mark);
-        if self.marks.len() > MARKS_MAX {
-            self.marks.pop_front();
-        }
-        let peers = self.peers.clone();
-        let compared = peers
-            .into_iter()
-            .filter_map(|(node, stand)| self.compare(node, stand));
-        compared.collect()
-    }
-
-    /// Compares a node's mark with this replica's of the same position.
-    fn compare(&mut self, node: NodeId, stand: Stand) -> Option<Differs> {
-        let theirs = stand.mark?;
-        let mut own = self.marks.iter();
-        let own = *own.find(|own| own.position == theirs.position)?;
-        self.compared += 1;
-        if own == theirs {
-            self.differing.remove(&node);
-            return None;
-        }
-        let is_news = self.differing.insert(node, theirs.position) != Some(theirs.position);
-        is_news.then_some(Differs { node, own, theirs })
-    }
-
-    /// The nodes whose state is not this one's, though both are of one prefix of the log.
-    pub fn differing(&self) -> impl Iterator<Item = NodeId> {
-        self.differing.keys().copied()
-    }
-
-    pub fn compared(&self) -> u64 {
-        self.compared
+        self.marks.hear(node, node, &stand);
     }
 
     pub fn of(&self, node: NodeId) -> Option<Stand> {
         self.peers.get(&node).copied()
     }
 
-    /// Takes another node's word, on the leader. Returns whether its state differs from this node's.
-    pub fn on_told(&mut self, node: NodeId, stand: Stand) -> Option<Differs> {
+    /// Takes another node's word.
+    pub fn on_told(&mut self, own: NodeId, node: NodeId, stand: Stand) {
         self.peers.insert(node, stand);
         self.last.insert(node, stand.durable);
-        self.compare(node, stand)
+        self.marks.hear(own, node, &stand);
     }
 
-    /// Forgets a node's word: it may be another process by now.
+    /// Forgets a node's word: it may be another process by now, which has not heard ours.
     pub fn forget(&mut self, node: NodeId) {
         self.peers.remove(&node);
-        self.tell_again();
+        self.told.remove(&node);
     }
 
     /// Forgets all words: this replica leads in another term, and everybody says anew how he stands.
     pub fn forget_all(&mut self) {
         self.peers.clear();
-        self.differing.clear();
+        self.marks.tell_anew();
     }
 
-    /// Tells the leader again, who may not have heard it.
-    pub fn tell_again(&mut self) {
-        self.told = None;
+    /// Tells a node again, which may not have heard it.
+    pub fn tell_again(&mut self, node: NodeId) {
+        self.told.remove(&node);
     }
 
     /// The bytes that were trimmed, and that this node's state does not stand for.
@@ -149,8 +95,16 @@ impl Stands {
 }
 
 impl Core {
-    /// ‡ Says so, and repairs nothing: no checksum says whose rows are right.
-    pub fn tell_difference(&self, differs: &Differs) {
+    /// ‡ Says on the leader what differs, and repairs nothing: no checksum says whose rows are right.
+    pub fn tell_differences(&mut self) {
+        if self.is_leading() {
+            let news = self.stands.marks.news(self.own);
+            news.iter()
+                .for_each(|differs| self.tell_difference(differs));
+        }
+    }
+
+    fn tell_difference(&self, differs: &Differs) {
         let Differs { node, own, theirs } = differs;
         tracing::error!(
             log = self.id.0,
@@ -193,20 +147,35 @@ impl Core {
         }
     }
 
-    /// Tells the leader how this node's state stands, if that is news to him.
+    /// Tells the others how this node's state stands, if that is news to them: the leader trims by it, and everybody who copies a
+    /// state has to know whose is in doubt.
     pub fn tell_stand(&mut self, env: &mut Env) {
-        let (Some(stand), Some((leader, term))) = (self.stands.own(), self.engine.leader()) else {
+        let (Some(stand), Some((_, term))) = (self.stands.own(), self.engine.leader()) else {
             return;
         };
-        let news = (term, stand);
-        if leader == self.own || self.stands.told == Some(news) || !self.alive.contains(&leader) {
+        if self.kind.is_bytes() {
             return;
         }
-        self.stands.told = Some(news);
-        let log = self.id;
-        env.out
-            .outbox
-            .push_back((leader, Frame::Stand { log, stand }));
+        let (news, log) = ((term, stand), self.id);
+        for node in self.alive.iter().filter(|node| **node != self.own) {
+            if self.stands.told.insert(*node, news) != Some(news) {
+                env.out
+                    .outbox
+                    .push_back((*node, Frame::Stand { log, stand }));
+            }
+        }
+    }
+
+    /// ‡ Whether nothing is to rest on the state of this node, for another's differs from it.
+    pub fn is_state_doubted(&self, node: NodeId) -> bool {
+        let configuration = &self.engine.state().configuration;
+        self.stands.marks.is_doubted(node, configuration)
+    }
+
+    /// Whether a quorum of states contradicts this node's.
+    pub fn is_state_outvoted(&self, node: NodeId) -> bool {
+        let configuration = &self.engine.state().configuration;
+        self.stands.marks.is_outvoted(node, configuration)
     }
 
     /// ‡ Whether a step of the configuration has to wait: a trim is being agreed on.
@@ -265,10 +234,13 @@ impl Core {
             .filter(|member| !member.auxiliary)
             .map(|member| member.node);
         let active: Vec<NodeId> = active.collect();
+        // ‡ What a state in doubt stands for is still needed in the log.
+        let held_by = active.iter().filter(|node| !self.is_state_doubted(**node));
+        let held_by: Vec<NodeId> = held_by.copied().collect();
         let trimmed = forgotten_bytes(state);
         let end = trimmed + output_bytes(state);
         // ‡ So far a quorum stands.
-        let mut positions: Vec<u64> = active
+        let mut positions: Vec<u64> = held_by
             .iter()
             .filter_map(|node| {
                 let stand = match *node == self.own {
@@ -282,7 +254,7 @@ impl Core {
             .collect();
         positions.sort_unstable();
         let is_held = |position: u64| {
-            let holds = |node| active.contains(&node) && self.state_holds(node, position);
+            let holds = |node| held_by.contains(&node) && self.state_holds(node, position);
             configuration.is_quorum(holds)
         };
         let held = match mutation::is(Mutation::TrimBehindOneState) {

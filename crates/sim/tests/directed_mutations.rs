@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 27] = [
+const RULES: [(Mutation, fn()); 28] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -118,6 +118,10 @@ const RULES: [(Mutation, fn()); 27] = [
     (
         Mutation::TrimBehindOneState,
         hosts::a_log_is_not_trimmed_behind_one_state,
+    ),
+    (
+        Mutation::DoubtedStatesCount,
+        hosts::a_state_that_differs_is_given_to_nobody,
     ),
     (
         Mutation::ShortStatesCount,

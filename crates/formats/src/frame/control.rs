@@ -34,7 +34,7 @@ pub enum Frame {
     TellDigest(TellDigest),
     Part(Part),
     Wishes(Vec<WishTold>),
-    /// To the leader of a log: how far the sender's state of it stands.
+    /// To the other replicas of a log: how far the sender's state of it stands, and the mark of its rows.
     Stand {
         log: LogId,
         stand: Stand,

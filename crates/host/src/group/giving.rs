@@ -33,19 +33,20 @@ struct Waiting {
 }
 
 impl Giving {
+    /// Takes a question, or `None` if nothing is to be given.
     pub fn on_asked(
         &mut self,
         now: Time,
-        to: NodeId,
-        request: u64,
-        bytes: &[u8],
+        (to, request): (NodeId, u64),
+        bytes: Option<&[u8]>,
         core: &Core,
         out: &mut Out,
     ) {
         // A node that asks again gave its earlier question up.
         self.waiting.retain(|waiting| waiting.to != to);
         let has_room = self.waiting.len() + self.reading < QUESTIONS_MAX;
-        match Question::decode(bytes).ok().filter(|_| has_room) {
+        let question = bytes.filter(|_| has_room);
+        match question.and_then(|bytes| Question::decode(bytes).ok()) {
             Some(question) => self.waiting.push(Waiting {
                 to,
                 request,

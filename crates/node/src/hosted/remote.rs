@@ -105,7 +105,16 @@ impl Remote {
     pub fn on_piece(&self, by: NodeId, asks: bool, piece: Piece, port: &mut Port<'_>) {
         let Piece { request, bytes, .. } = piece;
         match asks {
-            true => self.tell(port, News::PieceAsked { by, request, bytes }),
+            true => {
+                let is_doubted = port.is_state_doubted();
+                let asked = News::PieceAsked {
+                    by,
+                    request,
+                    bytes,
+                    is_doubted,
+                };
+                self.tell(port, asked);
+            }
             false if self.asked_of == Some((request, by)) => {
                 self.tell(port, News::Piece { request, bytes });
             }
@@ -146,8 +155,11 @@ impl Remote {
             Wish::Stuck { why } => self.stuck = why,
             Wish::Halted { why } => {
                 self.halted = Some(why);
-                // Its shelf may be damaged.
-                self.stand = Some(Stand::default());
+                // Its shelf may be damaged. It is not made anew, though, so its mark stays.
+                self.stand = Some(Stand {
+                    mark: self.stand.and_then(|stand| stand.mark),
+                    ..Stand::default()
+                });
             }
         }
     }
@@ -300,8 +312,8 @@ impl Hosted for Remote {
         self.send_pieces(port);
         // ‡ Only who has the whole state leads: another would serve nobody.
         let is_unfit = self.halted.is_some() || self.stand.is_some_and(|stand| !stand.is_whole);
-        // One whose state goes no further for now takes no command: another may.
-        let is_stuck = self.stuck.is_some();
+        // One whose state goes no further for now takes no command: another may. One that a quorum contradicts answers wrongly.
+        let is_stuck = self.stuck.is_some() || (port.is_leading() && port.is_state_outvoted());
         if (is_unfit || is_stuck) && port.is_leading() && now >= self.aside_at {
             self.aside_at = now
                 + if is_unfit {

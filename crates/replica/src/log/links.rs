@@ -93,7 +93,7 @@ impl Log {
     /// Sends everything unchosen to this peer again: it, or its way to us, came back.
     pub fn resend_to(&mut self, peer: NodeId) {
         self.followers.resend_to(&self.core, peer);
-        self.core.stands.tell_again();
+        self.core.stands.tell_again(peer);
     }
 
     /// Closes the links of a log that rests: its next proposal makes new ones.

@@ -142,12 +142,16 @@ impl Log {
         let configuration = &self.core.engine.state().configuration;
         let is_here =
             |node: &NodeId| configuration.contains(*node) || self.core.alive.contains(node);
-        self.core.stands.differing().filter(is_here).collect()
+        let differing = self.core.stands.marks.differing(self.core.own);
+        differing
+            .map(|differs| differs.node)
+            .filter(is_here)
+            .collect()
     }
 
-    /// How often states were compared with this one's, while this replica led.
+    /// How often states were compared with this one's.
     pub fn states_compared(&self) -> u64 {
-        self.core.stands.compared()
+        self.core.stands.marks.compared()
     }
 
     /// The bytes that were trimmed and that this node's state does not stand for.
@@ -160,12 +164,14 @@ impl Log {
 
     /// Takes the word of a peer's process on its state.
     pub fn on_stand_told(&mut self, env: &mut Env, node: NodeId, stand: Stand) {
-        if self.core.kind.is_bytes() || !self.core.is_leading() {
+        if self.core.kind.is_bytes() {
             return;
         }
-        if let Some(differs) = self.core.stands.on_told(node, stand) {
-            self.core.tell_difference(&differs);
+        self.core.stands.on_told(self.core.own, node, stand);
+        if !self.core.is_leading() {
+            return;
         }
+        self.core.tell_differences();
         self.core.judge_states(env);
         self.drain(env);
     }

@@ -399,6 +399,15 @@ impl Theatre {
         }
     }
 
+    /// Writes at that node for so long that marks are taken and compared.
+    fn ask_for_days(&mut self, index: usize) {
+        for _ in 0..300 {
+            self.ask(index);
+            self.pass(5 * MS);
+        }
+        self.pass(3 * SECOND);
+    }
+
     /// The nodes that differ from a leader, by its word, and how often replicas were compared since their nodes began.
     fn comparison(&self) -> (Vec<NodeId>, u64) {
         let look = self.stage.look();
@@ -655,13 +664,7 @@ pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
     let mut theatre = Theatre::three(5);
     let leader = theatre.leader().expect("somebody leads");
     let victim = (leader + 1) % 3;
-    let go_on = |theatre: &mut Theatre| {
-        for _ in 0..300 {
-            theatre.ask(leader);
-            theatre.pass(5 * MS);
-        }
-        theatre.pass(3 * SECOND);
-    };
+    let go_on = |theatre: &mut Theatre| theatre.ask_for_days(leader);
     go_on(&mut theatre);
     let (differ, compared) = theatre.comparison();
     assert!(differ.is_empty() && compared > 2, "{differ:?}, {compared}");
@@ -687,6 +690,42 @@ pub fn a_state_that_differs_is_told_of_until_it_is_made_anew() {
     go_on(&mut theatre);
     assert_eq!(theatre.comparison().0, []);
     theatre.judge(5);
+}
+
+/// ‡ A follower's state differs, and the other follower loses its own: it copies the leader's. Then the wrong one is to lead, and
+/// hands over, since a quorum contradicts it.
+#[cfg_attr(not(feature = "mutations"), test)]
+pub fn a_state_that_differs_is_given_to_nobody() {
+    let mut theatre = Theatre::three(5);
+    let leader = theatre.leader().expect("somebody leads");
+    let (wrong, lost) = ((leader + 1) % 3, (leader + 2) % 3);
+    theatre.ask_for_days(leader);
+    theatre.crash(wrong);
+    theatre.models[wrong].each(|media| media.alter(b"zz", b"1"));
+    theatre.witness.expect_findings();
+    theatre.stage.restart(wrong);
+    theatre.ask_for_days(leader);
+    assert_eq!(theatre.comparison().0, [id_of(&theatre.stage, wrong)]);
+    theatre.crash(lost);
+    theatre.models[lost].each(Media::clear);
+    theatre.stage.restart(lost);
+    theatre.pass(10 * SECOND);
+    let copied = theatre.shelf(lost).expect("it is whole again");
+    assert_eq!(copied.get("zz"), None, "the wrong row was copied");
+    theatre.ask_for_days(leader);
+    assert_eq!(theatre.comparison().0, [id_of(&theatre.stage, wrong)]);
+    let wrong_id = id_of(&theatre.stage, wrong);
+    let leads = (0..3).find(|index| leads(&theatre.stage, *index, LOG));
+    let caller = leads.map(|leads| {
+        let moves = format!("lead {LOG} to={}", wrong_id.0);
+        theatre.stage.call(leads, &moves)
+    });
+    theatre.pass(10 * SECOND);
+    let answer = caller.map(|caller| caller.text()).unwrap_or_default();
+    assert!(answer.starts_with("ok"), "{answer}");
+    let leads = theatre.leader().expect("somebody leads");
+    assert_ne!(leads, wrong, "a quorum contradicts it");
+    theatre.witness.take_findings();
 }
 
 /// ‡ What was answered and trimmed is durable in a quorum of states. Here one alone can flush, and loses its shelf; then all crash.
