@@ -303,7 +303,7 @@ impl Group {
             }
             News::Auxiliary { is: false } => {
                 self.core.is_auxiliary = false;
-                self.give_up();
+                _ = self.give_up();
                 let work = jobs::open(&self.core.shelves, self.core.identity);
                 self.core.run(out, jobs::UPKEEP, work);
             }
@@ -316,7 +316,7 @@ impl Group {
                 // ‡ Nobody copies what may be wrong. Whoever asks may have heard too little to know.
                 let asked = Some(bytes.as_slice()).filter(|_| !is_doubted);
                 self.giving
-                    .on_asked(now, by, request, &bytes, &self.core, out);
+                    .on_asked(now, (by, request), asked, &self.core, out);
             }
             News::Piece { request, bytes } => self.on_piece(now, request, bytes, out),
             News::Bytes {
@@ -366,9 +366,9 @@ impl Group {
     }
 
     /// Gives the shelf up, with all that is under way there.
-    fn give_up(&mut self) {
+    fn give_up(&mut self) -> jobs::GivenUp {
         self.core.generation += 1;
-        self.core.shelf = None;
+        let old = jobs::GivenUp(self.core.shelf.take());
         self.core.copying = None;
         self.giving.on_given_up();
         self.comparing.on_given_up();
@@ -376,22 +376,23 @@ impl Group {
         self.core.intake = Intake::default();
         self.keeping = Keeping::default();
         self.looking.forget_running();
+        old
     }
 
     /// Puts a damaged shelf aside, and begins another: from the log, or by a copy.
     fn put_aside(&mut self, what: &str, out: &mut Out) {
         tracing::error!(log = %self.core.name, "{what}; the state of {} is put aside and made anew", self.core.name);
         self.leading.end(&Outcome::Unknown);
-        self.give_up();
+        let old = self.give_up();
         // ‡ What it said of itself holds no more.
         self.core.wish(out, Wish::Stands(Stand::default()));
-        let work = jobs::reopen(&self.core.shelves, self.core.identity);
+        let work = jobs::reopen(&self.core.shelves, self.core.identity, old);
         self.core.run(out, jobs::UPKEEP, work);
     }
 
     fn remove(&mut self, out: &mut Out) {
-        self.give_up();
-        let work = jobs::remove(&self.core.shelves, self.core.identity);
+        let old = self.give_up();
+        let work = jobs::remove(&self.core.shelves, self.core.identity, old);
         self.core.run(out, jobs::UPKEEP, work);
     }
 
@@ -411,7 +412,7 @@ impl Group {
         let work = copying.on_piece(now, request, bytes, &self.core, &self.keeping);
         if let Some(jobs::Taking { work, begins_anew }) = work {
             if begins_anew {
-                self.give_up();
+                _ = self.give_up();
             }
             let lane = match begins_anew {
                 true => jobs::UPKEEP,
@@ -545,7 +546,7 @@ impl Group {
             && copying.is_exact(now, applied)
         {
             copying.on_ending();
-            // ‡ It flushes. In the lane of whatever removes a shelf: a table of this one would else land in the next.
+            // It flushes, so the log waits for it, and nobody else.
             self.core
                 .run(out, jobs::UPKEEP, jobs::end_copy(shelf, applied));
         }

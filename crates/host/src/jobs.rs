@@ -23,8 +23,10 @@ pub const READERS: [Lane; 2] = [Lane(1), Lane(2)];
 pub const LOOKERS: [Lane; 2] = [Lane(5), Lane(6)];
 /// Frames are applied.
 pub const APPLY: Lane = Lane(3);
-/// Shelves are opened, flushed and compacted.
+/// Shelves are opened, flushed and removed.
 pub const UPKEEP: Lane = Lane(4);
+/// Shelves are compacted, which may take minutes: nobody waits for it.
+pub const COMPACT: Lane = Lane(8);
 /// States are summed up, to be compared.
 pub const COMPARE: Lane = Lane(7);
 
@@ -133,10 +135,22 @@ impl std::fmt::Debug for Came {
     }
 }
 
+/// A shelf that was given up. ‡ Nothing is done to its directory before nothing writes there any more.
+pub(crate) struct GivenUp(pub Option<Arc<dyn Shelf>>);
+
+impl GivenUp {
+    fn close(self) {
+        if let Some(shelf) = self.0 {
+            shelf.close();
+        }
+    }
+}
+
 /// Puts a shelf aside that turned out to be damaged, and opens another.
-pub(crate) fn reopen(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
+pub(crate) fn reopen(shelves: &Arc<dyn Shelves>, identity: Identity, old: GivenUp) -> Work {
     let shelves = shelves.clone();
     Work::new(move || {
+        old.close();
         let opened = shelves.put_aside(identity).and_then(|aside| {
             tracing::error!("the damaged state is in {} now", aside.display());
             shelves.open(identity)
@@ -299,11 +313,12 @@ fn piece(
 pub(crate) fn begin_anew(
     shelves: &Arc<dyn Shelves>,
     identity: Identity,
-    batch: Batch,
-    applied: Applied,
+    old: GivenUp,
+    (batch, applied): (Batch, Applied),
 ) -> Work {
     let shelves = shelves.clone();
     Work::new(move || {
+        old.close();
         let begun = shelves.remove(identity).and_then(|()| {
             let shelf = shelves.open(identity)?;
             shelf.apply(&batch, applied)?;
@@ -338,7 +353,10 @@ pub(crate) fn end_copy(shelf: &Arc<dyn Shelf>, applied: Applied) -> Work {
     })
 }
 
-pub(crate) fn remove(shelves: &Arc<dyn Shelves>, identity: Identity) -> Work {
+pub(crate) fn remove(shelves: &Arc<dyn Shelves>, identity: Identity, old: GivenUp) -> Work {
     let shelves = shelves.clone();
-    Work::new(move || Came::Removed(shelves.remove(identity)))
+    Work::new(move || {
+        old.close();
+        Came::Removed(shelves.remove(identity))
+    })
 }

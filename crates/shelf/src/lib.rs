@@ -89,6 +89,9 @@ pub enum ShelfError {
     /// The disk is full, or failed: what is in memory stays there, and the same call may succeed later.
     #[error("{path}: {source}")]
     Io { path: PathBuf, source: io::Error },
+    /// It was [closed](Shelf::close), to be removed.
+    #[error("the shelf {path} is not used any more")]
+    Closed { path: PathBuf },
     /// Nothing of this shelf is to be believed any more.
     #[error("the shelf {path} is damaged: {what}")]
     Damaged { path: PathBuf, what: String },
@@ -136,8 +139,15 @@ pub trait Shelf: Send + Sync {
     /// Makes durable what is applied when it is called; returns what is durable then.
     fn flush(&self) -> Result<Applied, ShelfError>;
 
-    /// Gives back the room of rows that nobody can read any more. Takes as long as it takes.
+    /// Gives back the room of rows that nobody can read any more. Takes as long as it takes; others flush meanwhile.
     fn compact(&self) -> Result<(), ShelfError>;
+
+    /// Has a compaction that is under way end soon, and further ones do nothing: the process is to end. Waits for nobody.
+    fn end_compactions(&self) {}
+
+    /// ‡ Waits until nothing is written below the shelf's directory any more, and has nothing written from then on: it is to be
+    /// removed.
+    fn close(&self) {}
 
     fn figures(&self) -> Figures;
 

@@ -23,6 +23,7 @@ const SETTINGS: Settings = Settings {
     files_max: 64,
     forgotten_max: 100,
     table_bytes: 64 << 10,
+    compact_bytes_per_second: 32_000_000,
 };
 const SEED: u64 = 11;
 const DIRECTORY: &str = "SHELF_TEST_DIRECTORY";

@@ -252,7 +252,8 @@ impl Copying {
             });
         }
         let (shelves, identity) = (&core.shelves, core.identity);
-        let work = jobs::begin_anew(shelves, identity, batch, piece.applied);
+        let old = jobs::GivenUp(core.shelf.clone());
+        let work = jobs::begin_anew(shelves, identity, old, (batch, piece.applied));
         Some(Taking {
             work,
             begins_anew: true,

@@ -25,8 +25,8 @@ pub struct Keeping {
     /// The place to which a crash takes it back.
     durable: Applied,
     is_applying: bool,
-    /// Flushes, compacts.
-    upkeep: Upkeep,
+    is_flushing: bool,
+    compaction: Compaction,
     unflushed_bytes: u64,
     /// Those of them that were there when the flush began.
     flushing_bytes: u64,
@@ -43,11 +43,12 @@ pub struct Keeping {
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Upkeep {
+enum Compaction {
     #[default]
     Idle,
-    Flushing,
-    Compacting,
+    UnderWay,
+    /// More was flushed since it began.
+    AndAgain,
 }
 
 impl Keeping {
@@ -126,15 +127,15 @@ impl Keeping {
         result: Result<Applied, ShelfError>,
         out: &mut Out,
     ) {
-        self.upkeep = Upkeep::Idle;
+        self.is_flushing = false;
         match result {
             Ok(durable) => {
                 self.durable = durable;
                 self.unflushed_bytes -= self.flushing_bytes.min(self.unflushed_bytes);
                 self.trouble = None;
-                if let Some(shelf) = &core.shelf {
-                    self.upkeep = Upkeep::Compacting;
-                    core.run(out, jobs::UPKEEP, jobs::compact(shelf));
+                match self.compaction {
+                    Compaction::Idle => self.compact(core, out),
+                    _ => self.compaction = Compaction::AndAgain,
                 }
             }
             Err(error @ ShelfError::Io { .. }) => self.put_off(core, &error),
@@ -143,11 +144,20 @@ impl Keeping {
     }
 
     pub fn on_compacted(&mut self, core: &mut Core, result: Result<(), ShelfError>, out: &mut Out) {
-        self.upkeep = Upkeep::Idle;
+        let again = self.compaction == Compaction::AndAgain;
+        self.compaction = Compaction::Idle;
         match result {
+            Ok(()) if again => self.compact(core, out),
             Ok(()) => {}
             Err(error @ ShelfError::Io { .. }) => self.put_off(core, &error),
             Err(error) => core.halt_for(out, &error),
+        }
+    }
+
+    fn compact(&mut self, core: &Core, out: &mut Out) {
+        if let Some(shelf) = &core.shelf {
+            self.compaction = Compaction::UnderWay;
+            core.run(out, jobs::COMPACT, jobs::compact(shelf));
         }
     }
 
@@ -206,7 +216,7 @@ impl Keeping {
     }
 
     fn flush(&mut self, core: &Core, out: &mut Out) {
-        if self.upkeep != Upkeep::Idle || core.shelf.is_none() {
+        if self.is_flushing || core.shelf.is_none() {
             return;
         }
         self.flush_at = None;
@@ -218,7 +228,7 @@ impl Keeping {
         }
         self.has_rows = false;
         if let Some(shelf) = &core.shelf {
-            self.upkeep = Upkeep::Flushing;
+            self.is_flushing = true;
             self.flushing_bytes = self.unflushed_bytes;
             core.run(out, jobs::UPKEEP, jobs::flush(shelf));
         }
@@ -226,13 +236,16 @@ impl Keeping {
 
     /// Flushes what is on the shelf. True once nothing is left to do.
     pub fn wind_up(&mut self, core: &Core, out: &mut Out) -> bool {
-        if self.upkeep == Upkeep::Idle && self.trouble.is_none() {
+        if let Some(shelf) = &core.shelf {
+            shelf.end_compactions();
+        }
+        if !self.is_flushing && self.trouble.is_none() {
             self.flush(core, out);
         }
-        self.upkeep != Upkeep::Flushing && !self.is_applying
+        !self.is_flushing && !self.is_applying
     }
 
     pub fn deadline(&self) -> Option<Time> {
-        self.flush_at.filter(|_| self.upkeep == Upkeep::Idle)
+        self.flush_at.filter(|_| !self.is_flushing)
     }
 }

@@ -15,12 +15,14 @@
 
 mod guarded;
 mod open;
+mod pace;
 mod reading;
 mod snapshots;
 mod upkeep;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter};
@@ -28,6 +30,7 @@ use lsm_tree::{AbstractTree, AnyTree, SequenceNumberCounter};
 use super::forgotten::Forgotten;
 use super::{Applied, Batch, Figures, Held, Identity, Shelf, ShelfError, Snapshot, Write};
 use guarded::Guarded;
+use pace::Pace;
 use reading::Rows;
 use snapshots::{Published, Snapshots};
 
@@ -46,6 +49,8 @@ pub struct Settings {
     pub forgotten_max: usize,
     /// The aim for the size of a table.
     pub table_bytes: u64,
+    /// The pace of compactions, as long as they keep up: rows that they read.
+    pub compact_bytes_per_second: u64,
 }
 
 impl Default for Settings {
@@ -55,6 +60,7 @@ impl Default for Settings {
             files_max: 256,
             forgotten_max: 16_384,
             table_bytes: 64 << 20,
+            compact_bytes_per_second: 32_000_000,
         }
     }
 }
@@ -68,8 +74,13 @@ pub struct Tree {
     /// Forgotten prefixes, as of the last flush: of these a compaction may drop rows.
     droppable: Arc<open::Droppable>,
     writer: Mutex<Writer>,
-    /// Flushes and compacts. One at a time.
-    upkeep: Mutex<()>,
+    /// Held by the one who flushes, and by the one who compacts. A flush never waits for a compaction.
+    flushing: Mutex<()>,
+    compacting: Mutex<()>,
+    pace: Arc<Pace>,
+    is_closed: AtomicBool,
+    /// Tables with this number, or a greater one, may be left over from a flush or a compaction that failed.
+    left_over_from: AtomicU64,
     durable: Mutex<Durable>,
     guarded: Guarded,
 }
@@ -220,6 +231,14 @@ impl Shelf for Tree {
 
     fn compact(&self) -> Result<(), ShelfError> {
         self.compact_all()
+    }
+
+    fn end_compactions(&self) {
+        self.pace.end();
+    }
+
+    fn close(&self) {
+        self.close_upkeep();
     }
 
     fn figures(&self) -> Figures {

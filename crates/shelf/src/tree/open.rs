@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex};
 
 use lsm_tree::compaction::filter::{CompactionFilter, Context, Factory, ItemAccessor, Verdict};
@@ -11,6 +12,7 @@ use lsm_tree::{
 };
 
 use super::guarded::Guarded;
+use super::pace::{Pace, Paced};
 use super::snapshots::{Published, Snapshots};
 use super::{APPLIED, Durable, FORGOTTEN, ROW, Settings, Tree, Writer, lock};
 use crate::forgotten::Forgotten;
@@ -30,12 +32,17 @@ impl Droppable {
     }
 }
 
-struct Dropping(Arc<Forgotten>);
+struct Dropping {
+    forgotten: Arc<Forgotten>,
+    paced: Paced,
+}
 
 impl CompactionFilter for Dropping {
     fn filter_item(&mut self, item: ItemAccessor<'_>, _: &Context) -> lsm_tree::Result<Verdict> {
+        let value = item.value()?;
+        self.paced.count((item.key().len() + value.len()) as u64)?;
         Ok(match item.key().split_first() {
-            Some((&ROW, key)) if self.0.covers(key) => Verdict::Destroy,
+            Some((&ROW, key)) if self.forgotten.covers(key) => Verdict::Destroy,
             _ => Verdict::Keep,
         })
     }
@@ -43,7 +50,10 @@ impl CompactionFilter for Dropping {
 
 impl std::panic::RefUnwindSafe for Droppable {}
 
-struct Drops(Arc<Droppable>);
+struct Drops {
+    droppable: Arc<Droppable>,
+    pace: Arc<Pace>,
+}
 
 impl Factory for Drops {
     fn name(&self) -> &str {
@@ -51,7 +61,10 @@ impl Factory for Drops {
     }
 
     fn make_filter(&self, _: &Context) -> Box<dyn CompactionFilter> {
-        Box::new(Dropping(self.0.get()))
+        Box::new(Dropping {
+            forgotten: self.droppable.get(),
+            paced: Paced::at(&self.pace),
+        })
     }
 }
 
@@ -80,11 +93,15 @@ impl Tree {
         }
         let sequence = SequenceNumberCounter::default();
         let droppable = Arc::new(Droppable::default());
+        let pace = Arc::new(Pace::new(settings.compact_bytes_per_second));
         let cache = Arc::new(Cache::with_capacity_bytes(settings.cache_bytes));
         let files = Arc::new(DescriptorTable::new(settings.files_max));
         let visible = SequenceNumberCounter::default();
         let opened = guarded.run(|| {
-            let factory: Arc<dyn Factory> = Arc::new(Drops(droppable.clone()));
+            let factory: Arc<dyn Factory> = Arc::new(Drops {
+                droppable: droppable.clone(),
+                pace: pace.clone(),
+            });
             let config = Config::new(&path, sequence.clone(), visible)
                 .use_cache(cache)
                 .use_descriptor_table(Some(files))
@@ -116,7 +133,11 @@ impl Tree {
                 applied: durable.applied,
                 forgotten: durable.forgotten.clone(),
             }),
-            upkeep: Mutex::new(()),
+            flushing: Mutex::new(()),
+            compacting: Mutex::new(()),
+            pace,
+            is_closed: AtomicBool::new(false),
+            left_over_from: AtomicU64::new(u64::MAX),
             durable: Mutex::new(durable),
             guarded,
         })

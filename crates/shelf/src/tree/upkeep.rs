@@ -1,7 +1,9 @@
-//! Flushing and compacting, beside the one who applies.
+//! Flushing and compacting, beside the one who applies and beside each other.
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use lsm_tree::compaction::Leveled;
 use lsm_tree::{AbstractTree, TableId};
@@ -12,16 +14,45 @@ use crate::{Applied, ShelfError, behind};
 
 /// From so many forgotten prefixes on, a compaction rewrites all tables to be rid of them.
 const SWEPT_FROM: usize = 64;
-/// A compaction does some steps and comes again.
-const STEPS_MAX: usize = 32;
+/// With so many tables that were flushed and not merged a compaction goes on flat out.
+const TABLES_WAITING_MAX: usize = 16;
+/// A compaction begins no further step after so long, and comes again: other shelves wait for their turn.
+const STEPS_FOR: Duration = Duration::from_secs(10);
 
 impl Tree {
     pub(super) fn flush_all(&self) -> Result<Applied, ShelfError> {
-        let _upkeep = lock(&self.upkeep);
-        self.flush_locked()
+        let _flushing = lock(&self.flushing);
+        let flushed = self.flush_locked();
+        self.set_pace();
+        flushed
+    }
+
+    /// Each table that waits to be merged is one more to be looked into by whoever reads.
+    fn set_pace(&self) {
+        let waiting = self.tree.l0_run_count();
+        self.pace.set_hurries(waiting >= TABLES_WAITING_MAX);
+    }
+
+    /// ‡ Once this is done nothing writes below the directory any more.
+    pub(super) fn close_upkeep(&self) {
+        self.is_closed.store(true, Ordering::Release);
+        self.pace.end();
+        drop(lock(&self.compacting));
+        drop(lock(&self.flushing));
+    }
+
+    fn check_open(&self) -> Result<(), ShelfError> {
+        let is_closed = self.is_closed.load(Ordering::Acquire);
+        match is_closed {
+            true => Err(ShelfError::Closed {
+                path: self.directory.clone(),
+            }),
+            false => Ok(()),
+        }
     }
 
     fn flush_locked(&self) -> Result<Applied, ShelfError> {
+        self.check_open()?;
         let flushed = {
             let writer = lock(&self.writer);
             // Between two batches: what is sealed ends with the row that says how far it goes.
@@ -43,7 +74,10 @@ impl Tree {
         });
         self.publish_what_upkeep_took();
         if done.is_err() {
-            self.remove_unfinished(first);
+            self.left_over_from.fetch_min(first, Ordering::Relaxed);
+        }
+        if let Ok(_compacting) = self.compacting.try_lock() {
+            self.remove_what_is_left_over();
         }
         done?;
         self.droppable.set(flushed.forgotten.clone());
@@ -59,8 +93,13 @@ impl Tree {
         self.snapshots.publish_version(self.sequence.get());
     }
 
-    /// What a flush that failed wrote would stay until the next start, and a full disk would be filled by each further attempt.
-    fn remove_unfinished(&self, first: TableId) {
+    /// What failed wrote tables that would stay until the next start, and a full disk would be filled by each further attempt. Nothing
+    /// else is under way: what that writes is not live yet either.
+    fn remove_what_is_left_over(&self) {
+        let first = self.left_over_from.swap(u64::MAX, Ordering::Relaxed);
+        if first == u64::MAX {
+            return;
+        }
         let live = |id: TableId| {
             let version = self.tree.current_version();
             version.iter_tables().any(|table| table.id() == id)
@@ -78,7 +117,9 @@ impl Tree {
     }
 
     pub(super) fn compact_all(&self) -> Result<(), ShelfError> {
-        let _upkeep = lock(&self.upkeep);
+        let _compacting = lock(&self.compacting);
+        self.check_open()?;
+        let first = self.tree.get_next_table_id();
         let durable = lock(&self.durable).forgotten.clone();
         let oldest = self.snapshots.oldest();
         // Readers of before may still see these rows.
@@ -96,7 +137,9 @@ impl Tree {
                 let size = self.settings.table_bytes;
                 return self.tree.major_compact(size, oldest).map_err(failed);
             }
-            for _ in 0..STEPS_MAX {
+            let began = Instant::now();
+            while !self.pace.is_over() && began.elapsed() < STEPS_FOR {
+                self.set_pace();
                 let before = self.tree.current_version().id();
                 let size = self.settings.table_bytes;
                 let leveled = Leveled::default().with_table_target_size(size);
@@ -110,6 +153,15 @@ impl Tree {
             Ok(())
         });
         self.publish_what_upkeep_took();
+        if done.is_err() {
+            self.left_over_from.fetch_min(first, Ordering::Relaxed);
+        }
+        if let Ok(_flushing) = self.flushing.try_lock() {
+            self.remove_what_is_left_over();
+        }
+        if self.pace.is_over() {
+            return Ok(());
+        }
         done?;
         match prefixes.len() >= SWEPT_FROM {
             true => self.unremember(&prefixes),
