@@ -11,6 +11,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
+use paxos::mutation::{self, Mutation};
+use shelf::Forgotten;
+
 /// A key's value, and since which frame.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -24,6 +27,8 @@ pub struct Overlay {
     rows: BTreeMap<Vec<u8>, Entry>,
     /// In the order in which they came: the frame, and the key.
     order: VecDeque<(u64, Vec<u8>)>,
+    /// Prefixes that were forgotten, and in which frame. ‡ They stay for as long as a write does.
+    forgotten: Forgotten,
     bytes: usize,
 }
 
@@ -45,9 +50,34 @@ impl Overlay {
         self.put(key, Entry { frame, value });
     }
 
+    /// Takes all rows away whose keys begin so.
+    pub fn forget(&mut self, frame: u64, prefix: &[u8]) {
+        self.forgotten.add(prefix, frame);
+        let below = self
+            .rows
+            .range::<[u8], _>((Bound::Included(prefix), Bound::Unbounded));
+        let below: Vec<Vec<u8>> = below
+            .map(|(key, _)| key.clone())
+            .take_while(|key| key.starts_with(prefix))
+            .collect();
+        for key in below {
+            if let Some(gone) = self.rows.remove(&key) {
+                self.bytes -= cost(&key, &gone);
+            }
+        }
+    }
+
+    /// The frame that forgot a prefix of this key, if one did.
+    pub fn forgotten_in(&self, key: &[u8]) -> Option<u64> {
+        match mutation::is(Mutation::HostSeesForgotten) {
+            true => None,
+            false => self.forgotten.since(key),
+        }
+    }
+
     /// Takes a row as the shelf had it after that frame.
     pub fn learn(&mut self, frame: u64, key: &[u8], value: Option<Vec<u8>>) {
-        if !self.rows.contains_key(key) {
+        if !self.rows.contains_key(key) && !self.forgotten.covers(key) {
             self.put(key, Entry { frame, value });
         }
     }
@@ -64,6 +94,9 @@ impl Overlay {
     ///
     /// `until`: the frame that the shelf had applied when the oldest read that is under way began, or has applied.
     pub fn shrink(&mut self, until: u64, bytes_max: usize) {
+        if !self.forgotten.is_empty() {
+            self.forgotten.remove_until(until);
+        }
         while self.bytes > bytes_max || self.order.len() > 2 * self.rows.len() + 64 {
             let Some((frame, _)) = self.order.front() else {
                 return;
@@ -124,6 +157,20 @@ mod tests {
         assert_eq!(value(&overlay, b"b"), Some(None));
         overlay.shrink(7, 0);
         assert_eq!(overlay.bytes(), 0);
+    }
+
+    #[test]
+    fn what_was_forgotten_is_not_learned_from_a_read_of_before() {
+        let mut overlay = Overlay::default();
+        overlay.write(5, b"ab", Some(b"1"));
+        overlay.forget(6, b"a");
+        assert_eq!((overlay.get(b"ab").is_none(), overlay.bytes()), (true, 0));
+        overlay.shrink(5, 0);
+        overlay.learn(5, b"ac", Some(b"of before".to_vec()));
+        assert!(overlay.get(b"ac").is_none());
+        assert_eq!(overlay.forgotten_in(b"ac"), Some(6));
+        overlay.shrink(6, 0);
+        assert_eq!(overlay.forgotten_in(b"ac"), None);
     }
 
     #[test]

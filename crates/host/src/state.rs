@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use shelf::{KEY_BYTES_MAX, Page, PageBounds, Row, ShelfError, Snapshot, VALUE_BYTES_MAX, Write};
+use shelf::{
+    Forgotten, KEY_BYTES_MAX, Page, PageBounds, Row, ShelfError, Snapshot, VALUE_BYTES_MAX, Write,
+};
 
 use crate::frame::WRITES_BYTES_MAX;
 use crate::overlay::Overlay;
@@ -113,6 +115,7 @@ pub struct State<'a> {
     pinned: &'a Pinned,
     /// Writes of this command.
     own: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    own_forgotten: Forgotten,
     own_bytes: usize,
     pub(crate) missing: Missing,
     /// The latest frame that wrote something that was read.
@@ -124,6 +127,7 @@ pub struct State<'a> {
 /// The outcome of a command: its writes, and the latest frame of which it read something.
 pub(crate) struct Done {
     pub writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    pub forgotten: Vec<Vec<u8>>,
     pub bytes: usize,
     pub seen: u64,
 }
@@ -157,6 +161,7 @@ impl<'a> State<'a> {
             overlay,
             pinned,
             own: BTreeMap::new(),
+            own_forgotten: Forgotten::default(),
             own_bytes: 0,
             missing: Missing::default(),
             seen: 0,
@@ -168,6 +173,7 @@ impl<'a> State<'a> {
     pub(crate) fn done(self) -> Done {
         Done {
             writes: self.own,
+            forgotten: self.own_forgotten.prefixes().cloned().collect(),
             bytes: self.own_bytes,
             seen: self.seen,
         }
@@ -224,13 +230,41 @@ impl<'a> State<'a> {
         self.write(machines(key), None)
     }
 
+    /// Takes all rows away whose keys begin so, however many: that costs no more than one.
+    ///
+    /// ‡ Nothing may be written below that prefix ever again. Draw a new one, as of a number that grows, for what comes after.
+    ///
+    /// Errors: the command is refused, since the prefix, or all its writes together, are too long.
+    pub fn forget(&mut self, prefix: &[u8]) -> Result<(), Stop> {
+        let prefix = machines(prefix);
+        if prefix.len() > KEY_BYTES_MAX {
+            return Err(Stop::refused(format!(
+                "a prefix of {} bytes is too long",
+                prefix.len() - 1
+            )));
+        }
+        self.take_room(prefix.len())?;
+        self.own_forgotten.add(&prefix, 0);
+        let below = self.own.range::<Vec<u8>, _>(&prefix..);
+        let below: Vec<Vec<u8>> = below
+            .map(|(key, _)| key.clone())
+            .take_while(|key| key.starts_with(&prefix))
+            .collect();
+        for key in below {
+            if let Some(gone) = self.own.remove(&key) {
+                self.own_bytes -= key.len() + gone.as_ref().map_or(0, Vec::len);
+            }
+        }
+        Ok(())
+    }
+
     /// The time of the log, in milliseconds since the beginning of 1970: that of the leader's clock, and never earlier
     /// than a command before this one had it.
     pub fn time_ms(&self) -> u64 {
         self.time_ms
     }
 
-    /// A number that nobody chose. It differs from call to call, and when a command is executed anew.
+    /// A number that nobody chose. It differs from call to call. A command that is executed anew draws the same ones again.
     pub fn random(&mut self) -> u64 {
         // SplitMix64 (Steele, Lea, Flood 2014).
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -243,6 +277,13 @@ impl<'a> State<'a> {
     pub(crate) fn get_row(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         if let Some(value) = self.own.get(key) {
             return Ok(value.clone());
+        }
+        if self.own_forgotten.covers(key) {
+            return Ok(None);
+        }
+        if let Some(frame) = self.overlay.forgotten_in(key) {
+            self.seen = self.seen.max(frame);
+            return Ok(None);
         }
         if let Some(entry) = self.overlay.get(key) {
             self.seen = self.seen.max(entry.frame);
@@ -286,6 +327,11 @@ impl<'a> State<'a> {
         for (key, value) in self.own.range::<[u8], _>((from, to)) {
             merged.insert(key, value.as_ref());
         }
+        merged.retain(|key, _| {
+            let frame = self.overlay.forgotten_in(key);
+            seen = seen.max(frame.unwrap_or(0));
+            frame.is_none() && !self.own_forgotten.covers(key)
+        });
         let rows = merged
             .into_iter()
             .filter_map(|(key, value)| Some((key, value?)));
@@ -319,17 +365,26 @@ impl<'a> State<'a> {
                 length(&value)
             )));
         }
-        self.own_bytes += key.len() + length(&value);
+        if self.own_forgotten.covers(&key) || self.overlay.forgotten_in(&key).is_some() {
+            let why = "the command writes below a prefix that was forgotten";
+            return Err(Stop::refused(why));
+        }
         if let Some(before) = self.own.get(&key) {
             self.own_bytes -= key.len() + length(before);
         }
-        if self.own_bytes > WRITES_BYTES_MAX {
-            return Err(Stop::refused(format!(
-                "the command writes more than {WRITES_BYTES_MAX} bytes: do it in several"
-            )));
-        }
+        self.take_room(key.len() + length(&value))?;
         self.own.insert(key, value);
         Ok(())
+    }
+
+    fn take_room(&mut self, bytes: usize) -> Result<(), Stop> {
+        self.own_bytes += bytes;
+        match self.own_bytes > WRITES_BYTES_MAX {
+            true => Err(Stop::refused(format!(
+                "the command writes more than {WRITES_BYTES_MAX} bytes: do it in several"
+            ))),
+            false => Ok(()),
+        }
     }
 }
 
@@ -341,13 +396,19 @@ fn as_slice(bound: &Bound<Vec<u8>>) -> Bound<&[u8]> {
     }
 }
 
-/// The writes of a frame, from those of its commands: of each key the last one.
-pub(crate) fn writes_of(rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>) -> Vec<Write> {
+/// The writes of a frame, from those of its commands: of each key the last one. Prefixes are forgotten at the end, for nothing is written
+/// below them any more.
+pub(crate) fn writes_of(
+    rows: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    forgotten: Vec<Vec<u8>>,
+) -> Vec<Write> {
     let write = |(key, value)| match value {
         Some(value) => Write::Put { key, value },
         None => Write::Delete { key },
     };
-    rows.into_iter().map(write).collect()
+    let forget = |prefix| Write::Forget { prefix };
+    let rows = rows.into_iter().map(write);
+    rows.chain(forgotten.into_iter().map(forget)).collect()
 }
 
 /// The rows of a machine as of one moment, for a reader.

@@ -99,6 +99,8 @@ mutations! {
     HostReadsBeforeApplied "host-reads-before-applied" "host::group::looking::settle"
         "A read looks at the shelf once all that was chosen by its barrier is on it."
 
+    HostSeesForgotten "host-sees-forgotten" "host::overlay::forgotten_in"
+        "Below a prefix that a command forgot nothing is, though the shelf does not know it yet."
     TrimBehindOneState "trim-behind-one-state" "replica::stands::point_behind_states"
         "A log is trimmed no further than whole states durably stand that are a quorum."
     DoubtedStatesCount "doubted-states-count" "replica::marks::{is_doubted, is_outvoted}"

@@ -5,8 +5,8 @@ use std::ops::Bound::{Included, Unbounded};
 
 /// Forgotten prefixes, none of which begins with another.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Forgotten {
-    /// With the version of the shelf as of which they are.
+pub struct Forgotten {
+    /// With the version as of which they are.
     prefixes: BTreeMap<Vec<u8>, u64>,
 }
 
@@ -37,16 +37,34 @@ impl Forgotten {
         self.covering(key).is_some()
     }
 
+    /// The version as of which the key begins with one of them.
+    pub fn since(&self, key: &[u8]) -> Option<u64> {
+        self.covering(key).map(|(_, since)| since)
+    }
+
+    /// Forgets those of this version, and of earlier ones.
+    pub fn remove_until(&mut self, version: u64) {
+        self.prefixes.retain(|_, since| *since > version);
+    }
+
+    pub fn prefixes(&self) -> impl Iterator<Item = &Vec<u8>> {
+        self.prefixes.keys()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.prefixes.is_empty()
+    }
+
     /// The greatest prefix that is not behind the key is the only one that can be: a prefix of the key that is less
     /// would be a prefix of that one too.
-    fn covering(&self, key: &[u8]) -> Option<&Vec<u8>> {
+    fn covering(&self, key: &[u8]) -> Option<(&Vec<u8>, u64)> {
         let before = self
             .prefixes
             .range::<[u8], _>((Unbounded, Included(key)))
             .next_back();
         before
-            .map(|(prefix, _)| prefix)
-            .filter(|prefix| key.starts_with(prefix))
+            .map(|(prefix, since)| (prefix, *since))
+            .filter(|(prefix, _)| key.starts_with(prefix))
     }
 
     /// Those of before this version.

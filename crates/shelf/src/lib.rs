@@ -33,6 +33,7 @@ use std::sync::Arc;
 pub use applied::Applied;
 pub use batch::{Batch, KEY_BYTES_MAX, VALUE_BYTES_MAX, Write};
 pub use carry::{STATES, bytes_below, carry, directory_of};
+pub use forgotten::Forgotten;
 pub use identity::Identity;
 pub use memory::{Media, Memory};
 pub use tree::{Settings, Tree};

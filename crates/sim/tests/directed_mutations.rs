@@ -34,7 +34,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use paxos::mutation::Mutation;
 use sim::mutations::Broken;
 
-const RULES: [(Mutation, fn()); 28] = [
+const RULES: [(Mutation, fn()); 29] = [
     (
         Mutation::AnotherClusterServed,
         clusters::a_request_that_names_another_cluster_does_nothing,
@@ -114,6 +114,10 @@ const RULES: [(Mutation, fn()); 28] = [
     (
         Mutation::HostReadsBeforeApplied,
         hosts::lists_on_shelves_are_as_was_said_whatever_fails,
+    ),
+    (
+        Mutation::HostSeesForgotten,
+        drawn::a_state_is_what_its_log_comes_to_on_every_replica_whatever_fails,
     ),
     (
         Mutation::TrimBehindOneState,

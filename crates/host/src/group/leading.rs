@@ -59,6 +59,8 @@ struct Waiting {
     /// ‡ The frame that was applied when the first of it was asked for: what was written since is overlaid.
     from: Option<u64>,
     rounds: u32,
+    /// ‡ The same each time that it is executed: a command that looks at a place which it drew would else miss another each time.
+    random: Option<u64>,
 }
 
 impl Waiting {
@@ -70,6 +72,7 @@ impl Waiting {
             asked_rows: Vec::new(),
             from: None,
             rounds: 0,
+            random: None,
         }
     }
 }
@@ -375,18 +378,21 @@ impl Leading {
         let Some(reign) = &mut self.reign else {
             return self.again([waiting.call].into_iter());
         };
-        if round.writes.is_empty() {
+        if round.is_empty() {
             // A frame has one time. It never goes back.
             reign.time_ms = reign.time_ms.max(wall_ms.unwrap_or(0));
         }
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let random = *waiting.random.get_or_insert_with(|| {
+            self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            self.random
+        });
         let ran = running::run(
             &*core.machine,
             &waiting.call.command,
             &self.overlay,
             &waiting.pinned,
             reign.time_ms,
-            self.random,
+            random,
         );
         let (outcome, done) = match ran {
             Ran::Missing(_) if waiting.pinned.bytes() > PINNED_BYTES_MAX => {
@@ -413,7 +419,7 @@ impl Leading {
             }
             Ran::Done(outcome, done) => (outcome, done),
         };
-        if done.writes.is_empty() {
+        if done.writes.is_empty() && done.forgotten.is_empty() {
             round.seen.push(Seen {
                 stream: reign.stream,
                 frame: done.seen,
@@ -428,8 +434,12 @@ impl Leading {
         for (key, value) in &done.writes {
             self.overlay.write(frame, key, value.as_deref());
         }
+        for prefix in &done.forgotten {
+            self.overlay.forget(frame, prefix);
+        }
         round.bytes += done.bytes;
         round.writes.extend(done.writes);
+        round.forgotten.extend(done.forgotten);
         round.written.push((waiting.call, outcome));
         if round.bytes >= core.bounds.frame_bytes {
             self.end_frame(round);
@@ -439,14 +449,17 @@ impl Leading {
     /// Makes a frame of all that the round has written so far.
     fn end_frame(&mut self, round: &mut Round) {
         let Some(reign) = &mut self.reign else { return };
-        if round.writes.is_empty() {
+        if round.is_empty() {
             return;
         }
         reign.frame += 1;
         let frame = Frame {
             number: reign.frame,
             time_ms: reign.time_ms,
-            writes: writes_of(std::mem::take(&mut round.writes)),
+            writes: writes_of(
+                std::mem::take(&mut round.writes),
+                std::mem::take(&mut round.forgotten),
+            ),
         };
         let bytes = frame.encode();
         reign.end += bytes.len() as u64;
@@ -543,6 +556,7 @@ impl Leading {
 struct Round {
     /// The rows of the frame that is not ended.
     writes: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    forgotten: Vec<Vec<u8>>,
     bytes: usize,
     written: Vec<(Call, Outcome)>,
     /// Frames.
@@ -550,4 +564,11 @@ struct Round {
     seen: Vec<Seen>,
     missing: Missing,
     fetching: Vec<Waiting>,
+}
+
+impl Round {
+    /// Whether nothing is written that is in no frame.
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.forgotten.is_empty()
+    }
 }

@@ -21,8 +21,8 @@ use crate::stage::{MS, SECOND};
 const PREFIXES: [&str; 6] = ["a", "b", "c", "ca", "d", "e"];
 const KEYS_EACH: u64 = 60;
 
-/// Steps, with `;` between them: `put KEY VALUE`, `delete KEY`, `move FROM TO`, `drop PREFIX`, `get KEY`, `range FROM TO COUNT`;
-/// and `name NAME`, the last one of each command that writes. The answer is the number of commands that wrote before, and all
+/// Steps, with `;` between them: `put KEY VALUE`, `delete KEY`, `move FROM TO`, `drop PREFIX`, `get KEY`, `range FROM TO COUNT`; `bag
+/// KEY VALUE`, `look` and `empty`, on rows below a numbered prefix that is forgotten with all of them, and another begun; and `name NAME`, the last one of each command that writes. The answer is the number of commands that wrote before, and all
 /// that was read.
 struct Drawn;
 
@@ -51,6 +51,20 @@ impl Machine for Drawn {
                         state.delete(&key)?;
                     }
                 }
+                ["bag", key, value] => {
+                    let key = [&bag(state)?.1[..], key.as_bytes()].concat();
+                    state.put(&key, value.as_bytes())?;
+                }
+                ["look"] => {
+                    let (_, from) = bag(state)?;
+                    let to = [&from[..], b"~"].concat();
+                    answer.extend(range(state, &from, &to, 1_000)?);
+                }
+                ["empty"] => {
+                    let (number, prefix) = bag(state)?;
+                    state.forget(&prefix)?;
+                    state.put(b"bags", (number + 1).to_string().as_bytes())?;
+                }
                 ["name", name] => {
                     let (number, name) = (count + 1, name.as_bytes());
                     state.put(b"count", number.to_string().as_bytes())?;
@@ -67,6 +81,20 @@ impl Machine for Drawn {
         }
         Ok(answer)
     }
+}
+
+/// The bag that is filled now, and the prefix of its rows.
+fn bag(state: &mut State<'_>) -> Result<(u64, Vec<u8>), Stop> {
+    let number = state.get(b"bags")?.unwrap_or_default();
+    let number = String::from_utf8(number)
+        .ok()
+        .and_then(|text| text.parse().ok());
+    let number = number.unwrap_or(0);
+    Ok((number, prefix_of(number).into_bytes()))
+}
+
+fn prefix_of(bag: u64) -> String {
+    format!("bag/{bag:04}/")
 }
 
 /// So many rows, if there are. One range may give fewer: what was deleted a moment ago takes room in it.
@@ -91,6 +119,7 @@ type Rows = BTreeMap<String, String>;
 fn execute(rows: &mut Rows, command: &str) -> String {
     let count = rows.get("count").map_or(0, |count| count.parse().unwrap());
     let mut answer = format!("{count}|");
+    let bag = |rows: &Rows| -> u64 { rows.get("bags").map_or(0, |bags| bags.parse().unwrap()) };
     for step in command.split(';') {
         match step.split(' ').collect::<Vec<_>>()[..] {
             ["put", key, value] => _ = rows.insert(key.to_owned(), value.to_owned()),
@@ -104,6 +133,23 @@ fn execute(rows: &mut Rows, command: &str) -> String {
             ["name", name] => {
                 rows.insert("count".to_owned(), (count + 1).to_string());
                 rows.insert(format!("name/{name}"), format!("{},{name}", count + 1));
+            }
+            ["bag", key, value] => {
+                let key = prefix_of(bag(rows)) + key;
+                rows.insert(key, value.to_owned());
+            }
+            ["look"] => {
+                let prefix = prefix_of(bag(rows));
+                let below = rows.range(prefix.clone()..);
+                for (key, value) in below.take_while(|(key, _)| key.starts_with(&prefix)) {
+                    answer += key;
+                    answer += value;
+                }
+            }
+            ["empty"] => {
+                let number = bag(rows);
+                rows.retain(|key, _| !key.starts_with(&prefix_of(number)));
+                rows.insert("bags".to_owned(), (number + 1).to_string());
             }
             ["get", key] => answer += rows.get(key).map_or("", String::as_str),
             ["range", from, to, most] => {
@@ -219,8 +265,8 @@ fn command(theatre: &mut Theatre, name: &str) -> (String, bool) {
     for _ in 0..1 + theatre.below(6) {
         let (one, other) = (key(theatre), key(theatre));
         let kind = match only_reads {
-            true => 17 + theatre.below(3),
-            false => theatre.below(20),
+            true => 17 + theatre.below(4),
+            false => theatre.below(24),
         };
         _ = match kind {
             0..=10 => write!(
@@ -235,6 +281,12 @@ fn command(theatre: &mut Theatre, name: &str) -> (String, bool) {
                 _ => write!(text, "drop {};", &one[..one.len() - 1]),
             },
             17 | 18 => write!(text, "get {one};"),
+            20 => write!(text, "look;"),
+            21 | 22 => write!(text, "bag {one} {name};"),
+            23 => match theatre.below(6) {
+                0 => write!(text, "empty;"),
+                _ => write!(text, "bag {other} {name};"),
+            },
             _ => {
                 let count = 1 + theatre.below(40);
                 write!(

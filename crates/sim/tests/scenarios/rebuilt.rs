@@ -205,8 +205,14 @@ impl Rebuilt {
             moment.go_to(&known.output.frames, index + 1);
             let mut names = Vec::new();
             for write in &frame.writes {
-                let (Write::Put { key, .. } | Write::Delete { key }) = write else {
-                    panic!("a machine forgets no prefix");
+                let key = match write {
+                    Write::Put { key, .. } | Write::Delete { key } => key,
+                    Write::Forget { prefix } => {
+                        let prefix = prefix.strip_prefix(TAG).map(text);
+                        let prefix = prefix.expect("the host forgets none of its own");
+                        rows.retain(|key: &String, _| !key.starts_with(&prefix));
+                        continue;
+                    }
                 };
                 let key_of_machine = key.strip_prefix(TAG).map(text);
                 let Some(key_of_machine) = key_of_machine else {
